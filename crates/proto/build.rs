@@ -1,0 +1,22 @@
+//! Compiles `proto/` with protox, so that no protoc is needed, and keeps the descriptor set for reflection.
+
+use std::{env, error::Error, fs, path::PathBuf};
+
+use prost::Message as _;
+
+const FILES: [&str; 5] = [
+    "kith/type/v1/consistency.proto",
+    "kith/type/v1/result.proto",
+    "kith/user/v1/user.proto",
+    "kith/group/v1/group.proto",
+    "kith/admin/v1/admin.proto",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=../../proto");
+    let descriptors = protox::compile(FILES, ["../../proto"])?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
+    fs::write(out.join("kith.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().btree_map(".").compile_fds(descriptors)?;
+    Ok(())
+}

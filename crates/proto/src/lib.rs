@@ -1,0 +1,37 @@
+//! The public contract of Kith: messages, clients and servers generated from `proto/`.
+//!
+//! The comments of the `.proto` files are the reference of the API. This crate holds no logic.
+
+#![expect(missing_docs, reason = "generated from the commented .proto files")]
+#![expect(clippy::allow_attributes_without_reason, reason = "generated")]
+
+/// Types that several domains share.
+pub mod r#type {
+    pub mod v1 {
+        tonic::include_proto!("kith.r#type.v1");
+    }
+}
+
+/// Users.
+pub mod user {
+    pub mod v1 {
+        tonic::include_proto!("kith.user.v1");
+    }
+}
+
+/// Groups.
+pub mod group {
+    pub mod v1 {
+        tonic::include_proto!("kith.group.v1");
+    }
+}
+
+/// Operation of nodes.
+pub mod admin {
+    pub mod v1 {
+        tonic::include_proto!("kith.admin.v1");
+    }
+}
+
+/// The descriptors of all files above, encoded: for reflection and for dynamic clients.
+pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kith.bin"));

@@ -1,0 +1,47 @@
+//! What a call carries besides its message, and what an answer says of itself.
+
+use std::time::Duration;
+
+use kith_store::UserId;
+use tokio::time::Instant;
+use tonic::Request;
+
+/// Put into the extensions of every request by the edge, before any handler sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// When the caller stops waiting; never later than the largest deadline that the node allows.
+    pub deadline: Instant,
+    /// On whose behalf the caller acts.
+    pub acting: Acting,
+}
+
+impl Call {
+    /// Of a request that came through the edge.
+    ///
+    /// # Panics
+    /// When it did not: the edge is in front of every service.
+    #[must_use]
+    pub fn of<T>(request: &Request<T>) -> Self {
+        *request.extensions().get::<Self>().expect("every request passes the edge")
+    }
+}
+
+/// Who acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acting {
+    /// The calling service itself, which may do all.
+    Service,
+    /// This user, through the service (metadata `kith-acting-user`).
+    User(UserId),
+}
+
+/// Put into the extensions of an answer by a handler; the edge makes trailing metadata of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// `memory`, `redis` or `store`.
+    pub tier: &'static str,
+    /// Version of the record.
+    pub version: i64,
+    /// How long ago it was read from the store.
+    pub age: Duration,
+}

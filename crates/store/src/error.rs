@@ -1,0 +1,91 @@
+use std::{error::Error, sync::Arc};
+
+use crate::Version;
+
+/// Whether a failed write may have landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It changed nothing and never will.
+    NotApplied,
+    /// It may have been applied, or still be. Treat caches as if it had been.
+    Unknown,
+}
+
+/// What a driver said. Kept for the log of whoever handles the error; never part of its text.
+type Source = Arc<dyn Error + Send + Sync>;
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The record to change does not live.
+    #[error("the record does not exist")]
+    NotFound,
+    /// The version of the record is not the one expected.
+    #[error("the version is {current}")]
+    Conflict {
+        /// The version it has.
+        current: Version,
+    },
+    /// A record with this id lives already.
+    #[error("the id is taken")]
+    IdTaken,
+    /// Another live record, or a deleted one whose name is still kept, has this name.
+    #[error("the name is taken")]
+    NameTaken,
+    /// The request id has been used with another body.
+    #[error("the request id was used with another body")]
+    RequestMismatch,
+    /// The change would make the parameters of the record larger than they may be.
+    #[error("the parameters of the record would be larger than they may be")]
+    ParamsTooLarge,
+    /// The store cannot be reached or has no time; see [`StoreError::outcome`].
+    #[error("the store is not available")]
+    Unavailable {
+        /// Whether the write may have landed.
+        outcome: Outcome,
+        /// What the driver said.
+        source: Source,
+    },
+    /// The store has no room left.
+    #[error("the store is full")]
+    Full {
+        /// What the driver said.
+        source: Source,
+    },
+    /// More work waits for the store than it may.
+    #[error("too much work waits for the store")]
+    Overloaded,
+    /// What is stored cannot be read: written by a newer version, or damaged.
+    #[error("what is stored cannot be read")]
+    Corrupt {
+        /// What could not be read, without its content.
+        source: Source,
+    },
+    /// The store refused for a reason that nobody foresaw.
+    #[error("the store failed")]
+    Internal {
+        /// Whether the write may have landed.
+        outcome: Outcome,
+        /// What the driver said.
+        source: Source,
+    },
+}
+
+impl StoreError {
+    /// Whether the write that failed so may have landed.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        match self {
+            Self::Unavailable { outcome, .. } | Self::Internal { outcome, .. } => *outcome,
+            Self::NotFound
+            | Self::Conflict { .. }
+            | Self::IdTaken
+            | Self::NameTaken
+            | Self::RequestMismatch
+            | Self::ParamsTooLarge
+            | Self::Full { .. }
+            | Self::Overloaded
+            | Self::Corrupt { .. } => Outcome::NotApplied,
+        }
+    }
+}

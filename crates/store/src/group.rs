@@ -1,0 +1,276 @@
+use std::{collections::BTreeSet, fmt};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Applied, GroupId, Invalid, Params, ParamsPatch, SecretChange, StoreError, Stored, Timestamp, UserId,
+    Version, Write, fold, text,
+};
+
+const NAME_CHARS_MAX: usize = 64;
+const TAG_CHARS_MAX: usize = 32;
+const TAGS_MAX: usize = 16;
+/// Longest beginning of a tag or name that is indexed; a longer one is looked up by this much of it.
+const PREFIX_CHARS_MAX: usize = 16;
+
+/// A group as stored: no invite code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Names the group.
+    pub id: GroupId,
+    /// Of this state.
+    pub version: Version,
+    /// Shown name; need not be unique.
+    pub name: String,
+    /// As given, without repetitions.
+    pub tags: Vec<String>,
+    /// Who may post.
+    pub kind: GroupType,
+    /// Who may find it.
+    pub visibility: Visibility,
+    /// How one becomes a member.
+    pub join_policy: JoinPolicy,
+    /// Whether new members see what was said before.
+    pub history_for_new_members: bool,
+    /// Further parameters.
+    pub params: Params,
+    /// Who made it; `None`: a service.
+    pub creator: Option<UserId>,
+    /// When the record was made.
+    pub created: Timestamp,
+    /// When it was changed last.
+    pub updated: Timestamp,
+}
+
+impl Group {
+    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        const PER_PARAM: usize = 2 * size_of::<String>();
+        let tags = self.tags.iter().map(|tag| size_of::<String>() + tag.len()).sum::<usize>();
+        let params = self.params.bytes() + self.params.as_map().len() * PER_PARAM;
+        size_of::<Self>() + self.name.len() + tags + params
+    }
+}
+
+/// Who may post. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupType {
+    /// Every member.
+    Chat = 1,
+    /// Owner and admins.
+    Channel = 2,
+}
+
+/// Who may find a group. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+#[serde(rename_all = "snake_case")]
+pub enum Visibility {
+    /// Everybody.
+    Public = 1,
+    /// Who knows its id.
+    Private = 2,
+}
+
+/// How one becomes a member. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+#[serde(rename_all = "snake_case")]
+pub enum JoinPolicy {
+    /// Whoever asks.
+    Open = 1,
+    /// Whom the owner or an admin lets in.
+    Approval = 2,
+    /// Whoever knows the invite code.
+    Code = 3,
+    /// Whom a member invites.
+    Invite = 4,
+}
+
+/// Name and tags of a group, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupWords;
+
+impl GroupWords {
+    /// Checks a name: 1 to 64 characters.
+    ///
+    /// # Errors
+    /// When it is empty, too long, or has characters that hide or reorder others.
+    pub fn name(name: &str) -> Result<String, Invalid> {
+        let name = text(name, NAME_CHARS_MAX)?;
+        if fold(&name).is_empty() {
+            return Err(Invalid::new("must not be empty"));
+        }
+        Ok(name)
+    }
+
+    /// Checks tags and drops those that repeat another in normalised form, keeping the first.
+    ///
+    /// # Errors
+    /// When there are more than 16, or one is empty, longer than 32 characters, or hides others.
+    pub fn tags(tags: &[String]) -> Result<Vec<String>, Invalid> {
+        let mut seen = BTreeSet::new();
+        let mut kept = Vec::new();
+        for tag in tags {
+            let tag = text(tag, TAG_CHARS_MAX)?;
+            let folded = fold(&tag);
+            if folded.is_empty() {
+                return Err(Invalid::new("must not hold an empty tag"));
+            }
+            if seen.insert(folded) {
+                kept.push(tag);
+            }
+        }
+        if kept.len() > TAGS_MAX {
+            return Err(Invalid::new(format!("must hold at most {TAGS_MAX} tags")));
+        }
+        Ok(kept)
+    }
+
+    /// The key under which a search for the whole tag or name finds it.
+    #[must_use]
+    pub fn exact_key(keyword: &str) -> String {
+        format!("={}", fold(keyword))
+    }
+
+    /// The key under which a search for the beginning of a tag or name finds it, and the folded keyword
+    /// itself: where it is longer than what is indexed, the caller compares the rest.
+    #[must_use]
+    pub fn prefix_key(keyword: &str) -> (String, String) {
+        let folded = fold(keyword);
+        let indexed: String = folded.chars().take(PREFIX_CHARS_MAX).collect();
+        (format!("^{indexed}"), folded)
+    }
+}
+
+/// The keys under which searches find a group: none for a private one. Every tag and the name, whole and
+/// by each of their beginnings of up to 16 characters, normalised. A lookup by any key is an equality, so
+/// that a page of results by ascending id costs the same at any depth.
+#[must_use]
+pub fn group_search_keys(name: &str, tags: &[String], visibility: Visibility) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    if visibility == Visibility::Private {
+        return keys;
+    }
+    for word in tags.iter().map(String::as_str).chain([name]) {
+        let folded = fold(word);
+        for (count, (at, c)) in folded.char_indices().enumerate() {
+            if count < PREFIX_CHARS_MAX {
+                keys.insert(format!("^{}", &folded[..at + c.len_utf8()]));
+            }
+        }
+        keys.insert(format!("={folded}"));
+    }
+    keys
+}
+
+/// A group to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewGroup {
+    /// Chosen by the caller or allocated.
+    pub id: GroupId,
+    /// From [`GroupWords::name`].
+    pub name: String,
+    /// From [`GroupWords::tags`].
+    pub tags: Vec<String>,
+    /// Who may post.
+    pub kind: GroupType,
+    /// Who may find it.
+    pub visibility: Visibility,
+    /// How one becomes a member.
+    pub join_policy: JoinPolicy,
+    /// Whether new members see what was said before.
+    pub history_for_new_members: bool,
+    /// Further parameters.
+    pub params: Params,
+    /// Who makes it; `None`: a service.
+    pub creator: Option<UserId>,
+    /// In the form that is stored.
+    pub secrets: SecretChange,
+}
+
+/// A sparse change: `None` leaves a field as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupPatch {
+    /// From [`GroupWords::name`].
+    pub name: Option<String>,
+    /// From [`GroupWords::tags`].
+    pub tags: Option<Vec<String>>,
+    /// Who may post.
+    pub kind: Option<GroupType>,
+    /// Who may find it.
+    pub visibility: Option<Visibility>,
+    /// How one becomes a member.
+    pub join_policy: Option<JoinPolicy>,
+    /// Whether new members see what was said before.
+    pub history_for_new_members: Option<bool>,
+    /// A change of parameters.
+    pub params: ParamsPatch,
+    /// In the form that is stored.
+    pub secrets: SecretChange,
+}
+
+/// Durable home of [`Group`] records and their secrets. What is said of [`UserStore`](crate::UserStore)
+/// about durability, versions and dropped futures holds here too.
+#[async_trait]
+pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
+    /// Reads one group.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError>;
+
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) groups in one query, as [`UserStore::users`](crate::UserStore::users).
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more ids.
+    async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError>;
+
+    /// Reads living groups that [`group_search_keys`] lists under `key`, each once, by ascending id above
+    /// `after`, at most `limit`. Search keys change in the same commit as the record.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn search_groups(
+        &self,
+        key: &str,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<Group>, StoreError>;
+
+    /// Reads living groups by ascending id above `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError>;
+
+    /// Creates a group. `write.expected` is not looked at.
+    ///
+    /// # Errors
+    /// [`StoreError::IdTaken`] when the id lives, [`StoreError::RequestMismatch`]; the store is as before
+    /// then. Else see [`StoreError::outcome`].
+    async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError>;
+
+    /// Changes what `patch` names and nothing else, in one atomic step. A patch of secrets alone raises the
+    /// version too.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ParamsTooLarge`],
+    /// [`StoreError::RequestMismatch`]: the record is as before then. Else see [`StoreError::outcome`].
+    async fn update_group(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+    ) -> Result<Applied<Group>, StoreError>;
+
+    /// Dismisses a group: what stays is a stub with its version.
+    ///
+    /// # Errors
+    /// As [`Self::update_group`].
+    async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError>;
+}

@@ -1,0 +1,58 @@
+//! What Kith keeps, and what a backend must do to keep it.
+//!
+//! Domain types, one small trait per domain, [`StoreError`], and (feature `conformance`) the suite that
+//! every backend passes. This crate knows no driver, no gRPC and no cache.
+//!
+//! Words: *nouns* read (`user`, `groups`), *verbs* write (`update_user`). Reads never consult a cache, and
+//! see every write acknowledged before they began.
+
+mod error;
+mod group;
+mod id;
+mod invalid;
+mod migration;
+mod name;
+mod node;
+mod params;
+mod secret;
+mod user;
+mod version;
+mod write;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+use std::sync::Arc;
+
+pub use error::{Outcome, StoreError};
+pub use group::{
+    Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
+};
+pub use id::{GroupId, IdBlock, IdKind, UserId};
+pub use invalid::Invalid;
+pub use migration::{Migration, Migrations};
+pub use name::{EMAIL_CHARS_MAX, Email, Keyword, NAME_CHARS_MAX, Phone, UserName, fold, text};
+pub use node::NodeStore;
+pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
+pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
+pub use user::{Gender, NewUser, User, UserPatch, UserStore};
+pub use version::{Timestamp, Version};
+pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};
+
+/// Largest number of ids in one call of a batch read.
+pub const BATCH_MAX: usize = 500;
+
+/// Everything that a node needs from one backend.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// Users.
+    pub users: Arc<dyn UserStore>,
+    /// Groups.
+    pub groups: Arc<dyn GroupStore>,
+    /// Hashed and encrypted secrets.
+    pub secrets: Arc<dyn SecretStore>,
+    /// Id blocks, epoch, keys, liveness.
+    pub node: Arc<dyn NodeStore>,
+    /// Migrations.
+    pub migrations: Arc<dyn Migrations>,
+}

@@ -1,0 +1,55 @@
+use std::{collections::BTreeMap, fmt};
+
+use async_trait::async_trait;
+use zeroize::Zeroizing;
+
+use crate::{GroupId, StoreError, UserId};
+
+/// Whose secret it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SecretOwner {
+    /// A user's.
+    User(UserId),
+    /// A group's.
+    Group(GroupId),
+}
+
+/// A secret in the form that is stored: a salted hash, or a sealed text. Shows nothing of itself, and is
+/// wiped from memory when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoredSecret(Zeroizing<String>);
+
+impl StoredSecret {
+    /// Wraps a hash or a sealed text; never the secret itself.
+    #[must_use]
+    pub fn new(sealed: String) -> Self {
+        Self(Zeroizing::new(sealed))
+    }
+
+    /// The hash or sealed text.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StoredSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoredSecret(..)")
+    }
+}
+
+/// Secrets that a write of their owner sets (`Some`) or removes (`None`), by name. They change in the same
+/// commit as the owner's record, or not at all.
+pub type SecretChange = BTreeMap<String, Option<StoredSecret>>;
+
+/// Home of secrets, apart from the records that own them, so that no read of a record can carry one.
+/// They are written through the writes of their owner.
+#[async_trait]
+pub trait SecretStore: Send + Sync + fmt::Debug + 'static {
+    /// Reads one secret of a living owner; `None` when there is none. Never cache it.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn secret(&self, owner: SecretOwner, name: &str) -> Result<Option<StoredSecret>, StoreError>;
+}

@@ -1,0 +1,63 @@
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// Version of a record: assigned by the store inside the write, one above its predecessor, never reset,
+/// also not by deletion and re-creation. `NONE` (0) stands for a record that has never been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(i64);
+
+impl Version {
+    /// Of a record that has never been.
+    pub const NONE: Self = Self(0);
+    /// Of a record that has just been made for the first time.
+    pub const FIRST: Self = Self(1);
+
+    /// Wraps a number; `None` below 0.
+    #[must_use]
+    pub const fn new(number: i64) -> Option<Self> {
+        if number < 0 { None } else { Some(Self(number)) }
+    }
+
+    /// The number, 0 or above.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// The version of the next write.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A moment in milliseconds since 1970. Told to people and used for expiry; never decides an order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// This moment by the clock of the machine.
+    #[must_use]
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// The moment this much later.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+    }
+}

@@ -1,0 +1,97 @@
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::{Invalid, Timestamp, Version};
+
+/// How long a request id is remembered.
+pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a store knows of one id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored<T> {
+    /// The record lives.
+    Live(T),
+    /// It was deleted by the write of this version, which its stub keeps.
+    Deleted(Version),
+    /// Nothing was ever stored under the id.
+    Never,
+}
+
+impl<T> Stored<T> {
+    /// The record, if it lives.
+    pub fn live(self) -> Option<T> {
+        match self {
+            Self::Live(record) => Some(record),
+            Self::Deleted(_) | Self::Never => None,
+        }
+    }
+}
+
+/// What every write is given beside its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The version that the record must have; `None`: whichever.
+    pub expected: Option<Version>,
+    /// Makes the write idempotent; `None` costs nothing.
+    pub request: Option<Request>,
+    /// The moment to note in the record.
+    pub now: Timestamp,
+}
+
+impl Write {
+    /// A write at `now` with no condition and no request id.
+    #[must_use]
+    pub const fn at(now: Timestamp) -> Self {
+        Self { expected: None, request: None, now }
+    }
+}
+
+/// Makes a write idempotent for [`REQUEST_KEPT`]: the first write with the id takes effect and its
+/// [`Applied`] is kept in the same commit; a later one with the same fingerprint gets that answer back,
+/// one with another fingerprint fails with [`StoreError::RequestMismatch`](crate::StoreError::RequestMismatch).
+/// A write that failed keeps nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// As the caller chose it.
+    pub id: RequestId,
+    /// Digest of method and body.
+    pub fingerprint: [u8; 32],
+}
+
+/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// The characters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for RequestId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let allowed = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+        if text.is_empty() || text.len() > 64 || !text.bytes().all(allowed) {
+            return Err(Invalid::new("must have 1 to 64 characters out of A-Z a-z 0-9 _ -"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A write that has been acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied<T> {
+    /// The record as this write left it (of a deletion: its version).
+    pub record: T,
+    /// Whether an earlier write with the same request id did it. A store under it may have moved on.
+    pub replayed: bool,
+}
