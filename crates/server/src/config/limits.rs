@@ -1,0 +1,84 @@
+//! Bounds of what callers may ask for, with their defaults.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::size;
+
+/// Bounds of what callers may ask for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// One message.
+    #[serde(with = "size")]
+    pub message_bytes: usize,
+    /// One message of a batch or an import.
+    #[serde(with = "size")]
+    pub batch_message_bytes: usize,
+    /// All headers of a call.
+    #[serde(with = "size")]
+    pub headers_bytes: u32,
+    /// Calls at one time on one connection.
+    pub streams_per_connection: u32,
+    /// Calls at one time on the node; as many again may wait for at most `queue_wait`.
+    pub in_flight: usize,
+    /// How long a call may wait to be taken on.
+    #[serde(with = "humantime_serde")]
+    pub queue_wait: Duration,
+    /// Connections at one time.
+    pub connections: usize,
+    /// Deadline of a call that names none.
+    #[serde(with = "humantime_serde")]
+    pub deadline_default: Duration,
+    /// Longest deadline of a call; a later one counts as this.
+    #[serde(with = "humantime_serde")]
+    pub deadline_max: Duration,
+    /// Longest life of a stream.
+    #[serde(with = "humantime_serde")]
+    pub stream_max: Duration,
+    /// How long a connection may take to greet, with and without TLS.
+    #[serde(with = "humantime_serde")]
+    pub handshake: Duration,
+    /// After how long a connection is told to go, less up to a tenth at random.
+    #[serde(with = "humantime_serde")]
+    pub connection_age: Duration,
+    /// How long a connection that was told to go may take to end its calls.
+    #[serde(with = "humantime_serde")]
+    pub connection_grace: Duration,
+    /// Ids in one batch.
+    pub batch_ids: usize,
+    /// Records in a page when the caller does not say.
+    pub page_default: usize,
+    /// Most records in a page.
+    pub page_max: usize,
+    /// Records in one message of an import.
+    pub import_records: usize,
+    /// Consistency tokens in one read.
+    pub tokens: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            message_bytes: 256 << 10,
+            batch_message_bytes: 1 << 20,
+            headers_bytes: 16 << 10,
+            streams_per_connection: 200,
+            in_flight: 4096,
+            queue_wait: Duration::from_millis(100),
+            connections: 10_000,
+            deadline_default: Duration::from_secs(2),
+            deadline_max: Duration::from_secs(10),
+            stream_max: Duration::from_secs(60 * 60),
+            handshake: Duration::from_secs(5),
+            connection_age: Duration::from_secs(30 * 60),
+            connection_grace: Duration::from_secs(30),
+            batch_ids: 1000,
+            page_default: 50,
+            page_max: 1000,
+            import_records: 500,
+            tokens: 16,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Puts the sources over each other and reads the result.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use figment::{
+    Figment, Metadata, Profile, Provider,
+    util::nest,
+    value::{Dict, Map, Value},
+};
+
+use super::{Config, check, unknown};
+
+/// A configuration that cannot be taken: one line that says what and where, without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub(super) String);
+
+/// A value given on the command line.
+#[derive(Clone, Debug)]
+pub struct Flag {
+    /// As it was written: `--listen`.
+    pub name: &'static str,
+    /// Path of the key: `limits.in_flight`.
+    pub key: String,
+    /// Its text.
+    pub value: String,
+}
+
+/// Where values are taken from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// A file, which must exist then; absent: `kith.toml` of the working directory, if there is one.
+    pub file: Option<PathBuf>,
+    /// The environment; what does not begin with `KITH_` is passed over.
+    pub environment: Vec<(String, String)>,
+    /// Flags of the command line.
+    pub flags: Vec<Flag>,
+}
+
+/// A configuration and where each of its values came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What holds.
+    pub config: Config,
+    /// By path of the key: `default`, the name of the file, of the variable, or of the flag.
+    pub origins: BTreeMap<String, String>,
+}
+
+const FILE: &str = "kith.toml";
+const PREFIX: &str = "KITH_";
+/// Variables of tests, which are none of the configuration.
+const NOT_CONFIGURATION: [&str; 3] = ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES"];
+
+/// Reads the configuration.
+///
+/// # Errors
+/// When a key is unknown or given twice, a value cannot be taken, or a file cannot be read.
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let known = defaults()?;
+    let mut layers = Layers { known, origins: BTreeMap::new(), figment: Figment::new() };
+    layers.figment = layers.figment.merge(Layer("default", layers.known.clone()));
+    layers.file(sources)?;
+    for (name, value) in &sources.environment {
+        layers.variable(name, value)?;
+    }
+    for flag in &sources.flags {
+        let place = if flag.name == "--set" { format!("--set {}", flag.key) } else { flag.name.to_owned() };
+        layers.one(&place, &flag.key, &flag.value)?;
+    }
+    let mut config: Config = layers.figment.extract().map_err(|error| layers.describe(error))?;
+    check::complete(&mut config)?;
+    Ok(Loaded { config, origins: layers.origins })
+}
+
+struct Layers {
+    known: Dict,
+    origins: BTreeMap<String, String>,
+    figment: Figment,
+}
+
+impl Layers {
+    fn file(&mut self, sources: &Sources) -> Result<(), ConfigError> {
+        let (path, asked) = match &sources.file {
+            Some(path) => (path.clone(), true),
+            None => (PathBuf::from(FILE), false),
+        };
+        let place = path.display().to_string();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !asked => return Ok(()),
+            Err(error) => return Err(ConfigError(format!("{place} cannot be read: {error}"))),
+        };
+        let dict = toml::from_str::<Dict>(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            ConfigError(format!("{place}:{line}: {}", error.message().replace('\n', "; ")))
+        })?;
+        self.layer(&place, dict)
+    }
+
+    fn variable(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let Some(key) = name.strip_prefix(PREFIX) else { return Ok(()) };
+        if NOT_CONFIGURATION.iter().any(|other| name.starts_with(other)) {
+            return Ok(());
+        }
+        let quoted = |mark| value.len() > 1 && value.starts_with(mark) && value.ends_with(mark);
+        if quoted('"') || quoted('\'') {
+            return Err(ConfigError(format!("{name}: the value stands in quotes; write it without them")));
+        }
+        self.one(name, &key.replace("__", ".").to_lowercase(), value)
+    }
+
+    /// A single value. Its text is read as what the default has there.
+    fn one(&mut self, place: &str, key: &str, text: &str) -> Result<(), ConfigError> {
+        let default = Value::from(self.known.clone()).find(key);
+        let value = match default {
+            Some(Value::Bool(..) | Value::Num(..)) => text.parse().unwrap_or_else(|_| Value::from(text)),
+            Some(Value::Array(..)) => {
+                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                Value::from(items.map(Value::from).collect::<Vec<_>>())
+            }
+            _ => Value::from(text),
+        };
+        let Value::Dict(_, dict) = nest(key, value) else {
+            return Err(ConfigError(format!("{place}: names no key")));
+        };
+        self.layer(place, dict)
+    }
+
+    fn layer(&mut self, place: &str, dict: Dict) -> Result<(), ConfigError> {
+        if let Some((key, meant)) = unknown::find(&dict, &self.known) {
+            let hint = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
+            return Err(ConfigError(format!("{place}: unknown key `{key}`{hint}")));
+        }
+        note(&dict, "", place, &mut self.origins);
+        self.figment = std::mem::take(&mut self.figment).merge(Layer("given", dict));
+        Ok(())
+    }
+
+    fn describe(&self, error: figment::Error) -> ConfigError {
+        let path = error.path.join(".");
+        let place = self.origins.get(&path).map_or("default", String::as_str);
+        // Secrets are texts and take any text, so that no error can repeat one; a value put in the place
+        // of a whole section could be one, and is not repeated.
+        let what = match error.kind {
+            figment::error::Kind::InvalidType(_, expected) => format!("must be {expected}"),
+            other => other.to_string(),
+        };
+        ConfigError(format!("{place}: {path}: {what}"))
+    }
+}
+
+fn defaults() -> Result<Dict, ConfigError> {
+    match Value::serialize(Config::default()) {
+        Ok(Value::Dict(_, dict)) => Ok(dict),
+        Ok(_) | Err(_) => Err(ConfigError("the defaults cannot be read".to_owned())),
+    }
+}
+
+/// Notes for every value under `dict` where it came from.
+fn note(dict: &Dict, above: &str, place: &str, origins: &mut BTreeMap<String, String>) {
+    for (key, value) in dict {
+        let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+        match value {
+            Value::Dict(_, inner) => note(inner, &path, place, origins),
+            _ => drop(origins.insert(path, place.to_owned())),
+        }
+    }
+}
+
+/// What one source gives.
+struct Layer(&'static str, Dict);
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.0)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Map::from([(Profile::Default, self.1.clone())]))
+    }
+}

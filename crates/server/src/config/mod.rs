@@ -1,0 +1,23 @@
+//! What may be configured, where it may come from, and what holds when nothing is said.
+//!
+//! One loader: defaults, then a file, then the environment (`KITH_LIMITS__IN_FLIGHT=100`), then flags; the
+//! later wins, key by key. A key that nothing knows is an error that says where it stands. Nothing else in
+//! this program reads the environment.
+
+mod check;
+mod limits;
+mod load;
+mod secret;
+mod sections;
+mod show;
+mod size;
+mod unknown;
+
+pub use limits::LimitsConfig;
+pub use load::{ConfigError, Flag, Loaded, Sources, load};
+pub use secret::Secret;
+pub use sections::{
+    Backend, CacheConfig, Config, IdsConfig, LogFormat, MongodbConfig, OperationsConfig, SecretsConfig,
+    SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
+};
+pub use show::show;

@@ -1,0 +1,313 @@
+//! The sections of the configuration with their defaults, but for the limits.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{LimitsConfig, Secret, size};
+
+/// Everything that a node is told from outside.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where gRPC is served. Port 0: any free one.
+    pub listen: SocketAddr,
+    /// Whether gRPC may be served without TLS to other machines.
+    pub insecure_listen: bool,
+    /// Where an embedded node keeps its data; made when absent.
+    pub data_dir: PathBuf,
+    /// How long calls and writes that have begun may take to end when the node stops.
+    #[serde(with = "humantime_serde")]
+    pub drain: Duration,
+    /// How long the node goes on serving after it has said that it stops, for load balancers to notice.
+    #[serde(with = "humantime_serde")]
+    pub drain_wait: Duration,
+    /// The port for operators.
+    pub operations: OperationsConfig,
+    /// TLS of the gRPC port.
+    pub tls: TlsConfig,
+    /// Where the truth is kept.
+    pub store: StoreConfig,
+    /// The tiers before the store.
+    pub cache: CacheConfig,
+    /// Bounds of what callers may ask for.
+    pub limits: LimitsConfig,
+    /// Users.
+    pub users: UsersConfig,
+    /// Allocated ids.
+    pub ids: IdsConfig,
+    /// Keys of the node.
+    pub secrets: SecretsConfig,
+    /// Logs and traces.
+    pub telemetry: TelemetryConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7600)),
+            insecure_listen: false,
+            data_dir: PathBuf::from("./data"),
+            drain: Duration::from_secs(10),
+            drain_wait: Duration::from_secs(2),
+            operations: OperationsConfig::default(),
+            tls: TlsConfig::default(),
+            store: StoreConfig::default(),
+            cache: CacheConfig::default(),
+            limits: LimitsConfig::default(),
+            users: UsersConfig::default(),
+            ids: IdsConfig::default(),
+            secrets: SecretsConfig::default(),
+            telemetry: TelemetryConfig::default(),
+        }
+    }
+}
+
+/// The port of `/metrics`, `/livez` and `/readyz`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OperationsConfig {
+    /// Whether it is served.
+    pub enabled: bool,
+    /// Where. Port 0: any free one.
+    pub listen: SocketAddr,
+}
+
+impl Default for OperationsConfig {
+    fn default() -> Self {
+        Self { enabled: true, listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7601)) }
+    }
+}
+
+/// TLS is on when both files are named.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsConfig {
+    /// PEM: the certificate, then those that lead to its root.
+    pub cert_file: Option<PathBuf>,
+    /// PEM: the private key. Nobody but its owner and group may read it.
+    pub key_file: Option<PathBuf>,
+}
+
+/// Where users and groups are kept.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// Which store.
+    pub backend: Backend,
+    /// Of the embedded store.
+    pub sqlite: SqliteConfig,
+    /// Of the cluster.
+    pub mongodb: MongodbConfig,
+}
+
+/// Which store keeps the truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// A file of the node itself.
+    #[default]
+    Sqlite,
+    /// MongoDB.
+    Cluster,
+}
+
+/// The embedded store.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SqliteConfig {
+    /// When a write counts as durable.
+    pub synchronous: Synchronous,
+    /// Connections that read.
+    pub readers: usize,
+    /// Writes that may wait.
+    pub queue: usize,
+}
+
+impl Default for SqliteConfig {
+    fn default() -> Self {
+        Self { synchronous: Synchronous::default(), readers: 4, queue: 4096 }
+    }
+}
+
+/// When a write counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Synchronous {
+    /// When the disk has it: survives a loss of power.
+    #[default]
+    Full,
+    /// When the operating system has it: survives a crash of the process.
+    Normal,
+}
+
+/// MongoDB.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MongodbConfig {
+    /// `mongodb://...`; may hold a password, so it is a secret.
+    pub uri: Option<Secret>,
+    /// A file that holds the URI, in its place.
+    pub uri_file: Option<PathBuf>,
+    /// Name of the database.
+    pub database: String,
+    /// Connections to each server.
+    pub pool_max: u32,
+    /// How long a call may look for a server that can answer it.
+    #[serde(with = "humantime_serde")]
+    pub server_selection: Duration,
+    /// How long a connection may take to open.
+    #[serde(with = "humantime_serde")]
+    pub connect: Duration,
+}
+
+impl Default for MongodbConfig {
+    fn default() -> Self {
+        Self {
+            uri: None,
+            uri_file: None,
+            database: "kith".to_owned(),
+            pool_max: 100,
+            server_selection: Duration::from_secs(2),
+            connect: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The tiers before the store.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheConfig {
+    /// What the memory tier may hold, by the weight of its values.
+    #[serde(with = "size")]
+    pub memory_bytes: u64,
+    /// How long a value is served without being read anew.
+    #[serde(with = "humantime_serde")]
+    pub ttl: Duration,
+    /// How long an absence is.
+    #[serde(with = "humantime_serde")]
+    pub negative_ttl: Duration,
+    /// By which part of it a TTL may be shorter, at random. 0 to 1.
+    pub jitter: f64,
+    /// After how long a load that takes long is answered by an expired value, where one may be served.
+    #[serde(with = "humantime_serde")]
+    pub load_soft: Duration,
+    /// After how long a load is given up.
+    #[serde(with = "humantime_serde")]
+    pub load_hard: Duration,
+    /// Loads from the store at one time.
+    pub loads_in_flight: usize,
+    /// How long past its TTL a value may be served while the store does not answer.
+    #[serde(with = "humantime_serde")]
+    pub max_stale: Duration,
+    /// Past which part of its TTL a value that is read is loaded anew. 0 to 1.
+    pub early_refresh: f64,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            ttl: Duration::from_secs(60),
+            negative_ttl: Duration::from_secs(5),
+            jitter: 0.1,
+            load_soft: Duration::from_millis(100),
+            load_hard: Duration::from_secs(2),
+            loads_in_flight: 64,
+            max_stale: Duration::from_secs(600),
+            early_refresh: 0.85,
+        }
+    }
+}
+
+/// Users.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UsersConfig {
+    /// User names that nobody can have.
+    pub reserved_names: Vec<String>,
+    /// How long the name of a deleted user is kept from others.
+    #[serde(with = "humantime_serde")]
+    pub name_kept: Duration,
+    /// Parameters that are secrets: hashed, and never returned.
+    pub secret_params: Vec<String>,
+    /// How often a minute a secret of one user may be checked.
+    pub verify_tries_per_minute: u32,
+}
+
+impl Default for UsersConfig {
+    fn default() -> Self {
+        let reserved =
+            ["admin", "administrator", "root", "system", "support", "kith", "service", "moderator"];
+        Self {
+            reserved_names: reserved.map(str::to_owned).to_vec(),
+            name_kept: Duration::from_secs(30 * 24 * 60 * 60),
+            secret_params: ["pwd", "sid"].map(str::to_owned).to_vec(),
+            verify_tries_per_minute: 5,
+        }
+    }
+}
+
+/// Allocated ids.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IdsConfig {
+    /// How many a node takes from the store at one time; a crash loses at most so many.
+    pub block: u32,
+}
+
+impl Default for IdsConfig {
+    fn default() -> Self {
+        Self { block: 100 }
+    }
+}
+
+/// Keys of the node.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SecretsConfig {
+    /// Seals invite codes: 32 bytes in base64, the same on every node. Absent: one that the store keeps.
+    pub invite_code_key: Option<Secret>,
+    /// A file that holds the key, in its place.
+    pub invite_code_key_file: Option<PathBuf>,
+}
+
+/// Logs and traces.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetryConfig {
+    /// Which log lines are written: a level, or `target=level` pairs with commas.
+    pub log_filter: String,
+    /// In which form.
+    pub log_format: LogFormat,
+    /// Where spans are sent by OTLP over gRPC; absent: nowhere.
+    pub otlp_endpoint: Option<String>,
+    /// Name of the service in them.
+    pub service_name: String,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self {
+            log_filter: "info".to_owned(),
+            log_format: LogFormat::default(),
+            otlp_endpoint: None,
+            service_name: "kith".to_owned(),
+        }
+    }
+}
+
+/// Form of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
