@@ -1,2 +1,68 @@
-//! Skeleton.
-fn main() {}
+//! The project's own tasks: `cargo xtask test`, `lint`, `servers`, `bench`, `sample`.
+
+mod bench;
+mod lint;
+mod process;
+mod sample;
+mod servers;
+mod test;
+mod tools;
+mod up;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Tasks of the Kith project.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", version)]
+enum Task {
+    /// Runs every test of the workspace, against real servers that it starts and stops itself.
+    Test {
+        /// Only tests whose name contains this.
+        filter: Option<String>,
+    },
+    /// Checks format, lints, documentation, the embedded-only build and (where installed) cargo-deny.
+    Lint,
+    /// Starts the servers that tests use and keeps them until ctrl-c.
+    Servers,
+    /// Builds the laboratory for release and measures the ratios; further arguments are its own.
+    Bench {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Writes believable users and groups as JSON Lines; the same seed gives the same bytes.
+    Sample(SampleOptions),
+}
+
+/// What to write.
+#[derive(Debug, clap::Args)]
+struct SampleOptions {
+    /// How many users, all good.
+    #[arg(long, default_value_t = 10_000)]
+    users: usize,
+    /// How many groups, all good.
+    #[arg(long, default_value_t = 500)]
+    groups: usize,
+    /// Bad lines among them, a quarter of them among the groups.
+    #[arg(long, default_value_t = 0)]
+    bad: usize,
+    /// What the content follows from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder for `users.jsonl` and `groups.jsonl`.
+    #[arg(long, default_value = "target/sample")]
+    out: PathBuf,
+}
+
+fn main() -> Result<()> {
+    match Task::parse() {
+        Task::Test { filter } => test::run(filter.as_deref()),
+        Task::Lint => lint::run(),
+        Task::Servers => up::run(),
+        Task::Bench { arguments } => bench::run(&arguments),
+        Task::Sample(options) => sample::run(&options),
+    }
+}

@@ -1,0 +1,66 @@
+//! Running cargo and other programs in the root of the workspace.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}
+
+/// Cargo, in the root; the one that runs this task where it is known.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.current_dir(root());
+    command
+}
+
+/// Runs to the end with the output passed through.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+    let name = shown(command);
+    eprintln!("$ {name}");
+    let status = command.status().with_context(|| format!("could not start `{name}`"))?;
+    if !status.success() {
+        bail!("`{name}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Runs to the end, passes each line of the standard output through and to `see`. Returns whether the
+/// program succeeded.
+pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
+    let name = shown(command);
+    eprintln!("$ {name}");
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("could not start `{name}`"))?;
+    let output = child.stdout.take().context("the output is a pipe")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        see(&line);
+    }
+    Ok(child.wait()?.success())
+}
+
+/// Keeps ctrl-c from ending this process, so that what it started is stopped in order. The programs in
+/// the foreground get the signal all the same.
+pub(crate) fn outlive_ctrl_c(on_ctrl_c: impl FnMut() + Send + 'static) -> Result<()> {
+    ctrlc::set_handler(on_ctrl_c).context("could not watch for ctrl-c")
+}
+
+fn shown(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    if let Some(file) = Path::new(&words[0]).file_name() {
+        words[0] = file.to_string_lossy().into_owned();
+    }
+    words.join(" ")
+}

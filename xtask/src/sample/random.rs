@@ -1,0 +1,40 @@
+//! Numbers that look random and follow from a seed alone.
+
+/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// A generator; the same seed gives the same numbers.
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`, which is above 0. Its bias is below `bound / 2^64`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        let bound = u128::try_from(bound).unwrap_or(1);
+        usize::try_from((u128::from(self.next()) * bound) >> 64).unwrap_or(0)
+    }
+
+    /// A number in `low..=high`.
+    pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    /// One of `choices`, which are not empty.
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+        choices[self.below(choices.len())]
+    }
+
+    /// True in this many of a hundred cases.
+    pub(crate) fn percent(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,85 @@
+//! Every test, with the servers that they need.
+
+use anyhow::{Result, bail};
+
+use crate::{
+    process::{cargo, outlive_ctrl_c, watch},
+    servers::Mongodb,
+    tools,
+};
+
+/// Sums of cargo's result lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Totals {
+    /// Adds a line like `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out`.
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line.split_once("test result: ").and_then(|(_, rest)| rest.split_once(". "))
+        else {
+            return;
+        };
+        for count in counts.split("; ") {
+            let mut words = count.split_whitespace();
+            let number = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+            match words.next() {
+                Some("passed") => self.passed += number,
+                Some("failed") => self.failed += number,
+                Some("ignored") => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Runs every test, the ones that need servers too, and fails when one failed, was ignored, or none ran.
+pub(crate) fn run(filter: Option<&str>) -> Result<()> {
+    outlive_ctrl_c(|| {})?;
+    let grpcurl = tools::grpcurl()?;
+    let mongodb = Mongodb::start()?;
+    let mut totals = Totals::default();
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
+    command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
+    let succeeded = watch(&mut command, |line| totals.add(line))?;
+    drop(mongodb);
+    println!("{} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
+    judge(succeeded, totals)
+}
+
+fn judge(succeeded: bool, totals: Totals) -> Result<()> {
+    match totals {
+        _ if !succeeded => bail!("not every test passed"),
+        Totals { ignored: 1.., .. } => bail!("some tests were ignored"),
+        Totals { passed: 0, .. } => bail!("no test ran"),
+        Totals { .. } => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_lines_are_summed_and_others_passed_over() {
+        let mut totals = Totals::default();
+        totals.add(
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.1s",
+        );
+        totals.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out");
+        totals.add("test a::b ... ok");
+        assert_eq!(totals, Totals { passed: 5, failed: 1, ignored: 1 });
+    }
+
+    #[test]
+    fn a_run_without_tests_or_with_ignored_ones_fails() {
+        assert!(judge(true, Totals { passed: 1, ..Totals::default() }).is_ok());
+        assert!(judge(true, Totals::default()).is_err());
+        assert!(judge(true, Totals { passed: 1, failed: 0, ignored: 1 }).is_err());
+        assert!(judge(false, Totals { passed: 1, ..Totals::default() }).is_err());
+    }
+}

@@ -1,0 +1,21 @@
+//! The servers of the tests, for a person.
+
+use std::sync::mpsc;
+
+use anyhow::Result;
+
+use crate::{process::outlive_ctrl_c, servers::Mongodb};
+
+/// Starts the servers, prints how tests find them, and stops them at ctrl-c.
+pub(crate) fn run() -> Result<()> {
+    let (stop, stopped) = mpsc::channel();
+    outlive_ctrl_c(move || {
+        // Nobody listens any more once the first one has been taken.
+        stop.send(()).ok();
+    })?;
+    let mongodb = Mongodb::start()?;
+    println!("export KITH_TEST_MONGODB='{}'", mongodb.uri);
+    eprintln!("ctrl-c stops them");
+    stopped.recv()?;
+    Ok(())
+}
