@@ -1,30 +1,49 @@
 //! The suite that every backend passes, and every decorator of one.
 //!
-//! A backend writes `async fn open() -> Stores` (empty stores, migrated) and
-//! `kith_store::conformance!(open);` The list of cases stands in the macros of this folder and nowhere
-//! else, so that no backend can forget one. Each case is a test of its own; it asks for fresh stores.
+//! A backend writes a function that opens empty, migrated stores, and hands back with them what must live
+//! as long as they are used (a temporary folder, a database that is dropped at the end; `()` if nothing):
+//!
+//! ```ignore
+//! async fn open() -> (Stores, TempDir) { … }
+//! kith_store::conformance!(open);
+//! // or, each test with further attributes:
+//! kith_store::conformance!(open, #[ignore = "needs a server"]);
+//! ```
+//!
+//! The lists of cases stand in the macros of this folder and nowhere else, so that no backend can forget
+//! one. Each case is a test of its own, in a module named after its file; it asks for fresh stores.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
+
+mod sample;
+pub mod user;
 
 /// Makes a test of every case, over the stores that `$open` yields. Further attributes (`ignore = "…"`)
 /// are put on each test.
 #[macro_export]
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
-        $crate::user_conformance!($open $(, #[$attribute])*);
-        $crate::group_conformance!($open $(, #[$attribute])*);
-        $crate::node_conformance!($open $(, #[$attribute])*);
+        $crate::user_conformance!($open, [$($attribute),*]);
     };
 }
 
-/// Makes the tests of one domain; used by the lists of cases.
+/// Makes the tests of one file; used by the lists of cases.
 #[macro_export]
 macro_rules! conformance_cases {
-    ($domain:ident, $open:ident, [$($attribute:meta),*]: $($case:ident)+) => { mod $domain { $(
+    ($file:ident, $open:ident, $attributes:tt: $($case:ident)+) => {
+        mod $file { $($crate::conformance_case!($file, $open, $attributes, $case);)+ }
+    };
+}
+
+/// Makes one test; used by [`conformance_cases!`](crate::conformance_cases).
+#[macro_export]
+macro_rules! conformance_case {
+    ($file:ident, $open:ident, [$($attribute:meta),*], $case:ident) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         $(#[$attribute])*
         async fn $case() {
-            $crate::conformance::$domain::$case(super::$open().await).await;
+            let (stores, _guard) = super::$open().await;
+            $crate::conformance::$file::$case(stores).await;
         }
-    )+ } };
+    };
 }

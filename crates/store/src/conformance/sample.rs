@@ -1,0 +1,180 @@
+//! Records and writes that the cases start from.
+
+use std::collections::BTreeMap;
+
+use tokio::task::JoinSet;
+
+use crate::{
+    Applied, Email, Gender, Group, GroupId, GroupType, JoinPolicy, NewGroup, NewUser, Params, ParamsPatch,
+    Phone, Request, SecretChange, Stored, StoredSecret, Stores, Timestamp, User, UserId, UserName, Version,
+    Visibility, Write,
+};
+
+pub(super) fn user_id(number: i64) -> UserId {
+    UserId::new(number).unwrap()
+}
+
+pub(super) fn group_id(number: i64) -> GroupId {
+    GroupId::new(number).unwrap()
+}
+
+pub(super) fn name(text: &str) -> UserName {
+    UserName::new(text).unwrap()
+}
+
+pub(super) fn version(number: i64) -> Version {
+    Version::new(number).unwrap()
+}
+
+/// A user with a name and nothing else.
+pub(super) fn bare_user(id: i64, user_name: &str) -> NewUser {
+    NewUser {
+        id: user_id(id),
+        user_name: name(user_name),
+        nick_name: String::new(),
+        email: None,
+        phone: None,
+        gender: Gender::Unspecified,
+        age: 0,
+        region: String::new(),
+        icon: String::new(),
+        params: Params::default(),
+        secrets: SecretChange::new(),
+    }
+}
+
+/// A user with a value in every field, and the secret `password`.
+pub(super) fn full_user(id: i64) -> NewUser {
+    NewUser {
+        id: user_id(id),
+        user_name: name(&format!("Žofie-{id}")),
+        nick_name: "'; DROP TABLE users;-- \u{1F600}".to_owned(),
+        email: Some(Email::new(&format!("Ann.{id}@Example.org")).unwrap()),
+        phone: Some(Phone::new(&format!("+1555{:07}", id % 10_000_000)).unwrap()),
+        gender: Gender::Other,
+        age: 255,
+        region: "東京".to_owned(),
+        icon: "https://example.org/a?b=1&c=%20".to_owned(),
+        params: params(&[("theme", "dark"), ("level", "3"), ("empty", "")]),
+        secrets: secrets(&[("password", Some("sealed-1"))]),
+    }
+}
+
+/// A public group with a name and nothing else.
+pub(super) fn bare_group(id: i64, name: &str) -> NewGroup {
+    NewGroup {
+        id: group_id(id),
+        name: name.to_owned(),
+        tags: Vec::new(),
+        kind: GroupType::Chat,
+        visibility: Visibility::Public,
+        join_policy: JoinPolicy::Open,
+        history_for_new_members: false,
+        params: Params::default(),
+        creator: None,
+        secrets: SecretChange::new(),
+    }
+}
+
+/// A group with a value in every field, and the secret `code`.
+pub(super) fn full_group(id: i64) -> NewGroup {
+    NewGroup {
+        id: group_id(id),
+        name: format!("Chess $where {id}"),
+        tags: tags(&["Schach", "a:b{c}*?", "' OR 1=1"]),
+        kind: GroupType::Channel,
+        visibility: Visibility::Public,
+        join_policy: JoinPolicy::Code,
+        history_for_new_members: true,
+        params: params(&[("color", "red"), ("level", "3")]),
+        creator: Some(user_id(77)),
+        secrets: secrets(&[("code", Some("sealed-1"))]),
+    }
+}
+
+pub(super) fn tags(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+pub(super) fn params(pairs: &[(&str, &str)]) -> Params {
+    Params::new(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()).unwrap()
+}
+
+pub(super) fn setting(pairs: &[(&str, &str)]) -> ParamsPatch {
+    ParamsPatch { set: params(pairs), ..ParamsPatch::default() }
+}
+
+/// Parameters whose keys and values have this many bytes together, in values of at most 30,000.
+pub(super) fn params_of(bytes: usize) -> Params {
+    let mut map = BTreeMap::new();
+    let mut rest = bytes;
+    while rest > 0 {
+        let taken = rest.min(30_000);
+        map.insert(format!("k{:03}", map.len()), "v".repeat(taken.saturating_sub(4)));
+        rest -= taken;
+    }
+    Params::new(map).unwrap()
+}
+
+pub(super) fn secrets(changes: &[(&str, Option<&str>)]) -> SecretChange {
+    let sealed = |text: &str| StoredSecret::new(text.to_owned());
+    changes.iter().map(|(name, change)| ((*name).to_owned(), change.map(sealed))).collect()
+}
+
+/// A write with no condition and no request id.
+pub(super) fn write() -> Write {
+    Write::at(Timestamp::now())
+}
+
+pub(super) fn expecting(expected: i64) -> Write {
+    Write { expected: Some(version(expected)), ..write() }
+}
+
+/// A write with this request id, of a method and body that `fingerprint` stands for.
+pub(super) fn requested(id: &str, fingerprint: u8) -> Write {
+    let request = Request { id: id.parse().unwrap(), fingerprint: [fingerprint; 32] };
+    Write { request: Some(request), ..write() }
+}
+
+pub(super) async fn create_user(stores: &Stores, user: NewUser) -> User {
+    applied(stores.users.create_user(user, write()).await.unwrap())
+}
+
+pub(super) async fn live_user(stores: &Stores, id: i64) -> User {
+    stores.users.user(user_id(id)).await.unwrap().live().unwrap()
+}
+
+pub(super) async fn user_state(stores: &Stores, id: i64) -> Stored<User> {
+    stores.users.user(user_id(id)).await.unwrap()
+}
+
+pub(super) async fn create_group(stores: &Stores, group: NewGroup) -> Group {
+    applied(stores.groups.create_group(group, write()).await.unwrap())
+}
+
+pub(super) async fn live_group(stores: &Stores, id: i64) -> Group {
+    stores.groups.group(group_id(id)).await.unwrap().live().unwrap()
+}
+
+pub(super) async fn group_state(stores: &Stores, id: i64) -> Stored<Group> {
+    stores.groups.group(group_id(id)).await.unwrap()
+}
+
+/// The record of a write that took effect just now.
+pub(super) fn applied<T>(applied: Applied<T>) -> T {
+    assert!(!applied.replayed, "a write with no earlier one was answered as a replay");
+    applied.record
+}
+
+/// Runs the futures at once, each in a task of its own.
+pub(super) async fn at_once<F, T>(futures: impl IntoIterator<Item = F>) -> Vec<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for future in futures {
+        tasks.spawn(future);
+    }
+    tasks.join_all().await
+}
