@@ -17,6 +17,9 @@
 
 mod sample;
 pub mod user;
+pub mod user_at_once;
+pub mod user_names;
+pub mod user_search;
 
 /// Makes a test of every case, over the stores that `$open` yields. Further attributes (`ignore = "…"`)
 /// are put on each test.
@@ -24,6 +27,9 @@ pub mod user;
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
         $crate::user_conformance!($open, [$($attribute),*]);
+        $crate::user_at_once_conformance!($open, [$($attribute),*]);
+        $crate::user_names_conformance!($open, [$($attribute),*]);
+        $crate::user_search_conformance!($open, [$($attribute),*]);
     };
 }
 

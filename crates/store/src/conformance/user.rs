@@ -1,10 +1,10 @@
 //! Cases of the user store: one record at a time, and many.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use super::sample::{
-    applied, at_once, bare_user, create_user, expecting, full_user, live_user, name, params, params_of,
-    setting, user_id, user_state, version, write,
+    applied, bare_user, create_user, expecting, full_user, live_user, name, params, params_of, setting,
+    user_id, user_state, version, write,
 };
 use crate::{
     BATCH_MAX, Email, Gender, PARAMS_BYTES_MAX, Params, ParamsPatch, Phone, StoreError, Stored, Stores,
@@ -46,10 +46,6 @@ macro_rules! user_conformance {
             a_batch_of_more_ids_is_refused
             a_scan_pages_through_the_living_by_ascending_id
             the_largest_id_works
-            updates_at_once_raise_the_version_by_their_number
-            updates_at_once_of_one_expected_version_let_one_through
-            creations_at_once_of_one_id_let_one_through
-            deletions_at_once_let_one_through
         }
     };
 }
@@ -406,59 +402,4 @@ pub async fn the_largest_id_works(stores: Stores) {
     assert_eq!(live_user(&stores, i64::MAX).await, created);
     assert_eq!(stores.users.scan_users(Some(user_id(i64::MAX - 1)), 5).await.unwrap(), [created]);
     assert_eq!(stores.users.scan_users(Some(user_id(i64::MAX)), 5).await.unwrap(), []);
-}
-
-pub async fn updates_at_once_raise_the_version_by_their_number(stores: Stores) {
-    create_user(&stores, bare_user(1, "ann")).await;
-    let updates = (0..64).map(|at| {
-        let users = Arc::clone(&stores.users);
-        let patch = UserPatch { params: setting(&[(&format!("k{at}"), "v")]), ..UserPatch::default() };
-        async move { applied(users.update_user(user_id(1), patch, write()).await.unwrap()).version.get() }
-    });
-    let versions: BTreeSet<i64> = at_once(updates).await.into_iter().collect();
-    assert_eq!(versions, (2..=65).collect());
-    let user = live_user(&stores, 1).await;
-    assert_eq!((user.version, user.params.as_map().len()), (version(65), 64));
-}
-
-pub async fn updates_at_once_of_one_expected_version_let_one_through(stores: Stores) {
-    create_user(&stores, bare_user(1, "ann")).await;
-    let updates = (0..32).map(|_| {
-        let users = Arc::clone(&stores.users);
-        async move { users.update_user(user_id(1), UserPatch::default(), expecting(1)).await }
-    });
-    let results = at_once(updates).await;
-    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-    for error in results.into_iter().filter_map(Result::err) {
-        assert!(matches!(error, StoreError::Conflict { current } if current == version(2)), "{error:?}");
-    }
-    assert_eq!(live_user(&stores, 1).await.version, version(2));
-}
-
-pub async fn creations_at_once_of_one_id_let_one_through(stores: Stores) {
-    let creations = (0..32).map(|at| {
-        let users = Arc::clone(&stores.users);
-        async move { users.create_user(bare_user(1, &format!("name{at}")), write()).await }
-    });
-    let results = at_once(creations).await;
-    let won: Vec<_> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
-    assert_eq!(won.len(), 1);
-    assert_eq!(live_user(&stores, 1).await, won[0].record);
-    for error in results.into_iter().filter_map(Result::err) {
-        assert!(matches!(error, StoreError::IdTaken), "{error:?}");
-    }
-}
-
-pub async fn deletions_at_once_let_one_through(stores: Stores) {
-    create_user(&stores, bare_user(1, "ann")).await;
-    let deletions = (0..32).map(|_| {
-        let users = Arc::clone(&stores.users);
-        async move { users.delete_user(user_id(1), Timestamp(0), write()).await }
-    });
-    let results = at_once(deletions).await;
-    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-    for error in results.into_iter().filter_map(Result::err) {
-        assert!(matches!(error, StoreError::NotFound), "{error:?}");
-    }
-    assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
