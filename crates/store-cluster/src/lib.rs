@@ -1,1 +1,13 @@
-//! Skeleton.
+//! The store of a cluster. Users, groups, secrets and the memory of requests live in MongoDB; which record
+//! lives where is the private matter of this crate.
+//!
+//! Writes are acknowledged by a journaled majority; reads ask the primary for what a majority has. A write
+//! of one record is one command. A write that touches several documents (secrets, a request id, a deletion)
+//! is one transaction, so that a crash leaves all of it or nothing.
+//!
+//! A driver's future must not be dropped half-way by a caller that still wants to know how its write ended:
+//! run every write in a task that outlives the call.
+
+mod mongo;
+
+pub use mongo::{ClusterHandle, MongoOptions, OpenError, connect};

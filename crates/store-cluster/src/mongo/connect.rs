@@ -1,0 +1,182 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use kith_store::{StoreError, Stores};
+use mongodb::{
+    Client, Collection, Database,
+    bson::RawDocumentBuf,
+    options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Where MongoDB is, and how long and how much this node asks of it.
+#[derive(Clone)]
+pub struct MongoOptions {
+    /// Connection string. It may hold a password: it is shown nowhere.
+    pub uri: String,
+    /// Name of the database.
+    pub database: String,
+    /// Largest number of connections to one server.
+    pub pool_max: u32,
+    /// Largest number of calls that wait for a connection; further ones are refused.
+    pub waiting_max: u32,
+    /// How long a call waits for a primary to be known.
+    pub server_selection: Duration,
+    /// How long a connection may take to be made.
+    pub connect: Duration,
+    /// How long the server works on one command.
+    pub command: Duration,
+    /// How long the server waits for a majority to have a write; its outcome is unknown then.
+    pub write_majority: Duration,
+    /// How long a write that collides with others is tried again.
+    pub retry: Duration,
+    /// How long a migration waits for another node that migrates.
+    pub migration_wait: Duration,
+}
+
+impl MongoOptions {
+    /// The defaults, for this address and database.
+    #[must_use]
+    pub fn new(uri: impl Into<String>, database: impl Into<String>) -> Self {
+        Self { uri: uri.into(), database: database.into(), ..Self::default() }
+    }
+}
+
+impl Default for MongoOptions {
+    fn default() -> Self {
+        Self {
+            uri: "mongodb://127.0.0.1:27017/?replicaSet=rs0".to_owned(),
+            database: "kith".to_owned(),
+            pool_max: 64,
+            waiting_max: 4096,
+            server_selection: Duration::from_secs(2),
+            connect: Duration::from_secs(1),
+            command: Duration::from_secs(5),
+            write_majority: Duration::from_secs(5),
+            retry: Duration::from_secs(5),
+            migration_wait: Duration::from_secs(300),
+        }
+    }
+}
+
+impl fmt::Debug for MongoOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MongoOptions").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+/// Why the store cannot even be addressed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The connection string cannot be read, or the names in it do not resolve.
+    #[error("the MongoDB connection string cannot be used")]
+    Address,
+    /// The name is not one that MongoDB takes for a database.
+    #[error("the name of the MongoDB database cannot be used")]
+    Database,
+}
+
+/// Prepares to talk to MongoDB. Neither connects nor migrates: a server that is away now is found as soon as
+/// it is there, and [`NodeStore::ping`](kith_store::NodeStore::ping) tells.
+///
+/// # Errors
+/// When the options cannot be used, whatever the server would say.
+pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> {
+    if !names_a_database(&options.database) {
+        return Err(OpenError::Database);
+    }
+    // What the driver says of a connection string may repeat it, so nothing of that is kept.
+    let mut driver = ClientOptions::parse(&options.uri).await.map_err(|_| OpenError::Address)?;
+    driver.max_pool_size = Some(options.pool_max.max(1));
+    driver.server_selection_timeout = Some(options.server_selection);
+    driver.connect_timeout = Some(options.connect);
+    driver.retry_writes = Some(true);
+    driver.retry_reads = Some(true);
+    driver.read_concern = Some(ReadConcern::majority());
+    driver.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+    driver.write_concern = Some(durable(options.write_majority));
+    let client = Client::with_options(driver).map_err(|_| OpenError::Address)?;
+    Ok(ClusterHandle { mongo: Arc::new(Mongo::new(client, options)) })
+}
+
+/// The stores of a cluster, and the connections under them.
+#[derive(Debug)]
+pub struct ClusterHandle {
+    mongo: Arc<Mongo>,
+}
+
+impl ClusterHandle {
+    /// The stores. Clones share the connections.
+    #[must_use]
+    pub fn stores(&self) -> Stores {
+        Stores {
+            users: Arc::<Mongo>::clone(&self.mongo),
+            groups: Arc::<Mongo>::clone(&self.mongo),
+            secrets: Arc::<Mongo>::clone(&self.mongo),
+            node: Arc::<Mongo>::clone(&self.mongo),
+            migrations: Arc::<Mongo>::clone(&self.mongo),
+        }
+    }
+
+    /// Closes the connections. Calls that still run fail; later ones too.
+    pub async fn close(self) {
+        self.mongo.client.clone().shutdown().immediate(true).await;
+    }
+}
+
+/// A journaled majority.
+pub(super) fn durable(limit: Duration) -> WriteConcern {
+    let mut concern = WriteConcern::majority();
+    concern.journal = Some(true);
+    concern.w_timeout = Some(limit);
+    concern
+}
+
+fn names_a_database(name: &str) -> bool {
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// Implements every store trait; the files of this folder hold one each.
+pub(super) struct Mongo {
+    pub(super) client: Client,
+    pub(super) database: Database,
+    pub(super) users: Collection<RawDocumentBuf>,
+    pub(super) groups: Collection<RawDocumentBuf>,
+    pub(super) secrets: Collection<RawDocumentBuf>,
+    pub(super) requests: Collection<RawDocumentBuf>,
+    pub(super) node: Collection<RawDocumentBuf>,
+    pub(super) migrations: Collection<RawDocumentBuf>,
+    pub(super) options: MongoOptions,
+    gate: Semaphore,
+}
+
+impl Mongo {
+    fn new(client: Client, options: MongoOptions) -> Self {
+        let database = client.database(&options.database);
+        let calls = u64::from(options.pool_max.max(1)) + u64::from(options.waiting_max);
+        let calls = usize::try_from(calls).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
+        Self {
+            users: database.collection("users"),
+            groups: database.collection("groups"),
+            secrets: database.collection("secrets"),
+            requests: database.collection("requests"),
+            node: database.collection("node"),
+            migrations: database.collection("migrations"),
+            gate: Semaphore::new(calls),
+            client,
+            database,
+            options,
+        }
+    }
+
+    /// Lets a call in, or refuses it at once: the driver's own queue for connections has no bound.
+    pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.gate.try_acquire().map_err(|_| StoreError::Overloaded)
+    }
+}
+
+impl fmt::Debug for Mongo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mongo").field("database", &self.options.database).finish_non_exhaustive()
+    }
+}

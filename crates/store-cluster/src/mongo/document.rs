@@ -1,0 +1,118 @@
+//! Reading stored documents field by field, without an intermediate tree.
+
+use std::collections::BTreeMap;
+
+use kith_store::{Params, ParamsPatch, StoreError, Timestamp, Version};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
+
+use super::error::malformed;
+
+/// A field of a document: its name and its value.
+pub(super) type Field<'a> = (&'a str, RawBsonRef<'a>);
+
+/// The fields of a document, in its order.
+pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = Result<Field<'_>, StoreError>> {
+    document.iter().map(|field| {
+        let (name, value) = field.map_err(|_| malformed("document"))?;
+        Ok((name.as_str(), value))
+    })
+}
+
+/// A text.
+pub(super) fn text(value: RawBsonRef<'_>, field: &'static str) -> Result<String, StoreError> {
+    value.as_str().map(str::to_owned).ok_or_else(|| malformed(field))
+}
+
+/// Texts.
+pub(super) fn texts(value: RawBsonRef<'_>, field: &'static str) -> Result<Vec<String>, StoreError> {
+    let array = value.as_array().ok_or_else(|| malformed(field))?;
+    array.into_iter().map(|item| text(item.map_err(|_| malformed(field))?, field)).collect()
+}
+
+/// A whole number; MongoDB may have kept it in 32 bits.
+pub(super) fn number(value: RawBsonRef<'_>, field: &'static str) -> Result<i64, StoreError> {
+    match value {
+        RawBsonRef::Int64(number) => Ok(number),
+        RawBsonRef::Int32(number) => Ok(number.into()),
+        _ => Err(malformed(field)),
+    }
+}
+
+/// A small number.
+pub(super) fn small(value: RawBsonRef<'_>, field: &'static str) -> Result<u8, StoreError> {
+    u8::try_from(number(value, field)?).map_err(|_| malformed(field))
+}
+
+/// A moment.
+pub(super) fn moment(value: RawBsonRef<'_>, field: &'static str) -> Result<Timestamp, StoreError> {
+    number(value, field).map(Timestamp)
+}
+
+/// A version.
+pub(super) fn version(value: RawBsonRef<'_>) -> Result<Version, StoreError> {
+    Version::new(number(value, "v")?).ok_or_else(|| malformed("v"))
+}
+
+/// The number in the field of a document; `None`: it has no such field.
+pub(super) fn number_in(document: &RawDocument, field: &'static str) -> Result<Option<i64>, StoreError> {
+    let value = document.get(field).map_err(|_| malformed(field))?;
+    value.map(|value| number(value, field)).transpose()
+}
+
+/// Parameters, read from their subdocument.
+pub(super) fn params(value: RawBsonRef<'_>) -> Result<Params, StoreError> {
+    let document = value.as_document().ok_or_else(|| malformed("params"))?;
+    let mut map = BTreeMap::new();
+    for field in fields(document) {
+        let (key, value) = field?;
+        map.insert(key.to_owned(), text(value, "params")?);
+    }
+    Ok(Params::from_stored(map))
+}
+
+/// Parameters as a subdocument. Their keys hold neither dots nor dollars.
+pub(super) fn params_document(params: Params) -> Document {
+    params.into_map().into_iter().map(|(key, value)| (key, Bson::String(value))).collect()
+}
+
+/// A condition that holds while the parameters, changed by `patch`, are within their limits. It counts as
+/// [`Params::fits`] does. `None`: whatever is stored, they will be.
+pub(super) fn room_for(patch: &ParamsPatch) -> Option<Document> {
+    if patch.replace || patch.set.as_map().is_empty() {
+        return None;
+    }
+    let touched: Vec<&str> = patch.set.as_map().keys().chain(&patch.unset).map(String::as_str).collect();
+    let kept = doc! { "$filter": {
+        "input": { "$objectToArray": { "$ifNull": ["$params", {}] } },
+        "cond": { "$not": [{ "$in": ["$$this.k", { "$literal": touched }] }] },
+    } };
+    let bytes = doc! { "$sum": { "$map": {
+        "input": "$$kept",
+        "in": { "$add": [{ "$strLenBytes": "$$this.k" }, { "$strLenBytes": "$$this.v" }] },
+    } } };
+    let keys_left = kith_store::PARAMS_MAX.saturating_sub(patch.set.as_map().len());
+    let bytes_left = kith_store::PARAMS_BYTES_MAX.saturating_sub(patch.set.bytes());
+    Some(doc! { "$let": { "vars": { "kept": kept }, "in": { "$and": [
+        { "$lte": [{ "$size": "$$kept" }, count(keys_left)] },
+        { "$lte": [bytes, count(bytes_left)] },
+    ] } } })
+}
+
+/// Puts a change of parameters into the operands of `$set` and `$unset`.
+pub(super) fn change_params(patch: ParamsPatch, set: &mut Document, unset: &mut Document) {
+    if patch.replace {
+        set.insert("params", params_document(patch.set));
+        return;
+    }
+    for (key, value) in patch.set.into_map() {
+        set.insert(format!("params.{key}"), value);
+    }
+    for key in patch.unset {
+        unset.insert(format!("params.{key}"), "");
+    }
+}
+
+/// A length as MongoDB counts.
+pub(super) fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,166 @@
+//! What the driver says, in the words of the contract.
+
+use std::{io, sync::Arc};
+
+use kith_store::{Outcome, StoreError};
+use mongodb::{
+    bson::RawDocument,
+    error::{Error, ErrorKind, WriteFailure},
+};
+
+const DUPLICATE_KEY: i32 = 11000;
+const OUT_OF_DISK_SPACE: i32 = 14031;
+/// The server gave up before it was done, or stopped being primary meanwhile.
+const INTERRUPTED: [i32; 13] = [50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11601, 11602, 13435, 13436];
+
+/// What is kept of a driver's error. Its own text may repeat keys and values of documents, and addresses.
+#[derive(Debug, thiserror::Error)]
+#[error("mongodb: {what}, code {code}")]
+struct Said {
+    what: &'static str,
+    code: i32,
+}
+
+/// What is stored does not have the form that it should.
+#[derive(Debug, thiserror::Error)]
+#[error("the field {0} is missing or malformed")]
+struct Malformed(&'static str);
+
+/// An error for a field that cannot be read.
+pub(super) fn malformed(field: &'static str) -> StoreError {
+    StoreError::Corrupt { source: Arc::new(Malformed(field)) }
+}
+
+/// Which unique index refused a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duplicate {
+    /// The id.
+    Id,
+    /// The normalised name.
+    Name,
+}
+
+/// Tells whether a unique index refused the write, and which. The answer names the index by its key pattern;
+/// its text is not looked at.
+pub(super) fn duplicate(error: &Error) -> Option<Duplicate> {
+    if code(error) != Some(DUPLICATE_KEY) {
+        return None;
+    }
+    let by_name = error
+        .server_response()
+        .and_then(|answer| key_pattern(answer))
+        .is_some_and(|pattern| pattern.get("name_key").ok().flatten().is_some());
+    Some(if by_name { Duplicate::Name } else { Duplicate::Id })
+}
+
+/// An error of a read: nothing was to be applied.
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+pub(super) fn read_failed(error: Error) -> StoreError {
+    store_error(&error, Outcome::NotApplied)
+}
+
+/// An error of a write outside of a transaction.
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+pub(super) fn write_failed(error: Error) -> StoreError {
+    store_error(&error, outcome(&error))
+}
+
+/// An error of a commit: without a clear refusal it may have happened.
+pub(super) fn commit_failed(error: &Error) -> StoreError {
+    store_error(error, Outcome::Unknown)
+}
+
+/// The store did not answer in time.
+pub(super) fn out_of_time(outcome: Outcome) -> StoreError {
+    StoreError::Unavailable { outcome, source: Arc::new(io::Error::from(io::ErrorKind::TimedOut)) }
+}
+
+/// The code that the server gave, wherever it stands.
+pub(super) fn code(error: &Error) -> Option<i32> {
+    match &*error.kind {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => Some(concern.code),
+        _ => None,
+    }
+}
+
+fn key_pattern(answer: &RawDocument) -> Option<&RawDocument> {
+    if let Ok(pattern) = answer.get_document("keyPattern") {
+        return Some(pattern);
+    }
+    let first = answer.get_array("writeErrors").ok()?.into_iter().next()?.ok()?;
+    first.as_document()?.get_document("keyPattern").ok()
+}
+
+/// Whether a failed command may have been applied. The driver tries a write once more after a lost
+/// connection and then reports the error of the try that may have written.
+fn outcome(error: &Error) -> Outcome {
+    if error.contains_label("NoWritesPerformed") {
+        return Outcome::NotApplied;
+    }
+    match &*error.kind {
+        ErrorKind::ServerSelection { .. }
+        | ErrorKind::ConnectionPoolCleared { .. }
+        | ErrorKind::DnsResolve { .. }
+        | ErrorKind::Authentication { .. }
+        | ErrorKind::InvalidArgument { .. }
+        | ErrorKind::InvalidTlsConfig { .. }
+        | ErrorKind::BsonSerialization(_)
+        | ErrorKind::SessionsNotSupported
+        | ErrorKind::IncompatibleServer { .. }
+        | ErrorKind::Transaction { .. }
+        | ErrorKind::Shutdown => Outcome::NotApplied,
+        ErrorKind::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => Outcome::NotApplied,
+        ErrorKind::Command(command) if !INTERRUPTED.contains(&command.code) => Outcome::NotApplied,
+        ErrorKind::Write(WriteFailure::WriteError(write)) if !INTERRUPTED.contains(&write.code) => {
+            Outcome::NotApplied
+        }
+        _ => Outcome::Unknown,
+    }
+}
+
+fn store_error(error: &Error, outcome: Outcome) -> StoreError {
+    let said = Said { what: what(error), code: code(error).unwrap_or_default() };
+    if said.code == OUT_OF_DISK_SPACE {
+        return StoreError::Full { source: Arc::new(said) };
+    }
+    if is_unavailable(error) {
+        return StoreError::Unavailable { outcome, source: Arc::new(said) };
+    }
+    StoreError::Internal { outcome, source: Arc::new(said) }
+}
+
+fn is_unavailable(error: &Error) -> bool {
+    let away = matches!(
+        &*error.kind,
+        ErrorKind::ServerSelection { .. }
+            | ErrorKind::ConnectionPoolCleared { .. }
+            | ErrorKind::DnsResolve { .. }
+            | ErrorKind::Io(_)
+            | ErrorKind::Shutdown
+            | ErrorKind::Write(WriteFailure::WriteConcernError(_))
+    );
+    away || code(error).is_some_and(|code| INTERRUPTED.contains(&code))
+        || error.contains_label("TransientTransactionError")
+        || error.contains_label("RetryableWriteError")
+}
+
+fn what(error: &Error) -> &'static str {
+    match &*error.kind {
+        ErrorKind::ServerSelection { .. } => "no primary in time",
+        ErrorKind::ConnectionPoolCleared { .. } => "connection pool cleared",
+        ErrorKind::DnsResolve { .. } => "a name does not resolve",
+        ErrorKind::Io(_) => "connection lost",
+        ErrorKind::Authentication { .. } => "authentication refused",
+        ErrorKind::InvalidTlsConfig { .. } => "TLS set up wrongly",
+        ErrorKind::Command(_) => "command refused",
+        ErrorKind::Write(WriteFailure::WriteConcernError(_)) => "no majority in time",
+        ErrorKind::Write(_) => "write refused",
+        ErrorKind::BsonDeserialization(_) | ErrorKind::Bson(_) | ErrorKind::InvalidResponse { .. } => {
+            "answer not understood"
+        }
+        ErrorKind::Shutdown => "client closed",
+        _ => "driver error",
+    }
+}

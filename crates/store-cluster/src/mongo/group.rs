@@ -1,0 +1,280 @@
+//! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, params, creator,
+//! created, updated, w}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a
+//! change of one of the three leaves the others alone.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, Group, GroupId, GroupPatch, GroupStore, GroupType, JoinPolicy, NewGroup, Params, SecretChange,
+    StoreError, Stored, Timestamp, UserId, Version, Visibility, Write, group_search_keys,
+};
+use mongodb::{
+    Collection,
+    bson::{Document, RawDocument, RawDocumentBuf, doc},
+};
+
+use super::{
+    connect::Mongo,
+    document::{
+        change_params, fields, moment, number, number_in, params, params_document, small, text, texts,
+        version,
+    },
+    error::malformed,
+    record::{Record, version_of},
+    write::{Change, Order},
+};
+
+/// Names groups in the ids of secrets.
+pub(super) const GROUP: &str = "g";
+
+#[async_trait]
+impl GroupStore for Mongo {
+    async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError> {
+        let _entered = self.enter()?;
+        self.one(id.get()).await
+    }
+
+    async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
+        let _entered = self.enter()?;
+        let found = self.many(ids.iter().map(|id| id.get()).collect()).await?;
+        found.into_iter().map(|(id, group)| Ok((group_id(id)?, group))).collect()
+    }
+
+    async fn search_groups(
+        &self,
+        key: &str,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<Group>, StoreError> {
+        let _entered = self.enter()?;
+        self.page(listed_under(key, after), after.map(GroupId::get), limit).await
+    }
+
+    async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
+        let _entered = self.enter()?;
+        self.page(Document::new(), after.map(GroupId::get), limit).await
+    }
+
+    async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
+        let _entered = self.enter()?;
+        let (id, change) = (group.id.get(), Change::Create(document(&group, write.now)));
+        self.put_group(Order { id, change, secrets: group.secrets, write }).await
+    }
+
+    async fn update_group(
+        &self,
+        id: GroupId,
+        mut patch: GroupPatch,
+        write: Write,
+    ) -> Result<Applied<Group>, StoreError> {
+        let _entered = self.enter()?;
+        let secrets = std::mem::take(&mut patch.secrets);
+        self.put_group(Order { id: id.get(), change: changes(patch, write.now), secrets, write }).await
+    }
+
+    async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
+        let _entered = self.enter()?;
+        let change = Change::Delete(Document::new());
+        let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
+        let done = Box::pin(self.write::<Group>(&order)).await?;
+        Ok(Applied { record: version_of(&done.document)?, replayed: done.replayed })
+    }
+}
+
+impl Mongo {
+    async fn put_group(&self, order: Order) -> Result<Applied<Group>, StoreError> {
+        let done = Box::pin(self.write::<Group>(&order)).await?;
+        Ok(Applied { record: Group::read(&done.document)?, replayed: done.replayed })
+    }
+}
+
+impl Record for Group {
+    const OWNER: &'static str = GROUP;
+
+    fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf> {
+        &mongo.groups
+    }
+
+    fn read(document: &RawDocument) -> Result<Self, StoreError> {
+        let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
+        let mut group = blank(group_id(id)?);
+        for field in fields(document) {
+            let (name, value) = field?;
+            match name {
+                "v" => group.version = version(value)?,
+                "name" => group.name = text(value, "name")?,
+                "tags" => group.tags = texts(value, "tags")?,
+                "kind" => group.kind = kind(small(value, "kind")?)?,
+                "visibility" => group.visibility = visibility(small(value, "visibility")?)?,
+                "join" => group.join_policy = join_policy(small(value, "join")?)?,
+                "history" => {
+                    group.history_for_new_members = value.as_bool().ok_or_else(|| malformed("history"))?
+                }
+                "params" => group.params = params(value)?,
+                "creator" => group.creator = Some(creator(number(value, "creator")?)?),
+                "created" => group.created = moment(value, "created")?,
+                "updated" => group.updated = moment(value, "updated")?,
+                _ => {}
+            }
+        }
+        if group.version == Version::NONE || group.name.is_empty() {
+            return Err(malformed("name"));
+        }
+        Ok(group)
+    }
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+/// Both branches are equalities followed by the id, so that MongoDB merges two ordered index scans.
+fn listed_under(key: &str, after: Option<GroupId>) -> Document {
+    let above = doc! { "$gt": after.map(GroupId::get).unwrap_or_default() };
+    let public = visibility_number(Visibility::Public);
+    doc! { "$or": [
+        { "name_keys": key, "visibility": public, "_id": above.clone() },
+        { "tag_keys": key, "visibility": public, "_id": above },
+    ] }
+}
+
+/// What a public group of this name is found by.
+fn name_keys(name: &str) -> Vec<String> {
+    group_search_keys(name, &[], Visibility::Public).into_iter().collect()
+}
+
+/// What a public group with these tags is found by, beside its name.
+fn tag_keys(tags: &[String]) -> Vec<String> {
+    let (first, others) = match tags.split_first() {
+        Some(split) => split,
+        None => return Vec::new(),
+    };
+    let keys: BTreeSet<String> = group_search_keys(first, others, Visibility::Public);
+    keys.into_iter().collect()
+}
+
+fn document(group: &NewGroup, now: Timestamp) -> Document {
+    let mut document = doc! {
+        "name": &group.name,
+        "name_keys": name_keys(&group.name),
+        "tags": &group.tags,
+        "tag_keys": tag_keys(&group.tags),
+        "kind": kind_number(group.kind),
+        "visibility": visibility_number(group.visibility),
+        "join": join_number(group.join_policy),
+        "history": group.history_for_new_members,
+        "params": params_document(group.params.clone()),
+        "created": now.0,
+        "updated": now.0,
+    };
+    if let Some(creator) = group.creator {
+        document.insert("creator", creator.get());
+    }
+    document
+}
+
+fn changes(patch: GroupPatch, now: Timestamp) -> Change {
+    let (mut set, mut unset) = (doc! { "updated": now.0 }, Document::new());
+    if let Some(name) = &patch.name {
+        set.insert("name", name);
+        set.insert("name_keys", name_keys(name));
+    }
+    if let Some(tags) = &patch.tags {
+        set.insert("tags", tags);
+        set.insert("tag_keys", tag_keys(tags));
+    }
+    let numbers = [
+        ("kind", patch.kind.map(kind_number)),
+        ("visibility", patch.visibility.map(visibility_number)),
+        ("join", patch.join_policy.map(join_number)),
+    ];
+    for (field, number) in numbers {
+        if let Some(number) = number {
+            set.insert(field, number);
+        }
+    }
+    if let Some(history) = patch.history_for_new_members {
+        set.insert("history", history);
+    }
+    change_params(patch.params.clone(), &mut set, &mut unset);
+    Change::Update { set, unset, params: patch.params }
+}
+
+fn blank(id: GroupId) -> Group {
+    Group {
+        id,
+        version: Version::NONE,
+        name: String::new(),
+        tags: Vec::new(),
+        kind: GroupType::Chat,
+        visibility: Visibility::Private,
+        join_policy: JoinPolicy::Invite,
+        history_for_new_members: false,
+        params: Params::default(),
+        creator: None,
+        created: Timestamp(0),
+        updated: Timestamp(0),
+    }
+}
+
+fn group_id(number: i64) -> Result<GroupId, StoreError> {
+    GroupId::new(number).map_err(|_| malformed("_id"))
+}
+
+fn creator(number: i64) -> Result<UserId, StoreError> {
+    UserId::new(number).map_err(|_| malformed("creator"))
+}
+
+const fn kind_number(kind: GroupType) -> i32 {
+    match kind {
+        GroupType::Chat => 1,
+        GroupType::Channel => 2,
+    }
+}
+
+fn kind(number: u8) -> Result<GroupType, StoreError> {
+    match number {
+        1 => Ok(GroupType::Chat),
+        2 => Ok(GroupType::Channel),
+        _ => Err(malformed("kind")),
+    }
+}
+
+const fn visibility_number(visibility: Visibility) -> i32 {
+    match visibility {
+        Visibility::Public => 1,
+        Visibility::Private => 2,
+    }
+}
+
+fn visibility(number: u8) -> Result<Visibility, StoreError> {
+    match number {
+        1 => Ok(Visibility::Public),
+        2 => Ok(Visibility::Private),
+        _ => Err(malformed("visibility")),
+    }
+}
+
+const fn join_number(policy: JoinPolicy) -> i32 {
+    match policy {
+        JoinPolicy::Open => 1,
+        JoinPolicy::Approval => 2,
+        JoinPolicy::Code => 3,
+        JoinPolicy::Invite => 4,
+    }
+}
+
+fn join_policy(number: u8) -> Result<JoinPolicy, StoreError> {
+    match number {
+        1 => Ok(JoinPolicy::Open),
+        2 => Ok(JoinPolicy::Approval),
+        3 => Ok(JoinPolicy::Code),
+        4 => Ok(JoinPolicy::Invite),
+        _ => Err(malformed("join")),
+    }
+}

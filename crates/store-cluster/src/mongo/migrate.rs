@@ -1,0 +1,151 @@
+//! Migrations: lists of commands under `migrations/mongodb`, applied in order and noted in the collection
+//! `migrations`. Every command may be run again, so that one that was cut short is simply repeated, and
+//! two nodes that both believed to hold the lock would do no harm.
+
+use std::{future::Future, time::Duration};
+
+use async_trait::async_trait;
+use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp};
+use mongodb::{
+    bson::{Document, RawDocument, doc, rawdoc, serialize_to_bson, serialize_to_document},
+    error::Error,
+};
+use tokio::time::Instant;
+
+use super::{
+    connect::{Mongo, durable},
+    document::number_in,
+    error::{code, duplicate, malformed, out_of_time, read_failed, write_failed},
+};
+
+/// Number, name and commands, by number.
+const KNOWN: [(u32, &str, &str); 1] =
+    [(1, "users_and_groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json"))];
+const LOCK: &str = "lock";
+const LEASE: Duration = Duration::from_secs(30);
+const RENEW: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(200);
+const NAMESPACE_EXISTS: i32 = 48;
+
+#[async_trait]
+impl Migrations for Mongo {
+    async fn status(&self) -> Result<Vec<Migration>, StoreError> {
+        let mut all: Vec<Migration> = KNOWN
+            .iter()
+            .map(|(number, name, _)| Migration { number: *number, name: (*name).to_owned(), applied: None })
+            .collect();
+        let filter = doc! { "_id": { "$type": "number" } };
+        let mut applied = self.migrations.find(filter).await.map_err(read_failed)?;
+        while applied.advance().await.map_err(read_failed)? {
+            let (number, at) = noted(applied.current())?;
+            let known = all.iter_mut().find(|migration| i64::from(migration.number) == number);
+            known.ok_or_else(|| malformed("migrations"))?.applied = Some(at);
+        }
+        Ok(all)
+    }
+
+    async fn migrate(&self) -> Result<Vec<Migration>, StoreError> {
+        if self.status().await?.iter().all(|migration| migration.applied.is_some()) {
+            return Ok(Vec::new());
+        }
+        let owner: i64 = rand::random();
+        self.lock(owner).await?;
+        let result = self.with_lease(owner, self.apply_pending()).await;
+        let released = self.migrations.delete_one(doc! { "_id": LOCK, "owner": owner }).await;
+        if released.is_err() {
+            tracing::warn!("the lock of the migrations was not released; it runs out by itself");
+        }
+        result
+    }
+}
+
+impl Mongo {
+    async fn apply_pending(&self) -> Result<Vec<Migration>, StoreError> {
+        let mut done = Vec::new();
+        for migration in self.status().await?.into_iter().filter(|migration| migration.applied.is_none()) {
+            for command in commands(migration.number)? {
+                self.run(command).await?;
+            }
+            done.push(self.note(migration).await?);
+        }
+        Ok(done)
+    }
+
+    async fn run(&self, mut command: Document) -> Result<(), StoreError> {
+        let concern = durable(self.options.migration_wait);
+        let concern = serialize_to_bson(&concern).map_err(|_| malformed("migration"))?;
+        command.insert("writeConcern", concern);
+        match self.database.run_command(command).await {
+            Ok(_) => Ok(()),
+            Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => Ok(()),
+            Err(error) => Err(write_failed(error)),
+        }
+    }
+
+    async fn note(&self, migration: Migration) -> Result<Migration, StoreError> {
+        let at = Timestamp::now();
+        let note = rawdoc! { "_id": i64::from(migration.number), "name": &*migration.name, "at": at.0 };
+        match self.migrations.insert_one(note).await {
+            Ok(_) => Ok(Migration { applied: Some(at), ..migration }),
+            Err(error) if duplicate(&error).is_some() => Ok(Migration { applied: Some(at), ..migration }),
+            Err(error) => Err(write_failed(error)),
+        }
+    }
+
+    /// Waits for the lock.
+    async fn lock(&self, owner: i64) -> Result<(), StoreError> {
+        let give_up = Instant::now() + self.options.migration_wait;
+        loop {
+            // By the server's clock, which all nodes share.
+            let free = doc! { "_id": LOCK, "$expr": { "$lte": ["$until", "$$NOW"] } };
+            let take = self.migrations.update_one(free, vec![held_by(owner)]).upsert(true);
+            match take.await {
+                Ok(_) => return Ok(()),
+                Err(error) if duplicate(&error).is_none() => return Err(write_failed(error)),
+                Err(_) if Instant::now() >= give_up => return Err(out_of_time(Outcome::NotApplied)),
+                Err(_) => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    /// Runs `work` while the lock is renewed; stops it when the lock is lost.
+    async fn with_lease<T>(
+        &self,
+        owner: i64,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = tokio::time::sleep(RENEW) => self.renew(owner).await?,
+            }
+        }
+    }
+
+    async fn renew(&self, owner: i64) -> Result<(), StoreError> {
+        let mine = doc! { "_id": LOCK, "owner": owner };
+        let renewed: Result<_, Error> = self.migrations.update_one(mine, vec![held_by(owner)]).await;
+        if renewed.map_err(write_failed)?.matched_count == 1 { Ok(()) } else { Err(StoreError::Overloaded) }
+    }
+}
+
+fn held_by(owner: i64) -> Document {
+    let lease = i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
+    doc! { "$set": { "owner": owner, "until": { "$add": ["$$NOW", lease] } } }
+}
+
+fn noted(document: &RawDocument) -> Result<(i64, Timestamp), StoreError> {
+    let number = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
+    let at = number_in(document, "at")?.ok_or_else(|| malformed("at"))?;
+    Ok((number, Timestamp(at)))
+}
+
+fn commands(number: u32) -> Result<Vec<Document>, StoreError> {
+    let found = KNOWN.iter().find(|(known, ..)| *known == number);
+    let (_, _, text) = found.ok_or_else(|| malformed("migration"))?;
+    let list: Vec<serde_json::Value> = serde_json::from_str(text).map_err(|_| malformed("migration"))?;
+    list.into_iter()
+        .map(|command| serialize_to_document(&command).map_err(|_| malformed("migration")))
+        .collect()
+}

@@ -1,0 +1,16 @@
+//! Users, groups, secrets, requests and what nodes share, in MongoDB.
+
+mod connect;
+mod document;
+mod error;
+mod group;
+mod migrate;
+mod node;
+mod record;
+mod request;
+mod secret;
+mod transaction;
+mod user;
+mod write;
+
+pub use connect::{ClusterHandle, MongoOptions, OpenError, connect};

@@ -1,0 +1,115 @@
+//! What nodes keep for themselves and for each other: small documents of one collection, each changed by one
+//! conditional command.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kith_store::{IdBlock, IdKind, NodeStore, Outcome, StoreError, Timestamp};
+use mongodb::{
+    Collection,
+    bson::{Binary, Document, RawDocument, RawDocumentBuf, doc, spec::BinarySubtype},
+    options::{ReturnDocument, UpdateModifications},
+};
+
+use super::{
+    connect::Mongo,
+    document::number_in,
+    error::{duplicate, malformed, out_of_time, read_failed, write_failed},
+};
+
+const EPOCH: &str = "epoch";
+/// Two first writers of one document collide at most once each.
+const UPSERTS_MAX: usize = 8;
+
+#[async_trait]
+impl NodeStore for Mongo {
+    fn backend(&self) -> &'static str {
+        "cluster"
+    }
+
+    async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
+        // In a task of its own: a driver's future is not to be dropped half-way. A primary answers, so that
+        // it can be written too, as far as can be seen without writing.
+        let node: Collection<RawDocumentBuf> = self.node.clone();
+        let read = tokio::spawn(async move { node.find_one(doc! { "_id": EPOCH }).max_time(limit).await });
+        match tokio::time::timeout(limit, read).await {
+            Ok(Ok(answer)) => answer.map(drop).map_err(read_failed),
+            Ok(Err(_)) | Err(_) => Err(out_of_time(Outcome::NotApplied)),
+        }
+    }
+
+    async fn allocate_ids(&self, kind: IdKind, count: u32) -> Result<IdBlock, StoreError> {
+        let _entered = self.enter()?;
+        let id = format!("ids.{}", kind.name());
+        let from = doc! { "$max": ["$next", IdKind::FIRST_ALLOCATED] };
+        let next = doc! { "$set": { "next": { "$add": [from, i64::from(count)] } } };
+        let after = self.upsert(doc! { "_id": id }, vec![next].into()).await?;
+        let next = number_in(&after, "next")?.ok_or_else(|| malformed("next"))?;
+        Ok(IdBlock { first: next - i64::from(count), count })
+    }
+
+    async fn epoch(&self) -> Result<u64, StoreError> {
+        let _entered = self.enter()?;
+        match self.find_one(&self.node, doc! { "_id": EPOCH }).await? {
+            Some(document) => epoch_in(&document),
+            None => Ok(0),
+        }
+    }
+
+    async fn raise_epoch(&self, seen: u64) -> Result<u64, StoreError> {
+        let _entered = self.enter()?;
+        let was = i64::try_from(seen).map_err(|_| malformed("value"))?;
+        let update = doc! { "$set": { "value": was.saturating_add(1) } };
+        let raise = self
+            .node
+            .find_one_and_update(doc! { "_id": EPOCH, "value": was }, update)
+            .upsert(seen == 0)
+            .return_document(ReturnDocument::After);
+        match raise.await {
+            Ok(Some(document)) => epoch_in(&document),
+            Ok(None) => self.epoch().await,
+            // Another node has raised it from 0.
+            Err(error) if duplicate(&error).is_some() => self.epoch().await,
+            Err(error) => Err(write_failed(error)),
+        }
+    }
+
+    async fn key(&self, name: &str, candidate: [u8; 32]) -> Result<[u8; 32], StoreError> {
+        let _entered = self.enter()?;
+        let key = Binary { subtype: BinarySubtype::Generic, bytes: candidate.to_vec() };
+        let filter = doc! { "_id": format!("key.{name}") };
+        let kept = self.upsert(filter, doc! { "$setOnInsert": { "key": key } }.into()).await?;
+        let key = kept.get_binary("key").map_err(|_| malformed("key"))?;
+        key.bytes.try_into().map_err(|_| malformed("key"))
+    }
+
+    async fn forget_requests(&self, _now: Timestamp) -> Result<u64, StoreError> {
+        // An index removes them.
+        Ok(0)
+    }
+}
+
+impl Mongo {
+    /// Updates a document, or makes it, and returns what is there then.
+    async fn upsert(
+        &self,
+        filter: Document,
+        update: UpdateModifications,
+    ) -> Result<RawDocumentBuf, StoreError> {
+        for _ in 0..UPSERTS_MAX {
+            let action = self.node.find_one_and_update(filter.clone(), update.clone());
+            match action.upsert(true).return_document(ReturnDocument::After).await {
+                Ok(Some(document)) => return Ok(document),
+                Ok(None) => return Err(malformed("document")),
+                Err(error) if duplicate(&error).is_some() => {}
+                Err(error) => return Err(write_failed(error)),
+            }
+        }
+        Err(StoreError::Overloaded)
+    }
+}
+
+fn epoch_in(document: &RawDocument) -> Result<u64, StoreError> {
+    let value = number_in(document, "value")?.ok_or_else(|| malformed("value"))?;
+    u64::try_from(value).map_err(|_| malformed("value"))
+}

@@ -1,0 +1,129 @@
+//! What users and groups have in common: how they are read.
+
+use std::collections::HashSet;
+
+use kith_store::{BATCH_MAX, Params, StoreError, Stored, Version};
+use mongodb::{
+    Collection, Cursor,
+    bson::{Document, RawDocument, RawDocumentBuf, doc},
+};
+
+use super::{
+    connect::Mongo,
+    document::{count, number_in, version},
+    error::{malformed, read_failed},
+};
+
+/// Most documents that one answer of the server is asked for.
+const ANSWER_MAX: usize = 1000;
+
+/// A record that lives in a collection of its own under its id. A deleted one leaves
+/// `{_id, v, deleted: true}` and what its kind must keep.
+pub(super) trait Record: Sized + Send + Sync + 'static {
+    /// Names the kind in the ids of secrets.
+    const OWNER: &'static str;
+
+    /// Where it lives.
+    fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf>;
+    /// Reads the document of a living record.
+    fn read(document: &RawDocument) -> Result<Self, StoreError>;
+    /// Of this state.
+    fn version(&self) -> Version;
+    /// Further parameters.
+    fn params(&self) -> &Params;
+}
+
+/// Reads a document that may be a stub.
+pub(super) fn stored<R: Record>(document: &RawDocument) -> Result<Stored<R>, StoreError> {
+    if is_stub(document)? {
+        version_of(document).map(Stored::Deleted)
+    } else {
+        R::read(document).map(Stored::Live)
+    }
+}
+
+/// The version of a record or stub.
+pub(super) fn version_of(document: &RawDocument) -> Result<Version, StoreError> {
+    let value = document.get("v").map_err(|_| malformed("v"))?;
+    version(value.ok_or_else(|| malformed("v"))?)
+}
+
+/// Whether the record was deleted.
+pub(super) fn is_stub(document: &RawDocument) -> Result<bool, StoreError> {
+    Ok(document.get("deleted").map_err(|_| malformed("deleted"))?.is_some())
+}
+
+impl Mongo {
+    /// Reads one record by its id.
+    pub(super) async fn one<R: Record>(&self, id: i64) -> Result<Stored<R>, StoreError> {
+        match self.find_one(R::collection(self), doc! { "_id": id }).await? {
+            Some(document) => stored(&document),
+            None => Ok(Stored::Never),
+        }
+    }
+
+    /// Reads the records of these ids in one query.
+    pub(super) async fn many<R: Record>(&self, ids: Vec<i64>) -> Result<Vec<(i64, Stored<R>)>, StoreError> {
+        if ids.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let distinct: HashSet<i64> = ids.into_iter().collect();
+        let mut found = Vec::with_capacity(distinct.len());
+        if distinct.is_empty() {
+            return Ok(found);
+        }
+        let limit = distinct.len();
+        let filter = doc! { "_id": { "$in": distinct.into_iter().collect::<Vec<_>>() } };
+        let mut cursor = self.cursor(R::collection(self), filter, None, limit).await?;
+        while cursor.advance().await.map_err(read_failed)? {
+            let document = cursor.current();
+            let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
+            found.push((id, stored(document)?));
+        }
+        Ok(found)
+    }
+
+    /// Reads the living records that `filter` admits, by ascending id above `after`, at most `limit`.
+    pub(super) async fn page<R: Record>(
+        &self,
+        mut filter: Document,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<R>, StoreError> {
+        let mut records = Vec::new();
+        if limit == 0 {
+            return Ok(records);
+        }
+        filter.insert("_id", doc! { "$gt": after.unwrap_or_default() });
+        filter.insert("deleted", doc! { "$ne": true });
+        let mut cursor = self.cursor(R::collection(self), filter, Some(doc! { "_id": 1 }), limit).await?;
+        while cursor.advance().await.map_err(read_failed)? {
+            records.push(R::read(cursor.current())?);
+        }
+        Ok(records)
+    }
+
+    /// Reads one document.
+    pub(super) async fn find_one(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        filter: Document,
+    ) -> Result<Option<RawDocumentBuf>, StoreError> {
+        collection.find_one(filter).max_time(self.options.command).await.map_err(read_failed)
+    }
+
+    async fn cursor(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        filter: Document,
+        sort: Option<Document>,
+        limit: usize,
+    ) -> Result<Cursor<RawDocumentBuf>, StoreError> {
+        let batch = u32::try_from(limit.min(ANSWER_MAX)).unwrap_or(u32::MAX);
+        let mut find = collection.find(filter).limit(count(limit)).batch_size(batch);
+        if let Some(sort) = sort {
+            find = find.sort(sort);
+        }
+        find.max_time(self.options.command).await.map_err(read_failed)
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes that touch several documents: all in one commit, or nothing.
+
+use kith_store::StoreError;
+use mongodb::{
+    ClientSession,
+    bson::RawDocumentBuf,
+    error::{Error, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT},
+    options::ReadConcern,
+};
+
+use super::{
+    connect::{Mongo, durable},
+    error::{commit_failed, duplicate, read_failed},
+    record::Record,
+    write::{Change, Done, Failure, Order, Refused, Way, backoff},
+};
+
+/// Times that a commit of unknown outcome is asked for again, beside the driver's own second try.
+const COMMITS_AGAIN: u32 = 4;
+
+impl Mongo {
+    /// Does `order` in a transaction of its own. A failure before the commit changes nothing.
+    pub(super) async fn in_transaction<R: Record>(
+        &self,
+        order: &Order,
+        way: Way,
+        nonce: i64,
+    ) -> Result<Done, Failure> {
+        let mut session = self.client.start_session().await.map_err(before_commit)?;
+        session
+            .start_transaction()
+            .read_concern(ReadConcern::snapshot())
+            .write_concern(durable(self.options.write_majority))
+            .max_commit_time(self.options.command)
+            .await
+            .map_err(before_commit)?;
+        match Box::pin(self.steps::<R>(order, way, nonce, &mut session)).await {
+            Ok(done) if !done.replayed => commit(&mut session).await.map(|()| done),
+            // Nothing was written. What the server says to an abort changes nothing: it forgets the
+            // transaction by itself.
+            other => {
+                drop(session.abort_transaction().await);
+                other
+            }
+        }
+    }
+
+    async fn steps<R: Record>(
+        &self,
+        order: &Order,
+        way: Way,
+        nonce: i64,
+        session: &mut ClientSession,
+    ) -> Result<Done, Failure> {
+        if let Some(request) = &order.write.request
+            && let Some(document) = self.replay_in(request, order.write.now, session).await?
+        {
+            return Ok(Done { document, replayed: true });
+        }
+        let document = self.apply_in::<R>(order, way, nonce, session).await?;
+        if matches!(order.change, Change::Delete(_)) {
+            self.forget_secrets(R::OWNER, order.id, session).await.map_err(before_commit)?;
+        }
+        for (name, secret) in &order.secrets {
+            self.put_secret((R::OWNER, order.id, name), secret.as_ref(), session)
+                .await
+                .map_err(before_commit)?;
+        }
+        if let Some(request) = &order.write.request {
+            self.remember(request, order.write.now, &document, session).await.map_err(before_commit)?;
+        }
+        Ok(Done { document, replayed: false })
+    }
+
+    async fn apply_in<R: Record>(
+        &self,
+        order: &Order,
+        way: Way,
+        nonce: i64,
+        session: &mut ClientSession,
+    ) -> Result<RawDocumentBuf, Failure> {
+        self.apply::<R>(order, way, nonce, Some(session)).await.map_err(|refused| match refused {
+            Refused::ByServer(error) => match duplicate(&error) {
+                Some(index) => Failure::Duplicate(index),
+                None => before_commit(*error),
+            },
+            Refused::Unmatched => Failure::Unmatched,
+            Refused::Malformed(error) => Failure::Final(error),
+        })
+    }
+}
+
+/// A failure of a step: the transaction never commits. A duplicate secret or request is one that another
+/// transaction has just written.
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+pub(super) fn before_commit(error: Error) -> Failure {
+    let collided = error.contains_label(TRANSIENT_TRANSACTION_ERROR) || duplicate(&error).is_some();
+    let told = read_failed(error);
+    if collided { Failure::Collision(told) } else { Failure::Final(told) }
+}
+
+async fn commit(session: &mut ClientSession) -> Result<(), Failure> {
+    let mut tries = 0;
+    loop {
+        let Err(error) = session.commit_transaction().await else {
+            return Ok(());
+        };
+        if !error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) {
+            return Err(not_committed(error));
+        }
+        if tries == COMMITS_AGAIN {
+            return Err(Failure::Final(commit_failed(&error)));
+        }
+        tries += 1;
+        tokio::time::sleep(backoff(tries)).await;
+    }
+}
+
+fn not_committed(error: Error) -> Failure {
+    if error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
+        return Failure::Collision(read_failed(error));
+    }
+    let told: StoreError = commit_failed(&error);
+    Failure::Final(told)
+}

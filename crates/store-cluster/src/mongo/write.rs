@@ -1,0 +1,373 @@
+//! How every write of a record goes: one command, or one transaction, tried again while others collide.
+//!
+//! Nothing is checked before it is written. The unique indexes and the filter of the command decide; only
+//! when they refuse, a read tells why.
+
+use std::time::Duration;
+
+use kith_store::{Outcome, ParamsPatch, SecretChange, StoreError, Stored, Timestamp, Version, Write};
+use mongodb::{
+    ClientSession,
+    bson::{Document, RawDocument, RawDocumentBuf, doc},
+    error::Error,
+    options::{ReturnDocument, UpdateModifications},
+};
+use tokio::time::Instant;
+
+use super::{
+    connect::Mongo,
+    document::{number_in, room_for},
+    error::{Duplicate, duplicate, malformed, out_of_time, write_failed},
+    record::{Record, is_stub, stored},
+};
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(1);
+const BACKOFF_MAX: Duration = Duration::from_millis(64);
+/// Tries of one write, however fast they fail.
+const TRIES_MAX: u32 = 256;
+
+/// What a write does to the record.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// Makes it out of these fields, without id and version.
+    Create(Document),
+    /// Changes fields in place.
+    Update {
+        /// Operand of `$set`.
+        set: Document,
+        /// Operand of `$unset`.
+        unset: Document,
+        /// As asked for, to tell whether the result fits.
+        params: ParamsPatch,
+    },
+    /// Leaves a stub; these fields of it beside `_id`, `v` and `deleted`, as expressions.
+    Delete(Document),
+}
+
+/// One write of one record, with all that must happen in the same commit.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    pub(super) id: i64,
+    pub(super) change: Change,
+    pub(super) secrets: SecretChange,
+    pub(super) write: Write,
+}
+
+impl Order {
+    /// Whether it touches more than the document of the record.
+    fn spans_documents(&self) -> bool {
+        let deletes = matches!(self.change, Change::Delete(_));
+        deletes || self.write.request.is_some() || !self.secrets.is_empty()
+    }
+
+    fn living(&self) -> Document {
+        let mut filter = doc! { "_id": self.id, "deleted": { "$ne": true } };
+        if let Some(expected) = self.write.expected {
+            filter.insert("v", expected.get());
+        }
+        filter
+    }
+}
+
+/// A write that has been done.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// The record, or its stub, as the write left it.
+    pub(super) document: RawDocumentBuf,
+    /// Whether an earlier write with the same request id did it.
+    pub(super) replayed: bool,
+}
+
+/// Why one try did nothing.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// There is no use in another try.
+    Final(StoreError),
+    /// It collided with another write, or lost the server before its commit.
+    Collision(StoreError),
+    /// No document matched the filter.
+    Unmatched,
+    /// A unique index refused it.
+    Duplicate(Duplicate),
+}
+
+/// What a try of the next round does.
+enum Next {
+    Return(Done),
+    Try(Way, StoreError),
+}
+
+/// How a record is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Nothing is stored under the id.
+    Fresh,
+    /// The stub of a deleted one lies there.
+    OverStub,
+}
+
+impl Mongo {
+    /// Does `order`, or nothing.
+    pub(super) async fn write<R: Record>(&self, order: &Order) -> Result<Done, StoreError> {
+        // Tells an insert of this call, sent twice by the driver, from an insert of somebody else.
+        let nonce: i64 = rand::random();
+        let give_up = Instant::now() + self.options.retry;
+        let (mut way, mut tries) = (Way::Fresh, 0);
+        loop {
+            let failure = match self.try_once::<R>(order, way, nonce).await {
+                Ok(done) => return Ok(done),
+                Err(failure) => failure,
+            };
+            match self.consider::<R>(order, failure, nonce).await? {
+                Next::Return(done) => return Ok(done),
+                Next::Try(next, error) if tries < TRIES_MAX && Instant::now() < give_up => {
+                    tracing::debug!(tries, %error, "a write is tried again");
+                    way = next;
+                }
+                Next::Try(_, error) => return Err(error),
+            }
+            tries += 1;
+            tokio::time::sleep(backoff(tries)).await;
+        }
+    }
+
+    async fn try_once<R: Record>(&self, order: &Order, way: Way, nonce: i64) -> Result<Done, Failure> {
+        if order.spans_documents() {
+            return Box::pin(self.in_transaction::<R>(order, way, nonce)).await;
+        }
+        let document = self.apply::<R>(order, way, nonce, None).await.map_err(|refused| match refused {
+            Refused::ByServer(error) => match duplicate(&error) {
+                Some(index) => Failure::Duplicate(index),
+                None => Failure::Final(write_failed(*error)),
+            },
+            Refused::Unmatched => Failure::Unmatched,
+            Refused::Malformed(error) => Failure::Final(error),
+        })?;
+        Ok(Done { document, replayed: false })
+    }
+
+    /// Sends the one command that changes the record, and returns the document that it leaves.
+    pub(super) async fn apply<R: Record>(
+        &self,
+        order: &Order,
+        way: Way,
+        nonce: i64,
+        session: Option<&mut ClientSession>,
+    ) -> Result<RawDocumentBuf, Refused> {
+        match (&order.change, way) {
+            (Change::Create(fields), Way::Fresh) => {
+                let document = created(order.id, fields, nonce)?;
+                let insert = R::collection(self).insert_one(&document);
+                match session {
+                    Some(session) => insert.session(session).await,
+                    None => insert.await,
+                }?;
+                Ok(document)
+            }
+            (change, _) => {
+                let (filter, update) = modification(order, change, nonce);
+                self.find_and_update::<R>(filter, update, session).await?.ok_or(Refused::Unmatched)
+            }
+        }
+    }
+
+    async fn find_and_update<R: Record>(
+        &self,
+        filter: Document,
+        update: UpdateModifications,
+        session: Option<&mut ClientSession>,
+    ) -> Result<Option<RawDocumentBuf>, Error> {
+        let action = R::collection(self)
+            .find_one_and_update(filter, update)
+            .return_document(ReturnDocument::After)
+            .max_time(self.options.command);
+        match session {
+            Some(session) => action.session(session).await,
+            None => action.await,
+        }
+    }
+
+    /// Reads why a try did nothing, and says whether another may.
+    async fn consider<R: Record>(
+        &self,
+        order: &Order,
+        failure: Failure,
+        nonce: i64,
+    ) -> Result<Next, StoreError> {
+        let verdict = match failure {
+            Failure::Final(error) => Err(error),
+            Failure::Collision(error) => Ok(Next::Try(Way::Fresh, error)),
+            Failure::Unmatched => self.unmatched::<R>(order).await,
+            Failure::Duplicate(Duplicate::Id) => self.id_refused::<R>(order, nonce).await,
+            Failure::Duplicate(Duplicate::Name) => self.name_refused::<R>(order).await,
+        };
+        // A twin of this call may have committed since the try looked for one.
+        match (verdict, &order.write.request) {
+            (Err(error), Some(request)) if error.outcome() == Outcome::NotApplied => {
+                match self.replay(request, order.write.now).await? {
+                    Some(document) => Ok(Next::Return(Done { document, replayed: true })),
+                    None => Err(error),
+                }
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    async fn unmatched<R: Record>(&self, order: &Order) -> Result<Next, StoreError> {
+        let params = match &order.change {
+            Change::Create(_) => return Ok(Next::Try(Way::Fresh, StoreError::Overloaded)),
+            Change::Update { params, .. } => Some(params),
+            Change::Delete(_) => None,
+        };
+        let Stored::Live(record) = self.one::<R>(order.id).await? else {
+            return Err(StoreError::NotFound);
+        };
+        let current: Version = record.version();
+        if order.write.expected.is_some_and(|expected| expected != current) {
+            return Err(StoreError::Conflict { current });
+        }
+        if let Some(patch) = params.filter(|patch| room_for(patch).is_some()) {
+            let mut changed = record.params().clone();
+            changed.apply(patch);
+            if !changed.fits() {
+                return Err(StoreError::ParamsTooLarge);
+            }
+        }
+        Ok(Next::Try(Way::Fresh, StoreError::Overloaded))
+    }
+
+    async fn id_refused<R: Record>(&self, order: &Order, nonce: i64) -> Result<Next, StoreError> {
+        let Some(holder) = self.find_one(R::collection(self), doc! { "_id": order.id }).await? else {
+            return Ok(Next::Try(Way::Fresh, StoreError::IdTaken));
+        };
+        if let Some(done) = own_insert(order, &holder, nonce)? {
+            return Ok(Next::Return(done));
+        }
+        match stored::<R>(&holder)? {
+            Stored::Deleted(_) => Ok(Next::Try(Way::OverStub, StoreError::IdTaken)),
+            Stored::Live(_) | Stored::Never => Err(StoreError::IdTaken),
+        }
+    }
+
+    /// A name is held by a living record, by a stub until some moment, or not any more.
+    async fn name_refused<R: Record>(&self, order: &Order) -> Result<Next, StoreError> {
+        let Some(name_key) = name_key(&order.change) else {
+            return Err(malformed("name_key"));
+        };
+        let holder = self.find_one(R::collection(self), doc! { "name_key": name_key }).await?;
+        let Some(holder) = holder else {
+            return Ok(Next::Try(Way::Fresh, StoreError::NameTaken));
+        };
+        let holder_id = number_in(&holder, "_id")?.ok_or_else(|| malformed("_id"))?;
+        if is_stub(&holder)? && holder_id == order.id {
+            return Ok(Next::Try(Way::OverStub, StoreError::NameTaken));
+        }
+        let free_at = number_in(&holder, "name_free_at")?.unwrap_or(i64::MIN);
+        if !is_stub(&holder)? || free_at > order.write.now.0 {
+            return Err(StoreError::NameTaken);
+        }
+        self.release_name::<R>(holder_id, name_key, order.write.now).await?;
+        Ok(Next::Try(Way::Fresh, StoreError::NameTaken))
+    }
+
+    async fn release_name<R: Record>(
+        &self,
+        id: i64,
+        name_key: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let filter =
+            doc! { "_id": id, "deleted": true, "name_key": name_key, "name_free_at": { "$lte": now.0 } };
+        let update = doc! { "$unset": { "name_key": "", "name_free_at": "" } };
+        R::collection(self).update_one(filter, update).await.map(drop).map_err(|error| {
+            // Whether the name was released or not, the write that wanted it has not happened.
+            match write_failed(error) {
+                StoreError::Unavailable { source, .. } => {
+                    StoreError::Unavailable { outcome: Outcome::NotApplied, source }
+                }
+                other => other,
+            }
+        })
+    }
+}
+
+/// Why the command did not change the record.
+#[derive(Debug)]
+pub(super) enum Refused {
+    ByServer(Box<Error>),
+    Unmatched,
+    Malformed(StoreError),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::ByServer(Box::new(error))
+    }
+}
+
+/// A pause that grows and is spread, so that those who collided do not meet again.
+pub(super) fn backoff(tries: u32) -> Duration {
+    let full = BACKOFF_FIRST.saturating_mul(1 << tries.min(6)).min(BACKOFF_MAX);
+    full.mul_f64(rand::random_range(0.5..1.0))
+}
+
+/// The error of a write that ran out of tries before it reached its commit.
+pub(super) fn gave_up() -> StoreError {
+    out_of_time(Outcome::NotApplied)
+}
+
+fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Refused> {
+    let mut document = doc! { "_id": id, "v": Version::FIRST.get() };
+    document.extend(fields.clone());
+    document.insert("w", nonce);
+    RawDocumentBuf::try_from(&document).map_err(|_| Refused::Malformed(malformed("document")))
+}
+
+fn modification(order: &Order, change: &Change, nonce: i64) -> (Document, UpdateModifications) {
+    let next = doc! { "$add": ["$v", 1_i64] };
+    match change {
+        // Whatever the fields hold is a literal: no text becomes an operator or a path.
+        Change::Create(fields) => {
+            let head = doc! { "_id": "$_id", "v": next, "w": nonce };
+            let record = doc! { "$mergeObjects": [{ "$literal": fields.clone() }, head] };
+            let update = vec![doc! { "$replaceWith": record }];
+            (doc! { "_id": order.id, "deleted": true }, update.into())
+        }
+        Change::Update { set, unset, params } => {
+            let mut filter = order.living();
+            if let Some(room) = room_for(params) {
+                filter.insert("$expr", room);
+            }
+            let mut update = doc! { "$set": set.clone(), "$inc": { "v": 1_i64 } };
+            if !unset.is_empty() {
+                update.insert("$unset", unset.clone());
+            }
+            (filter, update.into())
+        }
+        Change::Delete(keep) => {
+            let mut stub = doc! { "_id": "$_id", "v": next, "deleted": true, "w": "$w" };
+            stub.extend(keep.clone());
+            (order.living(), vec![doc! { "$replaceWith": stub }].into())
+        }
+    }
+}
+
+/// The insert of this very call, which the driver sent again after its first answer was lost.
+fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<Done>, StoreError> {
+    let Change::Create(fields) = &order.change else {
+        return Ok(None);
+    };
+    if number_in(holder, "w")? != Some(nonce) {
+        return Ok(None);
+    }
+    // Others may have changed the record since: what is returned is what this write left.
+    let document = created(order.id, fields, nonce).map_err(|_| malformed("document"))?;
+    Ok(Some(Done { document, replayed: false }))
+}
+
+fn name_key(change: &Change) -> Option<&str> {
+    match change {
+        Change::Create(fields) | Change::Update { set: fields, .. } => fields.get_str("name_key").ok(),
+        Change::Delete(_) => None,
+    }
+}
