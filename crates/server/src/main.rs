@@ -1,2 +1,10 @@
-//! Skeleton.
-fn main() {}
+//! The `kith` command; all of it lives in the library.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    kith_server::cli::main()
+}

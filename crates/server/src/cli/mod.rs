@@ -1,0 +1,123 @@
+//! The `kith` command.
+
+mod config;
+mod serve;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    config::{Flag, Loaded, Sources, load},
+    start::StartError,
+};
+
+/// Ended well.
+pub const OK: u8 = 0;
+/// Failed while it ran.
+pub const FAILED: u8 = 1;
+/// Could not begin: configuration, a port, a file, a store.
+pub const NOT_STARTED: u8 = 2;
+
+/// Users and groups behind gRPC, read from memory.
+#[derive(Debug, Parser)]
+#[command(name = "kith", version, about)]
+struct Command {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Run a node (what `kith` does when nothing is said)
+    Serve,
+    /// Show the configuration and where each value came from
+    Config(config::Arguments),
+}
+
+/// Flags that set values of the configuration.
+#[derive(Args, Debug)]
+struct Common {
+    /// File of the configuration [default: ./kith.toml, where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where gRPC is served [default: 127.0.0.1:7600]
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Where an embedded node keeps its data [default: ./data]
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Allow other machines to be served without TLS
+    #[arg(long, global = true)]
+    insecure_listen: bool,
+    /// Which log lines are written: error, warn, info, debug, trace, or target=level pairs
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
+    /// Set any value: --set limits.in_flight=100
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    // tonic, mongodb and others take this provider; without it each would look for its own.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        return ended(Err(StartError::new("the provider of TLS cannot be installed")));
+    }
+    let command = Command::parse();
+    ended(match command.what.unwrap_or(What::Serve) {
+        What::Serve => serve::run(&command.common),
+        What::Config(arguments) => config::run(&command.common, &arguments),
+    })
+}
+
+fn ended(result: Result<u8, StartError>) -> ExitCode {
+    ExitCode::from(result.unwrap_or_else(|error| {
+        eprintln!("kith: {error}");
+        NOT_STARTED
+    }))
+}
+
+impl Common {
+    /// The configuration out of all sources.
+    fn load(&self) -> Result<Loaded, StartError> {
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let sources =
+            Sources { file: self.config.clone(), environment: environment.collect(), flags: self.flags()? };
+        Ok(load(&sources)?)
+    }
+
+    fn flags(&self) -> Result<Vec<Flag>, StartError> {
+        let mut flags = Vec::new();
+        for pair in &self.set {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(StartError::new(format!("--set {pair}: say KEY=VALUE")));
+            };
+            flags.push(Flag { name: "--set", key: key.trim().to_owned(), value: value.to_owned() });
+        }
+        let given = [
+            ("--listen", "listen", self.listen.clone()),
+            ("--data-dir", "data_dir", self.data_dir.clone()),
+            ("--log", "telemetry.log_filter", self.log.clone()),
+            ("--insecure-listen", "insecure_listen", self.insecure_listen.then(|| "true".to_owned())),
+        ];
+        flags.extend(
+            given
+                .into_iter()
+                .filter_map(|(name, key, value)| Some(Flag { name, key: key.to_owned(), value: value? })),
+        );
+        Ok(flags)
+    }
+}
+
+/// The runtime of a command.
+fn runtime() -> Result<tokio::runtime::Runtime, StartError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| StartError::new(format!("the runtime cannot start: {error}")))
+}

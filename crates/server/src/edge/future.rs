@@ -1,0 +1,213 @@
+//! One call on its way through the edge.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, body::Body, service::Routes};
+use tower::Service as _;
+use tracing::Span;
+
+use super::{
+    answer,
+    body::{EdgeBody, Life},
+    gate::{LaterSlot, Slot},
+    methods::{Kind, Record},
+};
+use crate::call::Served;
+
+/// What tonic's routes answer with; the type has no public name.
+type RoutesFuture = <Routes as tower::Service<Request<Body>>>::Future;
+
+/// The answer to one call. Dropping it drops the handler; a write that has begun goes on in its own task.
+pub struct EdgeFuture<B> {
+    stage: Stage<B>,
+}
+
+enum Stage<B> {
+    /// Answered by the edge itself.
+    Refused(Option<(Record, Status)>),
+    /// In the queue; boxed because few calls ever wait.
+    Waiting(Option<Box<Waiting<B>>>),
+    /// With its handler.
+    Running { handler: RoutesFuture, running: Option<Running>, slot: Option<Slot> },
+}
+
+struct Waiting<B> {
+    slot: LaterSlot,
+    routes: Routes,
+    request: Request<B>,
+    running: Running,
+}
+
+/// What is kept of a call while its handler runs.
+pub(super) struct Running {
+    record: Record,
+    deadline: Instant,
+    span: Span,
+    closing: CancellationToken,
+    /// Made when the handler has to wait for the first time: an answer from memory needs no timer.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Running {
+    pub(super) const fn new(
+        record: Record,
+        deadline: Instant,
+        span: Span,
+        closing: CancellationToken,
+    ) -> Self {
+        Self { record, deadline, span, closing, timer: None }
+    }
+
+    pub(super) fn into_record(self) -> Record {
+        self.record
+    }
+
+    /// Whether the deadline has passed; the task is woken when it does.
+    fn late(&mut self, cx: &mut Context<'_>) -> bool {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(self.deadline)));
+        timer.as_mut().poll(cx).is_ready()
+    }
+
+    fn refuse(mut self, status: Status) -> Response<EdgeBody> {
+        self.record.answered(status.code());
+        refusal(status)
+    }
+
+    /// Makes of what the handler answered what the caller gets.
+    fn finish(mut self, response: Response<Body>, slot: Option<Slot>) -> Response<EdgeBody> {
+        if let Some(status) = response.extensions().get::<Status>() {
+            let other = answer::instead(status.code(), status.message());
+            self.record.answered(other.as_ref().map_or(status.code(), Status::code));
+            return other.map_or_else(|| response.map(EdgeBody::plain), refusal);
+        }
+        let served = response.extensions().get::<Served>().copied();
+        let life = match self.record.method().kind {
+            Kind::Unary => None,
+            Kind::Stream => Some(Life::new(self.deadline, slot, None)),
+            Kind::Watch => Some(Life::new(self.deadline, slot, Some(self.closing))),
+        };
+        let record = self.record;
+        response.map(|body| EdgeBody::new(body, served, record, life))
+    }
+}
+
+fn refusal(status: Status) -> Response<EdgeBody> {
+    status.into_http::<Body>().map(EdgeBody::plain)
+}
+
+impl<B> EdgeFuture<B> {
+    pub(super) const fn refused(record: Record, status: Status) -> Self {
+        Self { stage: Stage::Refused(Some((record, status))) }
+    }
+
+    pub(super) fn waiting(slot: LaterSlot, routes: Routes, request: Request<B>, running: Running) -> Self {
+        Self { stage: Stage::Waiting(Some(Box::new(Waiting { slot, routes, request, running }))) }
+    }
+
+    pub(super) const fn running(handler: RoutesFuture, running: Running, slot: Option<Slot>) -> Self {
+        Self { stage: Stage::Running { handler, running: Some(running), slot } }
+    }
+}
+
+/// No part of it is pinned in place.
+impl<B> Unpin for EdgeFuture<B> {}
+
+impl<B> Future for EdgeFuture<B>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tonic::codegen::StdError>,
+{
+    type Output = Result<Response<EdgeBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match &mut self.stage {
+                Stage::Refused(refused) => {
+                    let (mut record, status) = refused.take().expect("an answer is taken once");
+                    record.answered(status.code());
+                    return Poll::Ready(Ok(refusal(status)));
+                }
+                Stage::Waiting(waiting) => match poll_waiting(waiting, cx) {
+                    Poll::Ready(stage) => self.stage = stage,
+                    Poll::Pending => return Poll::Pending,
+                },
+                Stage::Running { handler, running, slot } => {
+                    return poll_running(handler, running, slot, cx).map(Ok);
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a slot, but not past the deadline.
+fn poll_waiting<B>(waiting: &mut Option<Box<Waiting<B>>>, cx: &mut Context<'_>) -> Poll<Stage<B>>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tonic::codegen::StdError>,
+{
+    let inner = waiting.as_mut().expect("a slot is taken once");
+    let slot = match inner.slot.as_mut().poll(cx) {
+        Poll::Ready(slot) => slot,
+        Poll::Pending if inner.running.late(cx) => {
+            let running = waiting.take().expect("it is still there").running;
+            return Poll::Ready(Stage::Refused(Some((running.record, answer::deadline_exceeded()))));
+        }
+        Poll::Pending => return Poll::Pending,
+    };
+    let Waiting { mut routes, request, running, .. } = *waiting.take().expect("it is still there");
+    Poll::Ready(match slot {
+        Some(slot) => {
+            let handler = routes.call(request);
+            Stage::Running { handler, running: Some(running), slot: Some(slot) }
+        }
+        None => Stage::Refused(Some((running.record, answer::overloaded()))),
+    })
+}
+
+fn poll_running(
+    handler: &mut RoutesFuture,
+    running: &mut Option<Running>,
+    slot: &mut Option<Slot>,
+    cx: &mut Context<'_>,
+) -> Poll<Response<EdgeBody>> {
+    let inner = running.as_mut().expect("an answer is taken once");
+    let entered = (!inner.span.is_disabled()).then(|| inner.span.enter());
+    // A panic of one handler must not take the connection and its other calls with it.
+    let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(handler).poll(cx)));
+    drop(entered);
+    match polled {
+        Ok(Poll::Ready(Ok(response))) => {
+            let running = running.take().expect("it is still there");
+            Poll::Ready(running.finish(response, slot.take()))
+        }
+        Ok(Poll::Pending) if inner.late(cx) => {
+            let running = running.take().expect("it is still there");
+            drop(slot.take());
+            Poll::Ready(running.refuse(answer::deadline_exceeded()))
+        }
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(_panic) => {
+            let running = running.take().expect("it is still there");
+            let method = running.record.method();
+            tracing::error!(service = method.service, method = method.name, "a handler panicked");
+            Poll::Ready(running.refuse(answer::internal()))
+        }
+    }
+}
+
+impl<B> fmt::Debug for EdgeFuture<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeFuture").finish_non_exhaustive()
+    }
+}

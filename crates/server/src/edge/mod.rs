@@ -1,0 +1,182 @@
+//! What every call passes before a handler sees it: the bound on calls in flight, its deadline, the acting
+//! user; and what every answer passes after it: codes that gRPC callers expect, trailing metadata, metrics.
+//!
+//! One service of our own in place of a stack of layers: a read from memory costs little, and every box or
+//! allocation on this path would be seen in it.
+
+mod answer;
+mod body;
+mod deadline;
+mod future;
+mod gate;
+mod methods;
+mod trace;
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use kith_store::UserId;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, service::Routes};
+use tower::Service as _;
+
+pub use body::EdgeBody;
+pub use future::EdgeFuture;
+pub(crate) use methods::services;
+pub(crate) use trace::TARGET as TRACE_TARGET;
+
+use self::{
+    gate::{Entry, Gate},
+    methods::{Kind, Method, Methods, Record},
+};
+use crate::{
+    call::{Acting, Call},
+    config::LimitsConfig,
+};
+
+const ACTING: &str = "kith-acting-user";
+
+/// The edge. Cheap to clone; every connection has one.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// Health and reflection: served from the first moment on.
+    base: Routes,
+    /// The domains: served once the store is there.
+    domains: Arc<OnceLock<Routes>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    methods: Methods,
+    gate: Gate,
+    deadline_default: Duration,
+    deadline_max: Duration,
+    stream_max: Duration,
+    closing: CancellationToken,
+}
+
+impl Edge {
+    /// Serves `base` alone until [`Self::open`]. Metrics are those of the recorder installed before.
+    #[must_use]
+    pub fn new(base: Routes, limits: &LimitsConfig) -> Self {
+        let shared = Shared {
+            methods: Methods::new(),
+            gate: Gate::new(limits.in_flight, limits.queue_wait),
+            deadline_default: limits.deadline_default,
+            deadline_max: limits.deadline_max,
+            stream_max: limits.stream_max,
+            closing: CancellationToken::new(),
+        };
+        Self { base: base.prepare(), domains: Arc::default(), shared: Arc::new(shared) }
+    }
+
+    /// Serves `domains` too. A second call changes nothing.
+    pub fn open(&self, domains: Routes) {
+        self.domains.get_or_init(|| domains.prepare());
+    }
+
+    /// Ends the streams that would otherwise never end (health watches, reflection).
+    pub fn close_watches(&self) {
+        self.shared.closing.cancel();
+    }
+
+    /// How many calls are being handled, health and reflection not counted.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.shared.gate.in_flight()
+    }
+
+    /// Answers one call.
+    pub(crate) fn handle<B>(&self, request: Request<B>) -> EdgeFuture<B>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<tonic::codegen::StdError>,
+    {
+        let started = Instant::now();
+        let method = self.shared.methods.of(request.uri().path());
+        let record = Record::begin(Arc::clone(method), started);
+        match self.admit(request, method, started) {
+            Ok((request, call)) => self.start(request, record, call),
+            Err(status) => EdgeFuture::refused(record, *status),
+        }
+    }
+
+    /// Reads what the call says of itself.
+    fn admit<B>(
+        &self,
+        mut request: Request<B>,
+        method: &Method,
+        started: Instant,
+    ) -> Result<(Request<B>, Call), Box<Status>> {
+        let limit = match method.kind {
+            Kind::Unary => (self.shared.deadline_default, self.shared.deadline_max),
+            Kind::Stream | Kind::Watch => (self.shared.stream_max, self.shared.stream_max),
+        };
+        let deadline = deadline::of(request.headers(), started, limit)?;
+        let acting = acting(request.headers())?;
+        let call = Call { deadline, acting };
+        request.extensions_mut().insert(call);
+        Ok((request, call))
+    }
+
+    fn start<B>(&self, request: Request<B>, record: Record, call: Call) -> EdgeFuture<B>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<tonic::codegen::StdError>,
+    {
+        let exempt = record.method().exempt;
+        let routes = match self.domains.get() {
+            Some(domains) if !exempt => domains,
+            None if record.method().known && !exempt => {
+                return EdgeFuture::refused(record, answer::starting());
+            }
+            Some(_) | None => &self.base,
+        };
+        let span = trace::span(record.method(), request.headers());
+        let running = future::Running::new(record, call.deadline, span, self.shared.closing.clone());
+        if exempt {
+            return EdgeFuture::running(routes.clone().call(request), running, None);
+        }
+        match self.shared.gate.enter() {
+            Entry::Now(slot) => EdgeFuture::running(routes.clone().call(request), running, Some(slot)),
+            Entry::Later(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
+            Entry::Full => EdgeFuture::refused(running.into_record(), answer::overloaded()),
+        }
+    }
+}
+
+/// Who acts; the service itself when nothing is said.
+fn acting(headers: &HeaderMap) -> Result<Acting, Box<Status>> {
+    let Some(value) = headers.get(ACTING) else { return Ok(Acting::Service) };
+    let wrong = |why: &str| Box::new(answer::invalid_metadata(ACTING, why));
+    if headers.get_all(ACTING).iter().nth(1).is_some() {
+        return Err(wrong("must be given once"));
+    }
+    let text = value.to_str().map_err(|_| wrong("must be a whole number above 0"))?;
+    let user: UserId = text.parse().map_err(|why: kith_store::Invalid| wrong(&why.to_string()))?;
+    Ok(Acting::User(user))
+}
+
+impl<B> tower::Service<Request<B>> for Edge
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tonic::codegen::StdError>,
+{
+    type Response = http::Response<EdgeBody>;
+    type Error = std::convert::Infallible;
+    type Future = EdgeFuture<B>;
+
+    fn poll_ready(&mut self, _cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        self.handle(request)
+    }
+}

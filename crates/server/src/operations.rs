@@ -1,0 +1,97 @@
+//! The port for operators: `/metrics`, `/livez`, `/readyz`.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::State as Shared,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde::Serialize;
+use tokio::{net::TcpListener, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    edge::Edge,
+    health::{Reporter, State},
+    transport::Connections,
+};
+
+/// How long requests that have begun may take to end when the port closes.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// What the port tells of.
+#[derive(Clone, Debug)]
+pub struct Operations {
+    /// What the node is doing.
+    pub health: Reporter,
+    /// Calls in flight.
+    pub edge: Edge,
+    /// Connections of the gRPC port.
+    pub connections: Connections,
+    /// All metrics.
+    pub metrics: PrometheusHandle,
+}
+
+/// Serves the port until `closing`.
+pub async fn serve(listener: TcpListener, operations: Operations, closing: CancellationToken) {
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/livez", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready))
+        .with_state(Arc::new(operations));
+    let ended = axum::serve(listener, router).with_graceful_shutdown(closing.clone().cancelled_owned());
+    let bounded = async {
+        closing.cancelled().await;
+        timeout(CLOSE, std::future::pending::<()>()).await
+    };
+    tokio::select! {
+        ended = ended.into_future() => {
+            if let Err(error) = ended {
+                tracing::error!(%error, "the operations port failed");
+            }
+        }
+        _late = bounded => {}
+    }
+}
+
+/// Readiness with its reason.
+#[derive(Serialize)]
+struct Readiness {
+    ready: bool,
+    state: &'static str,
+    reasons: Vec<&'static str>,
+    connections: usize,
+    calls_in_flight: usize,
+}
+
+async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
+    let state = operations.health.state();
+    let reasons = match state {
+        State::Serving => vec![],
+        State::Starting => vec!["the store has not been opened yet"],
+        State::StoreAway => vec!["the store does not answer"],
+        State::Stopping => vec!["the node stops"],
+    };
+    let ready = state == State::Serving;
+    let body = Readiness {
+        ready,
+        state: state.name(),
+        reasons,
+        connections: operations.connections.open(),
+        calls_in_flight: operations.edge.in_flight(),
+    };
+    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(body))
+}
+
+/// Gauges are set when they are read: counting on every call would cost every call.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
+    metrics::gauge!("kith_rpc_in_flight").set(operations.edge.in_flight() as f64);
+    metrics::gauge!("kith_connections").set(operations.connections.open() as f64);
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, operations.metrics.render())
+}

@@ -1,0 +1,112 @@
+//! Logs, traces and metrics of the process. Set up once; a second set-up changes nothing.
+
+use std::{io::IsTerminal as _, sync::OnceLock, time::Duration};
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use opentelemetry::{global, trace::TracerProvider as _};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+use crate::{
+    config::{LogFormat, TelemetryConfig},
+    edge,
+    start::StartError,
+};
+
+/// Log lines that may wait to be written. Beyond it they are dropped and counted: no call waits for a log.
+const LINES_MAX: usize = 16_384;
+
+/// Seconds. From a read of memory to the longest deadline.
+const SECONDS: [f64; 14] =
+    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0];
+/// Counts, as of writes in one commit.
+const SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+type BoxLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Keeps logs and traces flowing; what waits is written when it is dropped.
+#[derive(Debug)]
+pub struct Telemetry {
+    _writer: WorkerGuard,
+    dropped: ErrorCounter,
+    spans: Option<SdkTracerProvider>,
+}
+
+impl Telemetry {
+    /// Log lines that were dropped because nobody took them.
+    #[must_use]
+    pub fn dropped_lines(&self) -> usize {
+        self.dropped.dropped_lines()
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        if let Some(spans) = &self.spans
+            && let Err(error) = spans.shutdown_with_timeout(Duration::from_secs(2))
+        {
+            tracing::warn!(%error, "spans were lost at the end");
+        }
+    }
+}
+
+/// Sets up logs on standard error, and traces where configured. Call it within the runtime.
+///
+/// # Errors
+/// When the filter or the endpoint cannot be taken.
+pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
+    let filter = EnvFilter::try_new(&config.log_filter)
+        .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
+    let (writer, guard) =
+        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX).finish(std::io::stderr());
+    let dropped = writer.error_counter();
+    let spans = spans(config)?;
+    let mut layers: Vec<BoxLayer> = vec![lines(config.log_format, writer).with_filter(filter).boxed()];
+    if let Some(provider) = &spans {
+        global::set_text_map_propagator(TraceContextPropagator::new());
+        let exported = Targets::new().with_target(edge::TRACE_TARGET, tracing::Level::DEBUG);
+        let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("kith"));
+        layers.push(layer.with_filter(exported).boxed());
+    }
+    // It fails when the process has a subscriber already, as tests do: that one stays.
+    drop(tracing_subscriber::registry().with(layers).try_init());
+    Ok(Telemetry { _writer: guard, dropped, spans })
+}
+
+fn lines(format: LogFormat, writer: NonBlocking) -> BoxLayer {
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+    match format {
+        LogFormat::Text => layer.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+    }
+}
+
+fn spans(config: &TelemetryConfig) -> Result<Option<SdkTracerProvider>, StartError> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(endpoint)
+        .build()
+        .map_err(|error| StartError::new(format!("telemetry.otlp_endpoint: {error}")))?;
+    let resource = Resource::builder().with_service_name(config.service_name.clone()).build();
+    Ok(Some(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build()))
+}
+
+/// The metrics of the process; its recorder is installed by the first call.
+///
+/// # Errors
+/// When something else has installed a recorder.
+pub fn metrics() -> Result<PrometheusHandle, StartError> {
+    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    let handle = RECORDER.get_or_init(|| {
+        let builder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
+            .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_size".to_owned()), &SIZES));
+        builder.and_then(PrometheusBuilder::install_recorder).ok()
+    });
+    handle.clone().ok_or_else(|| StartError::new("the recorder of metrics cannot be installed"))
+}
