@@ -1,1 +1,92 @@
-//! Skeleton.
+//! The embedded store: one SQLite file, one writer with group commit, a few readers.
+//!
+//! [`open`] takes the file for this process alone; [`SqliteHandle::stores`] hands out the contract of
+//! `kith-store`. A write is answered after its commit, which it shares with all that waited with it. No
+//! call blocks the thread it is made on; threads of the store do the work, behind bounded queues.
+
+mod batch;
+mod error;
+mod group;
+mod lock;
+mod migrate;
+mod node;
+mod open;
+mod readers;
+mod request;
+mod row;
+mod secret;
+mod state;
+mod user;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use kith_store::{GroupStore, Migrations, NodeStore, SecretStore, StoreError, Stores, UserStore};
+
+pub use open::{OpenError, SqliteOptions, open, open_in_memory};
+
+use crate::{readers::Readers, writer::Writer};
+
+/// An open data file. Dropping it and all its stores also ends what was queued in good order, only
+/// without waiting for it.
+#[derive(Debug)]
+pub struct SqliteHandle {
+    sqlite: Arc<Sqlite>,
+}
+
+impl SqliteHandle {
+    /// The stores. They outlive the handle, and answer
+    /// [`Unavailable`](kith_store::StoreError::Unavailable) once it is closed.
+    #[must_use]
+    pub fn stores(&self) -> Stores {
+        Stores {
+            users: Arc::clone(&self.sqlite) as Arc<dyn UserStore>,
+            groups: Arc::clone(&self.sqlite) as Arc<dyn GroupStore>,
+            secrets: Arc::clone(&self.sqlite) as Arc<dyn SecretStore>,
+            node: Arc::clone(&self.sqlite) as Arc<dyn NodeStore>,
+            migrations: Arc::clone(&self.sqlite) as Arc<dyn Migrations>,
+        }
+    }
+
+    /// Finishes the calls that are queued, writes the log back into the file, and releases its lock.
+    pub async fn close(self) {
+        let closed = tokio::task::spawn_blocking(move || {
+            // The writer last: the last connection to close writes the log back.
+            for thread in self.sqlite.readers.close().into_iter().chain(self.sqlite.writer.close()) {
+                if thread.join().is_err() {
+                    tracing::error!("a thread of the store panicked");
+                }
+            }
+        });
+        if closed.await.is_err() {
+            tracing::error!("the store was not closed in good order");
+        }
+    }
+
+    /// Reads all of the file and returns what is wrong with it: nothing, if it is sound. Takes a reader
+    /// for as long; the cost grows with the file.
+    ///
+    /// # Errors
+    /// When the file cannot be read at all.
+    pub async fn integrity_check(&self) -> Result<Vec<String>, StoreError> {
+        self.sqlite
+            .readers
+            .read(|connection| {
+                let mut check = connection.prepare("PRAGMA integrity_check")?;
+                let lines = check.query_map([], |row| row.get::<_, String>(0))?;
+                let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
+                Ok(lines.into_iter().filter(|line| line != "ok").collect())
+            })
+            .await
+    }
+}
+
+/// What implements the stores.
+#[derive(Debug)]
+struct Sqlite {
+    readers: Readers,
+    writer: Writer,
+}

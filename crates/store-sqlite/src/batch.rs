@@ -1,0 +1,40 @@
+//! Batch reads by id as one statement of a fixed form, so that it is prepared once.
+
+use rusqlite::{Connection, Rows, params_from_iter};
+
+use crate::error::Failure;
+
+/// Places for ids in the prepared forms; the last holds [`kith_store::BATCH_MAX`].
+const SIZES: [usize; 4] = [8, 32, 128, 512];
+
+/// One SQL text for each size.
+#[derive(Debug)]
+pub(crate) struct BatchQuery([String; SIZES.len()]);
+
+impl BatchQuery {
+    /// `select` ends before its `WHERE`.
+    pub(crate) fn new(select: &str) -> Self {
+        Self(SIZES.map(|size| format!("{select} WHERE id IN ({}?)", "?,".repeat(size - 1))))
+    }
+
+    /// The smallest text with room for `count` ids.
+    pub(crate) fn sql(&self, count: usize) -> &str {
+        let fitting = SIZES.iter().position(|size| *size >= count);
+        &self.0[fitting.unwrap_or(SIZES.len() - 1)]
+    }
+
+    /// Hands the rows of these ids to `each`, every row once. `ids` are 1 to [`kith_store::BATCH_MAX`].
+    pub(crate) fn run(
+        &self,
+        connection: &Connection,
+        ids: &[i64],
+        each: impl FnOnce(Rows<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Some(last) = ids.last() else { return Ok(()) };
+        let mut statement = connection.prepare_cached(self.sql(ids.len()))?;
+        let places = statement.parameter_count();
+        // What is not needed repeats an id: a set has each once.
+        let padded = ids.iter().chain(std::iter::repeat(last)).take(places);
+        each(statement.query(params_from_iter(padded))?)
+    }
+}

@@ -1,0 +1,103 @@
+//! What SQLite says, in the words of the contract.
+
+use std::{fmt, sync::Arc};
+
+use kith_store::{Outcome, StoreError};
+use rusqlite::ErrorCode;
+
+/// Why a statement, or the work around it, failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Store(StoreError),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Store(error) => error,
+            Failure::Sqlite(error) => store_error(error, Outcome::NotApplied),
+        }
+    }
+}
+
+/// `outcome` is that of an error of the disk; all other errors surely change nothing.
+pub(crate) fn store_error(error: rusqlite::Error, outcome: Outcome) -> StoreError {
+    let Some(code) = error.sqlite_error_code() else {
+        return without_code(error);
+    };
+    let source = Arc::new(error);
+    match code {
+        ErrorCode::DiskFull => StoreError::Full { source },
+        ErrorCode::SystemIoFailure => StoreError::Unavailable { outcome, source },
+        ErrorCode::DatabaseBusy
+        | ErrorCode::DatabaseLocked
+        | ErrorCode::CannotOpen
+        | ErrorCode::ReadOnly
+        | ErrorCode::PermissionDenied
+        | ErrorCode::OutOfMemory
+        | ErrorCode::FileLockingProtocolFailed => {
+            StoreError::Unavailable { outcome: Outcome::NotApplied, source }
+        }
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Corrupt { source },
+        _ => StoreError::Internal { outcome: Outcome::NotApplied, source },
+    }
+}
+
+/// A column that cannot be read is damage; its content is left out of the error.
+fn without_code(error: rusqlite::Error) -> StoreError {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..)
+        | rusqlite::Error::InvalidColumnType(..) => corrupt("a column"),
+        other => StoreError::Internal { outcome: Outcome::NotApplied, source: Arc::new(other) },
+    }
+}
+
+/// What is stored in `what` cannot be read.
+pub(crate) fn corrupt(what: &'static str) -> StoreError {
+    StoreError::Corrupt { source: Arc::new(Reason(what)) }
+}
+
+/// The store has been closed, or its thread is gone.
+pub(crate) fn closed(outcome: Outcome) -> StoreError {
+    StoreError::Unavailable { outcome, source: Arc::new(Reason("the store is closed")) }
+}
+
+pub(crate) fn internal(reason: &'static str) -> StoreError {
+    StoreError::Internal { outcome: Outcome::NotApplied, source: Arc::new(Reason(reason)) }
+}
+
+pub(crate) fn unavailable(reason: &'static str) -> StoreError {
+    StoreError::Unavailable { outcome: Outcome::NotApplied, source: Arc::new(Reason(reason)) }
+}
+
+/// Whether a unique index refused the row.
+pub(crate) fn is_duplicate(error: &rusqlite::Error) -> bool {
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    extended == Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE)
+}
+
+#[derive(Debug)]
+struct Reason(&'static str);
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Reason {}

@@ -1,0 +1,251 @@
+//! Groups.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, BATCH_MAX, Group, GroupId, GroupPatch, GroupStore, NewGroup, SecretOwner, StoreError, Stored,
+    Timestamp, UserId, Version, Write, group_search_keys,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    Sqlite,
+    batch::BatchQuery,
+    error::{Failure, internal},
+    request::once,
+    row::{group_of, groups_of, params_text, size, stored_groups},
+    secret,
+    state::{expect, free_id},
+};
+
+macro_rules! columns {
+    () => {
+        "groups.id, version, deleted, name, tags, kind, visibility, join_policy, history, params, creator, \
+         created_ms, updated_ms"
+    };
+}
+macro_rules! select {
+    () => {
+        concat!("SELECT ", columns!(), " FROM groups")
+    };
+}
+
+/// Primary key.
+pub(crate) const BY_ID: &str = concat!(select!(), " WHERE id = ?1");
+/// Primary key.
+pub(crate) static BY_IDS: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::new(select!()));
+/// Primary key of `group_search`, in order; then that of `groups`.
+pub(crate) const SEARCH: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM group_search CROSS JOIN groups ON groups.id = group_search.group_id
+    WHERE key = ?1 AND group_id > ?2 AND deleted = 0 ORDER BY group_id LIMIT ?3"
+);
+/// Primary key.
+pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0 ORDER BY id LIMIT ?2");
+/// Primary key.
+pub(crate) const STATE: &str = "SELECT version, deleted FROM groups WHERE id = ?1";
+/// On conflict: a living record or a stub, which the new state takes the place of.
+const PUT: &str = "INSERT OR REPLACE INTO groups (id, version, deleted, name, tags, kind, visibility,
+        join_policy, history, params, creator, created_ms, updated_ms)
+    VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+/// Primary key.
+pub(crate) const DISMISS: &str = "UPDATE groups SET version = ?2, deleted = 1, name = '', tags = '[]',
+    params = '{}', creator = NULL, created_ms = 0, updated_ms = ?3 WHERE id = ?1";
+const LIST_KEY: &str = "INSERT OR IGNORE INTO group_search (key, group_id) VALUES (?1, ?2)";
+/// Primary key.
+pub(crate) const UNLIST_KEY: &str = "DELETE FROM group_search WHERE key = ?1 AND group_id = ?2";
+
+#[async_trait]
+impl GroupStore for Sqlite {
+    async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError> {
+        self.readers.read(move |connection| group(connection, id)).await
+    }
+
+    async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
+        if ids.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
+        self.readers
+            .read(move |connection| {
+                let mut found = Vec::with_capacity(ids.len());
+                BY_IDS.run(connection, &ids, |rows| stored_groups(rows, &mut found))?;
+                Ok(found)
+            })
+            .await
+    }
+
+    async fn search_groups(
+        &self,
+        key: &str,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<Group>, StoreError> {
+        let (key, after) = (key.to_owned(), after.map_or(0, GroupId::get));
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(SEARCH)?;
+                groups_of(read.query(params![key, after, size(limit)])?)
+            })
+            .await
+    }
+
+    async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
+        let after = after.map_or(0, GroupId::get);
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(SCAN)?;
+                groups_of(read.query(params![after, size(limit)])?)
+            })
+            .await
+    }
+
+    async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
+        let change =
+            move |connection: &Connection| once(connection, &write, || create(connection, &group, write.now));
+        self.writer.write(change).await
+    }
+
+    async fn update_group(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+    ) -> Result<Applied<Group>, StoreError> {
+        let change = move |connection: &Connection| {
+            once(connection, &write, || update(connection, id, &patch, &write))
+        };
+        self.writer.write(change).await
+    }
+
+    async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
+        let change =
+            move |connection: &Connection| once(connection, &write, || dismiss(connection, id, &write));
+        self.writer.write(change).await
+    }
+}
+
+fn group(connection: &Connection, id: GroupId) -> Result<Stored<Group>, Failure> {
+    let mut read = connection.prepare_cached(BY_ID)?;
+    let mut rows = read.query([id.get()])?;
+    match rows.next()? {
+        Some(row) => group_of(row),
+        None => Ok(Stored::Never),
+    }
+}
+
+fn create(connection: &Connection, new: &NewGroup, now: Timestamp) -> Result<Group, Failure> {
+    let version = free_id(connection, STATE, new.id.get())?;
+    let group = first_state(new, version, now);
+    put(connection, &group)?;
+    list(connection, new.id, &BTreeSet::new(), &keys(&group))?;
+    secret::change(connection, SecretOwner::Group(new.id), &new.secrets)?;
+    Ok(group)
+}
+
+fn first_state(new: &NewGroup, version: Version, now: Timestamp) -> Group {
+    Group {
+        id: new.id,
+        version,
+        name: new.name.clone(),
+        tags: new.tags.clone(),
+        kind: new.kind,
+        visibility: new.visibility,
+        join_policy: new.join_policy,
+        history_for_new_members: new.history_for_new_members,
+        params: new.params.clone(),
+        creator: new.creator,
+        created: now,
+        updated: now,
+    }
+}
+
+fn update(connection: &Connection, id: GroupId, patch: &GroupPatch, write: &Write) -> Result<Group, Failure> {
+    let Stored::Live(before) = group(connection, id)? else {
+        return Err(StoreError::NotFound.into());
+    };
+    expect(write, before.version)?;
+    let after = patched(&before, patch, write.now);
+    if !after.params.fits() {
+        return Err(StoreError::ParamsTooLarge.into());
+    }
+    put(connection, &after)?;
+    if patch.name.is_some() || patch.tags.is_some() || patch.visibility.is_some() {
+        list(connection, id, &keys(&before), &keys(&after))?;
+    }
+    secret::change(connection, SecretOwner::Group(id), &patch.secrets)?;
+    Ok(after)
+}
+
+fn patched(before: &Group, patch: &GroupPatch, now: Timestamp) -> Group {
+    let mut params = before.params.clone();
+    params.apply(&patch.params);
+    Group {
+        id: before.id,
+        version: before.version.next(),
+        name: patch.name.as_ref().unwrap_or(&before.name).clone(),
+        tags: patch.tags.as_ref().unwrap_or(&before.tags).clone(),
+        kind: patch.kind.unwrap_or(before.kind),
+        visibility: patch.visibility.unwrap_or(before.visibility),
+        join_policy: patch.join_policy.unwrap_or(before.join_policy),
+        history_for_new_members: patch.history_for_new_members.unwrap_or(before.history_for_new_members),
+        params,
+        creator: before.creator,
+        created: before.created,
+        updated: now,
+    }
+}
+
+fn dismiss(connection: &Connection, id: GroupId, write: &Write) -> Result<Version, Failure> {
+    let Stored::Live(before) = group(connection, id)? else {
+        return Err(StoreError::NotFound.into());
+    };
+    expect(write, before.version)?;
+    let version = before.version.next();
+    list(connection, id, &keys(&before), &BTreeSet::new())?;
+    connection.prepare_cached(DISMISS)?.execute(params![id.get(), version.get(), write.now.0])?;
+    secret::remove_all(connection, SecretOwner::Group(id))?;
+    Ok(version)
+}
+
+fn put(connection: &Connection, group: &Group) -> Result<(), Failure> {
+    let tags = serde_json::to_string(&group.tags).map_err(|_| internal("tags cannot be written down"))?;
+    let row = params![
+        group.id.get(),
+        group.version.get(),
+        group.name,
+        tags,
+        group.kind as u8,
+        group.visibility as u8,
+        group.join_policy as u8,
+        group.history_for_new_members,
+        params_text(&group.params)?,
+        group.creator.map(UserId::get),
+        group.created.0,
+        group.updated.0
+    ];
+    connection.prepare_cached(PUT)?.execute(row)?;
+    Ok(())
+}
+
+fn keys(group: &Group) -> BTreeSet<String> {
+    group_search_keys(&group.name, &group.tags, group.visibility)
+}
+
+/// Lists the group under the keys it has now and takes it from those it had.
+fn list(
+    connection: &Connection,
+    id: GroupId,
+    before: &BTreeSet<String>,
+    after: &BTreeSet<String>,
+) -> Result<(), Failure> {
+    for key in before.difference(after) {
+        connection.prepare_cached(UNLIST_KEY)?.execute(params![key, id.get()])?;
+    }
+    for key in after.difference(before) {
+        connection.prepare_cached(LIST_KEY)?.execute(params![key, id.get()])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Opening a data file.
+
+use std::{
+    any::Any,
+    fs::{DirBuilder, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::{
+    Sqlite, SqliteHandle,
+    error::Failure,
+    lock::{Lock, LockError},
+    migrate,
+    readers::Readers,
+    writer::Writer,
+};
+
+/// Statements that a connection keeps prepared; above the number that there are.
+const STATEMENTS: usize = 128;
+/// How long a connection waits for another one, which is for recovery and checkpoints alone.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// How a data file is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// The file. It and its folder are made when they are missing, for the owner's eyes alone.
+    pub path: PathBuf,
+    /// Threads that read, 1 to 16.
+    pub readers: usize,
+    /// Most writes that wait, and most reads that wait; above it calls are
+    /// [`Overloaded`](kith_store::StoreError::Overloaded).
+    pub queue: usize,
+    /// Most writes in one commit.
+    pub group_commit_max: usize,
+    /// Whether an acknowledged write also survives a loss of power; else it survives the end of the process.
+    pub synchronous_full: bool,
+    /// Pages that each connection caches.
+    pub cache_bytes: usize,
+    /// What a checkpoint leaves of the write-ahead log.
+    pub journal_bytes: usize,
+}
+
+impl SqliteOptions {
+    /// The defaults for a file: durable, 3 readers, 4096 waiting calls, 256 writes in a commit, 16 MiB of
+    /// cache for each connection.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            readers: 3,
+            queue: 4096,
+            group_commit_max: 256,
+            synchronous_full: true,
+            cache_bytes: 16 << 20,
+            journal_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Why a data file was not opened: one line with the cause and the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("another kith process (pid {}) has {} open; stop it, or give this one another data folder",
+        .pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()), .path.display())]
+    Locked {
+        /// Which process, if it could be read.
+        pid: Option<u32>,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A newer version of the program has migrated it.
+    #[error("the data file is at migration {found}, this program knows {known}; start a newer kith")]
+    NewerSchema {
+        /// Newest migration of the file.
+        found: u32,
+        /// Newest migration of this program.
+        known: u32,
+    },
+    /// The file or its folder may not be written.
+    #[error("{} cannot be written; give this user the right to it, or choose another data folder", .path.display())]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is something else, or damaged at its beginning.
+    #[error("{} is not a kith data file; move it away, or restore a backup", .path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Anything else.
+    #[error("{} cannot be opened ({source}); check disk and path", .path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What the system or SQLite said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Takes the lock of the data file and opens it; makes folder and file when they are missing. Does not
+/// migrate: see [`Migrations`](kith_store::Migrations).
+///
+/// # Errors
+/// See [`OpenError`]; nothing is left open then.
+pub async fn open(options: SqliteOptions) -> Result<SqliteHandle, OpenError> {
+    let path = options.path.clone();
+    let opened = tokio::task::spawn_blocking(move || open_file(&options)).await;
+    opened.map_err(|error| OpenError::Other { path, source: error.into() })?
+}
+
+/// Opens an empty, migrated store that lives in memory and is gone with its handle: the double for tests.
+///
+/// # Errors
+/// [`OpenError::Other`] when there is no memory or no thread for it.
+pub async fn open_in_memory() -> Result<SqliteHandle, OpenError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("file:/kith-{}?vfs=memdb", COUNT.fetch_add(1, Ordering::Relaxed));
+    let options = SqliteOptions::new(name);
+    let path = options.path.clone();
+    let opened = tokio::task::spawn_blocking(move || {
+        let writer = writer(&options).map_err(|error| refused(&options.path, error))?;
+        migrate::migrate(&writer).map_err(|failure| match failure {
+            Failure::Sqlite(error) => refused(&options.path, error),
+            Failure::Store(error) => OpenError::Other { path: options.path.clone(), source: error.into() },
+        })?;
+        start(&options, writer, Box::new(()))
+    });
+    opened.await.map_err(|error| OpenError::Other { path, source: error.into() })?
+}
+
+fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
+    let path = &options.path;
+    make_folder(path).map_err(|error| io_error(path, error))?;
+    let lock = Lock::take(path).map_err(|error| match error {
+        LockError::Held(pid) => OpenError::Locked { pid, path: path.clone() },
+        LockError::Io(error) => io_error(path, error),
+    })?;
+    make_file(path).map_err(|error| io_error(path, error))?;
+    let writer = writer(options).map_err(|error| refused(path, error))?;
+    let found = migrate::newest_applied(&writer).map_err(|error| refused(path, error))?;
+    let known = migrate::newest_known();
+    if found > known {
+        return Err(OpenError::NewerSchema { found, known });
+    }
+    start(options, writer, Box::new(lock))
+}
+
+fn start(
+    options: &SqliteOptions,
+    writer: Connection,
+    kept: Box<dyn Any + Send>,
+) -> Result<SqliteHandle, OpenError> {
+    let path = &options.path;
+    let readers: Result<Vec<_>, _> = (0..options.readers.clamp(1, 16)).map(|_| reader(options)).collect();
+    let readers = readers.map_err(|error| refused(path, error))?;
+    let readers = Readers::start(readers, options.queue).map_err(|error| io_error(path, error))?;
+    let writer = Writer::start(writer, options.queue, options.group_commit_max, kept)
+        .map_err(|error| io_error(path, error))?;
+    Ok(SqliteHandle { sqlite: Arc::new(Sqlite { readers, writer }) })
+}
+
+fn make_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// SQLite gives its other files the mode of this one.
+fn make_file(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map(|_| ())
+}
+
+fn writer(options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let connection = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let synchronous = if options.synchronous_full { "FULL" } else { "NORMAL" };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "journal_size_limit", bytes(options.journal_bytes))?;
+    connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
+    // What is deleted is overwritten where that costs no further page.
+    connection.pragma_update(None, "secure_delete", "FAST")?;
+    Ok(connection)
+}
+
+fn reader(options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    connect(options, OpenFlags::SQLITE_OPEN_READ_ONLY)
+}
+
+fn connect(options: &SqliteOptions, mode: OpenFlags) -> rusqlite::Result<Connection> {
+    let uri = if options.path.starts_with("file:") { OpenFlags::SQLITE_OPEN_URI } else { OpenFlags::empty() };
+    let flags = mode | uri | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&options.path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "trusted_schema", "OFF")?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // Negative: KiB and not pages.
+    connection.pragma_update(None, "cache_size", -bytes(options.cache_bytes / 1024))?;
+    Ok(connection)
+}
+
+fn bytes(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::NotADatabase { path },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            OpenError::NotWritable { path, source: io::Error::other(error) }
+        }
+        _ => OpenError::Other { path, source: error.into() },
+    }
+}
+
+fn io_error(path: &Path, error: io::Error) -> OpenError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            OpenError::NotWritable { path, source: error }
+        }
+        _ => OpenError::Other { path, source: error.into() },
+    }
+}

@@ -1,0 +1,63 @@
+//! Requests that have been answered, kept in the transaction of their write.
+
+use kith_store::{Applied, REQUEST_KEPT, Request, StoreError, Timestamp, Write};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::{Failure, corrupt, internal};
+
+/// Most requests that one call forgets.
+const FORGET_MAX: i64 = 1000;
+
+/// Primary key.
+pub(crate) const READ: &str = "SELECT fingerprint, reply FROM requests WHERE id = ?1 AND at_ms > ?2";
+const KEEP: &str = "INSERT OR REPLACE INTO requests (id, fingerprint, reply, at_ms) VALUES (?1, ?2, ?3, ?4)";
+/// Index `requests_at`.
+pub(crate) const FORGET: &str = "DELETE FROM requests WHERE rowid IN
+    (SELECT rowid FROM requests WHERE at_ms <= ?1 ORDER BY at_ms LIMIT ?2)";
+
+/// Makes the change of a write, unless an earlier write with its request id did.
+pub(crate) fn once<T: Serialize + DeserializeOwned>(
+    connection: &Connection,
+    write: &Write,
+    change: impl FnOnce() -> Result<T, Failure>,
+) -> Result<Applied<T>, Failure> {
+    let Some(request) = &write.request else {
+        return Ok(Applied { record: change()?, replayed: false });
+    };
+    if let Some(record) = earlier(connection, request, write.now)? {
+        return Ok(Applied { record, replayed: true });
+    }
+    let record = change()?;
+    let reply = serde_json::to_string(&record).map_err(|_| internal("a reply cannot be written down"))?;
+    let row = params![request.id.as_str(), request.fingerprint, reply, write.now.0];
+    connection.prepare_cached(KEEP)?.execute(row)?;
+    Ok(Applied { record, replayed: false })
+}
+
+/// Forgets what is older than requests are kept.
+pub(crate) fn forget(connection: &Connection, now: Timestamp) -> Result<u64, Failure> {
+    let forgotten = connection.prepare_cached(FORGET)?.execute(params![oldest(now), FORGET_MAX])?;
+    Ok(u64::try_from(forgotten).unwrap_or(u64::MAX))
+}
+
+fn earlier<T: DeserializeOwned>(
+    connection: &Connection,
+    request: &Request,
+    now: Timestamp,
+) -> Result<Option<T>, Failure> {
+    let mut read = connection.prepare_cached(READ)?;
+    let kept = read.query_row(params![request.id.as_str(), oldest(now)], |row| {
+        Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, String>(1)?))
+    });
+    let Some((fingerprint, reply)) = kept.optional()? else { return Ok(None) };
+    if fingerprint != request.fingerprint {
+        return Err(StoreError::RequestMismatch.into());
+    }
+    Ok(Some(serde_json::from_str(&reply).map_err(|_| corrupt("requests.reply"))?))
+}
+
+/// What was answered then or earlier is forgotten.
+fn oldest(now: Timestamp) -> i64 {
+    now.0.saturating_sub(i64::try_from(REQUEST_KEPT.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,162 @@
+//! Rows to records. Columns are read by place, in the order of the `select!` of their domain.
+
+use kith_store::{
+    Gender, Group, GroupId, GroupType, JoinPolicy, Params, StoreError, Stored, Timestamp, User, UserId,
+    Version, Visibility,
+};
+use rusqlite::{Row, Rows, types::ValueRef};
+
+use crate::error::{Failure, corrupt, internal};
+
+/// A user, living or deleted.
+pub(crate) fn user_of(row: &Row<'_>) -> Result<Stored<User>, Failure> {
+    let version = version(row, 1)?;
+    if row.get(2)? {
+        return Ok(Stored::Deleted(version));
+    }
+    Ok(Stored::Live(User {
+        id: UserId::new(row.get(0)?).map_err(|_| corrupt("users.id"))?,
+        version,
+        user_name: text(row, 3)?,
+        nick_name: text(row, 4)?,
+        email: text(row, 5)?,
+        phone: text(row, 6)?,
+        gender: gender(row.get(7)?)?,
+        age: row.get(8)?,
+        region: text(row, 9)?,
+        icon: text(row, 10)?,
+        params: params(row, 11)?,
+        created: Timestamp(row.get(12)?),
+        updated: Timestamp(row.get(13)?),
+    }))
+}
+
+/// A group, living or deleted.
+pub(crate) fn group_of(row: &Row<'_>) -> Result<Stored<Group>, Failure> {
+    let version = version(row, 1)?;
+    if row.get(2)? {
+        return Ok(Stored::Deleted(version));
+    }
+    let creator = row.get::<_, Option<i64>>(10)?.map(UserId::new).transpose();
+    Ok(Stored::Live(Group {
+        id: GroupId::new(row.get(0)?).map_err(|_| corrupt("groups.id"))?,
+        version,
+        name: text(row, 3)?,
+        tags: serde_json::from_str(str(row, 4)?).map_err(|_| corrupt("groups.tags"))?,
+        kind: kind(row.get(5)?)?,
+        visibility: visibility(row.get(6)?)?,
+        join_policy: join_policy(row.get(7)?)?,
+        history_for_new_members: row.get(8)?,
+        params: params(row, 9)?,
+        creator: creator.map_err(|_| corrupt("groups.creator"))?,
+        created: Timestamp(row.get(11)?),
+        updated: Timestamp(row.get(12)?),
+    }))
+}
+
+/// Living users, in the order of the rows.
+pub(crate) fn users_of(rows: Rows<'_>) -> Result<Vec<User>, Failure> {
+    living(rows, user_of)
+}
+
+/// Living groups, in the order of the rows.
+pub(crate) fn groups_of(rows: Rows<'_>) -> Result<Vec<Group>, Failure> {
+    living(rows, group_of)
+}
+
+/// Users by id, living or deleted.
+pub(crate) fn stored_users(mut rows: Rows<'_>, to: &mut Vec<(UserId, Stored<User>)>) -> Result<(), Failure> {
+    while let Some(row) = rows.next()? {
+        to.push((UserId::new(row.get(0)?).map_err(|_| corrupt("users.id"))?, user_of(row)?));
+    }
+    Ok(())
+}
+
+/// Groups by id, living or deleted.
+pub(crate) fn stored_groups(
+    mut rows: Rows<'_>,
+    to: &mut Vec<(GroupId, Stored<Group>)>,
+) -> Result<(), Failure> {
+    while let Some(row) = rows.next()? {
+        to.push((GroupId::new(row.get(0)?).map_err(|_| corrupt("groups.id"))?, group_of(row)?));
+    }
+    Ok(())
+}
+
+/// Parameters as a column holds them.
+pub(crate) fn params_text(params: &Params) -> Result<String, Failure> {
+    Ok(serde_json::to_string(params).map_err(|_| internal("parameters cannot be written down"))?)
+}
+
+/// A limit as SQLite takes it.
+pub(crate) fn size(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn living<T>(mut rows: Rows<'_>, of: fn(&Row<'_>) -> Result<Stored<T>, Failure>) -> Result<Vec<T>, Failure> {
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.extend(of(row)?.live());
+    }
+    Ok(found)
+}
+
+fn version(row: &Row<'_>, at: usize) -> Result<Version, Failure> {
+    Ok(Version::new(row.get(at)?).ok_or_else(|| corrupt("version"))?)
+}
+
+/// A text; NULL is the empty one.
+fn text(row: &Row<'_>, at: usize) -> Result<String, Failure> {
+    Ok(str(row, at)?.to_owned())
+}
+
+fn str<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, Failure> {
+    match row.get_ref(at)? {
+        ValueRef::Null => Ok(""),
+        value => Ok(value.as_str().map_err(|_| corrupt("a text"))?),
+    }
+}
+
+fn params(row: &Row<'_>, at: usize) -> Result<Params, Failure> {
+    let text = str(row, at)?;
+    if text == "{}" {
+        return Ok(Params::default());
+    }
+    Ok(serde_json::from_str(text).map_err(|_| corrupt("params"))?)
+}
+
+fn gender(number: i64) -> Result<Gender, StoreError> {
+    match number {
+        0 => Ok(Gender::Unspecified),
+        1 => Ok(Gender::Female),
+        2 => Ok(Gender::Male),
+        3 => Ok(Gender::Other),
+        _ => Err(corrupt("users.gender")),
+    }
+}
+
+fn kind(number: i64) -> Result<GroupType, StoreError> {
+    match number {
+        1 => Ok(GroupType::Chat),
+        2 => Ok(GroupType::Channel),
+        _ => Err(corrupt("groups.kind")),
+    }
+}
+
+fn visibility(number: i64) -> Result<Visibility, StoreError> {
+    match number {
+        1 => Ok(Visibility::Public),
+        2 => Ok(Visibility::Private),
+        _ => Err(corrupt("groups.visibility")),
+    }
+}
+
+fn join_policy(number: i64) -> Result<JoinPolicy, StoreError> {
+    match number {
+        1 => Ok(JoinPolicy::Open),
+        2 => Ok(JoinPolicy::Approval),
+        3 => Ok(JoinPolicy::Code),
+        4 => Ok(JoinPolicy::Invite),
+        _ => Err(corrupt("groups.join_policy")),
+    }
+}

@@ -1,0 +1,63 @@
+//! Secrets: a table of their own, written in the transaction of their owner.
+
+use async_trait::async_trait;
+use kith_store::{SecretChange, SecretOwner, SecretStore, StoreError, StoredSecret};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::{Sqlite, error::Failure};
+
+/// Primary key. Secrets go with their owner, so that none is found of a dead one.
+pub(crate) const READ: &str =
+    "SELECT sealed FROM secrets WHERE owner_kind = ?1 AND owner_id = ?2 AND name = ?3";
+const SET: &str =
+    "INSERT OR REPLACE INTO secrets (owner_kind, owner_id, name, sealed) VALUES (?1, ?2, ?3, ?4)";
+const REMOVE: &str = "DELETE FROM secrets WHERE owner_kind = ?1 AND owner_id = ?2 AND name = ?3";
+/// Primary key, its first two columns.
+pub(crate) const REMOVE_ALL: &str = "DELETE FROM secrets WHERE owner_kind = ?1 AND owner_id = ?2";
+
+#[async_trait]
+impl SecretStore for Sqlite {
+    async fn secret(&self, owner: SecretOwner, name: &str) -> Result<Option<StoredSecret>, StoreError> {
+        let name = name.to_owned();
+        self.readers
+            .read(move |connection| {
+                let (kind, id) = columns(owner);
+                let mut read = connection.prepare_cached(READ)?;
+                let sealed = read.query_row(params![kind, id, name], |row| row.get(0)).optional()?;
+                Ok(sealed.map(StoredSecret::new))
+            })
+            .await
+    }
+}
+
+/// Sets and removes what the change names.
+pub(crate) fn change(
+    connection: &Connection,
+    owner: SecretOwner,
+    secrets: &SecretChange,
+) -> Result<(), Failure> {
+    let (kind, id) = columns(owner);
+    for (name, secret) in secrets {
+        match secret {
+            Some(secret) => {
+                connection.prepare_cached(SET)?.execute(params![kind, id, name, secret.expose()])?
+            }
+            None => connection.prepare_cached(REMOVE)?.execute(params![kind, id, name])?,
+        };
+    }
+    Ok(())
+}
+
+/// Removes all secrets of an owner.
+pub(crate) fn remove_all(connection: &Connection, owner: SecretOwner) -> Result<(), Failure> {
+    let (kind, id) = columns(owner);
+    connection.prepare_cached(REMOVE_ALL)?.execute(params![kind, id])?;
+    Ok(())
+}
+
+const fn columns(owner: SecretOwner) -> (i64, i64) {
+    match owner {
+        SecretOwner::User(id) => (1, id.get()),
+        SecretOwner::Group(id) => (2, id.get()),
+    }
+}

@@ -1,0 +1,38 @@
+//! What a write asks of the record before it. `state` is SQL that reads version and `deleted` by id.
+
+use kith_store::{StoreError, Version, Write};
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::error::{Failure, corrupt};
+
+/// The version that a new record gets: the first, or the next one of a stub.
+pub(crate) fn free_id(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
+    match read(connection, state, id)? {
+        Some((_, false)) => Err(StoreError::IdTaken.into()),
+        Some((version, true)) => Ok(version.next()),
+        None => Ok(Version::FIRST),
+    }
+}
+
+/// The version of a living record.
+pub(crate) fn living(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
+    match read(connection, state, id)? {
+        Some((version, false)) => Ok(version),
+        Some((_, true)) | None => Err(StoreError::NotFound.into()),
+    }
+}
+
+/// Holds the version of a record against the one that the write expects.
+pub(crate) fn expect(write: &Write, current: Version) -> Result<(), Failure> {
+    match write.expected {
+        Some(expected) if expected != current => Err(StoreError::Conflict { current }.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn read(connection: &Connection, state: &str, id: i64) -> Result<Option<(Version, bool)>, Failure> {
+    let mut read = connection.prepare_cached(state)?;
+    let row = read.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((version, deleted)) = row else { return Ok(None) };
+    Ok(Some((Version::new(version).ok_or_else(|| corrupt("version"))?, deleted)))
+}

@@ -1,0 +1,316 @@
+//! Users.
+
+use std::sync::LazyLock;
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, BATCH_MAX, Keyword, NewUser, SecretOwner, StoreError, Stored, Timestamp, User, UserId, UserName,
+    UserPatch, UserStore, Version, Write,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    Sqlite,
+    batch::BatchQuery,
+    error::{Failure, is_duplicate},
+    request::once,
+    row::{params_text, size, stored_users, user_of, users_of},
+    secret,
+    state::{expect, free_id, living},
+};
+
+macro_rules! select {
+    () => {
+        "SELECT id, version, deleted, name, nick, email, phone, gender, age, region, icon, params, \
+         created_ms, updated_ms FROM users"
+    };
+}
+
+/// Primary key.
+pub(crate) const BY_ID: &str = concat!(select!(), " WHERE id = ?1");
+/// Primary key.
+pub(crate) static BY_IDS: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::new(select!()));
+/// Index `users_name`.
+pub(crate) const BY_NAME: &str = concat!(select!(), " WHERE name_key = ?1 AND deleted = 0");
+/// Indexes `users_name`, `users_email` and `users_phone`, each from `after` on; then the primary key.
+pub(crate) const SEARCH: &str = concat!(
+    select!(),
+    " WHERE id IN (
+        SELECT id FROM users WHERE name_key = ?1 AND id > ?2
+        UNION ALL SELECT id FROM (SELECT id FROM users WHERE email_key = ?1 AND id > ?2 ORDER BY id LIMIT ?3)
+        UNION ALL SELECT id FROM (SELECT id FROM users WHERE phone = ?1 AND id > ?2 ORDER BY id LIMIT ?3)
+    ) AND deleted = 0 ORDER BY id LIMIT ?3"
+);
+/// Primary key.
+pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0 ORDER BY id LIMIT ?2");
+/// Primary key.
+pub(crate) const STATE: &str = "SELECT version, deleted FROM users WHERE id = ?1";
+/// On conflict: a stub, which the record continues.
+const CREATE: &str = "INSERT INTO users (id, version, deleted, name, name_key, nick, email, email_key, phone,
+        gender, age, region, icon, params, created_ms, updated_ms)
+    VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14)
+    ON CONFLICT (id) DO UPDATE SET version = excluded.version, deleted = 0, name = excluded.name,
+        name_key = excluded.name_key, name_free_ms = NULL, nick = excluded.nick, email = excluded.email,
+        email_key = excluded.email_key, phone = excluded.phone, gender = excluded.gender, age = excluded.age,
+        region = excluded.region, icon = excluded.icon, params = excluded.params,
+        created_ms = excluded.created_ms, updated_ms = excluded.updated_ms";
+/// Primary key. What is indexed is set apart: naming a column makes SQLite write its index anew.
+pub(crate) const UPDATE: &str =
+    "UPDATE users SET version = ?2, nick = ?3, gender = ?4, age = ?5, region = ?6,
+    icon = ?7, params = ?8, updated_ms = ?9 WHERE id = ?1";
+pub(crate) const RENAME: &str = "UPDATE users SET name = ?2, name_key = ?3 WHERE id = ?1";
+pub(crate) const SET_EMAIL: &str = "UPDATE users SET email = ?2, email_key = ?3 WHERE id = ?1";
+pub(crate) const SET_PHONE: &str = "UPDATE users SET phone = ?2 WHERE id = ?1";
+/// Primary key.
+pub(crate) const DELETE: &str = "UPDATE users SET version = ?2, deleted = 1, name = NULL, name_free_ms = ?3,
+    nick = '', email = NULL, email_key = NULL, phone = NULL, gender = 0, age = 0, region = '', icon = '',
+    params = '{}', created_ms = 0, updated_ms = ?4 WHERE id = ?1";
+/// Index `users_name`.
+pub(crate) const FREE_NAME: &str = "UPDATE users SET name_key = NULL, name_free_ms = NULL
+    WHERE name_key = ?1 AND deleted = 1 AND name_free_ms <= ?2";
+/// Index `users_name_free`.
+pub(crate) const FREE_NAMES: &str = "UPDATE users SET name_key = NULL, name_free_ms = NULL WHERE id IN
+    (SELECT id FROM users WHERE name_free_ms <= ?1 ORDER BY name_free_ms LIMIT 1000)";
+
+#[async_trait]
+impl UserStore for Sqlite {
+    async fn user(&self, id: UserId) -> Result<Stored<User>, StoreError> {
+        self.readers.read(move |connection| user(connection, id)).await
+    }
+
+    async fn users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
+        if ids.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
+        self.readers
+            .read(move |connection| {
+                let mut found = Vec::with_capacity(ids.len());
+                BY_IDS.run(connection, &ids, |rows| stored_users(rows, &mut found))?;
+                Ok(found)
+            })
+            .await
+    }
+
+    async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError> {
+        let key = name.key().to_owned();
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(BY_NAME)?;
+                Ok(users_of(read.query([key])?)?.pop())
+            })
+            .await
+    }
+
+    async fn search_users(
+        &self,
+        keyword: &Keyword,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<User>, StoreError> {
+        let (keyword, after) = (keyword.folded().to_owned(), after.map_or(0, UserId::get));
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(SEARCH)?;
+                users_of(read.query(params![keyword, after, size(limit)])?)
+            })
+            .await
+    }
+
+    async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError> {
+        let after = after.map_or(0, UserId::get);
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(SCAN)?;
+                users_of(read.query(params![after, size(limit)])?)
+            })
+            .await
+    }
+
+    async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
+        let change =
+            move |connection: &Connection| once(connection, &write, || create(connection, &user, write.now));
+        self.writer.write(change).await
+    }
+
+    async fn update_user(
+        &self,
+        id: UserId,
+        patch: UserPatch,
+        write: Write,
+    ) -> Result<Applied<User>, StoreError> {
+        let change = move |connection: &Connection| {
+            once(connection, &write, || update(connection, id, &patch, &write))
+        };
+        self.writer.write(change).await
+    }
+
+    async fn delete_user(
+        &self,
+        id: UserId,
+        name_free_at: Timestamp,
+        write: Write,
+    ) -> Result<Applied<Version>, StoreError> {
+        let change = move |connection: &Connection| {
+            once(connection, &write, || delete(connection, id, name_free_at, &write))
+        };
+        self.writer.write(change).await
+    }
+}
+
+/// Erases the names of stubs that are free by now, at most 1000.
+pub(crate) fn free_names(connection: &Connection, now: Timestamp) -> Result<(), Failure> {
+    connection.prepare_cached(FREE_NAMES)?.execute([now.0])?;
+    Ok(())
+}
+
+fn user(connection: &Connection, id: UserId) -> Result<Stored<User>, Failure> {
+    let mut read = connection.prepare_cached(BY_ID)?;
+    let mut rows = read.query([id.get()])?;
+    match rows.next()? {
+        Some(row) => user_of(row),
+        None => Ok(Stored::Never),
+    }
+}
+
+fn create(connection: &Connection, new: &NewUser, now: Timestamp) -> Result<User, Failure> {
+    let version = free_id(connection, STATE, new.id.get())?;
+    free_name(connection, &new.user_name, now)?;
+    let user = first_state(new, version, now);
+    let (email, phone) = (new.email.as_ref(), new.phone.as_ref());
+    let row = params![
+        user.id.get(),
+        version.get(),
+        user.user_name,
+        new.user_name.key(),
+        user.nick_name,
+        email.map(|email| email.text()),
+        email.map(|email| email.key()),
+        phone.map(|phone| phone.text()),
+        user.gender as u8,
+        user.age,
+        user.region,
+        user.icon,
+        params_text(&user.params)?,
+        now.0
+    ];
+    connection.prepare_cached(CREATE)?.execute(row).map_err(name_taken)?;
+    secret::change(connection, SecretOwner::User(new.id), &new.secrets)?;
+    Ok(user)
+}
+
+fn first_state(new: &NewUser, version: Version, now: Timestamp) -> User {
+    User {
+        id: new.id,
+        version,
+        user_name: new.user_name.text().to_owned(),
+        nick_name: new.nick_name.clone(),
+        email: new.email.as_ref().map(|email| email.text().to_owned()).unwrap_or_default(),
+        phone: new.phone.as_ref().map(|phone| phone.text().to_owned()).unwrap_or_default(),
+        gender: new.gender,
+        age: new.age,
+        region: new.region.clone(),
+        icon: new.icon.clone(),
+        params: new.params.clone(),
+        created: now,
+        updated: now,
+    }
+}
+
+fn update(connection: &Connection, id: UserId, patch: &UserPatch, write: &Write) -> Result<User, Failure> {
+    let Stored::Live(mut user) = user(connection, id)? else {
+        return Err(StoreError::NotFound.into());
+    };
+    expect(write, user.version)?;
+    apply(&mut user, patch, write.now);
+    if !user.params.fits() {
+        return Err(StoreError::ParamsTooLarge.into());
+    }
+    let row = params![
+        id.get(),
+        user.version.get(),
+        user.nick_name,
+        user.gender as u8,
+        user.age,
+        user.region,
+        user.icon,
+        params_text(&user.params)?,
+        write.now.0
+    ];
+    connection.prepare_cached(UPDATE)?.execute(row)?;
+    update_indexed(connection, id, patch, write.now)?;
+    secret::change(connection, SecretOwner::User(id), &patch.secrets)?;
+    Ok(user)
+}
+
+fn apply(user: &mut User, patch: &UserPatch, now: Timestamp) {
+    user.version = user.version.next();
+    user.updated = now;
+    set(&mut user.user_name, patch.user_name.as_ref().map(UserName::text));
+    set(&mut user.nick_name, patch.nick_name.as_deref());
+    set(&mut user.region, patch.region.as_deref());
+    set(&mut user.icon, patch.icon.as_deref());
+    let email = patch.email.as_ref().map(|email| email.as_ref().map_or("", |email| email.text()));
+    set(&mut user.email, email);
+    let phone = patch.phone.as_ref().map(|phone| phone.as_ref().map_or("", |phone| phone.text()));
+    set(&mut user.phone, phone);
+    user.gender = patch.gender.unwrap_or(user.gender);
+    user.age = patch.age.unwrap_or(user.age);
+    user.params.apply(&patch.params);
+}
+
+fn set(field: &mut String, value: Option<&str>) {
+    if let Some(value) = value {
+        value.clone_into(field);
+    }
+}
+
+fn update_indexed(
+    connection: &Connection,
+    id: UserId,
+    patch: &UserPatch,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let id = id.get();
+    if let Some(name) = &patch.user_name {
+        free_name(connection, name, now)?;
+        let row = params![id, name.text(), name.key()];
+        connection.prepare_cached(RENAME)?.execute(row).map_err(name_taken)?;
+    }
+    if let Some(email) = &patch.email {
+        let email = email.as_ref();
+        let row = params![id, email.map(|email| email.text()), email.map(|email| email.key())];
+        connection.prepare_cached(SET_EMAIL)?.execute(row)?;
+    }
+    if let Some(phone) = &patch.phone {
+        let row = params![id, phone.as_ref().map(|phone| phone.text())];
+        connection.prepare_cached(SET_PHONE)?.execute(row)?;
+    }
+    Ok(())
+}
+
+fn delete(
+    connection: &Connection,
+    id: UserId,
+    name_free_at: Timestamp,
+    write: &Write,
+) -> Result<Version, Failure> {
+    let version = living(connection, STATE, id.get())?;
+    expect(write, version)?;
+    let version = version.next();
+    let row = params![id.get(), version.get(), name_free_at.0, write.now.0];
+    connection.prepare_cached(DELETE)?.execute(row)?;
+    secret::remove_all(connection, SecretOwner::User(id))?;
+    Ok(version)
+}
+
+/// Takes a name from a stub that held it long enough.
+fn free_name(connection: &Connection, name: &UserName, now: Timestamp) -> Result<(), Failure> {
+    connection.prepare_cached(FREE_NAME)?.execute(params![name.key(), now.0])?;
+    Ok(())
+}
+
+/// `users_name` is the only unique index beside the primary key.
+fn name_taken(error: rusqlite::Error) -> Failure {
+    if is_duplicate(&error) { StoreError::NameTaken.into() } else { error.into() }
+}

@@ -1,0 +1,202 @@
+//! One thread owns the connection that writes. It takes all that waits, makes each change in a savepoint
+//! of one transaction, and answers after the commit: many writes share one wait for the disk.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use kith_store::{Outcome, StoreError};
+use parking_lot::{Mutex, RwLock};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::error::{Failure, closed, internal, store_error};
+
+/// Hands changes to the writing thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: RwLock<Option<Sender<Command>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    /// Starts the thread. `kept` lives until the connection is closed.
+    pub(crate) fn start(
+        connection: Connection,
+        queue: usize,
+        batch_max: usize,
+        kept: Box<dyn Any + Send>,
+    ) -> std::io::Result<Self> {
+        let (sender, receiver) = bounded(queue.max(1));
+        let thread = thread::Builder::new().name("kith-sqlite-write".into()).spawn(move || {
+            serve(&connection, &receiver, batch_max.max(1));
+            drop(connection);
+            drop(kept);
+        })?;
+        Ok(Self { queue: RwLock::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Makes one change, and returns once it is on disk. The change is made whole or not at all, also when
+    /// the future is dropped.
+    pub(crate) async fn write<T, F>(&self, change: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Change(Box::new(Pending { change: Some(change), result: None, reply })))?;
+        answer.await.unwrap_or_else(|_| Err(closed(Outcome::Unknown)))
+    }
+
+    /// Runs `work` between two transactions.
+    pub(crate) async fn alone<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let work =
+            move |connection: &Connection| drop(reply.send(work(connection).map_err(StoreError::from)));
+        self.send(Command::Alone(Box::new(work)))?;
+        answer.await.unwrap_or_else(|_| Err(closed(Outcome::Unknown)))
+    }
+
+    /// Takes no more changes. Returns the thread, which ends when what was queued is done.
+    pub(crate) fn close(&self) -> Option<JoinHandle<()>> {
+        self.queue.write().take();
+        self.thread.lock().take()
+    }
+
+    fn send(&self, command: Command) -> Result<(), StoreError> {
+        let queue = self.queue.read();
+        let queue = queue.as_ref().ok_or_else(|| closed(Outcome::NotApplied))?;
+        queue.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => StoreError::Overloaded,
+            TrySendError::Disconnected(_) => closed(Outcome::NotApplied),
+        })
+    }
+}
+
+enum Command {
+    Change(Box<dyn Change>),
+    Alone(Box<dyn FnOnce(&Connection) + Send>),
+}
+
+/// A change that waits, or waits for its commit.
+trait Change: Send {
+    /// Makes it inside the open transaction and keeps the result.
+    fn make(&mut self, connection: &Connection) -> Result<(), StoreError>;
+    /// Tells the caller: the result if it was committed, else why not.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+struct Pending<T, F> {
+    change: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Change for Pending<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> Result<T, Failure> + Send,
+{
+    fn make(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let Some(change) = self.change.take() else { return Ok(()) };
+        // A panic ends this change and not the thread that all others wait for.
+        let made = catch_unwind(AssertUnwindSafe(|| change(connection).map_err(StoreError::from)));
+        let result = made.unwrap_or_else(|_| Err(internal("a write panicked")));
+        let verdict = result.as_ref().map(|_| ()).map_err(StoreError::clone);
+        self.result = Some(result);
+        verdict
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let result = self.result.unwrap_or_else(|| Err(internal("a write was not made")));
+        // Nobody listens any more when the caller has gone.
+        drop(self.reply.send(committed.and(result)));
+    }
+}
+
+fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
+    let mut batch = Vec::with_capacity(batch_max);
+    while let Ok(command) = queue.recv() {
+        let mut next = Some(command);
+        let mut alone = None;
+        while let Some(command) = next.take() {
+            match command {
+                Command::Change(change) => batch.push(change),
+                Command::Alone(work) => alone = Some(work),
+            }
+            if batch.len() < batch_max && alone.is_none() {
+                next = queue.try_recv().ok();
+            }
+        }
+        if !batch.is_empty() {
+            metrics::gauge!("kith_sqlite_queue_length").set(float(queue.len()));
+            commit(connection, &mut batch);
+        }
+        if let Some(work) = alone {
+            drop(catch_unwind(AssertUnwindSafe(|| work(connection))));
+        }
+    }
+}
+
+/// Commits the batch and answers each of its changes.
+fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Change>>) {
+    let begun = Instant::now();
+    metrics::histogram!("kith_sqlite_commit_batch_size").record(float(batch.len()));
+    let committed = transaction(connection, batch);
+    if committed.is_err() && !connection.is_autocommit() {
+        rollback(connection);
+    }
+    metrics::histogram!("kith_sqlite_commit_seconds").record(begun.elapsed().as_secs_f64());
+    for change in batch.drain(..) {
+        change.answer(committed.clone());
+    }
+}
+
+fn transaction(connection: &Connection, batch: &mut [Box<dyn Change>]) -> Result<(), StoreError> {
+    if !connection.is_autocommit() {
+        // An earlier rollback failed; without this one no later transaction could begin.
+        rollback(connection);
+    }
+    run(connection, "BEGIN IMMEDIATE").map_err(|error| store_error(error, Outcome::NotApplied))?;
+    for change in batch {
+        make(connection, change.as_mut())?;
+    }
+    // An error of the disk here may come after the commit record has reached it.
+    run(connection, "COMMIT").map_err(|error| store_error(error, Outcome::Unknown))
+}
+
+/// Makes one change in a savepoint. Fails when the transaction cannot go on, not when the change fails.
+fn make(connection: &Connection, change: &mut dyn Change) -> Result<(), StoreError> {
+    run(connection, "SAVEPOINT change").map_err(|error| store_error(error, Outcome::NotApplied))?;
+    let made = change.make(connection);
+    let ended = match made {
+        Ok(()) => run(connection, "RELEASE change"),
+        // SQLite may answer a full disk by rolling all of the transaction back.
+        Err(error) if connection.is_autocommit() => return Err(error),
+        Err(_) => run(connection, "ROLLBACK TO change").and_then(|()| run(connection, "RELEASE change")),
+    };
+    ended.map_err(|error| store_error(error, Outcome::NotApplied))
+}
+
+fn rollback(connection: &Connection) {
+    if let Err(error) = run(connection, "ROLLBACK") {
+        tracing::error!(%error, "sqlite could not roll back");
+    }
+}
+
+fn run(connection: &Connection, sql: &'static str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(|_| ())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "lengths of queues are small")]
+fn float(count: usize) -> f64 {
+    count as f64
+}
