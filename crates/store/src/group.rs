@@ -274,3 +274,115 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// As [`Self::update_group`].
     async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn names_are_checked() {
+        for name in ["a", &"é".repeat(64), " padded ", "a:b{c}*?"] {
+            assert_eq!(GroupWords::name(name).unwrap(), name);
+        }
+        for name in ["", "  ", &"a".repeat(65), "a\nb", "a\0", "a\u{202E}b"] {
+            assert!(GroupWords::name(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn tags_are_checked() {
+        assert!(GroupWords::tags(&words(&["a:b", "{x}", "*?", "a b", "' OR 1=1", &"é".repeat(32)])).is_ok());
+        for tag in ["", " ", &"a".repeat(33), "a\r\nb", "a\0"] {
+            assert!(GroupWords::tags(&words(&["fine", tag])).is_err(), "{tag:?}");
+        }
+    }
+
+    #[test]
+    fn tags_that_repeat_another_form_are_dropped_and_the_first_is_kept() {
+        let tags = GroupWords::tags(&words(&["Chess", "go", "CHESS", "\u{FF43}hess", "Go"])).unwrap();
+        assert_eq!(tags, ["Chess", "go"]);
+    }
+
+    #[test]
+    fn at_most_sixteen_different_tags_are_taken() {
+        let numbered = |count| (0..count).map(|at| format!("t{at}")).collect::<Vec<_>>();
+        assert_eq!(GroupWords::tags(&numbered(16)).unwrap().len(), 16);
+        assert!(GroupWords::tags(&numbered(17)).is_err());
+        assert_eq!(GroupWords::tags(&[numbered(16), numbered(16)].concat()).unwrap().len(), 16);
+    }
+
+    #[test]
+    fn a_private_group_has_no_search_keys() {
+        assert!(group_search_keys("name", &words(&["tag"]), Visibility::Private).is_empty());
+    }
+
+    #[test]
+    fn search_keys_are_the_whole_words_and_their_beginnings() {
+        let keys = group_search_keys("Ab", &words(&["aBc"]), Visibility::Public);
+        assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["=ab", "=abc", "^a", "^ab", "^abc"]);
+    }
+
+    #[test]
+    fn beginnings_are_counted_in_characters_up_to_sixteen() {
+        let keys = group_search_keys(&"é".repeat(20), &[], Visibility::Public);
+        assert_eq!(keys.len(), 17);
+        assert!(keys.contains(&format!("^{}", "é".repeat(16))));
+        assert!(!keys.contains(&format!("^{}", "é".repeat(17))));
+    }
+
+    #[test]
+    fn keys_of_a_keyword_are_those_that_a_group_is_listed_under() {
+        let keys = group_search_keys("Straße 東京", &words(&["o\u{FB03}ce"]), Visibility::Public);
+        for keyword in ["STRASSE 東京", "Office"] {
+            assert!(keys.contains(&GroupWords::exact_key(keyword)), "{keyword}");
+            assert!(keys.contains(&GroupWords::prefix_key(keyword).0), "{keyword}");
+        }
+        assert!(!keys.contains(&GroupWords::exact_key("strasse")));
+        assert!(keys.contains(&GroupWords::prefix_key("strasse").0));
+    }
+
+    #[test]
+    fn a_long_keyword_is_looked_up_by_its_beginning_and_compared_by_the_rest() {
+        let keyword = "A".repeat(20);
+        let (key, folded) = GroupWords::prefix_key(&keyword);
+        assert_eq!((key, folded), (format!("^{}", "a".repeat(16)), "a".repeat(20)));
+    }
+
+    #[test]
+    fn no_word_is_taken_for_the_beginning_of_another() {
+        let keys = group_search_keys("^ab", &words(&["=cd"]), Visibility::Public);
+        assert!(!keys.contains(&GroupWords::exact_key("ab")) && !keys.contains(&GroupWords::exact_key("cd")));
+        assert!(!keys.contains(&GroupWords::prefix_key("ab").0));
+    }
+
+    #[test]
+    fn the_largest_group_has_a_bounded_number_of_keys() {
+        let tags = (0..16).map(|at| format!("{at:02}{}", "x".repeat(30))).collect::<Vec<_>>();
+        let keys = group_search_keys(&"n".repeat(64), &tags, Visibility::Public);
+        assert!(keys.len() <= 17 * 17, "{}", keys.len());
+    }
+
+    #[test]
+    fn weight_grows_with_what_a_group_holds() {
+        let bare = Group {
+            id: GroupId::new(1).unwrap(),
+            version: Version::FIRST,
+            name: String::new(),
+            tags: Vec::new(),
+            kind: GroupType::Chat,
+            visibility: Visibility::Public,
+            join_policy: JoinPolicy::Open,
+            history_for_new_members: false,
+            params: Params::default(),
+            creator: None,
+            created: Timestamp(0),
+            updated: Timestamp(0),
+        };
+        let tagged = Group { tags: words(&["0123456789"]), ..bare.clone() };
+        assert_eq!(tagged.weight(), bare.weight() + size_of::<String>() + 10);
+    }
+}

@@ -86,3 +86,33 @@ pub struct IdBlock {
     /// How many.
     pub count: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_above_zero() {
+        for number in [1, 2, i64::MAX] {
+            assert_eq!(UserId::new(number).unwrap().get(), number);
+            assert_eq!(GroupId::new(number).unwrap().get(), number);
+        }
+        for number in [0, -1, i64::MIN] {
+            assert!(UserId::new(number).is_err() && GroupId::new(number).is_err(), "{number}");
+        }
+    }
+
+    #[test]
+    fn ids_are_read_from_whole_numbers_alone() {
+        assert_eq!("7".parse::<UserId>().unwrap().get(), 7);
+        assert_eq!(i64::MAX.to_string().parse::<UserId>().unwrap().to_string(), i64::MAX.to_string());
+        for text in ["", "0", "-1", "1.0", " 1", "1 ", "0x1", "9223372036854775808", "one", "１"] {
+            assert!(text.parse::<UserId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn counters_of_users_and_groups_have_their_own_names() {
+        assert_ne!(IdKind::User.name(), IdKind::Group.name());
+    }
+}

@@ -118,3 +118,86 @@ impl ParamsPatch {
         !self.replace && self.set.as_map().is_empty() && self.unset.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(pairs: &[(&str, &str)]) -> Params {
+        Params::new(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+            .unwrap()
+    }
+
+    fn one(key: &str, value: &str) -> Result<Params, Invalid> {
+        Params::new(BTreeMap::from([(key.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn keys_that_are_operators_or_paths_are_refused() {
+        for key in
+            ["$set", "$where", "a.b", "", "_id", "__proto__", ".", "-a", "0", "a b", "é", "a\0", "a\0b", "\0"]
+        {
+            assert!(Params::check_key(key).is_err(), "{key:?}");
+            assert!(one(key, "v").is_err(), "{key:?}");
+        }
+        assert!(Params::check_key(&"a".repeat(65)).is_err());
+    }
+
+    #[test]
+    fn keys_that_begin_with_a_letter_are_taken() {
+        for key in ["a", "Z", "a0", "a_b", "a-b", "constructor", &"a".repeat(64)] {
+            assert!(Params::check_key(key).is_ok(), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn values_with_nul_are_refused() {
+        assert!(one("a", "\0").is_err());
+        assert!(one("a", "b\0c").is_err());
+        assert!(one("a", "$set \u{10FFFF}\n").is_ok());
+    }
+
+    #[test]
+    fn number_and_bytes_are_bounded() {
+        let numbered = |count| Params::new((0..count).map(|at| (format!("k{at}"), String::new())).collect());
+        assert!(numbered(PARAMS_MAX).is_ok());
+        assert!(numbered(PARAMS_MAX + 1).is_err());
+        assert!(numbered(10_001).is_err());
+        assert!(one("a", &"v".repeat(PARAMS_BYTES_MAX - 1)).is_ok());
+        assert!(one("a", &"v".repeat(PARAMS_BYTES_MAX)).is_err());
+        // Bytes, not characters.
+        assert!(one("a", &"é".repeat(PARAMS_BYTES_MAX / 2)).is_err());
+    }
+
+    #[test]
+    fn a_refusal_does_not_repeat_the_key() {
+        assert!(!Params::check_key("$needle").unwrap_err().to_string().contains("needle"));
+    }
+
+    #[test]
+    fn a_patch_sets_and_unsets_single_parameters() {
+        let mut changed = params(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        let unset = BTreeSet::from(["b".to_owned(), "absent".to_owned()]);
+        changed.apply(&ParamsPatch { replace: false, set: params(&[("c", "4"), ("d", "5")]), unset });
+        assert_eq!(changed, params(&[("a", "1"), ("c", "4"), ("d", "5")]));
+    }
+
+    #[test]
+    fn a_replacing_patch_leaves_what_it_sets_alone() {
+        let mut changed = params(&[("a", "1"), ("b", "2")]);
+        changed.apply(&ParamsPatch { replace: true, set: params(&[("b", "3")]), unset: BTreeSet::new() });
+        assert_eq!(changed, params(&[("b", "3")]));
+        changed.apply(&ParamsPatch { replace: true, ..ParamsPatch::default() });
+        assert_eq!(changed, Params::default());
+    }
+
+    #[test]
+    fn a_patch_that_does_anything_is_not_empty() {
+        assert!(ParamsPatch::default().is_empty());
+        assert!(!ParamsPatch { replace: true, ..ParamsPatch::default() }.is_empty());
+        assert!(!ParamsPatch { set: params(&[("a", "")]), ..ParamsPatch::default() }.is_empty());
+        assert!(
+            !ParamsPatch { unset: BTreeSet::from(["a".to_owned()]), ..ParamsPatch::default() }.is_empty()
+        );
+    }
+}

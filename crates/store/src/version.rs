@@ -61,3 +61,28 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_not_below_zero() {
+        assert_eq!(Version::new(-1), None);
+        assert_eq!(Version::new(0), Some(Version::NONE));
+        assert_eq!(Version::NONE.next(), Version::FIRST);
+        assert!(Version::FIRST < Version::FIRST.next());
+    }
+
+    #[test]
+    fn a_later_moment_is_counted_in_milliseconds_and_has_an_end() {
+        assert_eq!(Timestamp(5).after(Duration::from_micros(2_999)), Timestamp(7));
+        assert_eq!(Timestamp(5).after(Duration::MAX), Timestamp(i64::MAX));
+        assert_eq!(Timestamp(i64::MAX).after(Duration::from_secs(1)), Timestamp(i64::MAX));
+    }
+
+    #[test]
+    fn now_is_after_this_was_written() {
+        assert!(Timestamp::now() > Timestamp(1_700_000_000_000));
+    }
+}

@@ -95,3 +95,34 @@ pub struct Applied<T> {
     /// Whether an earlier write with the same request id did it. A store under it may have moved on.
     pub replayed: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_of_allowed_characters_are_taken_as_they_are() {
+        for text in ["a", "A-Z_0", "-", "_", "0190b3f2-7c1e-7000-8000-000000000000", &"x".repeat(64)] {
+            assert_eq!(text.parse::<RequestId>().unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn other_request_ids_are_refused() {
+        for text in ["", " ", "a b", "a.b", "$a", "é", "a\0", "a\n", "a/b", "{a}", &"x".repeat(65)] {
+            assert!(text.parse::<RequestId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn request_ids_differ_by_case() {
+        assert_ne!("a".parse::<RequestId>().unwrap(), "A".parse::<RequestId>().unwrap());
+    }
+
+    #[test]
+    fn only_a_living_record_is_live() {
+        assert_eq!(Stored::Live(1).live(), Some(1));
+        assert_eq!(Stored::<u8>::Deleted(Version::FIRST).live(), None);
+        assert_eq!(Stored::<u8>::Never.live(), None);
+    }
+}

@@ -15,10 +15,17 @@
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
 
+pub mod group;
+pub mod group_at_once;
+pub mod group_requests;
+pub mod group_search;
+pub mod node;
 mod sample;
+pub mod secret;
 pub mod user;
 pub mod user_at_once;
 pub mod user_names;
+pub mod user_requests;
 pub mod user_search;
 
 /// Makes a test of every case, over the stores that `$open` yields. Further attributes (`ignore = "…"`)
@@ -26,9 +33,16 @@ pub mod user_search;
 #[macro_export]
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
+        $crate::group_conformance!($open, [$($attribute),*]);
+        $crate::group_at_once_conformance!($open, [$($attribute),*]);
+        $crate::group_requests_conformance!($open, [$($attribute),*]);
+        $crate::group_search_conformance!($open, [$($attribute),*]);
+        $crate::node_conformance!($open, [$($attribute),*]);
+        $crate::secret_conformance!($open, [$($attribute),*]);
         $crate::user_conformance!($open, [$($attribute),*]);
         $crate::user_at_once_conformance!($open, [$($attribute),*]);
         $crate::user_names_conformance!($open, [$($attribute),*]);
+        $crate::user_requests_conformance!($open, [$($attribute),*]);
         $crate::user_search_conformance!($open, [$($attribute),*]);
     };
 }

@@ -1,1 +1,181 @@
-//! Cases of the node store.
+//! Cases of the node store and of migrations.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use super::sample::{at_once, bare_user, create_user, live_user};
+use crate::{IdBlock, IdKind, Stores};
+
+#[macro_export]
+macro_rules! node_conformance {
+    ($open:ident, $attributes:tt) => {
+        $crate::conformance_cases! { node, $open, $attributes:
+            the_backend_has_a_name
+            a_store_in_use_answers_a_ping
+            allocated_ids_follow_each_other
+            allocated_ids_are_above_those_that_callers_bring
+            users_and_groups_count_apart
+            blocks_given_out_at_once_do_not_overlap
+            the_epoch_begins_at_zero
+            an_epoch_seen_is_raised_by_one
+            a_stale_epoch_raises_nothing
+            an_epoch_raised_at_once_moves_one_step
+            the_first_candidate_becomes_the_key
+            keys_of_different_names_are_apart
+            candidates_at_once_agree_on_one_key
+            all_migrations_are_applied_and_count_from_one
+            migrating_again_applies_nothing_and_loses_nothing
+            migrating_at_once_applies_nothing_twice
+            forgetting_without_requests_forgets_nothing
+        }
+    };
+}
+
+pub async fn the_backend_has_a_name(stores: Stores) {
+    let name = stores.node.backend();
+    assert!(!name.is_empty() && name.bytes().all(|c| c.is_ascii_lowercase()), "{name}");
+}
+
+pub async fn a_store_in_use_answers_a_ping(stores: Stores) {
+    stores.node.ping(Duration::from_secs(10)).await.unwrap();
+    create_user(&stores, bare_user(1, "ann")).await;
+    stores.node.ping(Duration::from_secs(10)).await.unwrap();
+}
+
+async fn allocate(stores: &Stores, kind: IdKind, count: u32) -> IdBlock {
+    let block = stores.node.allocate_ids(kind, count).await.unwrap();
+    assert_eq!(block.count, count);
+    block
+}
+
+fn end(block: IdBlock) -> i64 {
+    block.first + i64::from(block.count)
+}
+
+pub async fn allocated_ids_follow_each_other(stores: Stores) {
+    for kind in [IdKind::User, IdKind::Group] {
+        let mut free = IdKind::FIRST_ALLOCATED;
+        for count in [1, 1000, 7, 1] {
+            let block = allocate(&stores, kind, count).await;
+            assert!(block.first >= free, "{block:?} after {free}");
+            free = end(block);
+        }
+    }
+}
+
+pub async fn allocated_ids_are_above_those_that_callers_bring(stores: Stores) {
+    create_user(&stores, bare_user(12, "ann")).await;
+    assert!(allocate(&stores, IdKind::User, 3).await.first >= IdKind::FIRST_ALLOCATED);
+    assert!(allocate(&stores, IdKind::Group, 3).await.first >= IdKind::FIRST_ALLOCATED);
+}
+
+pub async fn users_and_groups_count_apart(stores: Stores) {
+    let first = allocate(&stores, IdKind::User, 1_000_000).await;
+    let group = allocate(&stores, IdKind::Group, 1).await;
+    assert!(group.first < end(first), "{group:?}");
+}
+
+pub async fn blocks_given_out_at_once_do_not_overlap(stores: Stores) {
+    let calls = (1..=32).map(|count| {
+        let node = Arc::clone(&stores.node);
+        async move { node.allocate_ids(IdKind::User, count).await.unwrap() }
+    });
+    let mut blocks = at_once(calls).await;
+    blocks.sort_by_key(|block| block.first);
+    let counts: BTreeSet<u32> = blocks.iter().map(|block| block.count).collect();
+    assert_eq!(counts, (1..=32).collect());
+    assert!(blocks[0].first >= IdKind::FIRST_ALLOCATED);
+    for pair in blocks.windows(2) {
+        assert!(end(pair[0]) <= pair[1].first, "{pair:?}");
+    }
+    assert!(allocate(&stores, IdKind::User, 1).await.first >= end(blocks[31]));
+}
+
+pub async fn the_epoch_begins_at_zero(stores: Stores) {
+    assert_eq!(stores.node.epoch().await.unwrap(), 0);
+}
+
+pub async fn an_epoch_seen_is_raised_by_one(stores: Stores) {
+    for seen in 0..3 {
+        assert_eq!(stores.node.raise_epoch(seen).await.unwrap(), seen + 1);
+        assert_eq!(stores.node.epoch().await.unwrap(), seen + 1);
+    }
+}
+
+pub async fn a_stale_epoch_raises_nothing(stores: Stores) {
+    stores.node.raise_epoch(0).await.unwrap();
+    stores.node.raise_epoch(1).await.unwrap();
+    for seen in [0, 1, 3, 1_000_000] {
+        assert_eq!(stores.node.raise_epoch(seen).await.unwrap(), 2, "seen {seen}");
+    }
+    assert_eq!(stores.node.epoch().await.unwrap(), 2);
+}
+
+pub async fn an_epoch_raised_at_once_moves_one_step(stores: Stores) {
+    for seen in 0..5 {
+        let calls = (0..16).map(|_| {
+            let node = Arc::clone(&stores.node);
+            async move { node.raise_epoch(seen).await.unwrap() }
+        });
+        assert_eq!(at_once(calls).await, [seen + 1; 16]);
+        assert_eq!(stores.node.epoch().await.unwrap(), seen + 1);
+    }
+}
+
+pub async fn the_first_candidate_becomes_the_key(stores: Stores) {
+    assert_eq!(stores.node.key("page", [1; 32]).await.unwrap(), [1; 32]);
+    assert_eq!(stores.node.key("page", [2; 32]).await.unwrap(), [1; 32]);
+    assert_eq!(stores.node.key("page", [0; 32]).await.unwrap(), [1; 32]);
+}
+
+pub async fn keys_of_different_names_are_apart(stores: Stores) {
+    let candidate = |name: &str| [u8::try_from(name.len()).unwrap() ^ 0xFF; 32];
+    for name in ["a", "ab", "abc-d"] {
+        stores.node.key(name, candidate(name)).await.unwrap();
+    }
+    for name in ["a", "ab", "abc-d"] {
+        assert_eq!(stores.node.key(name, [0; 32]).await.unwrap(), candidate(name));
+    }
+}
+
+pub async fn candidates_at_once_agree_on_one_key(stores: Stores) {
+    let calls = (0..32).map(|at| {
+        let node = Arc::clone(&stores.node);
+        async move { node.key("page", [at; 32]).await.unwrap() }
+    });
+    let keys = at_once(calls).await;
+    assert!(keys.iter().all(|key| *key == keys[0]));
+    assert!(keys[0][0] < 32 && keys[0] == [keys[0][0]; 32]);
+    assert_eq!(stores.node.key("page", [99; 32]).await.unwrap(), keys[0]);
+}
+
+pub async fn all_migrations_are_applied_and_count_from_one(stores: Stores) {
+    let migrations = stores.migrations.status().await.unwrap();
+    assert!(!migrations.is_empty());
+    for (number, migration) in (1..).zip(&migrations) {
+        assert_eq!(migration.number, number);
+        assert!(migration.applied.is_some(), "{migration:?} is pending");
+        assert!(!migration.name.is_empty());
+    }
+}
+
+pub async fn migrating_again_applies_nothing_and_loses_nothing(stores: Stores) {
+    let user = create_user(&stores, bare_user(1, "ann")).await;
+    let before = stores.migrations.status().await.unwrap();
+    assert_eq!(stores.migrations.migrate().await.unwrap(), []);
+    assert_eq!(stores.migrations.status().await.unwrap(), before);
+    assert_eq!(live_user(&stores, 1).await, user);
+}
+
+pub async fn migrating_at_once_applies_nothing_twice(stores: Stores) {
+    let calls = (0..8).map(|_| {
+        let migrations = Arc::clone(&stores.migrations);
+        async move { migrations.migrate().await.unwrap() }
+    });
+    assert!(at_once(calls).await.into_iter().all(|applied| applied.is_empty()));
+}
+
+pub async fn forgetting_without_requests_forgets_nothing(stores: Stores) {
+    create_user(&stores, bare_user(1, "ann")).await;
+    let far = crate::Timestamp::now().after(10 * crate::REQUEST_KEPT);
+    assert_eq!(stores.node.forget_requests(far).await.unwrap(), 0);
+}

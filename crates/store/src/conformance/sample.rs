@@ -1,13 +1,13 @@
 //! Records and writes that the cases start from.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Debug};
 
 use tokio::task::JoinSet;
 
 use crate::{
     Applied, Email, Gender, Group, GroupId, GroupType, JoinPolicy, NewGroup, NewUser, Params, ParamsPatch,
-    Phone, Request, SecretChange, Stored, StoredSecret, Stores, Timestamp, User, UserId, UserName, Version,
-    Visibility, Write,
+    Phone, Request, SecretChange, StoreError, Stored, StoredSecret, Stores, Timestamp, User, UserId,
+    UserName, Version, Visibility, Write,
 };
 
 pub(super) fn user_id(number: i64) -> UserId {
@@ -164,6 +164,27 @@ pub(super) async fn group_state(stores: &Stores, id: i64) -> Stored<Group> {
 pub(super) fn applied<T>(applied: Applied<T>) -> T {
     assert!(!applied.replayed, "a write with no earlier one was answered as a replay");
     applied.record
+}
+
+/// The record of a write that an earlier one answered.
+pub(super) fn replay<T: Debug>(result: Result<Applied<T>, StoreError>) -> T {
+    let applied = result.unwrap();
+    assert!(applied.replayed, "a second effect: {applied:?}");
+    applied.record
+}
+
+/// The write was refused because its request id was used with another body.
+pub(super) fn mismatch<T: Debug>(result: Result<Applied<T>, StoreError>) {
+    let error = result.unwrap_err();
+    assert!(matches!(error, StoreError::RequestMismatch), "{error:?}");
+}
+
+/// One answer took effect, and all are equal.
+pub(super) fn one_effect<T: PartialEq + Debug>(results: Vec<Result<Applied<T>, StoreError>>) -> T {
+    let answers: Vec<_> = results.into_iter().map(Result::unwrap).collect();
+    assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
+    assert!(answers.iter().all(|answer| answer.record == answers[0].record), "{answers:?}");
+    answers.into_iter().next().unwrap().record
 }
 
 /// Runs the futures at once, each in a task of its own.
