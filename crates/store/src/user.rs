@@ -166,7 +166,7 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer.
     async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError>;
 
-    /// Creates a user. `write.expected` is not looked at.
+    /// Creates a user. `write.expected` is not looked at. A deleted id may have its own kept name back.
     ///
     /// # Errors
     /// [`StoreError::IdTaken`] when the id lives, [`StoreError::NameTaken`] when the name is not free,

@@ -18,7 +18,7 @@ macro_rules! user_names_conformance {
             a_name_is_kept_after_deletion_until_it_is_free
             a_name_that_became_free_goes_to_whoever_asks
             a_name_free_at_once_can_be_taken_at_once
-            a_user_made_anew_waits_for_the_old_name_too
+            a_user_made_anew_may_have_the_kept_name_back
             a_user_made_anew_under_another_name_leaves_the_old_one
             a_rename_frees_the_old_name_at_once
             a_rename_onto_a_taken_name_changes_nothing
@@ -137,13 +137,14 @@ pub async fn a_name_free_at_once_can_be_taken_at_once(stores: Stores) {
     assert_eq!(owner(&stores, "ann").await.unwrap().id, user_id(2));
 }
 
-pub async fn a_user_made_anew_waits_for_the_old_name_too(stores: Stores) {
+pub async fn a_user_made_anew_may_have_the_kept_name_back(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let free_at = write().now.after(HOUR);
     stores.users.delete_user(user_id(1), free_at, write()).await.unwrap();
-    name_taken(stores.users.create_user(bare_user(1, "ann"), write()).await);
-    let again = stores.users.create_user(bare_user(1, "ann"), Write::at(free_at)).await.unwrap();
-    assert_eq!(applied(again).version, version(3));
+    name_taken(stores.users.create_user(bare_user(2, "ann"), write()).await);
+    // Kept for the id that had it: nobody else can be taken for it.
+    assert_eq!(create_user(&stores, bare_user(1, "ANN")).await.version, version(3));
+    name_taken(stores.users.create_user(bare_user(2, "ann"), Write::at(free_at.after(HOUR))).await);
 }
 
 pub async fn a_user_made_anew_under_another_name_leaves_the_old_one(stores: Stores) {
