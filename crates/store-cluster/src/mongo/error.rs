@@ -3,10 +3,7 @@
 use std::{io, sync::Arc};
 
 use kith_store::{Outcome, StoreError};
-use mongodb::{
-    bson::RawDocument,
-    error::{Error, ErrorKind, WriteFailure},
-};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
 
 const DUPLICATE_KEY: i32 = 11000;
 const OUT_OF_DISK_SPACE: i32 = 14031;
@@ -31,26 +28,10 @@ pub(super) fn malformed(field: &'static str) -> StoreError {
     StoreError::Corrupt { source: Arc::new(Malformed(field)) }
 }
 
-/// Which unique index refused a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duplicate {
-    /// The id.
-    Id,
-    /// The normalised name.
-    Name,
-}
-
-/// Tells whether a unique index refused the write, and which. The answer names the index by its key pattern;
-/// its text is not looked at.
-pub(super) fn duplicate(error: &Error) -> Option<Duplicate> {
-    if code(error) != Some(DUPLICATE_KEY) {
-        return None;
-    }
-    let by_name = error
-        .server_response()
-        .and_then(|answer| key_pattern(answer))
-        .is_some_and(|pattern| pattern.get("name_key").ok().flatten().is_some());
-    Some(if by_name { Duplicate::Name } else { Duplicate::Id })
+/// Whether a unique index refused the write. Which one is found out by reading: of an insert the driver hands
+/// on nothing but a text that repeats the value.
+pub(super) fn is_duplicate(error: &Error) -> bool {
+    code(error) == Some(DUPLICATE_KEY)
 }
 
 /// An error of a read: nothing was to be applied.
@@ -83,14 +64,6 @@ pub(super) fn code(error: &Error) -> Option<i32> {
         ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => Some(concern.code),
         _ => None,
     }
-}
-
-fn key_pattern(answer: &RawDocument) -> Option<&RawDocument> {
-    if let Ok(pattern) = answer.get_document("keyPattern") {
-        return Some(pattern);
-    }
-    let first = answer.get_array("writeErrors").ok()?.into_iter().next()?.ok()?;
-    first.as_document()?.get_document("keyPattern").ok()
 }
 
 /// Whether a failed command may have been applied. The driver tries a write once more after a lost

@@ -7,15 +7,16 @@ use std::{future::Future, time::Duration};
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp};
 use mongodb::{
-    bson::{Document, RawDocument, doc, rawdoc, serialize_to_bson, serialize_to_document},
+    bson::{DateTime, Document, RawDocument, doc, rawdoc, serialize_to_bson, serialize_to_document},
     error::Error,
+    options::ReturnDocument,
 };
 use tokio::time::Instant;
 
 use super::{
     connect::{Mongo, durable},
     document::number_in,
-    error::{code, duplicate, malformed, out_of_time, read_failed, write_failed},
+    error::{code, is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };
 
 /// Number, name and commands, by number.
@@ -87,7 +88,7 @@ impl Mongo {
         let note = rawdoc! { "_id": i64::from(migration.number), "name": &*migration.name, "at": at.0 };
         match self.migrations.insert_one(note).await {
             Ok(_) => Ok(Migration { applied: Some(at), ..migration }),
-            Err(error) if duplicate(&error).is_some() => Ok(Migration { applied: Some(at), ..migration }),
+            Err(error) if is_duplicate(&error) => Ok(Migration { applied: Some(at), ..migration }),
             Err(error) => Err(write_failed(error)),
         }
     }
@@ -96,16 +97,27 @@ impl Mongo {
     async fn lock(&self, owner: i64) -> Result<(), StoreError> {
         let give_up = Instant::now() + self.options.migration_wait;
         loop {
-            // By the server's clock, which all nodes share.
-            let free = doc! { "_id": LOCK, "$expr": { "$lte": ["$until", "$$NOW"] } };
-            let take = self.migrations.update_one(free, vec![held_by(owner)]).upsert(true);
-            match take.await {
-                Ok(_) => return Ok(()),
-                Err(error) if duplicate(&error).is_none() => return Err(write_failed(error)),
-                Err(_) if Instant::now() >= give_up => return Err(out_of_time(Outcome::NotApplied)),
-                Err(_) => tokio::time::sleep(POLL).await,
+            match self.take_lock(owner).await {
+                Ok(true) => return Ok(()),
+                Err(error) if !is_duplicate(&error) => return Err(write_failed(error)),
+                Ok(false) | Err(_) if Instant::now() >= give_up => {
+                    return Err(out_of_time(Outcome::NotApplied));
+                }
+                Ok(false) | Err(_) => tokio::time::sleep(POLL).await,
             }
         }
+    }
+
+    /// Takes the lock if nobody holds it, by the server's clock, which all nodes share.
+    async fn take_lock(&self, owner: i64) -> Result<bool, Error> {
+        let never = DateTime::from_millis(0);
+        let free = doc! { "$lte": [{ "$ifNull": ["$until", never] }, "$$NOW"] };
+        let holder = doc! { "$cond": [free.clone(), owner, "$owner"] };
+        let until = doc! { "$cond": [free, { "$add": ["$$NOW", lease()] }, "$until"] };
+        let take = vec![doc! { "$set": { "owner": holder, "until": until } }];
+        let lock = self.migrations.find_one_and_update(doc! { "_id": LOCK }, take).upsert(true);
+        let held = lock.return_document(ReturnDocument::After).await?;
+        Ok(held.is_some_and(|held| held.get_i64("owner").is_ok_and(|holder| holder == owner)))
     }
 
     /// Runs `work` while the lock is renewed; stops it when the lock is lost.
@@ -125,14 +137,14 @@ impl Mongo {
 
     async fn renew(&self, owner: i64) -> Result<(), StoreError> {
         let mine = doc! { "_id": LOCK, "owner": owner };
-        let renewed: Result<_, Error> = self.migrations.update_one(mine, vec![held_by(owner)]).await;
-        if renewed.map_err(write_failed)?.matched_count == 1 { Ok(()) } else { Err(StoreError::Overloaded) }
+        let longer = vec![doc! { "$set": { "until": { "$add": ["$$NOW", lease()] } } }];
+        let renewed = self.migrations.update_one(mine, longer).await.map_err(write_failed)?;
+        if renewed.matched_count == 1 { Ok(()) } else { Err(StoreError::Overloaded) }
     }
 }
 
-fn held_by(owner: i64) -> Document {
-    let lease = i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
-    doc! { "$set": { "owner": owner, "until": { "$add": ["$$NOW", lease] } } }
+fn lease() -> i64 {
+    i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn noted(document: &RawDocument) -> Result<(i64, Timestamp), StoreError> {

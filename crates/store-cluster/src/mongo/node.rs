@@ -14,7 +14,7 @@ use mongodb::{
 use super::{
     connect::Mongo,
     document::number_in,
-    error::{duplicate, malformed, out_of_time, read_failed, write_failed},
+    error::{is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };
 
 const EPOCH: &str = "epoch";
@@ -69,7 +69,7 @@ impl NodeStore for Mongo {
             Ok(Some(document)) => epoch_in(&document),
             Ok(None) => self.epoch().await,
             // Another node has raised it from 0.
-            Err(error) if duplicate(&error).is_some() => self.epoch().await,
+            Err(error) if is_duplicate(&error) => self.epoch().await,
             Err(error) => Err(write_failed(error)),
         }
     }
@@ -101,7 +101,7 @@ impl Mongo {
             match action.upsert(true).return_document(ReturnDocument::After).await {
                 Ok(Some(document)) => return Ok(document),
                 Ok(None) => return Err(malformed("document")),
-                Err(error) if duplicate(&error).is_some() => {}
+                Err(error) if is_duplicate(&error) => {}
                 Err(error) => return Err(write_failed(error)),
             }
         }

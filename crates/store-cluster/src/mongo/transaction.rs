@@ -10,7 +10,7 @@ use mongodb::{
 
 use super::{
     connect::{Mongo, durable},
-    error::{commit_failed, duplicate, read_failed},
+    error::{commit_failed, is_duplicate, read_failed},
     record::Record,
     write::{Change, Done, Failure, Order, Refused, Way, backoff},
 };
@@ -80,10 +80,8 @@ impl Mongo {
         session: &mut ClientSession,
     ) -> Result<RawDocumentBuf, Failure> {
         self.apply::<R>(order, way, nonce, Some(session)).await.map_err(|refused| match refused {
-            Refused::ByServer(error) => match duplicate(&error) {
-                Some(index) => Failure::Duplicate(index),
-                None => before_commit(*error),
-            },
+            Refused::ByServer(error) if is_duplicate(&error) => Failure::Duplicate,
+            Refused::ByServer(error) => before_commit(*error),
             Refused::Unmatched => Failure::Unmatched,
             Refused::Malformed(error) => Failure::Final(error),
         })
@@ -94,7 +92,7 @@ impl Mongo {
 /// transaction has just written.
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 pub(super) fn before_commit(error: Error) -> Failure {
-    let collided = error.contains_label(TRANSIENT_TRANSACTION_ERROR) || duplicate(&error).is_some();
+    let collided = error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_duplicate(&error);
     let told = read_failed(error);
     if collided { Failure::Collision(told) } else { Failure::Final(told) }
 }

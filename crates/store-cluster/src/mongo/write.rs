@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use super::{
     connect::Mongo,
     document::{number_in, room_for},
-    error::{Duplicate, duplicate, malformed, out_of_time, write_failed},
-    record::{Record, is_stub, stored},
+    error::{is_duplicate, malformed, write_failed},
+    record::{Record, is_stub},
 };
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(1);
@@ -88,7 +88,7 @@ pub(super) enum Failure {
     /// No document matched the filter.
     Unmatched,
     /// A unique index refused it.
-    Duplicate(Duplicate),
+    Duplicate,
 }
 
 /// What a try of the next round does.
@@ -118,7 +118,7 @@ impl Mongo {
                 Ok(done) => return Ok(done),
                 Err(failure) => failure,
             };
-            match self.consider::<R>(order, failure, nonce).await? {
+            match self.consider::<R>(order, failure, (way, nonce)).await? {
                 Next::Return(done) => return Ok(done),
                 Next::Try(next, error) if tries < TRIES_MAX && Instant::now() < give_up => {
                     tracing::debug!(tries, %error, "a write is tried again");
@@ -136,10 +136,8 @@ impl Mongo {
             return Box::pin(self.in_transaction::<R>(order, way, nonce)).await;
         }
         let document = self.apply::<R>(order, way, nonce, None).await.map_err(|refused| match refused {
-            Refused::ByServer(error) => match duplicate(&error) {
-                Some(index) => Failure::Duplicate(index),
-                None => Failure::Final(write_failed(*error)),
-            },
+            Refused::ByServer(error) if is_duplicate(&error) => Failure::Duplicate,
+            Refused::ByServer(error) => Failure::Final(write_failed(*error)),
             Refused::Unmatched => Failure::Unmatched,
             Refused::Malformed(error) => Failure::Final(error),
         })?;
@@ -192,14 +190,14 @@ impl Mongo {
         &self,
         order: &Order,
         failure: Failure,
-        nonce: i64,
+        (way, nonce): (Way, i64),
     ) -> Result<Next, StoreError> {
         let verdict = match failure {
             Failure::Final(error) => Err(error),
             Failure::Collision(error) => Ok(Next::Try(Way::Fresh, error)),
             Failure::Unmatched => self.unmatched::<R>(order).await,
-            Failure::Duplicate(Duplicate::Id) => self.id_refused::<R>(order, nonce).await,
-            Failure::Duplicate(Duplicate::Name) => self.name_refused::<R>(order).await,
+            Failure::Duplicate if way == Way::Fresh => self.insert_refused::<R>(order, nonce).await,
+            Failure::Duplicate => self.name_refused::<R>(order).await,
         };
         // A twin of this call may have committed since the try looked for one.
         match (verdict, &order.write.request) {
@@ -236,36 +234,41 @@ impl Mongo {
         Ok(Next::Try(Way::Fresh, StoreError::Overloaded))
     }
 
-    async fn id_refused<R: Record>(&self, order: &Order, nonce: i64) -> Result<Next, StoreError> {
+    /// The id may be taken, or the name; of an update it is the name.
+    async fn insert_refused<R: Record>(&self, order: &Order, nonce: i64) -> Result<Next, StoreError> {
+        let Change::Create(_) = &order.change else {
+            return self.name_refused::<R>(order).await;
+        };
         let Some(holder) = self.find_one(R::collection(self), doc! { "_id": order.id }).await? else {
-            return Ok(Next::Try(Way::Fresh, StoreError::IdTaken));
+            return self.name_refused::<R>(order).await;
         };
         if let Some(done) = own_insert(order, &holder, nonce)? {
             return Ok(Next::Return(done));
         }
-        match stored::<R>(&holder)? {
-            Stored::Deleted(_) => Ok(Next::Try(Way::OverStub, StoreError::IdTaken)),
-            Stored::Live(_) | Stored::Never => Err(StoreError::IdTaken),
+        if !is_stub(&holder)? {
+            return Err(StoreError::IdTaken);
         }
+        let same_name =
+            name_key(&order.change).is_some_and(|key| holder.get_str("name_key").ok() == Some(key));
+        if same_name && kept_until(&holder)? > order.write.now.0 {
+            return Err(StoreError::NameTaken);
+        }
+        Ok(Next::Try(Way::OverStub, StoreError::IdTaken))
     }
 
     /// A name is held by a living record, by a stub until some moment, or not any more.
     async fn name_refused<R: Record>(&self, order: &Order) -> Result<Next, StoreError> {
         let Some(name_key) = name_key(&order.change) else {
-            return Err(malformed("name_key"));
+            return Ok(Next::Try(Way::Fresh, StoreError::IdTaken));
         };
         let holder = self.find_one(R::collection(self), doc! { "name_key": name_key }).await?;
         let Some(holder) = holder else {
             return Ok(Next::Try(Way::Fresh, StoreError::NameTaken));
         };
-        let holder_id = number_in(&holder, "_id")?.ok_or_else(|| malformed("_id"))?;
-        if is_stub(&holder)? && holder_id == order.id {
-            return Ok(Next::Try(Way::OverStub, StoreError::NameTaken));
-        }
-        let free_at = number_in(&holder, "name_free_at")?.unwrap_or(i64::MIN);
-        if !is_stub(&holder)? || free_at > order.write.now.0 {
+        if !is_stub(&holder)? || kept_until(&holder)? > order.write.now.0 {
             return Err(StoreError::NameTaken);
         }
+        let holder_id = number_in(&holder, "_id")?.ok_or_else(|| malformed("_id"))?;
         self.release_name::<R>(holder_id, name_key, order.write.now).await?;
         Ok(Next::Try(Way::Fresh, StoreError::NameTaken))
     }
@@ -311,11 +314,6 @@ pub(super) fn backoff(tries: u32) -> Duration {
     full.mul_f64(rand::random_range(0.5..1.0))
 }
 
-/// The error of a write that ran out of tries before it reached its commit.
-pub(super) fn gave_up() -> StoreError {
-    out_of_time(Outcome::NotApplied)
-}
-
 fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Refused> {
     let mut document = doc! { "_id": id, "v": Version::FIRST.get() };
     document.extend(fields.clone());
@@ -331,7 +329,12 @@ fn modification(order: &Order, change: &Change, nonce: i64) -> (Document, Update
             let head = doc! { "_id": "$_id", "v": next, "w": nonce };
             let record = doc! { "$mergeObjects": [{ "$literal": fields.clone() }, head] };
             let update = vec![doc! { "$replaceWith": record }];
-            (doc! { "_id": order.id, "deleted": true }, update.into())
+            let mut filter = doc! { "_id": order.id, "deleted": true };
+            if let Some(key) = name_key(change) {
+                let free = doc! { "name_free_at": { "$lte": order.write.now.0 } };
+                filter.insert("$or", vec![doc! { "name_key": { "$ne": key } }, free]);
+            }
+            (filter, update.into())
         }
         Change::Update { set, unset, params } => {
             let mut filter = order.living();
@@ -363,6 +366,11 @@ fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<
     // Others may have changed the record since: what is returned is what this write left.
     let document = created(order.id, fields, nonce).map_err(|_| malformed("document"))?;
     Ok(Some(Done { document, replayed: false }))
+}
+
+/// Until when a stub keeps its name.
+fn kept_until(stub: &RawDocument) -> Result<i64, StoreError> {
+    Ok(number_in(stub, "name_free_at")?.unwrap_or(i64::MIN))
 }
 
 fn name_key(change: &Change) -> Option<&str> {
