@@ -1,0 +1,132 @@
+//! `kith export`: users or groups as JSON Lines, by ascending id, in the form that `kith import` takes.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use futures::StreamExt as _;
+use tokio::time::{sleep, timeout};
+use tonic::{Code, Status, transport::Channel};
+
+use super::{OK, client::Target, groups::Groups, kind::Kind, users::Users};
+
+const TRIES: u32 = 10;
+const WAIT: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// What to export.
+#[derive(Debug, clap::Args)]
+pub(super) struct ExportOptions {
+    #[command(subcommand)]
+    kind: ExportKind,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ExportKind {
+    /// All users, without secrets.
+    Users(Sink),
+    /// All groups, without invite codes.
+    Groups(Sink),
+}
+
+#[derive(Debug, clap::Args)]
+struct Sink {
+    /// Written when complete; `-`: the standard output.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Exports all records of a kind.
+///
+/// # Errors
+/// When the node does not answer or the file cannot be written; a file of that name is as before then.
+pub(super) async fn run(options: &ExportOptions) -> Result<u8> {
+    let count = match &options.kind {
+        ExportKind::Users(sink) => export::<Users>(sink).await?,
+        ExportKind::Groups(sink) => export::<Groups>(sink).await?,
+    };
+    eprintln!("{count} exported");
+    Ok(OK)
+}
+
+async fn export<K: Kind>(sink: &Sink) -> Result<u64> {
+    let channel = sink.target.connect().await?;
+    if sink.file == Path::new("-") {
+        return copy::<K>(channel, io::stdout().lock()).await;
+    }
+    let part = part_of(&sink.file);
+    let unwritable = || format!("could not write {}", sink.file.display());
+    let file = File::create(&part).with_context(unwritable)?;
+    let count = match copy::<K>(channel, &file).await {
+        Ok(count) => count,
+        Err(why) => {
+            fs::remove_file(&part).ok();
+            return Err(why);
+        }
+    };
+    file.sync_all().and_then(|()| fs::rename(&part, &sink.file)).with_context(unwritable)?;
+    Ok(count)
+}
+
+/// Writes all records; where the stream breaks off, goes on behind the last one.
+async fn copy<K: Kind>(channel: Channel, sink: impl Write) -> Result<u64> {
+    let mut copy = Copy { sink: BufWriter::new(sink), after: 0, count: 0 };
+    let mut failures = 0;
+    loop {
+        let before = copy.count;
+        let Err(status) = copy.stream::<K>(channel.clone()).await? else { break };
+        failures = if copy.count > before { 1 } else { failures + 1 };
+        if status.code() != Code::Unavailable && status.code() != Code::DeadlineExceeded || failures >= TRIES
+        {
+            bail!("the node ended the export: {}", status.message());
+        }
+        sleep(WAIT).await;
+    }
+    copy.sink.flush().context("could not write the records")?;
+    Ok(copy.count)
+}
+
+struct Copy<W: Write> {
+    sink: BufWriter<W>,
+    after: i64,
+    count: u64,
+}
+
+impl<W: Write> Copy<W> {
+    async fn stream<K: Kind>(&mut self, channel: Channel) -> Result<Result<(), Status>> {
+        let mut messages = match K::export(channel, self.after).await {
+            Ok(messages) => messages,
+            Err(status) => return Ok(Err(status)),
+        };
+        loop {
+            match timeout(ANSWER, messages.next()).await {
+                Ok(Some(Ok(records))) => self.write::<K>(&records)?,
+                Ok(Some(Err(status))) => return Ok(Err(status)),
+                Ok(None) => return Ok(Ok(())),
+                Err(_) => return Ok(Err(Status::unavailable("the node does not answer"))),
+            }
+        }
+    }
+
+    fn write<K: Kind>(&mut self, records: &[K::Record]) -> Result<()> {
+        for record in records {
+            writeln!(self.sink, "{}", K::line(record)?).context("could not write the records")?;
+            self.after = K::id(record);
+            self.count += 1;
+        }
+        Ok(())
+    }
+}
+
+fn part_of(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push(".part");
+    PathBuf::from(name)
+}

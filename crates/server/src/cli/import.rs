@@ -1,0 +1,90 @@
+//! `kith import`: JSON Lines into a node. A run that was killed goes on where it was; a bad line is told
+//! and passed over.
+
+mod flow;
+mod progress;
+mod reader;
+mod report;
+
+use std::{
+    fs::{self, File},
+    io::{BufReader, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+use self::{
+    flow::Flow,
+    progress::{Job, Progress, Tally},
+    reader::{Bounds, Reader},
+    report::{Report, summary},
+};
+use super::{FAILED, OK, client::Target, groups::Groups, kind::Kind, users::Users};
+
+/// What to import.
+#[derive(Debug, clap::Args)]
+pub(super) struct ImportOptions {
+    #[command(subcommand)]
+    kind: ImportKind,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ImportKind {
+    /// Creates users from a file of JSON Lines.
+    Users(Source),
+    /// Creates groups from a file of JSON Lines.
+    Groups(Source),
+}
+
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// One record a line, in the JSON of its Protocol Buffers message.
+    file: PathBuf,
+    /// Begins anew, whatever an earlier run noted in FILE.kith-progress.
+    #[arg(long)]
+    restart: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Imports a file. The exit code tells whether every line stands.
+///
+/// # Errors
+/// When it could not run to the end of the file.
+pub(super) async fn run(options: &ImportOptions) -> Result<u8> {
+    let tally = match &options.kind {
+        ImportKind::Users(source) => import::<Users>("users", source).await?,
+        ImportKind::Groups(source) => import::<Groups>("groups", source).await?,
+    };
+    println!("{}", summary(tally));
+    Ok(if tally.bad > 0 { FAILED } else { OK })
+}
+
+async fn import<K: Kind>(kind: &str, source: &Source) -> Result<Tally> {
+    let job = Job::of(kind, &source.target.addr, &source.file)?;
+    let kept = progress::beside(&source.file);
+    let earlier = if source.restart { None } else { Progress::load(&kept, &job)? };
+    let channel = source.target.connect().await?;
+    let progress = earlier.unwrap_or_else(|| Progress::new(job));
+    // Noted before anything is sent: the request ids follow from it.
+    progress.save(&kept)?;
+    let lines = open(&source.file, progress.at.offset)?;
+    let reader = Reader::new(lines, progress.at, progress.run.clone(), Bounds::default());
+    let report = Report::new(&source.file, &progress);
+    let mut flow = Flow::<K, _>::new(channel, reader, progress, kept.clone(), report);
+    let tally = flow.run().await;
+    flow.report.end();
+    let tally = tally?;
+    fs::remove_file(&kept).with_context(|| format!("could not remove {}", kept.display()))?;
+    Ok(tally)
+}
+
+fn open(file: &Path, offset: u64) -> Result<BufReader<File>> {
+    let open = || {
+        let mut file = File::open(file)?;
+        file.seek(SeekFrom::Start(offset))?;
+        std::io::Result::Ok(BufReader::new(file))
+    };
+    open().with_context(|| format!("could not read {}", file.display()))
+}

@@ -1,0 +1,207 @@
+//! How far an import came, kept beside its file, so that a run that was killed can be gone on with.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::reader::{BadLine, Position};
+
+/// Bad lines that are kept to be shown again; further ones are counted.
+const BAD_KEPT: usize = 1_000;
+
+/// How far an import came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Progress {
+    /// What is imported, and to where.
+    pub(super) job: Job,
+    /// Random; part of every request id.
+    pub(super) run: String,
+    /// Everything before it has been acknowledged.
+    pub(super) at: Position,
+    /// What became of the lines before it.
+    pub(super) tally: Tally,
+    bad: Vec<BadLine>,
+}
+
+/// What an import is about; a run goes on only with the very same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Job {
+    /// `users` or `groups`.
+    pub(super) kind: String,
+    /// The node, as given.
+    pub(super) addr: String,
+    /// Size of the file.
+    pub(super) bytes: u64,
+    /// SHA-256 of the file.
+    pub(super) digest: String,
+}
+
+/// What became of lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tally {
+    /// Records that this import made.
+    pub(super) imported: u64,
+    /// Records that stood already, just so.
+    pub(super) already_there: u64,
+    /// Lines that did not become a record.
+    pub(super) bad: u64,
+}
+
+impl Job {
+    /// Reads the whole file once.
+    pub(super) fn of(kind: &str, addr: &str, file: &Path) -> Result<Self> {
+        let (bytes, digest) = digest(file).with_context(|| format!("could not read {}", file.display()))?;
+        Ok(Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes, digest })
+    }
+}
+
+impl Progress {
+    /// At the beginning.
+    pub(super) fn new(job: Job) -> Self {
+        let run = uuid::Uuid::new_v4().to_string();
+        Self { job, run, at: Position::default(), tally: Tally::default(), bad: Vec::new() }
+    }
+
+    /// What an earlier run of `job` left in `file`; `None`: nothing did.
+    ///
+    /// # Errors
+    /// When it was left by another job, or cannot be read.
+    pub(super) fn load(file: &Path, job: &Job) -> Result<Option<Self>> {
+        let bytes = match fs::read(file) {
+            Ok(bytes) => bytes,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(why) => return Err(why).with_context(|| format!("could not read {}", file.display())),
+        };
+        let Ok(progress) = serde_json::from_slice::<Self>(&bytes) else {
+            bail!("{} cannot be understood; --restart begins anew", file.display());
+        };
+        let Job { kind, addr, bytes, digest } = &progress.job;
+        match job {
+            _ if *kind != job.kind => {
+                bail!("an import of {kind} was interrupted here; --restart begins anew")
+            }
+            _ if *addr != job.addr => bail!("the interrupted import went to {addr}; --restart begins anew"),
+            _ if (bytes, digest) != (&job.bytes, &job.digest) => {
+                bail!("the file has changed since its import was interrupted; --restart begins anew")
+            }
+            _ => Ok(Some(progress)),
+        }
+    }
+
+    /// Writes it so that `file` holds either this or what it held before, whenever the machine fails.
+    pub(super) fn save(&self, file: &Path) -> Result<()> {
+        let beside = with_suffix(file, ".new");
+        let write = || -> io::Result<()> {
+            let mut new = File::create(&beside)?;
+            new.write_all(&serde_json::to_vec(self)?)?;
+            new.sync_all()?;
+            fs::rename(&beside, file)
+        };
+        write().with_context(|| format!("could not write {}", file.display()))
+    }
+
+    /// Takes what became of the lines up to `end`.
+    pub(super) fn note(&mut self, end: Position, tally: Tally, bad: &[BadLine]) {
+        self.at = end;
+        self.tally.imported += tally.imported;
+        self.tally.already_there += tally.already_there;
+        self.tally.bad += tally.bad;
+        let room = BAD_KEPT.saturating_sub(self.bad.len());
+        self.bad.extend(bad.iter().take(room).cloned());
+    }
+
+    /// The bad lines before [`Self::at`], the first thousand of them.
+    pub(super) fn bad_lines(&self) -> &[BadLine] {
+        &self.bad
+    }
+}
+
+/// The file that keeps the progress of an import of `file`.
+pub(super) fn beside(file: &Path) -> PathBuf {
+    with_suffix(file, ".kith-progress")
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn digest(file: &Path) -> io::Result<(u64, String)> {
+    let (mut file, mut digest, mut total) = (File::open(file)?, Sha256::new(), 0);
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok((total, format!("{:x}", digest.finalize())));
+        }
+        digest.update(&buffer[..read]);
+        total += u64::try_from(read).unwrap_or(u64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(kind: &str, content: &str) -> (tempfile::TempDir, PathBuf, Job) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users.jsonl");
+        fs::write(&file, content).unwrap();
+        let job = Job::of(kind, "http://here", &file).unwrap();
+        (folder, file, job)
+    }
+
+    #[test]
+    fn a_run_goes_on_with_what_the_one_before_noted() {
+        let (_folder, file, job) = job("users", "{}\n");
+        let kept = beside(&file);
+        assert_eq!(Progress::load(&kept, &job).unwrap(), None);
+        let mut progress = Progress::new(job.clone());
+        let bad = BadLine { line: 1, why: "bad".to_owned() };
+        let tally = Tally { imported: 3, already_there: 1, bad: 1 };
+        progress.note(Position { offset: 3, line: 1 }, tally, std::slice::from_ref(&bad));
+        progress.save(&kept).unwrap();
+        let loaded = Progress::load(&kept, &job).unwrap().unwrap();
+        assert_eq!(loaded, progress);
+        assert_eq!(loaded.bad_lines(), [bad]);
+    }
+
+    #[test]
+    fn progress_of_another_job_is_refused_in_words() {
+        let (_folder, file, first) = job("users", "{}\n");
+        let kept = beside(&file);
+        Progress::new(first.clone()).save(&kept).unwrap();
+        for (other, words) in [
+            (Job { kind: "groups".to_owned(), ..first.clone() }, "an import of users was interrupted"),
+            (Job { addr: "http://there".to_owned(), ..first.clone() }, "went to http://here"),
+            (Job { digest: String::new(), ..first.clone() }, "the file has changed"),
+        ] {
+            let error = Progress::load(&kept, &other).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("--restart"), "{error}");
+        }
+        fs::write(&kept, "{").unwrap();
+        assert!(Progress::load(&kept, &first).unwrap_err().to_string().contains("cannot be understood"));
+    }
+
+    #[test]
+    fn the_list_of_bad_lines_is_bounded_and_their_count_is_not() {
+        let (_folder, _file, job) = job("users", "");
+        let mut progress = Progress::new(job);
+        let bad = vec![BadLine { line: 1, why: String::new() }; 700];
+        for _ in 0..3 {
+            progress.note(Position::default(), Tally { bad: 700, ..Tally::default() }, &bad);
+        }
+        assert_eq!((progress.tally.bad, progress.bad_lines().len()), (2_100, BAD_KEPT));
+    }
+}

@@ -1,0 +1,76 @@
+//! What an import tells while it runs: a bar on a terminal, else a line every few seconds; bad lines at once.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{
+    progress::{Progress, Tally},
+    reader::{BadLine, Position},
+};
+
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Writes to the standard error.
+#[derive(Debug)]
+pub(super) struct Report {
+    file: PathBuf,
+    bar: ProgressBar,
+    told: Instant,
+}
+
+impl Report {
+    /// About an import of `file` that stands at `progress`.
+    pub(super) fn new(file: &Path, progress: &Progress) -> Self {
+        let bar = ProgressBar::new(progress.job.bytes);
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3}%  {msg}  {eta} left") {
+            bar.set_style(style);
+        }
+        let report = Self { file: file.to_owned(), bar, told: Instant::now() };
+        if progress.at != Position::default() {
+            report.say(&format!("{}: going on behind line {}", file.display(), progress.at.line));
+            report.bad(progress.bad_lines());
+        }
+        report
+    }
+
+    /// Tells of bad lines, one line each.
+    pub(super) fn bad(&self, lines: &[BadLine]) {
+        for BadLine { line, why } in lines {
+            self.say(&format!("{}:{line}: {why}", self.file.display()));
+        }
+    }
+
+    /// Tells how far it came.
+    pub(super) fn came(&mut self, at: Position, tally: Tally) {
+        self.bar.set_position(at.offset);
+        self.bar.set_message(summary(tally));
+        if self.bar.is_hidden() && self.told.elapsed() >= EVERY {
+            self.told = Instant::now();
+            self.say(&format!("{}: line {}, {}", self.file.display(), at.line, summary(tally)));
+        }
+    }
+
+    /// Tells that it waits before it tries again.
+    pub(super) fn waits(&self, why: &str, time: Duration) {
+        self.say(&format!("{why}; trying again in {} ms", time.as_millis()));
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+}
+
+/// The counts, in one line.
+pub(super) fn summary(tally: Tally) -> String {
+    let Tally { imported, already_there, bad } = tally;
+    format!("{imported} imported, {already_there} already there, {bad} bad")
+}

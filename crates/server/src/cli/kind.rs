@@ -1,0 +1,78 @@
+//! What is imported and exported: how a record looks as JSON, and the calls that carry it.
+
+use futures::stream::BoxStream;
+use kith_proto::r#type::v1::{Consistency, ImportResult, consistency::Level};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Status, transport::Channel};
+
+use super::fields::Fields;
+
+/// Messages of a stream, until its first error.
+pub(super) type Messages<T> = BoxStream<'static, Result<T, Status>>;
+
+/// A record of an import.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry<R> {
+    /// Of the file, from 1.
+    pub(super) line: u64,
+    /// Tells a record that was sent before from a new one.
+    pub(super) request_id: String,
+    /// What the line holds.
+    pub(super) record: R,
+}
+
+/// A kind of record that can be imported and exported.
+pub(super) trait Kind {
+    /// As it goes over the wire.
+    type Record: prost::Message + Clone + Default + PartialEq + 'static;
+
+    /// Takes a record from a line.
+    ///
+    /// # Errors
+    /// Why the line is none, without its values.
+    fn parse(fields: Fields) -> Result<Self::Record, String>;
+
+    /// As a line, without its end.
+    fn line(record: &Self::Record) -> serde_json::Result<String>;
+
+    /// The id; 0: none chosen.
+    fn id(record: &Self::Record) -> i64;
+
+    /// Whether what stands is what was sent.
+    fn same(sent: &Self::Record, standing: &Self::Record) -> bool;
+
+    /// Sends chunks of records; one answer a chunk, in order.
+    async fn import(
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
+    ) -> Result<Messages<Vec<ImportResult>>, Status>;
+
+    /// Reads those of the records with these ids that stand, as the store has them.
+    async fn read(channel: Channel, ids: Vec<i64>) -> Result<Vec<Self::Record>, Status>;
+
+    /// Reads all records by ascending id above `after`.
+    async fn export(channel: Channel, after: i64) -> Result<Messages<Vec<Self::Record>>, Status>;
+}
+
+/// Asks for what the store has.
+pub(super) const fn strong() -> Option<Consistency> {
+    Some(Consistency { level: Some(Level::Strong(true)) })
+}
+
+/// A request that is given the longest time a node grants.
+pub(super) fn patient<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(std::time::Duration::from_secs(10));
+    request
+}
+
+/// A moment as proto3 JSON writes it.
+pub(super) fn moment(time: Option<prost_types::Timestamp>) -> Option<String> {
+    let time = std::time::SystemTime::try_from(time?).ok()?;
+    Some(humantime::format_rfc3339_millis(time).to_string())
+}
+
+/// Leaves out what is as if it had not been given, as proto3 JSON does.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
