@@ -1,0 +1,52 @@
+use std::collections::BTreeSet;
+
+use crate::tree::packages;
+
+/// A dependency and the only members that may have it. The laboratory measures the drivers bare, as the
+/// baselines of its ratios, and is part of no product.
+const ONLY: [(&str, &[&str]); 5] = [
+    ("mongodb", &["kith-store-cluster", "kith-lab"]),
+    ("moka", &["kith-cache", "kith-lab"]),
+    ("rusqlite", &["kith-store-sqlite", "kith-lab"]),
+    ("kith-store-cluster", &["kith-server", "kith-lab"]),
+    ("kith-store-sqlite", &["kith-server", "kith-lab"]),
+];
+
+/// A member and the beginnings of the names of what it must not know.
+const NEVER: [(&str, &[&str]); 5] = [
+    ("kith-store", &["kith-", "mongodb", "rusqlite", "moka", "fred", "scylla", "tonic", "prost"]),
+    ("kith-cache", &["kith-", "mongodb", "rusqlite", "tonic", "prost"]),
+    ("kith-proto", &["kith-", "mongodb", "rusqlite", "moka"]),
+    ("kith-store-sqlite", &["kith-cache", "kith-proto", "kith-server", "tonic", "prost"]),
+    ("kith-store-cluster", &["kith-cache", "kith-proto", "kith-server", "tonic", "prost"]),
+];
+
+/// Of a member: what it depends on, in its tests and its build too.
+fn dependencies(member: &str) -> BTreeSet<String> {
+    let packages = packages();
+    let package = packages.iter().find(|package| package["name"] == member);
+    let package = package.unwrap_or_else(|| panic!("no member is called {member}"));
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    dependencies.map(|dependency| dependency["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn drivers_are_known_to_their_own_crates_only() {
+    for package in packages() {
+        let member = package["name"].as_str().unwrap();
+        let known = dependencies(member);
+        for (dependency, allowed) in ONLY {
+            assert!(!known.contains(dependency) || allowed.contains(&member), "{member} knows {dependency}");
+        }
+    }
+}
+
+#[test]
+fn every_crate_looks_down_only() {
+    for (member, never) in NEVER {
+        for dependency in dependencies(member) {
+            let wrong = never.iter().any(|beginning| dependency.starts_with(beginning));
+            assert!(!wrong, "{member} knows {dependency}");
+        }
+    }
+}

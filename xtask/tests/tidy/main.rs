@@ -1,0 +1,10 @@
+//! House rules that no lint knows.
+
+#![expect(clippy::unwrap_used, reason = "all of it are tests")]
+
+mod contract;
+mod dependencies;
+mod files;
+mod links;
+mod modules;
+mod tree;
