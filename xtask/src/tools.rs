@@ -41,7 +41,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 /// Where things that take long to get are kept between runs.
-fn cache_folder() -> Result<PathBuf> {
+pub(crate) fn cache_folder() -> Result<PathBuf> {
     let folder = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
     Ok(folder.context("neither XDG_CACHE_HOME nor HOME is set")?.join("kith-servers"))

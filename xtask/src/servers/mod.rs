@@ -1,0 +1,58 @@
+//! Real servers for the tests: found, or started here and stopped at the end.
+
+mod mongodb;
+mod wire;
+
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+
+pub(crate) use mongodb::Mongodb;
+
+/// A server that tests may use. Dropping it stops what was started for it and removes its data.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// How tests reach it.
+    pub(crate) uri: String,
+    started: Started,
+}
+
+/// What there is to stop.
+#[derive(Debug)]
+enum Started {
+    /// Somebody else's server.
+    Nothing,
+    /// A program with a data folder.
+    Process { child: Child, folder: PathBuf },
+    /// A container that Docker removes when it stops.
+    Container(String),
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nobody is left who could do something about what fails here.
+        match &mut self.started {
+            Started::Nothing => {}
+            Started::Process { child, folder } => {
+                child.kill().ok();
+                child.wait().ok();
+                std::fs::remove_dir_all(folder).ok();
+            }
+            Started::Container(id) => {
+                let mut remove = Command::new("docker");
+                remove.args(["rm", "--force", id]).stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
+            }
+        }
+    }
+}
+
+/// A port that nobody listens on. Another program may take it before it is used; nothing prevents that
+/// without handing the socket over.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on the loopback")?;
+    Ok(listener.local_addr()?.port())
+}
