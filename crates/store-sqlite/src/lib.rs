@@ -22,7 +22,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{GroupStore, Migrations, NodeStore, SecretStore, StoreError, Stores, UserStore};
 
@@ -54,12 +54,9 @@ impl SqliteHandle {
     /// Finishes the calls that are queued, writes the log back into the file, and releases its lock.
     pub async fn close(self) {
         let closed = tokio::task::spawn_blocking(move || {
-            // The writer last: the last connection to close writes the log back.
-            for thread in self.sqlite.readers.close().into_iter().chain(self.sqlite.writer.close()) {
-                if thread.join().is_err() {
-                    tracing::error!("a thread of the store panicked");
-                }
-            }
+            self.sqlite.readers.close().into_iter().for_each(join);
+            // Only now: the last connection to close writes the log back, and a reader cannot.
+            self.sqlite.writer.close().into_iter().for_each(join);
         });
         if closed.await.is_err() {
             tracing::error!("the store was not closed in good order");
@@ -89,4 +86,10 @@ impl SqliteHandle {
 struct Sqlite {
     readers: Readers,
     writer: Writer,
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the store panicked");
+    }
 }

@@ -1,1 +1,517 @@
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    os::unix::fs::{FileExt as _, PermissionsExt as _},
+    path::Path,
+    sync::mpsc,
+    time::Duration,
+};
 
+use kith_store::{
+    Gender, NewUser, Outcome, Params, StoreError, Stored, Timestamp, User, UserId, UserName, UserPatch,
+    Version, Write,
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use crate::{
+    OpenError, SqliteHandle, SqliteOptions, group, migrate, open, open_in_memory, request, secret, user,
+};
+
+fn id(number: i64) -> UserId {
+    UserId::new(number).unwrap()
+}
+
+fn new_user(number: i64) -> NewUser {
+    NewUser {
+        id: id(number),
+        user_name: UserName::new(&format!("user {number}")).unwrap(),
+        nick_name: String::new(),
+        email: None,
+        phone: None,
+        gender: Gender::Female,
+        age: 0,
+        region: String::new(),
+        icon: String::new(),
+        params: Params::default(),
+        secrets: BTreeMap::new(),
+    }
+}
+
+fn large_user(number: i64) -> NewUser {
+    let params = BTreeMap::from([("text".to_owned(), "x".repeat(60_000))]);
+    NewUser { params: Params::new(params).unwrap(), ..new_user(number) }
+}
+
+fn write() -> Write {
+    Write::at(Timestamp(1_000))
+}
+
+fn options(folder: &TempDir) -> SqliteOptions {
+    SqliteOptions::new(folder.path().join("data").join("kith.db"))
+}
+
+async fn open_migrated(folder: &TempDir) -> SqliteHandle {
+    let handle = open(options(folder)).await.unwrap();
+    handle.stores().migrations.migrate().await.unwrap();
+    handle
+}
+
+/// Opens a file whose last owner is letting go of it.
+async fn open_again(folder: &TempDir) -> SqliteHandle {
+    for _ in 0..10_000 {
+        match open(options(folder)).await {
+            Err(OpenError::Locked { .. }) => tokio::task::yield_now().await,
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("the lock was never released");
+}
+
+async fn create(handle: &SqliteHandle, user: NewUser) -> Result<User, StoreError> {
+    Ok(handle.stores().users.create_user(user, write()).await?.record)
+}
+
+/// Keeps the writer busy until the sender is dropped. Polls `more` once before, so that it is queued behind.
+async fn hold_writer(handle: &SqliteHandle) -> (mpsc::Sender<()>, impl Future<Output = ()> + use<>) {
+    let (release, held) = mpsc::channel::<()>();
+    let (started, has_started) = tokio::sync::oneshot::channel();
+    let sqlite = std::sync::Arc::clone(&handle.sqlite);
+    let hold = tokio::spawn(async move {
+        let wait = move |_: &Connection| {
+            started.send(()).unwrap();
+            Ok(held.recv().unwrap_err())
+        };
+        sqlite.writer.alone(wait).await.unwrap();
+    });
+    has_started.await.unwrap();
+    (release, async move { hold.await.unwrap() })
+}
+
+/// Lets all other tasks of this single-threaded runtime run until they wait.
+async fn let_others_queue() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn pages(connection: &Connection) -> i64 {
+    connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap()
+}
+
+/// Lets the file grow by this many pages and no further.
+async fn limit_growth(handle: &SqliteHandle, more: i64) {
+    let limit = move |connection: &Connection| {
+        let sql = format!("PRAGMA max_page_count = {}", pages(connection) + more);
+        Ok(connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
+    };
+    handle.sqlite.writer.alone(limit).await.unwrap();
+}
+
+/// Commits in a write-ahead log (sqlite.org/fileformat2, section 4.1): the frames that note a size.
+fn commits(wal: &Path) -> usize {
+    let log = std::fs::read(wal).unwrap();
+    let page = usize::try_from(u32::from_be_bytes(log[8..12].try_into().unwrap())).unwrap();
+    log[32..].chunks(24 + page).filter(|frame| frame[4..8] != [0; 4]).count()
+}
+
+#[tokio::test]
+async fn a_second_open_of_a_file_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = open_migrated(&folder).await;
+    let error = open(options(&folder)).await.unwrap_err();
+    let path = options(&folder).path;
+    let expected = format!(
+        "another kith process (pid {}) has {} open; stop it, or give this one another data folder",
+        std::process::id(),
+        path.display()
+    );
+    assert_eq!(error.to_string(), expected);
+    first.close().await;
+    open(options(&folder)).await.unwrap();
+}
+
+#[tokio::test]
+async fn folder_and_files_are_for_their_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    create(&handle, new_user(1)).await.unwrap();
+    let data = folder.path().join("data");
+    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    let files: Vec<_> = std::fs::read_dir(&data).unwrap().map(Result::unwrap).collect();
+    assert_eq!(files.len(), 4, "data, lock, log and its index");
+    for file in files {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.file_name());
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_something_else_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = options(&folder).path;
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    let content = "These are not the data you are looking for.\n".repeat(50);
+    std::fs::write(&path, &content).unwrap();
+    let error = open(options(&folder)).await.unwrap_err();
+    assert!(matches!(error, OpenError::NotADatabase { .. }), "{error:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    let newer = |connection: &Connection| {
+        Ok(connection.execute("INSERT INTO migrations VALUES (99, 'next', 0)", [])?)
+    };
+    handle.sqlite.writer.write(newer).await.unwrap();
+    let error = handle.stores().migrations.status().await.unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+    handle.close().await;
+    let error = open(options(&folder)).await.unwrap_err();
+    let known = migrate::newest_known();
+    assert_eq!(
+        error.to_string(),
+        format!("the data file is at migration 99, this program knows {known}; start a newer kith")
+    );
+}
+
+#[tokio::test]
+async fn opening_does_not_migrate_and_migrating_twice_does_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open(options(&folder)).await.unwrap();
+    let migrations = handle.stores().migrations;
+    let pending = migrations.status().await.unwrap();
+    assert!(pending.iter().all(|one| one.applied.is_none()));
+    let applied = migrations.migrate().await.unwrap();
+    assert_eq!(applied, migrations.status().await.unwrap());
+    assert_eq!(applied.len(), pending.len());
+    assert_eq!(migrations.migrate().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_failed_migration_changes_nothing_and_can_be_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open(options(&folder)).await.unwrap();
+    let migrations = handle.stores().migrations;
+    // In the way of the last migration.
+    let block = |connection: &Connection| Ok(connection.execute_batch("CREATE TABLE node_keys (a)")?);
+    handle.sqlite.writer.alone(block).await.unwrap();
+    migrations.migrate().await.unwrap_err();
+    assert!(migrations.status().await.unwrap().iter().all(|one| one.applied.is_none()));
+    let clear = |connection: &Connection| Ok(connection.execute_batch("DROP TABLE node_keys")?);
+    handle.sqlite.writer.alone(clear).await.unwrap();
+    assert_eq!(migrations.migrate().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn writes_that_wait_together_share_one_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    let wal = folder.path().join("data").join("kith.db-wal");
+    let before = commits(&wal);
+    let (release, released) = hold_writer(&handle).await;
+    let mut writes = JoinSet::new();
+    for number in 1..=100 {
+        let users = handle.stores().users;
+        writes.spawn(async move { users.create_user(new_user(number), write()).await });
+    }
+    let_others_queue().await;
+    drop(release);
+    released.await;
+    for created in writes.join_all().await {
+        created.unwrap();
+    }
+    assert_eq!(commits(&wal) - before, 1);
+}
+
+#[tokio::test]
+async fn a_change_that_fails_leaves_the_others_of_its_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    let (release, released) = hold_writer(&handle).await;
+    let users = handle.stores().users;
+    let same_name = NewUser { user_name: new_user(1).user_name, ..new_user(2) };
+    let all = async {
+        tokio::join!(
+            users.create_user(new_user(1), write()),
+            users.create_user(same_name, write()),
+            users.create_user(new_user(3), write()),
+            async { drop(release) }
+        )
+    };
+    let ((first, second, third, ()), ()) = tokio::join!(all, released);
+    first.unwrap();
+    assert!(matches!(second, Err(StoreError::NameTaken)), "{second:?}");
+    third.unwrap();
+    assert_eq!(users.user(id(2)).await.unwrap(), Stored::Never);
+    assert!(matches!(users.user(id(3)).await.unwrap(), Stored::Live(_)));
+}
+
+#[tokio::test]
+async fn a_write_whose_caller_has_gone_is_made_whole() {
+    let handle = open_in_memory().await.unwrap();
+    let (release, released) = hold_writer(&handle).await;
+    let users = handle.stores().users;
+    let gone = tokio::spawn(async move { users.create_user(new_user(1), write()).await });
+    let_others_queue().await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    drop(release);
+    released.await;
+    create(&handle, new_user(2)).await.unwrap();
+    assert!(matches!(handle.stores().users.user(id(1)).await.unwrap(), Stored::Live(_)));
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_takes_again_once_it_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open(SqliteOptions { queue: 2, ..options(&folder) }).await.unwrap();
+    handle.stores().migrations.migrate().await.unwrap();
+    let (release, released) = hold_writer(&handle).await;
+    let mut writes = JoinSet::new();
+    for number in 1..=2 {
+        let users = handle.stores().users;
+        writes.spawn(async move { users.create_user(new_user(number), write()).await });
+    }
+    let_others_queue().await;
+    let refused = create(&handle, new_user(3)).await;
+    assert!(matches!(refused, Err(StoreError::Overloaded)), "{refused:?}");
+    drop(release);
+    released.await;
+    assert!(writes.join_all().await.iter().all(Result::is_ok));
+    create(&handle, new_user(3)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_in_a_write_or_a_read_ends_nothing_else() {
+    let handle = open_in_memory().await.unwrap();
+    let insert = "INSERT INTO node_state (name, value) VALUES ('epoch', 7)";
+    let panics = move |connection: &Connection| -> Result<(), crate::error::Failure> {
+        connection.execute(insert, []).unwrap();
+        panic!("in a write")
+    };
+    let error = handle.sqlite.writer.write(panics).await.unwrap_err();
+    assert!(matches!(error, StoreError::Internal { outcome: Outcome::NotApplied, .. }), "{error:?}");
+    let panics = |_: &Connection| -> Result<(), crate::error::Failure> { panic!("in a read") };
+    for _ in 0..10 {
+        handle.sqlite.readers.read(panics).await.unwrap_err();
+    }
+    create(&handle, new_user(1)).await.unwrap();
+    assert_eq!(handle.stores().node.epoch().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn reopening_without_a_close_finds_every_acknowledged_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    for number in 1..=50 {
+        create(&handle, new_user(number)).await.unwrap();
+    }
+    drop(handle);
+    let again = open_again(&folder).await;
+    let ids: Vec<_> = (1..=50).map(id).collect();
+    assert_eq!(again.stores().users.users(&ids).await.unwrap().len(), 50);
+    assert_eq!(again.integrity_check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_copy_of_the_files_of_a_running_store_holds_every_acknowledged_write() {
+    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let handle = open_migrated(&folder).await;
+    for number in 1..=50 {
+        create(&handle, new_user(number)).await.unwrap();
+    }
+    // What a machine that loses power at this moment has on its disk.
+    std::fs::create_dir(copy.path().join("data")).unwrap();
+    for name in ["kith.db", "kith.db-wal"] {
+        std::fs::copy(folder.path().join("data").join(name), copy.path().join("data").join(name)).unwrap();
+    }
+    let copied = open(options(&copy)).await.unwrap();
+    assert_eq!(copied.stores().users.scan_users(None, 100).await.unwrap().len(), 50);
+}
+
+#[tokio::test]
+async fn close_finishes_what_is_queued_and_leaves_one_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    let stores = handle.stores();
+    let (release, released) = hold_writer(&handle).await;
+    let users = handle.stores().users;
+    let queued = tokio::spawn(async move { users.create_user(new_user(1), write()).await });
+    let_others_queue().await;
+    let ((), (), ()) = tokio::join!(handle.close(), released, async { drop(release) });
+    queued.await.unwrap().unwrap();
+    let error = stores.users.user(id(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
+    let error = stores.users.create_user(new_user(2), write()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
+    assert!(!folder.path().join("data").join("kith.db-wal").exists());
+    let again = open(options(&folder)).await.unwrap();
+    assert!(matches!(again.stores().users.user(id(1)).await.unwrap(), Stored::Live(_)));
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_keeps_reads_and_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    create(&handle, new_user(1)).await.unwrap();
+    limit_growth(&handle, 2).await;
+    for number in 2..5 {
+        let error = create(&handle, large_user(number)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        assert_eq!(handle.stores().users.user(id(number)).await.unwrap(), Stored::Never);
+    }
+    assert!(matches!(handle.stores().users.user(id(1)).await.unwrap(), Stored::Live(_)));
+    limit_growth(&handle, 1_000).await;
+    create(&handle, large_user(2)).await.unwrap();
+    assert_eq!(handle.integrity_check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn on_a_full_disk_every_answer_of_a_shared_commit_is_true() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    limit_growth(&handle, 3).await;
+    let (release, released) = hold_writer(&handle).await;
+    let mut writes = JoinSet::new();
+    for number in 1..=9 {
+        let users = handle.stores().users;
+        let user = if number % 3 == 0 { large_user(number) } else { new_user(number) };
+        writes.spawn(async move { (id(number), users.create_user(user, write()).await) });
+    }
+    let_others_queue().await;
+    drop(release);
+    released.await;
+    for (id, created) in writes.join_all().await {
+        let stored = handle.stores().users.user(id).await.unwrap();
+        assert_eq!(created.is_ok(), matches!(stored, Stored::Live(_)), "{id}: {created:?}");
+        assert!(id.get() % 3 != 0 || matches!(created, Err(StoreError::Full { .. })), "{created:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_not_shown_in_the_error() {
+    let handle = open_in_memory().await.unwrap();
+    create(&handle, new_user(1)).await.unwrap();
+    let damage = |connection: &Connection| {
+        Ok(connection.execute("UPDATE users SET params = '[\"private\"]', gender = 9", [])?)
+    };
+    handle.sqlite.writer.write(damage).await.unwrap();
+    let error = handle.stores().users.user(id(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+    assert!(!format!("{error:?}").contains("private"));
+}
+
+#[tokio::test]
+async fn the_integrity_check_tells_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    create(&handle, new_user(1)).await.unwrap();
+    assert_eq!(handle.integrity_check().await.unwrap(), Vec::<String>::new());
+    let root = |connection: &Connection| {
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'users_name'";
+        Ok(connection.query_row(sql, [], |row| row.get::<_, u32>(0))?)
+    };
+    let page = handle.sqlite.readers.read(root).await.unwrap();
+    handle.close().await;
+    // An index that has lost its entries: a page of its kind with none.
+    let file = std::fs::OpenOptions::new().write(true).open(options(&folder).path).unwrap();
+    file.write_all_at(&[0x0a, 0, 0, 0, 0, 0x10, 0, 0], u64::from(page - 1) * 4096).unwrap();
+    let damaged = open(options(&folder)).await.unwrap();
+    assert_ne!(damaged.integrity_check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_stub_keeps_nothing_of_a_person_once_the_name_is_free() {
+    let handle = open_in_memory().await.unwrap();
+    let stores = handle.stores();
+    create(&handle, new_user(1)).await.unwrap();
+    stores.users.delete_user(id(1), Timestamp(5_000), write()).await.unwrap();
+    stores.node.forget_requests(Timestamp(4_999)).await.unwrap();
+    let name = |connection: &Connection| {
+        Ok(connection.query_row("SELECT name_key FROM users", [], |row| row.get::<_, Option<String>>(0))?)
+    };
+    assert_eq!(handle.sqlite.readers.read(name).await.unwrap().as_deref(), Some("user 1"));
+    stores.node.forget_requests(Timestamp(5_000)).await.unwrap();
+    assert_eq!(handle.sqlite.readers.read(name).await.unwrap(), None);
+    assert_eq!(stores.users.user(id(1)).await.unwrap(), Stored::Deleted(Version::new(2).unwrap()));
+}
+
+#[tokio::test]
+async fn a_ping_answers_in_time_or_fails() {
+    let handle = open_in_memory().await.unwrap();
+    let node = handle.stores().node;
+    node.ping(Duration::from_secs(5)).await.unwrap();
+    let (release, released) = hold_writer(&handle).await;
+    let error = node.ping(Duration::from_millis(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    drop(release);
+    released.await;
+}
+
+#[tokio::test]
+async fn no_hot_query_scans_or_sorts() {
+    let handle = open_in_memory().await.unwrap();
+    let batches = [8, 500].map(|count| [user::BY_IDS.sql(count), group::BY_IDS.sql(count)]);
+    let single = [
+        user::BY_ID,
+        user::BY_NAME,
+        user::SEARCH,
+        user::SCAN,
+        user::STATE,
+        user::UPDATE,
+        user::RENAME,
+        user::SET_EMAIL,
+        user::SET_PHONE,
+        user::DELETE,
+        user::FREE_NAME,
+        user::FREE_NAMES,
+        group::BY_ID,
+        group::SEARCH,
+        group::SCAN,
+        group::STATE,
+        group::DISMISS,
+        group::UNLIST_KEY,
+        request::READ,
+        request::FORGET,
+        secret::READ,
+        secret::REMOVE_ALL,
+    ];
+    for sql in batches.into_iter().flatten().chain(single) {
+        for step in plan(&handle, sql).await {
+            // A subquery is a list of ids that an index yielded, no longer than a page.
+            let scans = step.starts_with("SCAN") && !step.starts_with("SCAN (subquery");
+            assert!(!scans && !step.contains("TEMP B-TREE"), "{step}\n{sql}");
+        }
+    }
+    let search = plan(&handle, user::SEARCH).await.join("\n");
+    for index in
+        ["users_name (name_key=?", "users_email (email_key=? AND id>?)", "users_phone (phone=? AND id>?)"]
+    {
+        assert!(search.contains(index), "{index}\n{search}");
+    }
+}
+
+async fn plan(handle: &SqliteHandle, sql: &str) -> Vec<String> {
+    let sql = format!("EXPLAIN QUERY PLAN {sql}");
+    let explain = move |connection: &Connection| {
+        let mut explain = connection.prepare(&sql)?;
+        let nothing = vec![rusqlite::types::Null; explain.parameter_count()];
+        let steps = explain.query_map(rusqlite::params_from_iter(nothing), |row| row.get(3))?;
+        Ok(steps.collect::<Result<Vec<String>, _>>()?)
+    };
+    handle.sqlite.readers.read(explain).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_update_names_no_index_that_it_does_not_change() {
+    let handle = open_in_memory().await.unwrap();
+    let users = handle.stores().users;
+    let before = create(&handle, new_user(1)).await.unwrap();
+    let patch = UserPatch { age: Some(9), ..UserPatch::default() };
+    let after = users.update_user(id(1), patch, write()).await.unwrap().record;
+    assert_eq!(after, User { age: 9, version: before.version.next(), ..before });
+    assert!(["name_key", "email", "phone", "deleted"].iter().all(|column| !user::UPDATE.contains(column)));
+}

@@ -1,9 +1,13 @@
 //! The suite of the contract, over a store in memory and over a file.
 
-use kith_store::Stores;
+#![expect(clippy::unwrap_used, reason = "a suite of tests")]
 
-async fn open() -> Stores {
-    kith_store_sqlite::open_in_memory().await.unwrap().stores()
+use kith_store::Stores;
+use kith_store_sqlite::SqliteHandle;
+
+async fn open() -> (Stores, SqliteHandle) {
+    let handle = kith_store_sqlite::open_in_memory().await.unwrap();
+    (handle.stores(), handle)
 }
 
 kith_store::conformance!(open);
@@ -11,14 +15,14 @@ kith_store::conformance!(open);
 mod file {
     use kith_store::Stores;
     use kith_store_sqlite::SqliteOptions;
+    use tempfile::TempDir;
 
-    /// The file is gone with the test: the folder is removed while the store still has it open.
-    async fn open() -> Stores {
+    async fn open() -> (Stores, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteOptions::new(folder.path().join("kith.db"));
         let stores = kith_store_sqlite::open(options).await.unwrap().stores();
         stores.migrations.migrate().await.unwrap();
-        stores
+        (stores, folder)
     }
 
     kith_store::conformance!(open);
