@@ -88,3 +88,6 @@ fn open(file: &Path, offset: u64) -> Result<BufReader<File>> {
     };
     open().with_context(|| format!("could not read {}", file.display()))
 }
+
+#[cfg(test)]
+mod tests;
