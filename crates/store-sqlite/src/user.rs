@@ -45,7 +45,7 @@ pub(crate) const SEARCH: &str = concat!(
 pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0 ORDER BY id LIMIT ?2");
 /// Primary key.
 pub(crate) const STATE: &str = "SELECT version, deleted FROM users WHERE id = ?1";
-/// On conflict: a stub, which the record continues, unless the stub still keeps the name: no row then.
+/// On conflict: a stub, which the record continues. A name that it keeps is kept for this id.
 const CREATE: &str = "INSERT INTO users (id, version, deleted, name, name_key, nick, email, email_key, phone,
         gender, age, region, icon, params, created_ms, updated_ms)
     VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14)
@@ -53,8 +53,7 @@ const CREATE: &str = "INSERT INTO users (id, version, deleted, name, name_key, n
         name_key = excluded.name_key, name_free_ms = NULL, nick = excluded.nick, email = excluded.email,
         email_key = excluded.email_key, phone = excluded.phone, gender = excluded.gender, age = excluded.age,
         region = excluded.region, icon = excluded.icon, params = excluded.params,
-        created_ms = excluded.created_ms, updated_ms = excluded.updated_ms
-    WHERE users.name_key IS NOT excluded.name_key";
+        created_ms = excluded.created_ms, updated_ms = excluded.updated_ms";
 /// Primary key. What is indexed is set apart: naming a column makes SQLite write its index anew.
 pub(crate) const UPDATE: &str =
     "UPDATE users SET version = ?2, nick = ?3, gender = ?4, age = ?5, region = ?6,
@@ -195,9 +194,7 @@ fn create(connection: &Connection, new: &NewUser, now: Timestamp) -> Result<User
         params_text(&user.params)?,
         now.0
     ];
-    if connection.prepare_cached(CREATE)?.execute(row).map_err(name_taken)? == 0 {
-        return Err(StoreError::NameTaken.into());
-    }
+    connection.prepare_cached(CREATE)?.execute(row).map_err(name_taken)?;
     secret::change(connection, SecretOwner::User(new.id), &new.secrets)?;
     Ok(user)
 }
