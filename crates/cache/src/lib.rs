@@ -1,1 +1,48 @@
-//! Skeleton.
+//! Memory in front of a store, for one node among many: reads come from memory and are never wrong for longer
+//! than a stated bound.
+//!
+//! A [`Node`] holds what all its namespaces share: clock, bus, trust. A [`TieredCache`] is one namespace: a
+//! kind of record with a [`Policy`] and a [`Loader`] that reads the store. Writers take a [`WriteGuard`]
+//! around their commit. The crate knows no domain and no store.
+//!
+//! Three rules keep a late value from coming back, and each is a named guard that tests take away:
+//! a load fills only if no invalidation of its key came since it began; a value older than the floor of its
+//! key never fills; nothing fills while a write of its key is under way.
+
+mod bus;
+mod clock;
+mod counters;
+mod entry;
+mod error;
+pub mod fake;
+mod flight;
+mod guards;
+mod late;
+mod ledger;
+mod load;
+mod loader;
+mod memory;
+mod metrics;
+mod namespace;
+mod node;
+mod policy;
+mod random;
+mod read;
+mod tiered;
+mod token;
+mod version;
+mod write;
+
+pub use bus::{Bus, BusError, Invalidation, LocalBus};
+pub use clock::{Clock, Moment, SystemClock};
+pub use entry::{Change, Consistency, Entry, Key, Tier};
+pub use error::CacheError;
+pub use loader::{LoadError, LoadOptions, Loaded, Loader};
+pub use namespace::{Namespace, Presence, Stats, TierCopy};
+pub use node::{Node, NodeConfig};
+pub use policy::Policy;
+pub use random::{Random, ThreadRandom};
+pub use tiered::TieredCache;
+pub use token::{Position, Token, TokenError};
+pub use version::Version;
+pub use write::WriteGuard;

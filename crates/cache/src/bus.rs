@@ -1,0 +1,74 @@
+use std::{
+    error::Error,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{Node, Position, Version};
+
+/// A change of one record, as nodes tell each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalidation {
+    /// Namespace of the record.
+    pub namespace: &'static str,
+    /// Text of its key.
+    pub key: String,
+    /// The version it has now; `None` when not known, which spares no copy.
+    pub version: Option<Version>,
+}
+
+/// Orders the changes of records and carries them between nodes. Carries no values.
+///
+/// A bus that hears of changes of other nodes hands them to [`Node::apply`] in the order of their numbers,
+/// and [`Node::adopt`]s the last number whenever it cannot prove that it missed none.
+#[async_trait::async_trait]
+pub trait Bus: fmt::Debug + Send + Sync + 'static {
+    /// Number of the last change before this node started.
+    fn baseline(&self) -> u64 {
+        0
+    }
+
+    /// Numbers these changes, makes them known and returns their position. The changes are applied on the
+    /// calling node already. When it returns, a bus without a receive loop has also told the node so
+    /// ([`Node::reach`]).
+    ///
+    /// # Errors
+    /// When the changes were surely not made known, or it is not known whether they were.
+    async fn publish(&self, node: &Node, changes: &[Invalidation]) -> Result<Position, BusError>;
+}
+
+/// Why a bus did not take changes.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the bus did not take the change")]
+pub struct BusError(#[source] Arc<dyn Error + Send + Sync>);
+
+impl BusError {
+    /// Wraps the error of a driver.
+    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+/// The bus of a node without peers: it counts 1, 2, 3, ... and every change is applied when it is numbered.
+#[derive(Debug, Default)]
+pub struct LocalBus(AtomicU64);
+
+impl LocalBus {
+    /// Starts at 0.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+#[async_trait::async_trait]
+impl Bus for LocalBus {
+    async fn publish(&self, node: &Node, _changes: &[Invalidation]) -> Result<Position, BusError> {
+        let number = self.0.fetch_add(1, Ordering::AcqRel) + 1;
+        node.reach(number);
+        Ok(Position { partition: 0, epoch: node.epoch(), number })
+    }
+}

@@ -1,0 +1,95 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that many threads raise; on a cache line of its own, so that they disturb nothing else.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sub(&self, less: u64) {
+        self.0.fetch_sub(less, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a loaded value was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rejection {
+    /// Its key was invalidated without a version while it was loaded.
+    Poisoned,
+    /// It is older than its key is known to be.
+    Floor,
+    /// Memory was flushed while it was loaded.
+    Epoch,
+    /// A write of its key is under way.
+    Mark,
+    /// Memory has a newer one.
+    Newer,
+    /// It weighs more than may be kept.
+    TooLarge,
+}
+
+impl Rejection {
+    /// All, each at the index of its number.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Poisoned, Self::Floor, Self::Epoch, Self::Mark, Self::Newer, Self::TooLarge];
+
+    /// Label value.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Poisoned => "poisoned",
+            Self::Floor => "floor",
+            Self::Epoch => "epoch",
+            Self::Mark => "mark",
+            Self::Newer => "newer",
+            Self::TooLarge => "too_large",
+        }
+    }
+}
+
+/// What happened in one namespace since its start.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Reads that memory answered, absence among them.
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) store_found: Counter,
+    pub(crate) store_absent: Counter,
+    pub(crate) store_errors: Counter,
+    pub(crate) joined: Counter,
+    pub(crate) loads: Counter,
+    pub(crate) load_errors: Counter,
+    pub(crate) loads_in_flight: Counter,
+    pub(crate) stale_slow: Counter,
+    pub(crate) stale_error: Counter,
+    pub(crate) invalidations_sent: Counter,
+    pub(crate) invalidations_received: Counter,
+    pub(crate) evictions: Counter,
+    pub(crate) shed: Counter,
+    rejected: [Counter; Rejection::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn reject(&self, rejection: Rejection) {
+        self.rejected(rejection).add(1);
+    }
+
+    pub(crate) fn rejected(&self, rejection: Rejection) -> &Counter {
+        match rejection {
+            Rejection::Poisoned => &self.rejected[0],
+            Rejection::Floor => &self.rejected[1],
+            Rejection::Epoch => &self.rejected[2],
+            Rejection::Mark => &self.rejected[3],
+            Rejection::Newer => &self.rejected[4],
+            Rejection::TooLarge => &self.rejected[5],
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The rules that keep copies coherent, each by its name, so that a test build can take one away and show
+//! that a test notices (feature `mutants`, environment variable `KITH_MUTANT`). Always on elsewhere.
+
+macro_rules! guards {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[inline]
+        pub(crate) fn $name() -> bool {
+            on(stringify!($name))
+        }
+    )*};
+}
+
+guards! {
+    /// An unversioned invalidation forbids the flights it finds to fill.
+    poison_flight;
+    /// After an invalidation nobody joins a flight that began before it.
+    detach_flight;
+    /// A value older than the floor of its key does not fill.
+    fill_floor;
+    /// A value loaded before a flush does not fill after it.
+    fill_epoch;
+    /// Nothing fills while a write is under way.
+    fill_mark;
+    /// A value does not replace a newer one.
+    fill_newer_only;
+    /// A read that began after an invalidation does not accept an older value from a lagging store.
+    reread_below_floor;
+    /// Copies are dropped before the commit.
+    drop_before_commit;
+    /// Nobody joins a flight that began before the write.
+    mark_detaches;
+    /// A writer does not install its value while another write is under way.
+    put_single_writer;
+    /// A writer does not install its value once something newer is known.
+    put_floor;
+    /// A late invalidation of an older version lowers nothing.
+    invalidate_floor_monotonic;
+    /// A guard dropped without a verdict acts as an unknown outcome.
+    drop_is_unknown;
+    /// An unknown outcome is invalidated again later.
+    late_landing;
+    /// Expiry is decided when a copy is read.
+    expiry_on_read;
+    /// A flush makes all copies unreachable at once.
+    flush_on_read;
+    /// Past the trust deadline memory is not served.
+    trust_deadline;
+    /// Chance only shortens a TTL.
+    jitter_downward;
+    /// A strict namespace serves nothing stale.
+    strict_never_stale;
+    /// A strong read joins no older flight.
+    strong_leads;
+    /// A token ahead of this node is not answered from memory.
+    token_ahead;
+    /// A token of another epoch is not answered from memory.
+    token_epoch;
+    /// A load outlives the caller that began it.
+    load_outlives_caller;
+}
+
+#[cfg(not(feature = "mutants"))]
+#[inline]
+const fn on(_: &str) -> bool {
+    true
+}
+
+#[cfg(feature = "mutants")]
+#[expect(clippy::disallowed_methods, reason = "only in test builds that take one rule away")]
+fn on(name: &str) -> bool {
+    static REMOVED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    REMOVED.get_or_init(|| std::env::var("KITH_MUTANT").ok()).as_deref() != Some(name)
+}

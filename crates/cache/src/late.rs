@@ -1,0 +1,91 @@
+//! Writes of unknown outcome can land late; what they may have changed is invalidated again and again.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+
+use crate::{CacheError, Key, guards, tiered::Inner};
+
+/// Times after the write at which its keys are invalidated again.
+const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(90)];
+/// Period of the flushes that stand in for writes beyond the bound.
+const FLUSH_PERIOD: Duration = Duration::from_secs(5);
+
+/// The writes of unknown outcome that wait for their repeated invalidations.
+#[derive(Debug)]
+pub(crate) struct Late {
+    places: Arc<Semaphore>,
+    /// Until when flushes stand in for writes that found no place; `None` when none do.
+    flushing: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Late {
+    pub(crate) fn new(places: usize) -> Self {
+        let places = Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)));
+        Self { places, flushing: Arc::default() }
+    }
+}
+
+/// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.
+/// Does nothing without a runtime, nor after the cache is gone.
+pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<Inner<K, V>>, keys: Vec<K>) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    if !guards::late_landing() {
+        return;
+    }
+    let weak = Arc::downgrade(inner);
+    if let Ok(place) = Arc::clone(&inner.late.places).try_acquire_owned() {
+        runtime.spawn(invalidate_late(weak, keys, place));
+    } else if inner.late.flushing.lock().replace(Instant::now() + AFTER[2]).is_none() {
+        runtime.spawn(flush_late(weak, Arc::clone(&inner.late.flushing)));
+    }
+}
+
+/// Says that other nodes were not told of a change.
+pub(crate) fn warn<K, V>(inner: &Inner<K, V>, error: &CacheError) {
+    tracing::warn!(
+        namespace = inner.policy.name,
+        error = error as &dyn std::error::Error,
+        "the other nodes could not be told of a change"
+    );
+}
+
+async fn invalidate_late<K: Key, V: Send + Sync + 'static>(
+    inner: Weak<Inner<K, V>>,
+    keys: Vec<K>,
+    _place: OwnedSemaphorePermit,
+) {
+    let began = Instant::now();
+    for after in AFTER {
+        tokio::time::sleep_until(began + after).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let notices = inner.invalidate_here(keys.iter().map(|key| (key, None)));
+        if let Err(error) = inner.publish(&notices).await {
+            warn(&inner, &error);
+        }
+    }
+}
+
+async fn flush_late<K: Key, V: Send + Sync + 'static>(
+    inner: Weak<Inner<K, V>>,
+    until: Arc<Mutex<Option<Instant>>>,
+) {
+    loop {
+        tokio::time::sleep(FLUSH_PERIOD).await;
+        let Some(inner) = inner.upgrade() else { return };
+        inner.memory.flush();
+        let mut until = until.lock();
+        if until.is_none_or(|until| Instant::now() >= until) {
+            *until = None;
+            return;
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! How a load begins, runs and ends.
+
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+    time::Instant,
+};
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio::{sync::SemaphorePermit, time::timeout};
+
+use crate::{
+    CacheError, Key, LoadOptions, Loaded, Moment, Version,
+    counters::{Counters, Rejection},
+    flight::{Flight, Outcome, Outcomes, Passenger, Ride},
+    guards,
+    ledger::Progress,
+    memory::{Slot, jittered, refresh_after},
+    tiered::Inner,
+};
+
+/// What a reader that missed finds.
+pub(crate) enum Boarding<V> {
+    /// A load of the key, its own or another's.
+    Flight(Arc<Flight<V>>),
+    /// A copy that came since it looked.
+    Here(Slot<V>),
+}
+
+/// A ride that still takes keys.
+pub(crate) struct OpenRide<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<Inner<K, V>>,
+    ride: Arc<Ride<V>>,
+    passenger: Passenger<V>,
+    tickets: Vec<Ticket<K>>,
+    manifest: Manifest<K, V>,
+}
+
+/// What the loads of a ride must compare when they end.
+struct Ticket<K> {
+    key: K,
+    id: u64,
+    flush: u32,
+    floor: Version,
+    poisons: u64,
+}
+
+/// The tickets of a ride once it is sealed.
+type Manifest<K, V> = Arc<Mutex<Option<Tickets<K, V>>>>;
+
+/// Tickets of loads that count as under way. Dropped unsettled, they end without an outcome.
+struct Tickets<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<Inner<K, V>>,
+    list: Vec<Ticket<K>>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
+    fn new(inner: &Arc<Inner<K, V>>) -> Self {
+        let manifest: Manifest<K, V> = Arc::default();
+        let ride = Ride::new(ride(Arc::clone(&manifest)).boxed());
+        let passenger = Passenger::board(&ride);
+        Self { inner: Arc::clone(inner), ride, passenger, tickets: Vec::new(), manifest }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.tickets.len()
+    }
+
+    fn add(&mut self, key: &K, progress: &Progress<V>, flush: u32) -> Arc<Flight<V>> {
+        let id = self.inner.flights.fetch_add(1, Ordering::Relaxed);
+        let index = self.tickets.len();
+        let floor = progress.floor;
+        self.tickets.push(Ticket { key: key.clone(), id, flush, floor, poisons: progress.poisons });
+        Arc::new(Flight { id, flush, floor, ride: Arc::clone(&self.ride), index })
+    }
+
+    /// Lets the load begin; it does when the passenger waits, or leaves.
+    pub(crate) fn seal(self) -> Passenger<V> {
+        let tickets = Tickets { inner: self.inner, list: self.tickets };
+        *self.manifest.lock() = Some(tickets);
+        self.passenger
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+    /// Joins the flight of the key if that is allowed and there is one, else begins one on the open ride.
+    pub(crate) fn board(
+        self: &Arc<Self>,
+        key: &K,
+        join: bool,
+        open: &mut Option<OpenRide<K, V>>,
+    ) -> Boarding<V> {
+        let flush = self.memory.flushes();
+        let mut shard = self.ledger.lock(key);
+        if join && let Some(found) = self.boarded(key, shard.get(key), flush) {
+            return found;
+        }
+        let progress = shard.entry(key.clone()).or_default();
+        let flight = open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, flush);
+        let replaced = progress.current.replace(Arc::clone(&flight));
+        progress.loads += 1;
+        drop(shard);
+        drop(replaced);
+        Boarding::Flight(flight)
+    }
+
+    fn boarded(&self, key: &K, progress: Option<&Progress<V>>, flush: u32) -> Option<Boarding<V>> {
+        if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
+            && (flight.flush == flush || !guards::detach_flight())
+        {
+            self.counters.joined.add(1);
+            return Some(Boarding::Flight(Arc::clone(flight)));
+        }
+        // Its flight may have ended between the look at memory and the lock.
+        self.fresh(key, self.node.now()).map(Boarding::Here)
+    }
+
+    /// Begins a load of the key in the background unless one is under way.
+    #[cold]
+    pub(crate) fn refresh(self: &Arc<Self>, key: &K) {
+        let idle = self.ledger.lock(key).get(key).is_none_or(Progress::is_idle);
+        let mut open = None;
+        if idle {
+            self.board(key, false, &mut open);
+        }
+        drop(open.map(OpenRide::seal));
+    }
+
+    /// Reads records from the store when it is their turn; fills nothing. Outcomes in the order of the keys.
+    pub(crate) async fn fetch(&self, keys: &[&K], options: LoadOptions) -> Vec<Outcome<V>> {
+        let began = self.node.now();
+        let load = AssertUnwindSafe(self.fetch_in_turn(keys, options)).catch_unwind();
+        let error = match timeout(self.policy.load_bound, load).await {
+            Ok(Ok(Ok(outcomes))) => return outcomes,
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(_panic)) => CacheError::Panicked,
+            Err(_elapsed) => CacheError::Timeout,
+        };
+        self.counters.load_errors.add(1);
+        keys.iter().map(|_| Outcome::failed(error.clone(), began)).collect()
+    }
+
+    async fn fetch_in_turn(&self, keys: &[&K], options: LoadOptions) -> Result<Vec<Outcome<V>>, CacheError> {
+        let _turn = self.turn().await?;
+        let _loading = Loading::begin(&self.counters);
+        let (read_at, began) = (self.node.now(), Instant::now());
+        let loaded = if let [key] = keys {
+            self.loader.load(key, options).await.map(|loaded| vec![loaded])
+        } else {
+            self.fetch_many(keys, options).await
+        };
+        self.load_seconds.record(began.elapsed());
+        let outcome = |loaded| Outcome { size: self.size(&loaded), result: Ok(loaded), read_at };
+        Ok(loaded.map_err(CacheError::Load)?.into_iter().map(outcome).collect())
+    }
+
+    async fn fetch_many(
+        &self,
+        keys: &[&K],
+        options: LoadOptions,
+    ) -> Result<Vec<Loaded<V>>, crate::LoadError> {
+        let asked: Vec<K> = keys.iter().map(|key| K::clone(key)).collect();
+        let answer = self.loader.load_many(&asked, options).await?;
+        let mut found: HashMap<K, Loaded<V>, ahash::RandomState> = answer.into_iter().collect();
+        let never = || Loaded::Absent { version: Version::UNVERSIONED };
+        Ok(asked.iter().map(|key| found.remove(key).unwrap_or_else(never)).collect())
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, CacheError> {
+        if let Ok(turn) = self.turns.try_acquire() {
+            return Ok(turn);
+        }
+        let waited = timeout(self.policy.load_queue_wait, self.turns.acquire()).await;
+        if let Ok(Ok(turn)) = waited {
+            return Ok(turn);
+        }
+        self.counters.shed.add(1);
+        Err(CacheError::Overloaded)
+    }
+
+    fn size(&self, loaded: &Loaded<V>) -> usize {
+        match loaded {
+            Loaded::Found { value, .. } => (self.policy.weigh)(value),
+            Loaded::Absent { .. } => 0,
+        }
+    }
+
+    /// Ends the load of one key: fills memory if every rule allows it.
+    fn settle(&self, ticket: &Ticket<K>, outcome: Option<&Outcome<V>>) {
+        let mut shard = self.ledger.lock(&ticket.key);
+        let Some(progress) = shard.get_mut(&ticket.key) else { return };
+        match outcome.map(|outcome| (outcome, &outcome.result)) {
+            Some((outcome, Ok(loaded))) => self.fill(ticket, progress, outcome, loaded),
+            Some((_, Err(_))) => self.memory.cease_refresh(&ticket.key),
+            None => {}
+        }
+        progress.loads -= 1;
+        let ended = progress.current.take_if(|current| current.id == ticket.id);
+        if progress.is_idle() {
+            shard.remove(&ticket.key);
+        }
+        drop(shard);
+        drop(ended);
+    }
+
+    fn fill(&self, ticket: &Ticket<K>, progress: &Progress<V>, outcome: &Outcome<V>, loaded: &Loaded<V>) {
+        let flush = self.memory.flushes();
+        let current = progress.current.as_ref().is_some_and(|flight| flight.id == ticket.id);
+        let rejection = if guards::poison_flight() && ticket.poisons != progress.poisons {
+            Some(Rejection::Poisoned)
+        } else if guards::fill_floor() && loaded.version() < progress.floor {
+            Some(Rejection::Floor)
+        } else if guards::fill_epoch() && ticket.flush != flush {
+            Some(Rejection::Epoch)
+        } else if guards::fill_mark() && progress.marks > 0 {
+            Some(Rejection::Mark)
+        } else if guards::fill_newer_only() && !loaded.version().is_versioned() && !current {
+            // Two values without versions have an order only while one flight at a time may fill.
+            Some(Rejection::Newer)
+        } else {
+            self.keep(&ticket.key, self.slot(outcome, loaded, flush)).err()
+        };
+        if let Some(rejection) = rejection {
+            self.counters.reject(rejection);
+        }
+    }
+
+    /// Puts a copy into memory. Shard lock held.
+    pub(crate) fn keep(&self, key: &K, slot: Slot<V>) -> Result<(), Rejection> {
+        if usize::try_from(slot.size).unwrap_or(usize::MAX) > self.policy.value_bytes_max {
+            self.memory.drop_older(key, slot.version.is_versioned().then_some(slot.version));
+            return Err(Rejection::TooLarge);
+        }
+        if self.memory.fill(key, slot) { Ok(()) } else { Err(Rejection::Newer) }
+    }
+
+    fn slot(&self, outcome: &Outcome<V>, loaded: &Loaded<V>, flush: u32) -> Slot<V> {
+        let value = match loaded {
+            Loaded::Found { value, .. } => Some(Arc::clone(value)),
+            Loaded::Absent { .. } => None,
+        };
+        self.new_slot(value, loaded.version(), outcome.size, outcome.read_at, flush)
+    }
+
+    /// A copy with the TTL that its kind and chance give it.
+    pub(crate) fn new_slot(
+        &self,
+        value: Option<Arc<V>>,
+        version: Version,
+        size: usize,
+        read_at: Moment,
+        flush: u32,
+    ) -> Slot<V> {
+        let ttl = if value.is_some() { self.policy.ttl } else { self.policy.negative_ttl };
+        let ttl = jittered(ttl, self.policy.jitter, self.node.chance());
+        let refresh = refresh_after(ttl, self.policy.early_refresh);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        Slot { value, version, read_at, ttl, refresh, size, flush }
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
+    /// Runs the load and settles every ticket, whoever drives it.
+    async fn run(mut self) -> Outcomes<V> {
+        let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
+        let floor = self.list.iter().map(|ticket| ticket.floor).max().unwrap_or_default();
+        let outcomes = self.inner.fetch(&keys, LoadOptions::at_least(floor)).await;
+        for (ticket, outcome) in std::mem::take(&mut self.list).iter().zip(&outcomes) {
+            self.inner.settle(ticket, Some(outcome));
+        }
+        outcomes.into()
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Drop for Tickets<K, V> {
+    fn drop(&mut self) {
+        for ticket in &self.list {
+            self.inner.settle(ticket, None);
+        }
+    }
+}
+
+async fn ride<K: Key, V: Send + Sync + 'static>(manifest: Manifest<K, V>) -> Outcomes<V> {
+    // One who joins may poll before the leader has sealed the ride; the leader polls after it.
+    let sealed = |_: &mut std::task::Context<'_>| manifest.lock().take().map_or(Poll::Pending, Poll::Ready);
+    let tickets = poll_fn(sealed).await;
+    tickets.run().await
+}
+
+/// Counts a load while it is with the store.
+struct Loading<'a>(&'a Counters);
+
+impl<'a> Loading<'a> {
+    fn begin(counters: &'a Counters) -> Self {
+        counters.loads.add(1);
+        counters.loads_in_flight.add(1);
+        Self(counters)
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.loads_in_flight.sub(1);
+    }
+}

@@ -1,0 +1,113 @@
+use std::{error::Error, fmt, sync::Arc};
+
+use crate::Version;
+
+/// Reads the store below the tiers.
+///
+/// Every load may fill a copy, so it must read what the store has acknowledged: the primary, with majority
+/// read concern where there is one. A load is dropped at its bound ([`Policy::load_bound`](crate::Policy)),
+/// and may panic: its readers then get an error.
+#[async_trait::async_trait]
+pub trait Loader<K, V>: Send + Sync + 'static {
+    /// Reads one record. Absence is `Ok(Loaded::Absent)`, never an error.
+    ///
+    /// # Errors
+    /// Whatever kept the store from answering. Errors are told to every reader that waits and are not kept.
+    async fn load(&self, key: &K, options: LoadOptions) -> Result<Loaded<V>, LoadError>;
+
+    /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy), in one round trip.
+    /// The answer has any order; a key absent from it was never stored.
+    ///
+    /// # Errors
+    /// As [`Loader::load`], for all the keys at once.
+    async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError>;
+}
+
+/// What a load must respect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// The record is known to have reached this version: an older answer comes from a store that lags, is not
+    /// kept, and is asked for again. Unversioned when nothing is known. For many keys, the largest of theirs.
+    pub min_version: Version,
+}
+
+impl LoadOptions {
+    /// A load of a record known to have reached this version.
+    #[must_use]
+    pub const fn at_least(min_version: Version) -> Self {
+        Self { min_version }
+    }
+}
+
+/// What the store holds of a record.
+#[derive(Debug)]
+pub enum Loaded<V> {
+    /// A live record.
+    Found {
+        /// The record.
+        value: Arc<V>,
+        /// Its version; unversioned if the store has none.
+        version: Version,
+    },
+    /// No live record.
+    Absent {
+        /// Version of the stub that a deleted record leaves; unversioned if it was never stored.
+        version: Version,
+    },
+}
+
+impl<V> Loaded<V> {
+    /// Version of the record or of its stub.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        match self {
+            Self::Found { version, .. } | Self::Absent { version } => *version,
+        }
+    }
+}
+
+impl<V> Clone for Loaded<V> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Found { value, version } => Self::Found { value: Arc::clone(value), version: *version },
+            Self::Absent { version } => Self::Absent { version: *version },
+        }
+    }
+}
+
+/// Why a load failed: the error of the store, shared by all who waited for it. Its text says no more than
+/// that the store failed; [`LoadError::downcast_ref`] gives what happened.
+#[derive(Clone)]
+pub struct LoadError(Arc<dyn Error + Send + Sync>);
+
+impl LoadError {
+    /// Wraps the error of a store.
+    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+
+    /// The error of the store, if it is an `E`.
+    #[must_use]
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LoadError").field(&self.0).finish()
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the store did not answer the load")
+    }
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}

@@ -1,0 +1,171 @@
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use moka::{notification::RemovalCause, sync::Cache};
+
+use crate::{Entry, Key, Moment, Policy, Tier, Version, clock::milliseconds, counters::Counters, guards};
+
+/// Bytes that moka keeps for an entry, with its place in the hash table, the queues and the sketch.
+const MOKA_BYTES: usize = 160;
+
+/// A copy in memory; `value` is `None` for the knowledge that the record does not live.
+///
+/// Kept by value beside its key in moka, so it is small: 40 bytes, 32 of them more than an `Arc`.
+#[derive(Debug)]
+pub(crate) struct Slot<V> {
+    pub(crate) value: Option<Arc<V>>,
+    pub(crate) version: Version,
+    /// When the load that brought it began.
+    pub(crate) read_at: Moment,
+    /// Milliseconds after `read_at` at which it expires.
+    pub(crate) ttl: u32,
+    /// Milliseconds after `read_at` at which a hit refreshes it; the largest number: never.
+    pub(crate) refresh: u32,
+    /// What `weigh` said.
+    pub(crate) size: u32,
+    /// Count of flushes when it was loaded; at any other count it is unreachable.
+    pub(crate) flush: u32,
+}
+
+impl<V> Clone for Slot<V> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self { value: self.value.clone(), ..*self }
+    }
+}
+
+impl<V> Slot<V> {
+    #[inline]
+    pub(crate) fn expires_at(&self) -> Moment {
+        Moment::new(self.read_at.get() + u64::from(self.ttl))
+    }
+
+    #[inline]
+    pub(crate) fn wants_refresh(&self, now: Moment) -> bool {
+        now.get() >= self.read_at.get() + u64::from(self.refresh)
+    }
+
+    /// The entry to serve; `None` for absence.
+    #[inline]
+    pub(crate) fn into_entry(self, now: Moment, stale: bool) -> Option<Entry<V>> {
+        let age = now.since(self.read_at);
+        self.value.map(|value| Entry { value, version: self.version, tier: Tier::Memory, age, stale })
+    }
+
+    /// Whether it must stay when a copy of that version and load comes.
+    fn beats(&self, version: Version, read_at: Moment) -> bool {
+        (self.version, self.read_at) > (version, read_at)
+    }
+}
+
+/// Storage and eviction. Whoever changes a key holds the lock of its shard; who reads it holds none.
+pub(crate) struct Memory<K, V> {
+    cache: Cache<K, Slot<V>, ahash::RandomState>,
+    flushes: AtomicU32,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
+    pub(crate) fn new(policy: &Policy<V>, counters: &Arc<Counters>) -> Self {
+        let counters = Arc::clone(counters);
+        let cache = Cache::builder()
+            .name(policy.name)
+            .max_capacity(policy.memory_bytes)
+            .weigher(|_, slot: &Slot<V>| slot.size.saturating_add(overhead::<K, V>()))
+            .eviction_listener(move |_, _, cause| {
+                if cause == RemovalCause::Size {
+                    counters.evictions.add(1);
+                }
+            })
+            .build_with_hasher(ahash::RandomState::new());
+        Self { cache, flushes: AtomicU32::new(0) }
+    }
+
+    /// The copy, expired or not, of before a flush or not.
+    #[inline]
+    pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
+        self.cache.get(key)
+    }
+
+    /// The copy, expired or not.
+    #[inline]
+    pub(crate) fn slot(&self, key: &K) -> Option<Slot<V>> {
+        self.raw(key).filter(|slot| slot.flush == self.flushes() || !guards::flush_on_read())
+    }
+
+    /// How often memory was flushed.
+    #[inline]
+    pub(crate) fn flushes(&self) -> u32 {
+        self.flushes.load(Ordering::Acquire)
+    }
+
+    /// Keeps a copy unless a newer one is here. Shard lock held.
+    pub(crate) fn fill(&self, key: &K, slot: Slot<V>) -> bool {
+        let newer = self.slot(key).is_some_and(|here| here.beats(slot.version, slot.read_at));
+        let fills = !newer || !guards::fill_newer_only();
+        if fills {
+            self.cache.insert(key.clone(), slot);
+        }
+        fills
+    }
+
+    /// Drops the copy if it is older than the version, or in any case without one. Shard lock held.
+    pub(crate) fn drop_older(&self, key: &K, version: Option<Version>) {
+        let older = |version| self.raw(key).is_some_and(|slot| slot.version < version);
+        if version.is_none_or(older) {
+            self.cache.invalidate(key);
+        }
+    }
+
+    /// No hit refreshes the copy any more. Shard lock held.
+    pub(crate) fn cease_refresh(&self, key: &K) {
+        if let Some(slot) = self.slot(key).filter(|slot| slot.refresh != u32::MAX) {
+            self.cache.insert(key.clone(), Slot { refresh: u32::MAX, ..slot });
+        }
+    }
+
+    /// Makes all copies unreachable at once; their room comes back later.
+    pub(crate) fn flush(&self) {
+        self.flushes.fetch_add(1, Ordering::AcqRel);
+        if guards::flush_on_read() {
+            self.cache.invalidate_all();
+        }
+    }
+
+    /// Entries and weight in bytes, after the pending bookkeeping is done.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        self.cache.run_pending_tasks();
+        (self.cache.entry_count(), self.cache.weighted_size())
+    }
+}
+
+impl<K, V> fmt::Debug for Memory<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}
+
+/// The TTL less a part that chance decides, in milliseconds.
+pub(crate) fn jittered(ttl: Duration, jitter: f64, chance: f64) -> u32 {
+    let part = jitter.clamp(0.0, 1.0) * chance;
+    let factor = if guards::jitter_downward() { 1.0 - part } else { 1.0 + part };
+    u32::try_from(milliseconds(ttl.mul_f64(factor))).unwrap_or(u32::MAX - 1)
+}
+
+/// After how many milliseconds of a TTL a hit refreshes.
+pub(crate) fn refresh_after(ttl: u32, part: f64) -> u32 {
+    if part >= 1.0 {
+        return u32::MAX;
+    }
+    let time = Duration::from_millis(u64::from(ttl)).mul_f64(part.max(0.0));
+    u32::try_from(milliseconds(time)).unwrap_or(u32::MAX)
+}
+
+fn overhead<K, V>() -> u32 {
+    u32::try_from(MOKA_BYTES + size_of::<K>() + size_of::<Slot<V>>()).unwrap_or(u32::MAX)
+}

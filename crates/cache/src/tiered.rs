@@ -1,0 +1,211 @@
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use tokio::sync::Semaphore;
+
+use crate::{
+    CacheError, Consistency, Entry, Key, Loader, Moment, Namespace, Node, Policy, Token, Version, WriteGuard,
+    bus::Invalidation,
+    counters::Counters,
+    guards,
+    ledger::Ledger,
+    memory::{Memory, Slot},
+    metrics::LoadSeconds,
+};
+
+/// Records of one kind behind their tiers: memory, then the store, filling what missed.
+///
+/// After a write of this node is committed through its [`WriteGuard`], or an
+/// [`invalidate`](Self::invalidate) returned, no read of this node that begins later gives an older value.
+/// Cheap to clone; the clones are one cache. Needs the tokio runtime with time for everything but hits.
+///
+/// Weight is bounded by [`Policy::memory_bytes`]; copies that expired stay until they are evicted or replaced.
+pub struct TieredCache<K, V>(pub(crate) Arc<Inner<K, V>>);
+
+impl<K, V> Clone for TieredCache<K, V> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
+    /// An empty cache that is a namespace of the node until its last clone is dropped. Metrics go to the
+    /// recorder that is installed by now.
+    ///
+    /// # Panics
+    /// When the node has a namespace of this name.
+    #[must_use]
+    pub fn new(node: &Node, policy: Policy<V>, loader: Arc<dyn Loader<K, V>>) -> Self {
+        let counters = Arc::new(Counters::default());
+        let inner = Arc::new(Inner {
+            memory: Memory::new(&policy, &counters),
+            ledger: Ledger::new(),
+            node: node.clone(),
+            loader,
+            turns: Semaphore::new(policy.loads_in_flight.min(Semaphore::MAX_PERMITS)),
+            flights: AtomicU64::new(0),
+            late: crate::late::Late::new(policy.late_writes),
+            load_seconds: LoadSeconds::new(policy.name),
+            counters,
+            policy,
+        });
+        let namespace: Arc<dyn Namespace> = Arc::<Inner<K, V>>::clone(&inner);
+        node.register(&namespace);
+        Self(inner)
+    }
+
+    /// The record, or `None` if it does not live. As [`Consistency::Cached`].
+    ///
+    /// Concurrent callers of one key share one load, which goes on when they leave. Cost: no lock and no
+    /// allocation at a hit; one load otherwise.
+    ///
+    /// # Errors
+    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
+    /// stale copy may be served.
+    pub async fn get(&self, key: &K) -> Result<Option<Entry<V>>, CacheError> {
+        match self.hit(key) {
+            Some(found) => Ok(found),
+            None => Box::pin(self.0.read(key, true)).await,
+        }
+    }
+
+    /// The answer of memory alone, if it may answer: `Some(None)` is the knowledge that the record does not
+    /// live. Counts as a request if it answers, and may begin a refresh.
+    #[inline]
+    #[must_use]
+    pub fn hit(&self, key: &K) -> Option<Option<Entry<V>>> {
+        let now = self.0.node.now();
+        let slot = self.0.fresh(key, now)?;
+        if slot.wants_refresh(now) {
+            self.0.refresh(key);
+        }
+        self.0.counters.hits.add(1);
+        Some(slot.into_entry(now, false))
+    }
+
+    /// As [`get`](Self::get), as fresh as asked. `AtLeast` waits at most
+    /// [`NodeConfig::token_wait`](crate::NodeConfig) for changes on their way, then asks the store; so it does
+    /// at once for a token of another epoch. `Strong` asks the store always. Neither is answered stale.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn get_with(&self, key: &K, consistency: &Consistency) -> Result<Option<Entry<V>>, CacheError> {
+        if self.0.node.may_use_memory(consistency).await {
+            self.get(key).await
+        } else {
+            Box::pin(self.0.read(key, false)).await
+        }
+    }
+
+    /// One answer a key, in the order of the keys; a key given twice is loaded once and answered twice. The
+    /// failure of one load leaves the keys of the others alone. Stale copies are taken after the soft timeout
+    /// only if they answer all that is missing, else at the hard timeout.
+    ///
+    /// Cost: one load for each [`Policy::batch_chunk`] keys that memory does not answer.
+    ///
+    /// # Errors
+    /// Each answer as [`get`](Self::get).
+    pub async fn get_many(
+        &self,
+        keys: &[K],
+        consistency: &Consistency,
+    ) -> Vec<Result<Option<Entry<V>>, CacheError>> {
+        let memory = self.0.node.may_use_memory(consistency).await;
+        Box::pin(self.0.read_many(keys, memory)).await
+    }
+
+    /// The live copy in memory, if it may be served. Counts as no request and begins no refresh.
+    #[must_use]
+    pub fn peek(&self, key: &K) -> Option<Entry<V>> {
+        let now = self.0.node.now();
+        self.0.fresh(key, now).and_then(|slot| slot.into_entry(now, false))
+    }
+
+    /// To be called before a write of these records is sent to the store. Drops their copies; until the guard
+    /// is given its verdict, reads of them go to the store and fill nothing. Writers of one key may overlap.
+    pub async fn begin_write(&self, keys: &[K]) -> WriteGuard<K, V> {
+        WriteGuard::begin(&self.0, keys)
+    }
+
+    /// Drops the copies that are older than the given versions, or any copy of a key without one, here and on
+    /// the other nodes. Loads that began before do not bring older values back.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] when the other nodes could not be told; this node is done.
+    pub async fn invalidate(&self, keys: &[(K, Option<Version>)]) -> Result<Token, CacheError> {
+        let versions = keys.iter().map(|(key, version)| (key, version.filter(|v| v.is_versioned())));
+        let changes = self.0.invalidate_here(versions);
+        self.0.publish(&changes).await
+    }
+}
+
+impl<K, V> fmt::Debug for TieredCache<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TieredCache").field(&self.0.policy.name).finish()
+    }
+}
+
+/// What the clones of a cache share.
+pub(crate) struct Inner<K, V> {
+    pub(crate) memory: Memory<K, V>,
+    pub(crate) ledger: Ledger<K, V>,
+    pub(crate) node: Node,
+    pub(crate) loader: Arc<dyn Loader<K, V>>,
+    /// Permits of loads that are with the store.
+    pub(crate) turns: Semaphore,
+    /// Flights begun so far.
+    pub(crate) flights: AtomicU64,
+    pub(crate) late: crate::late::Late,
+    pub(crate) load_seconds: LoadSeconds,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) policy: Policy<V>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+    /// The copy that may be served at this moment.
+    #[inline]
+    pub(crate) fn fresh(&self, key: &K, now: Moment) -> Option<Slot<V>> {
+        self.memory.slot(key).filter(|slot| {
+            let expired = now >= slot.expires_at() && guards::expiry_on_read();
+            !expired && self.node.serves(now, self.policy.strict)
+        })
+    }
+
+    /// The expired copy that may be served because the store is slow or fails.
+    pub(crate) fn stale(&self, key: &K) -> Option<Slot<V>> {
+        if self.policy.strict && guards::strict_never_stale() {
+            return None;
+        }
+        let now = self.node.now();
+        let slot = self.memory.slot(key)?;
+        let allowed = now < slot.expires_at().after(self.policy.max_stale);
+        (allowed && self.node.serves(now, self.policy.strict)).then_some(slot)
+    }
+
+    /// Applies changes to flights and memory, and words them for the bus.
+    pub(crate) fn invalidate_here<'a>(
+        &self,
+        changes: impl Iterator<Item = (&'a K, Option<Version>)>,
+    ) -> Vec<Invalidation> {
+        let word = |(key, version): (&K, Option<Version>)| {
+            self.invalidate_one(key, version);
+            Invalidation { namespace: self.policy.name, key: key.to_string(), version }
+        };
+        changes.map(word).collect()
+    }
+
+    pub(crate) fn invalidate_one(&self, key: &K, version: Option<Version>) {
+        let mut shard = self.ledger.lock(key);
+        let detached = shard.get_mut(key).and_then(|progress| progress.invalidate(version));
+        self.memory.drop_older(key, version);
+        drop(shard);
+        drop(detached);
+    }
+
+    pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
+        self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
+        self.node.publish(changes).await
+    }
+}

@@ -1,0 +1,129 @@
+use std::{fmt, str::FromStr};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
+/// First byte of the binary form.
+const FORMAT: u8 = 1;
+/// Most positions in one token.
+const POSITIONS_MAX: usize = 64;
+/// Longest text of a token: format byte and positions of at most 3 + 10 + 10 bytes, in base64.
+const TEXT_MAX: usize = (1 + POSITIONS_MAX * 23).div_ceil(3) * 4;
+
+/// How far the changes of one partition had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Number of the partition, from 0.
+    pub partition: u16,
+    /// Numbers of different epochs do not compare.
+    pub epoch: u64,
+    /// Number of the change, from 1; 0 before the first.
+    pub number: u64,
+}
+
+/// Position of a write: a read that carries it sees that write.
+///
+/// As text, unpadded base64url of a format byte and, for each position, partition, epoch and number as
+/// LEB128. Opaque to clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Token {
+    positions: Vec<Position>,
+}
+
+impl Token {
+    /// A token of one position.
+    #[must_use]
+    pub fn new(position: Position) -> Self {
+        Self { positions: vec![position] }
+    }
+
+    /// What the token demands, in the order of the text.
+    #[must_use]
+    pub fn positions(&self) -> &[Position] {
+        &self.positions
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = vec![FORMAT];
+        for position in &self.positions {
+            encode(u64::from(position.partition), &mut bytes);
+            encode(position.epoch, &mut bytes);
+            encode(position.number, &mut bytes);
+        }
+        f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+/// Why a text is not a token. Does not repeat the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// Longer than any token.
+    #[error("the consistency token is too long")]
+    TooLong,
+    /// Not base64url without padding.
+    #[error("the consistency token is not base64url")]
+    Encoding,
+    /// Made by another version of the product.
+    #[error("the consistency token has an unknown format")]
+    Format,
+    /// Cut short, or a number outside its range.
+    #[error("the consistency token is damaged")]
+    Damaged,
+}
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        if text.len() > TEXT_MAX {
+            return Err(TokenError::TooLong);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenError::Encoding)?;
+        let (format, mut rest) = bytes.split_first().ok_or(TokenError::Format)?;
+        if *format != FORMAT {
+            return Err(TokenError::Format);
+        }
+        let mut positions = Vec::new();
+        while !rest.is_empty() {
+            positions.push(position(&mut rest)?);
+        }
+        if positions.len() > POSITIONS_MAX { Err(TokenError::TooLong) } else { Ok(Self { positions }) }
+    }
+}
+
+fn position(rest: &mut &[u8]) -> Result<Position, TokenError> {
+    let partition = u16::try_from(decode(rest)?).map_err(|_| TokenError::Damaged)?;
+    Ok(Position { partition, epoch: decode(rest)?, number: decode(rest)? })
+}
+
+fn encode(mut number: u64, bytes: &mut Vec<u8>) {
+    while number >= 0x80 {
+        bytes.push(0x80 | low_seven(number));
+        number >>= 7;
+    }
+    bytes.push(low_seven(number));
+}
+
+const fn low_seven(number: u64) -> u8 {
+    number.to_le_bytes()[0] & 0x7f
+}
+
+fn decode(rest: &mut &[u8]) -> Result<u64, TokenError> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, tail) = rest.split_first().ok_or(TokenError::Damaged)?;
+        *rest = tail;
+        let part = u64::from(byte & 0x7f);
+        let shifted = part << shift;
+        if shifted >> shift != part {
+            return Err(TokenError::Damaged);
+        }
+        number |= shifted;
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(TokenError::Damaged)
+}

@@ -1,0 +1,147 @@
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use tokio::runtime::Handle;
+
+use crate::{CacheError, Change, Key, Token, Version, guards, late, tiered::Inner};
+
+/// A write under way, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict.
+///
+/// Dropped without a verdict, or while one is being given, it acts as [`unknown`](Self::unknown): a write
+/// whose task is cancelled leaves no stale copy. Owned, so that it can live in a task of its own.
+#[must_use = "dropped, it counts as a write of unknown outcome"]
+pub struct WriteGuard<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<Inner<K, V>>,
+    /// The keys and how often each had been invalidated without a version when the write began.
+    marked: HashMap<K, u64, ahash::RandomState>,
+    /// Count of flushes when the write began.
+    flush: u32,
+}
+
+impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
+    pub(crate) fn begin(inner: &Arc<Inner<K, V>>, keys: &[K]) -> Self {
+        let (inner, flush) = (Arc::clone(inner), inner.memory.flushes());
+        let mut guard = Self { inner, marked: HashMap::default(), flush };
+        for key in keys {
+            guard.mark(key);
+        }
+        guard
+    }
+
+    /// The write was committed and did this, and nothing to marked keys that are not named. Memory takes the
+    /// values at once, unless something newer is known or another write of the key is under way.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] when the other nodes could not be told. The write stands; it is invalidated as if
+    /// its outcome were unknown.
+    pub async fn committed(mut self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
+        let versions = changes.iter().map(|(key, change)| (key, change.version()));
+        let notices = self.inner.invalidate_here(versions);
+        let token = self.inner.publish(&notices).await?;
+        for (key, change) in changes {
+            self.install(&key, change);
+        }
+        self.unmark();
+        Ok(token)
+    }
+
+    /// The write was surely not applied and never will be. Tells nobody.
+    pub async fn aborted(mut self) {
+        self.unmark();
+    }
+
+    /// The write may have been applied, or may be yet: its records are invalidated as if it were, and again
+    /// after 5, 30 and 90 s, since it can land late.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] when the other nodes could not be told now.
+    pub async fn unknown(mut self) -> Result<Token, CacheError> {
+        let notices = self.inner.invalidate_here(self.marked.keys().map(|key| (key, None)));
+        let token = self.inner.publish(&notices).await?;
+        let keys = self.unmark();
+        late::repeat(&self.inner, keys);
+        Ok(token)
+    }
+
+    fn mark(&mut self, key: &K) {
+        if self.marked.contains_key(key) {
+            return;
+        }
+        let mut shard = self.inner.ledger.lock(key);
+        let progress = shard.entry(key.clone()).or_default();
+        progress.marks += 1;
+        self.marked.insert(key.clone(), progress.poisons);
+        let detached = if guards::mark_detaches() { progress.current.take() } else { None };
+        if guards::drop_before_commit() {
+            self.inner.memory.drop_older(key, None);
+        }
+        drop(shard);
+        drop(detached);
+    }
+
+    fn install(&self, key: &K, change: Change<V>) {
+        let (value, version) = match change {
+            Change::Put { value, version } => (Some(value), version),
+            Change::Deleted { version } => (None, version),
+            Change::Invalidate { .. } => return,
+        };
+        let size = value.as_ref().map_or(0, |value| (self.inner.policy.weigh)(value));
+        let slot = self.inner.new_slot(value, version, size, self.inner.node.now(), self.flush);
+        let shard = self.inner.ledger.lock(key);
+        if shard.get(key).is_some_and(|progress| self.may_install(key, version, progress))
+            && let Err(rejection) = self.inner.keep(key, slot)
+        {
+            self.inner.counters.reject(rejection);
+        }
+    }
+
+    fn may_install(&self, key: &K, version: Version, progress: &crate::ledger::Progress<V>) -> bool {
+        let alone = progress.marks == 1 || !guards::put_single_writer();
+        let newest = version >= progress.floor || !guards::put_floor();
+        let clean = self.marked.get(key) == Some(&progress.poisons);
+        version.is_versioned() && alone && newest && clean && self.flush == self.inner.memory.flushes()
+    }
+
+    /// Takes the marks away and returns their keys; afterwards the drop of the guard does nothing.
+    fn unmark(&mut self) -> Vec<K> {
+        let keys: Vec<K> = self.marked.drain().map(|(key, _)| key).collect();
+        for key in &keys {
+            let mut shard = self.inner.ledger.lock(key);
+            if let Some(progress) = shard.get_mut(key) {
+                progress.marks -= 1;
+                if progress.is_idle() {
+                    shard.remove(key);
+                }
+            }
+        }
+        keys
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Drop for WriteGuard<K, V> {
+    fn drop(&mut self) {
+        if self.marked.is_empty() {
+            return;
+        }
+        if !guards::drop_is_unknown() {
+            self.unmark();
+            return;
+        }
+        let notices = self.inner.invalidate_here(self.marked.keys().map(|key| (key, None)));
+        let keys = self.unmark();
+        let inner = Arc::clone(&self.inner);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = inner.publish(&notices).await {
+                    late::warn(&inner, &error);
+                }
+                late::repeat(&inner, keys);
+            });
+        }
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> fmt::Debug for WriteGuard<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGuard").field("keys", &self.marked.len()).finish_non_exhaustive()
+    }
+}
