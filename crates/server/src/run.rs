@@ -1,25 +1,39 @@
 //! How a node starts and stops. Each order stands in one function.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use tokio::{task::JoinHandle, time::sleep};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::{
+    net::TcpListener,
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::{
-    config::Config,
+    backend::{self, Opened},
+    bring_up::BringUp,
+    config::{Backend, Config},
     edge::Edge,
     health::{Reporter, State},
     operations::{self, Operations},
     start::StartError,
     telemetry,
     transport::{self, Connections, Port},
+    wiring::Services,
 };
 
-/// How often the metrics are tidied, and a node without TLS beyond this machine says so.
+/// How often a node that other machines reach without TLS says so.
 const MINUTE: Duration = Duration::from_secs(60);
 /// How often histograms are folded; what has been recorded waits in memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// What writes that have begun get at least, when calls took all of the time to drain.
+const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
 
 /// Where a node listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +48,13 @@ pub struct Addresses {
 #[derive(Debug)]
 pub struct Node {
     addresses: Addresses,
-    config: Config,
+    config: Arc<Config>,
     health: Reporter,
     edge: Edge,
     connections: Connections,
     operations: Option<JoinHandle<()>>,
+    store: Opened,
+    services: Arc<OnceLock<Services>>,
     /// Ends the operations port and the tasks beside the calls.
     end: CancellationToken,
 }
@@ -60,21 +76,56 @@ pub async fn run(
 }
 
 impl Node {
-    /// Binds the ports, serves health, opens the store, and serves all.
+    /// Binds the ports, opens the store, and serves. An embedded node serves all when this returns; that of a
+    /// cluster may still wait for its store, and says so by its health.
     ///
     /// # Errors
-    /// When a port, a file or the store cannot be used.
+    /// When a port, a file or the store of an embedded node cannot be used.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        let config = Arc::new(config);
         let port = Port::bind(&config).await?;
         let operations = bind_operations(&config).await?;
         let metrics = telemetry::metrics()?;
+        let store = Opened::open(&config).await?;
+        let node = Self::listen(config, port, operations, metrics, store)?;
+        let bring_up = BringUp {
+            config: Arc::clone(&node.config),
+            stores: node.store.stores(),
+            health: node.health.clone(),
+            edge: node.edge.clone(),
+            services: Arc::clone(&node.services),
+            end: node.end.clone(),
+        };
+        match node.config.store.backend {
+            Backend::Cluster => bring_up.patiently(),
+            Backend::Sqlite => {
+                if let Err(error) = bring_up.now().await {
+                    let error = backend::unusable(&node.config, &error);
+                    node.stop(std::future::ready(())).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(node)
+    }
+
+    /// Serves health, reflection and the port for operators; calls of the domains are told to come again.
+    fn listen(
+        config: Arc<Config>,
+        port: Port,
+        operations: Option<(TcpListener, SocketAddr)>,
+        metrics: PrometheusHandle,
+        store: Opened,
+    ) -> Result<Self, StartError> {
         let health = Reporter::new();
         let edge = Edge::new(base(&health)?, &config.limits);
         let addresses =
             Addresses { grpc: port.address(), operations: operations.as_ref().map(|(_, address)| *address) };
         let end = CancellationToken::new();
         warn_of_open_port(&port, &end);
-        tidy(metrics.clone(), &end);
+        let upkeep = metrics.clone();
+        every(UPKEEP, &end, move || upkeep.run_upkeep());
+        say_where(&config, addresses);
         let connections = port.serve(edge.clone(), &config.limits);
         let told = Operations {
             health: health.clone(),
@@ -84,15 +135,8 @@ impl Node {
         };
         let operations =
             operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, told, end.clone())));
-        health.set(State::Serving);
-        tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
-            grpc = %addresses.grpc,
-            operations = addresses.operations.map(tracing::field::display),
-            data = %config.data_dir.display(),
-            "kith serves"
-        );
-        Ok(Self { addresses, config, health, edge, connections, operations, end })
+        let services = Arc::default();
+        Ok(Self { addresses, config, health, edge, connections, operations, store, services, end })
     }
 
     /// Where it listens.
@@ -113,19 +157,26 @@ impl Node {
         tracing::info!("kith stops");
         self.health.set(State::Stopping);
         self.wait_for_load_balancers(hurry).await;
+        let until = Instant::now() + self.config.drain;
         self.edge.close_watches();
         let calls = self.connections.close(self.config.drain).await;
+        let left = until.saturating_duration_since(Instant::now()).max(MUTATIONS_LEAST);
+        let writes = match self.services.get() {
+            Some(services) => services.mutations.drain(left).await,
+            None => true,
+        };
         self.end.cancel();
         if let Some(operations) = self.operations
             && let Err(error) = operations.await
         {
             tracing::error!(%error, "the operations port failed");
         }
-        tracing::info!(complete = calls, "kith has stopped");
-        calls
+        self.store.close().await;
+        tracing::info!(calls_ended = calls, writes_ended = writes, "kith has stopped");
+        calls && writes
     }
 
-    /// They see NOT_SERVING and send their calls elsewhere. Where nobody is connected nobody has to be waited for.
+    /// They see NOT_SERVING and send their calls elsewhere. Where nobody is connected nobody is waited for.
     async fn wait_for_load_balancers(&self, hurry: impl Future<Output = ()>) {
         if self.connections.open() == 0 {
             return;
@@ -137,9 +188,7 @@ impl Node {
     }
 }
 
-async fn bind_operations(
-    config: &Config,
-) -> Result<Option<(tokio::net::TcpListener, SocketAddr)>, StartError> {
+async fn bind_operations(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
     if !config.operations.enabled {
         return Ok(None);
     }
@@ -161,6 +210,16 @@ fn base(health: &Reporter) -> Result<Routes, StartError> {
     Ok(Routes::new(health.service()).add_service(v1).add_service(v1alpha))
 }
 
+fn say_where(config: &Config, addresses: Addresses) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        grpc = %addresses.grpc,
+        operations = addresses.operations.map(tracing::field::display),
+        data = backend::place(config),
+        "kith listens"
+    );
+}
+
 fn warn_of_open_port(port: &Port, end: &CancellationToken) {
     if port.has_tls() || port.address().ip().to_canonical().is_loopback() {
         return;
@@ -169,10 +228,6 @@ fn warn_of_open_port(port: &Port, end: &CancellationToken) {
     every(MINUTE, end, move || {
         tracing::warn!(%address, "gRPC is served without TLS to other machines (insecure_listen)");
     });
-}
-
-fn tidy(metrics: metrics_exporter_prometheus::PrometheusHandle, end: &CancellationToken) {
-    every(UPKEEP, end, move || metrics.run_upkeep());
 }
 
 /// Does it now and then until `end`.

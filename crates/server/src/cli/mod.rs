@@ -1,7 +1,15 @@
 //! The `kith` command.
 
+mod client;
 mod config;
+mod export;
+mod fields;
+mod groups;
+mod import;
+mod kind;
+mod migrate;
 mod serve;
+mod users;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -33,6 +41,12 @@ struct Command {
 enum What {
     /// Run a node (what `kith` does when nothing is said)
     Serve,
+    /// Create users or groups out of a file of JSON Lines
+    Import(import::ImportOptions),
+    /// Write all users or groups as JSON Lines
+    Export(export::ExportOptions),
+    /// Bring stored data into the form that this version reads (serve does it too)
+    Migrate(migrate::Arguments),
     /// Show the configuration and where each value came from
     Config(config::Arguments),
 }
@@ -70,6 +84,9 @@ pub fn main() -> ExitCode {
     let command = Command::parse();
     ended(match command.what.unwrap_or(What::Serve) {
         What::Serve => serve::run(&command.common),
+        What::Import(options) => client::block_on(import::run(&options)),
+        What::Export(options) => client::block_on(export::run(&options)),
+        What::Migrate(arguments) => migrate::run(&command.common, &arguments),
         What::Config(arguments) => config::run(&command.common, &arguments),
     })
 }

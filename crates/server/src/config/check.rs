@@ -2,8 +2,6 @@
 
 use std::{fs, net::IpAddr, path::Path};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-
 use super::{Backend, Config, ConfigError, Secret};
 
 /// Reads secrets out of their files and looks at what belongs together.
@@ -64,11 +62,11 @@ fn store(config: &Config) -> Result<(), ConfigError> {
 }
 
 fn invite_code_key(config: &Config) -> Result<(), ConfigError> {
-    let Some(key) = &config.secrets.invite_code_key else { return Ok(()) };
-    match STANDARD.decode(key.expose()) {
-        Ok(bytes) if bytes.len() == 32 => Ok(()),
-        Ok(_) | Err(_) => wrong("secrets.invite_code_key must be 32 bytes in base64"),
+    let secrets = &config.secrets;
+    if secrets.invite_code_key.is_some() && secrets.invite_code_key_bytes().is_none() {
+        return wrong("secrets.invite_code_key must be 32 bytes in base64");
     }
+    Ok(())
 }
 
 fn bounds(config: &Config) -> Result<(), ConfigError> {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
 use super::{LimitsConfig, Secret, size};
@@ -274,6 +275,15 @@ pub struct SecretsConfig {
     pub invite_code_key: Option<Secret>,
     /// A file that holds the key, in its place.
     pub invite_code_key_file: Option<PathBuf>,
+}
+
+impl SecretsConfig {
+    /// The key of invite codes, decoded; `None` when none is configured.
+    #[must_use]
+    pub fn invite_code_key_bytes(&self) -> Option<[u8; 32]> {
+        let key = self.invite_code_key.as_ref()?;
+        STANDARD.decode(key.expose()).ok()?.try_into().ok()
+    }
 }
 
 /// Logs and traces.

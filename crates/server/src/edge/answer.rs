@@ -61,6 +61,12 @@ pub(super) fn invalid_metadata(name: &str, why: &str) -> Status {
     Status::with_error_details(Code::InvalidArgument, text, details)
 }
 
+/// The message has more bytes than it may.
+pub(super) fn too_large() -> Status {
+    let text = "the message is larger than it may be";
+    Status::with_error_details(Code::ResourceExhausted, text, details("MESSAGE_TOO_LARGE"))
+}
+
 /// A handler panicked.
 pub(super) fn internal() -> Status {
     Status::with_error_details(Code::Internal, "something went wrong within Kith", details("INTERNAL"))
@@ -70,10 +76,7 @@ pub(super) fn internal() -> Status {
 pub(super) fn instead(code: Code, text: &str) -> Option<Status> {
     let begins = |with: &[&str]| with.iter().any(|with| text.starts_with(with));
     match code {
-        Code::OutOfRange | Code::ResourceExhausted if begins(&TOO_LARGE) => {
-            let text = "the message is larger than it may be";
-            Some(Status::with_error_details(Code::ResourceExhausted, text, details("MESSAGE_TOO_LARGE")))
-        }
+        Code::OutOfRange | Code::ResourceExhausted if begins(&TOO_LARGE) => Some(too_large()),
         Code::Internal if begins(&MALFORMED) => {
             let text = "the message cannot be decoded";
             Some(Status::with_error_details(Code::InvalidArgument, text, details("MALFORMED_MESSAGE")))

@@ -20,6 +20,7 @@ use tracing::Span;
 use super::{
     answer,
     body::{EdgeBody, Life},
+    bounded::Bounded,
     gate::{LaterSlot, Slot},
     methods::{Kind, Record},
 };
@@ -45,7 +46,7 @@ enum Stage<B> {
 struct Waiting<B> {
     slot: LaterSlot,
     routes: Routes,
-    request: Request<B>,
+    request: Request<Bounded<B>>,
     running: Running,
 }
 
@@ -111,7 +112,12 @@ impl<B> EdgeFuture<B> {
         Self { stage: Stage::Refused(Some((record, status))) }
     }
 
-    pub(super) fn waiting(slot: LaterSlot, routes: Routes, request: Request<B>, running: Running) -> Self {
+    pub(super) fn waiting(
+        slot: LaterSlot,
+        routes: Routes,
+        request: Request<Bounded<B>>,
+        running: Running,
+    ) -> Self {
         Self { stage: Stage::Waiting(Some(Box::new(Waiting { slot, routes, request, running }))) }
     }
 
@@ -125,7 +131,7 @@ impl<B> Unpin for EdgeFuture<B> {}
 
 impl<B> Future for EdgeFuture<B>
 where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<tonic::codegen::StdError>,
 {
     type Output = Result<Response<EdgeBody>, Infallible>;
@@ -153,7 +159,7 @@ where
 /// Waits for a slot, but not past the deadline.
 fn poll_waiting<B>(waiting: &mut Option<Box<Waiting<B>>>, cx: &mut Context<'_>) -> Poll<Stage<B>>
 where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<tonic::codegen::StdError>,
 {
     let inner = waiting.as_mut().expect("a slot is taken once");

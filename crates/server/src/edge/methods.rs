@@ -62,6 +62,8 @@ pub(super) struct Method {
     pub(super) exempt: bool,
     /// Of the contract, or exempt.
     pub(super) known: bool,
+    /// Whether its message is one of many records; it may be larger then.
+    pub(super) batch: bool,
     answers: [OnceLock<Counter>; CODES.len()],
     seconds: OnceLock<Histogram>,
 }
@@ -74,6 +76,7 @@ impl Method {
             kind,
             exempt,
             known: true,
+            batch: kind != Kind::Unary || name.starts_with("Batch"),
             answers: Default::default(),
             seconds: OnceLock::new(),
         }

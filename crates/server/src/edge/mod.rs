@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod bounded;
 mod deadline;
 mod future;
 mod gate;
@@ -26,6 +27,7 @@ use tonic::{Status, service::Routes};
 use tower::Service as _;
 
 pub use body::EdgeBody;
+pub use bounded::Bounded;
 pub use future::EdgeFuture;
 pub(crate) use methods::services;
 pub(crate) use trace::TARGET as TRACE_TARGET;
@@ -58,6 +60,7 @@ struct Shared {
     deadline_default: Duration,
     deadline_max: Duration,
     stream_max: Duration,
+    message_bytes: u64,
     closing: CancellationToken,
 }
 
@@ -71,6 +74,7 @@ impl Edge {
             deadline_default: limits.deadline_default,
             deadline_max: limits.deadline_max,
             stream_max: limits.stream_max,
+            message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
             closing: CancellationToken::new(),
         };
         Self { base: base.prepare(), domains: Arc::default(), shared: Arc::new(shared) }
@@ -95,7 +99,7 @@ impl Edge {
     /// Answers one call.
     pub(crate) fn handle<B>(&self, request: Request<B>) -> EdgeFuture<B>
     where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
     {
         let started = Instant::now();
@@ -127,7 +131,7 @@ impl Edge {
 
     fn start<B>(&self, request: Request<B>, record: Record, call: Call) -> EdgeFuture<B>
     where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
     {
         let exempt = record.method().exempt;
@@ -139,6 +143,8 @@ impl Edge {
             Some(_) | None => &self.base,
         };
         let span = trace::span(record.method(), request.headers());
+        let most = (!record.method().batch).then_some(self.shared.message_bytes);
+        let request = request.map(|body| Bounded::new(body, most));
         let running = future::Running::new(record, call.deadline, span, self.shared.closing.clone());
         if exempt {
             return EdgeFuture::running(routes.clone().call(request), running, None);
@@ -165,7 +171,7 @@ fn acting(headers: &HeaderMap) -> Result<Acting, Box<Status>> {
 
 impl<B> tower::Service<Request<B>> for Edge
 where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<tonic::codegen::StdError>,
 {
     type Response = http::Response<EdgeBody>;

@@ -1,0 +1,71 @@
+//! The bound on the bytes of a request. tonic bounds every message of a service alike; most methods of ours
+//! need far less than the batches beside them.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tonic::codegen::StdError;
+
+use super::answer;
+
+/// Length and flag before every message.
+const PREFIX: u64 = 5;
+
+/// A body that fails once it has yielded more than it may.
+#[derive(Debug)]
+pub struct Bounded<B> {
+    inner: B,
+    left: u64,
+}
+
+impl<B> Bounded<B> {
+    /// One message of at most `most` bytes; `None`: the service bounds its messages itself.
+    pub(super) const fn new(inner: B, most: Option<u64>) -> Self {
+        let left = match most {
+            Some(most) => most.saturating_add(PREFIX),
+            None => u64::MAX,
+        };
+        Self { inner, left }
+    }
+}
+
+impl<B> Body for Bounded<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<StdError>,
+{
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let this = &mut *self;
+        match Pin::new(&mut this.inner).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                let Some(left) = this.left.checked_sub(bytes) else {
+                    return Poll::Ready(Some(Err(answer::too_large().into())));
+                };
+                this.left = left;
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

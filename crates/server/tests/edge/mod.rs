@@ -1,0 +1,101 @@
+//! The edge over a service of the tests, on a port of its own, and callers that may break the protocol.
+
+#![allow(dead_code, reason = "every test file uses a part")]
+
+pub mod raw;
+pub mod service;
+
+use std::{net::SocketAddr, time::Duration};
+
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use kith_server::{
+    config::Config,
+    edge::Edge,
+    health::{Reporter, State},
+    transport::{Connections, Port},
+};
+use tonic::{
+    Code, Status,
+    service::Routes,
+    transport::{Channel, Endpoint},
+};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_types::StatusExt as _;
+
+use self::service::{FakeUsers, Seen};
+
+/// The edge, serving.
+pub struct Served {
+    pub address: SocketAddr,
+    pub edge: Edge,
+    pub health: Reporter,
+    pub connections: Connections,
+    pub seen: Seen,
+}
+
+/// A configuration on free ports.
+pub fn config() -> Config {
+    let mut config = Config::default();
+    config.listen.set_port(0);
+    config.operations.listen.set_port(0);
+    config
+}
+
+pub async fn serve(change: impl FnOnce(&mut Config)) -> Served {
+    let mut config = config();
+    change(&mut config);
+    let health = Reporter::new();
+    let edge = Edge::new(Routes::new(health.service()), &config.limits);
+    let (users, seen) = FakeUsers::new();
+    edge.open(users.routes(config.limits.batch_message_bytes));
+    health.set(State::Serving);
+    let port = Port::bind(&config).await.unwrap();
+    let address = port.address();
+    let connections = port.serve(edge.clone(), &config.limits);
+    Served { address, edge, health, connections, seen }
+}
+
+impl Served {
+    pub async fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+    }
+
+    pub async fn users(&self) -> UserServiceClient<Channel> {
+        UserServiceClient::new(self.channel().await)
+    }
+
+    /// Answers health and a valid call: what every bad call must leave behind.
+    pub async fn assert_healthy(&self) {
+        assert_eq!(self.health_says().await, ServingStatus::Serving);
+        let answer = self.users().await.get_user(service::get(service::FINE)).await;
+        assert!(answer.is_ok(), "{answer:?}");
+    }
+
+    pub async fn health_says(&self) -> ServingStatus {
+        let mut health = HealthClient::new(self.channel().await);
+        let answer = health.check(HealthCheckRequest::default()).await.unwrap();
+        ServingStatus::try_from(answer.into_inner().status).unwrap()
+    }
+}
+
+/// Waits, within a bound, until it holds.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waited = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(10), waited).await.is_ok(), "in vain: {what}");
+}
+
+/// Checks code and reason of an error, and that it repeats nothing of a decoder.
+#[track_caller]
+pub fn assert_refused(status: &Status, code: Code, reason: &str) {
+    assert_eq!(status.code(), code, "{status:?}");
+    let details = status.get_error_details();
+    let info = details.error_info().expect("an ErrorInfo");
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), (reason, "kith"), "{status:?}");
+    assert!(!status.message().contains("Protobuf"), "{status:?}");
+}

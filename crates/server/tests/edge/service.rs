@@ -1,0 +1,176 @@
+//! A user service whose answer depends on the id that is asked for.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{StreamExt as _, stream::BoxStream};
+use kith_proto::user::v1::{
+    BatchGetUsersRequest, BatchGetUsersResponse, CreateUserRequest, CreateUserResponse, DeleteUserRequest,
+    DeleteUserResponse, ExportUsersRequest, ExportUsersResponse, FindUserByNameRequest,
+    FindUserByNameResponse, GetUserRequest, GetUserResponse, ImportUsersRequest, ImportUsersResponse,
+    SearchUsersRequest, SearchUsersResponse, UpdateUserRequest, UpdateUserResponse, VerifySecretRequest,
+    VerifySecretResponse,
+    user_service_server::{UserService, UserServiceServer},
+};
+use kith_server::call::{Acting, Call, Served};
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status, Streaming, codec::CompressionEncoding, service::Routes};
+
+/// Answered at once, from memory.
+pub const FINE: i64 = 1;
+/// Answered once [`Seen::release`] is called.
+pub const HELD: i64 = 2;
+/// Panics.
+pub const PANICS: i64 = 3;
+/// Fails with INTERNAL by itself.
+pub const FAILS: i64 = 4;
+/// Answered with the acting user as the version.
+pub const ACTING: i64 = 5;
+
+/// What the service saw, and the door for those it holds.
+#[derive(Clone)]
+pub struct Seen {
+    pub calls: Arc<AtomicUsize>,
+    pub ended: Arc<AtomicUsize>,
+    door: Arc<Semaphore>,
+}
+
+impl Seen {
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    pub fn ended(&self) -> usize {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    pub fn release(&self, count: usize) {
+        self.door.add_permits(count);
+    }
+}
+
+pub struct FakeUsers(Seen);
+
+impl FakeUsers {
+    pub fn new() -> (Self, Seen) {
+        let seen = Seen { calls: Arc::default(), ended: Arc::default(), door: Arc::new(Semaphore::new(0)) };
+        (Self(seen.clone()), seen)
+    }
+
+    pub fn routes(self, bytes: usize) -> Routes {
+        let service = UserServiceServer::new(self)
+            .max_decoding_message_size(bytes)
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Zstd);
+        Routes::new(service)
+    }
+}
+
+pub fn get(user_id: i64) -> GetUserRequest {
+    GetUserRequest { user_id, consistency: None }
+}
+
+fn served(version: i64) -> Response<GetUserResponse> {
+    let mut response = Response::new(GetUserResponse::default());
+    response.extensions_mut().insert(Served { tier: "memory", version, age: Duration::from_millis(1500) });
+    response
+}
+
+#[tonic::async_trait]
+impl UserService for FakeUsers {
+    async fn get_user(&self, request: Request<GetUserRequest>) -> Result<Response<GetUserResponse>, Status> {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        match request.get_ref().user_id {
+            FINE => Ok(served(7)),
+            HELD => {
+                self.0.door.acquire().await.unwrap().forget();
+                self.0.ended.fetch_add(1, Ordering::SeqCst);
+                Ok(served(8))
+            }
+            PANICS => panic!("asked to"),
+            FAILS => Err(Status::internal("failed by itself")),
+            ACTING => match Call::of(&request).acting {
+                Acting::Service => Ok(served(0)),
+                Acting::User(user) => Ok(served(user.get())),
+            },
+            _ => Err(Status::not_found("no such user")),
+        }
+    }
+
+    async fn find_user_by_name(
+        &self,
+        _: Request<FindUserByNameRequest>,
+    ) -> Result<Response<FindUserByNameResponse>, Status> {
+        Ok(Response::new(FindUserByNameResponse::default()))
+    }
+
+    async fn batch_get_users(
+        &self,
+        _: Request<BatchGetUsersRequest>,
+    ) -> Result<Response<BatchGetUsersResponse>, Status> {
+        Ok(Response::new(BatchGetUsersResponse::default()))
+    }
+
+    type ImportUsersStream = BoxStream<'static, Result<ImportUsersResponse, Status>>;
+
+    /// An answer for every message; what its stream fails with is passed on.
+    async fn import_users(
+        &self,
+        request: Request<Streaming<ImportUsersRequest>>,
+    ) -> Result<Response<Self::ImportUsersStream>, Status> {
+        let answers = request.into_inner().map(|message| message.map(|_| ImportUsersResponse::default()));
+        Ok(Response::new(answers.boxed()))
+    }
+
+    type ExportUsersStream = BoxStream<'static, Result<ExportUsersResponse, Status>>;
+
+    /// One answer, then nothing for ever.
+    async fn export_users(
+        &self,
+        _: Request<ExportUsersRequest>,
+    ) -> Result<Response<Self::ExportUsersStream>, Status> {
+        let first = futures::stream::iter([Ok(ExportUsersResponse::default())]);
+        Ok(Response::new(first.chain(futures::stream::pending()).boxed()))
+    }
+
+    async fn create_user(
+        &self,
+        _: Request<CreateUserRequest>,
+    ) -> Result<Response<CreateUserResponse>, Status> {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        Ok(Response::new(CreateUserResponse::default()))
+    }
+
+    async fn update_user(
+        &self,
+        _: Request<UpdateUserRequest>,
+    ) -> Result<Response<UpdateUserResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn delete_user(
+        &self,
+        _: Request<DeleteUserRequest>,
+    ) -> Result<Response<DeleteUserResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn search_users(
+        &self,
+        _: Request<SearchUsersRequest>,
+    ) -> Result<Response<SearchUsersResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn verify_secret(
+        &self,
+        _: Request<VerifySecretRequest>,
+    ) -> Result<Response<VerifySecretResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+}
