@@ -71,6 +71,7 @@ impl BringUp {
         self.edge.open(services.routes.clone());
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
+        tracing::info!("kith serves");
         Ok(())
     }
 

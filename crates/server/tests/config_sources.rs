@@ -1,0 +1,195 @@
+//! Where values come from, which of them wins, and what is refused.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use kith_server::config::{Backend, Flag, Loaded, Sources, load, show};
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+fn sources(file: Option<&PathBuf>, environment: &[(&str, &str)], set: &[(&str, &str)]) -> Sources {
+    let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let flag = |(key, value): &(&str, &str)| Flag {
+        name: "--set",
+        key: (*key).to_owned(),
+        value: (*value).to_owned(),
+    };
+    Sources {
+        file: file.cloned(),
+        environment: environment.iter().map(pair).collect(),
+        flags: set.iter().map(flag).collect(),
+    }
+}
+
+fn environment(pairs: &[(&str, &str)]) -> Result<Loaded, String> {
+    load(&sources(None, pairs, &[])).map_err(|error| error.to_string())
+}
+
+fn refused(sources: &Sources) -> String {
+    let line = load(sources).unwrap_err().to_string();
+    assert!(!line.contains('\n'), "one line: {line}");
+    line
+}
+
+#[test]
+fn flags_win_over_the_environment_over_the_file_over_defaults() {
+    let (_dir, path) = file("[limits]\nin_flight = 1\npage_max = 100\ntokens = 2\n");
+    let sources = sources(
+        Some(&path),
+        &[("KITH_LIMITS__IN_FLIGHT", "2"), ("KITH_LIMITS__PAGE_MAX", "200")],
+        &[("limits.in_flight", "3")],
+    );
+    let loaded = load(&sources).unwrap();
+    let limits = &loaded.config.limits;
+    assert_eq!((limits.in_flight, limits.page_max, limits.tokens, limits.page_default), (3, 200, 2, 50));
+    assert_eq!(loaded.origins["limits.in_flight"], "--set limits.in_flight");
+    assert_eq!(loaded.origins["limits.page_max"], "KITH_LIMITS__PAGE_MAX");
+    assert_eq!(loaded.origins["limits.tokens"], path.display().to_string());
+    assert!(!loaded.origins.contains_key("limits.page_default"));
+}
+
+#[test]
+fn every_form_of_value_is_read_from_the_environment() {
+    let config = environment(&[
+        ("KITH_LISTEN", "127.0.0.1:0"),
+        ("KITH_OPERATIONS__ENABLED", "false"),
+        ("KITH_LIMITS__MESSAGE_BYTES", "1MiB"),
+        ("KITH_LIMITS__HEADERS_BYTES", "4096"),
+        ("KITH_CACHE__TTL", "1m 30s"),
+        ("KITH_CACHE__JITTER", "0.5"),
+        ("KITH_USERS__RESERVED_NAMES", "one, two"),
+        ("KITH_STORE__MONGODB__URI", "mongodb://h/?replicaSet=rs0"),
+        ("KITH_STORE__MONGODB__DATABASE", "42"),
+        ("KITH_STORE__BACKEND", "cluster"),
+        ("PATH", "/bin"),
+    ])
+    .unwrap()
+    .config;
+    assert_eq!(config.listen.port(), 0);
+    assert!(!config.operations.enabled);
+    assert_eq!((config.limits.message_bytes, config.limits.headers_bytes), (1 << 20, 4096));
+    assert_eq!(config.cache.ttl, Duration::from_secs(90));
+    assert!((config.cache.jitter - 0.5).abs() < f64::EPSILON);
+    assert_eq!(config.users.reserved_names, ["one", "two"]);
+    assert_eq!(config.store.mongodb.uri.unwrap().expose(), "mongodb://h/?replicaSet=rs0");
+    assert_eq!(config.store.mongodb.database, "42");
+    assert_eq!(config.store.backend, Backend::Cluster);
+}
+
+#[test]
+fn an_unknown_key_is_refused_wherever_it_stands_with_what_was_meant() {
+    let (_dir, path) = file("[limits]\nin_fligt = 1\n");
+    let line = refused(&sources(Some(&path), &[], &[]));
+    assert!(line.contains("node.toml") && line.contains("did you mean `in_flight`?"), "{line}");
+
+    let line = refused(&sources(None, &[("KITH_LIMITS__IN_FLIGT", "1")], &[]));
+    assert!(line.starts_with("KITH_LIMITS__IN_FLIGT:") && line.contains("`in_flight`"), "{line}");
+
+    let line = refused(&sources(None, &[], &[("limits.in_fligt", "1")]));
+    assert!(line.starts_with("--set limits.in_fligt:") && line.contains("`in_flight`"), "{line}");
+
+    let line = refused(&sources(None, &[], &[("in_flight", "1")]));
+    assert!(line.contains("did you mean `limits.in_flight`?"), "{line}");
+
+    let line = refused(&sources(None, &[("KITH_ZZZZZZZZ", "1")], &[]));
+    assert!(line.contains("unknown key") && !line.contains("did you mean"), "{line}");
+}
+
+#[test]
+fn a_value_in_quotes_is_refused_where_quotes_would_be_part_of_it() {
+    for value in ["\"127.0.0.1:0\"", "'127.0.0.1:0'"] {
+        let line = refused(&sources(None, &[("KITH_LISTEN", value)], &[]));
+        assert!(line.starts_with("KITH_LISTEN:") && line.contains("quotes"), "{line}");
+    }
+}
+
+#[test]
+fn variables_of_tests_are_no_configuration() {
+    let variables = [("KITH_TEST_MONGODB", "mongodb://h"), ("KITH_MUTANT", "x"), ("KITH_NAME_RACES", "1")];
+    assert!(environment(&variables).is_ok());
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_its_place() {
+    let (_dir, path) = file("[limits]\nin_flight = 1\npage_max = = 3\n");
+    let line = refused(&sources(Some(&path), &[], &[]));
+    assert!(line.contains("node.toml:3:"), "{line}");
+
+    let line = refused(&sources(Some(&PathBuf::from("nowhere.toml")), &[], &[]));
+    assert!(line.contains("nowhere.toml"), "{line}");
+
+    for (key, value) in [("limits.in_flight", "many"), ("cache.ttl", "5 lightyears"), ("listen", "here")] {
+        let line = refused(&sources(None, &[], &[(key, value)]));
+        assert!(line.starts_with(&format!("--set {key}: {key}:")), "{line}");
+    }
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused() {
+    let contradictions: [&[(&str, &str)]; 9] = [
+        &[("limits.page_default", "2000")],
+        &[("limits.deadline_default", "11s")],
+        &[("limits.in_flight", "0")],
+        &[("cache.jitter", "1.5")],
+        &[("store.backend", "cluster")],
+        &[("tls.cert_file", "a.pem")],
+        &[("listen", "0.0.0.0:7600")],
+        &[("listen", "[::]:7600")],
+        &[("secrets.invite_code_key", "c2hvcnQ=")],
+    ];
+    for set in contradictions {
+        let line = refused(&sources(None, &[], set));
+        assert!(line.contains(set[0].0.rsplit('.').next().unwrap()), "{set:?}: {line}");
+    }
+}
+
+#[test]
+fn other_machines_are_served_without_tls_only_when_it_is_said_with_the_word() {
+    let open = [("listen", "0.0.0.0:7600"), ("insecure_listen", "true")];
+    assert!(load(&sources(None, &[], &open)).is_ok());
+    for loopback in ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        assert!(load(&sources(None, &[], &[("listen", loopback)])).is_ok(), "{loopback}");
+    }
+}
+
+#[test]
+fn a_secret_is_read_from_its_file_and_not_from_two_places() {
+    let (_dir, path) = file("mongodb://user:hunter2@h/\n");
+    let path = path.display().to_string();
+    let from_file = [("store.mongodb.uri_file", path.as_str())];
+    let config = load(&sources(None, &[], &from_file)).unwrap().config;
+    assert_eq!(config.store.mongodb.uri.unwrap().expose(), "mongodb://user:hunter2@h/");
+
+    let twice = [from_file[0], ("store.mongodb.uri", "mongodb://user:hunter2@h/")];
+    let line = refused(&sources(None, &[], &twice));
+    assert!(line.contains("uri_file") && !line.contains("hunter2"), "{line}");
+}
+
+#[test]
+fn a_secret_is_shown_nowhere() {
+    let set = [
+        ("store.mongodb.uri", "mongodb://user:hunter2@h/"),
+        ("secrets.invite_code_key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
+    ];
+    let loaded = load(&sources(None, &[], &set)).unwrap();
+    for text in [show(&loaded).unwrap(), format!("{loaded:?}")] {
+        assert!(!text.contains("hunter2") && !text.contains("MDEy"), "{text}");
+        assert!(text.contains("<redacted>"), "{text}");
+    }
+    assert_eq!(loaded.config.secrets.invite_code_key_bytes().unwrap(), *b"0123456789abcdef0123456789abcdef");
+}
+
+#[test]
+fn what_is_shown_can_be_read_again_and_says_where_it_came_from() {
+    let loaded = environment(&[("KITH_LIMITS__TOKENS", "3")]).unwrap();
+    let text = show(&loaded).unwrap();
+    assert!(text.contains("tokens = 3 # KITH_LIMITS__TOKENS\n"), "{text}");
+    assert!(text.contains("batch_ids = 1000 # default\n"), "{text}");
+    let (_dir, path) = file(&text);
+    let again = load(&sources(Some(&path), &[], &[])).unwrap();
+    assert_eq!(format!("{:?}", again.config), format!("{:?}", loaded.config));
+}
