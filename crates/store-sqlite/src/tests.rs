@@ -73,7 +73,7 @@ async fn create(handle: &SqliteHandle, user: NewUser) -> Result<User, StoreError
     Ok(handle.stores().users.create_user(user, write()).await?.record)
 }
 
-/// Keeps the writer busy until the sender is dropped. Polls `more` once before, so that it is queued behind.
+/// Keeps the writer busy until the sender is dropped; the future ends when the writer goes on.
 async fn hold_writer(handle: &SqliteHandle) -> (mpsc::Sender<()>, impl Future<Output = ()> + use<>) {
     let (release, held) = mpsc::channel::<()>();
     let (started, has_started) = tokio::sync::oneshot::channel();
