@@ -1,3 +1,7 @@
+//! What the suite of the contract cannot see: commits, queues, files, plans.
+
+mod file;
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -117,95 +121,6 @@ fn commits(wal: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn a_second_open_of_a_file_is_refused_in_words() {
-    let folder = tempfile::tempdir().unwrap();
-    let first = open_migrated(&folder).await;
-    let error = open(options(&folder)).await.unwrap_err();
-    let path = options(&folder).path;
-    let expected = format!(
-        "another kith process (pid {}) has {} open; stop it, or give this one another data folder",
-        std::process::id(),
-        path.display()
-    );
-    assert_eq!(error.to_string(), expected);
-    first.close().await;
-    open(options(&folder)).await.unwrap();
-}
-
-#[tokio::test]
-async fn folder_and_files_are_for_their_owner_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let handle = open_migrated(&folder).await;
-    create(&handle, new_user(1)).await.unwrap();
-    let data = folder.path().join("data");
-    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
-    let files: Vec<_> = std::fs::read_dir(&data).unwrap().map(Result::unwrap).collect();
-    assert_eq!(files.len(), 4, "data, lock, log and its index");
-    for file in files {
-        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.file_name());
-    }
-}
-
-#[tokio::test]
-async fn a_file_of_something_else_is_refused_and_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = options(&folder).path;
-    std::fs::create_dir(path.parent().unwrap()).unwrap();
-    let content = "These are not the data you are looking for.\n".repeat(50);
-    std::fs::write(&path, &content).unwrap();
-    let error = open(options(&folder)).await.unwrap_err();
-    assert!(matches!(error, OpenError::NotADatabase { .. }), "{error:?}");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
-}
-
-#[tokio::test]
-async fn a_file_of_a_newer_version_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let handle = open_migrated(&folder).await;
-    let newer = |connection: &Connection| {
-        Ok(connection.execute("INSERT INTO migrations VALUES (99, 'next', 0)", [])?)
-    };
-    handle.sqlite.writer.write(newer).await.unwrap();
-    let error = handle.stores().migrations.status().await.unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
-    handle.close().await;
-    let error = open(options(&folder)).await.unwrap_err();
-    let known = migrate::newest_known();
-    assert_eq!(
-        error.to_string(),
-        format!("the data file is at migration 99, this program knows {known}; start a newer kith")
-    );
-}
-
-#[tokio::test]
-async fn opening_does_not_migrate_and_migrating_twice_does_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let handle = open(options(&folder)).await.unwrap();
-    let migrations = handle.stores().migrations;
-    let pending = migrations.status().await.unwrap();
-    assert!(pending.iter().all(|one| one.applied.is_none()));
-    let applied = migrations.migrate().await.unwrap();
-    assert_eq!(applied, migrations.status().await.unwrap());
-    assert_eq!(applied.len(), pending.len());
-    assert_eq!(migrations.migrate().await.unwrap(), []);
-}
-
-#[tokio::test]
-async fn a_failed_migration_changes_nothing_and_can_be_tried_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let handle = open(options(&folder)).await.unwrap();
-    let migrations = handle.stores().migrations;
-    // In the way of the last migration.
-    let block = |connection: &Connection| Ok(connection.execute_batch("CREATE TABLE node_keys (a)")?);
-    handle.sqlite.writer.alone(block).await.unwrap();
-    migrations.migrate().await.unwrap_err();
-    assert!(migrations.status().await.unwrap().iter().all(|one| one.applied.is_none()));
-    let clear = |connection: &Connection| Ok(connection.execute_batch("DROP TABLE node_keys")?);
-    handle.sqlite.writer.alone(clear).await.unwrap();
-    assert_eq!(migrations.migrate().await.unwrap().len(), 2);
-}
-
-#[tokio::test]
 async fn writes_that_wait_together_share_one_commit() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
@@ -303,56 +218,6 @@ async fn a_panic_in_a_write_or_a_read_ends_nothing_else() {
 }
 
 #[tokio::test]
-async fn reopening_without_a_close_finds_every_acknowledged_write() {
-    let folder = tempfile::tempdir().unwrap();
-    let handle = open_migrated(&folder).await;
-    for number in 1..=50 {
-        create(&handle, new_user(number)).await.unwrap();
-    }
-    drop(handle);
-    let again = open_again(&folder).await;
-    let ids: Vec<_> = (1..=50).map(id).collect();
-    assert_eq!(again.stores().users.users(&ids).await.unwrap().len(), 50);
-    assert_eq!(again.integrity_check().await.unwrap(), Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn a_copy_of_the_files_of_a_running_store_holds_every_acknowledged_write() {
-    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let handle = open_migrated(&folder).await;
-    for number in 1..=50 {
-        create(&handle, new_user(number)).await.unwrap();
-    }
-    // What a machine that loses power at this moment has on its disk.
-    std::fs::create_dir(copy.path().join("data")).unwrap();
-    for name in ["kith.db", "kith.db-wal"] {
-        std::fs::copy(folder.path().join("data").join(name), copy.path().join("data").join(name)).unwrap();
-    }
-    let copied = open(options(&copy)).await.unwrap();
-    assert_eq!(copied.stores().users.scan_users(None, 100).await.unwrap().len(), 50);
-}
-
-#[tokio::test]
-async fn close_finishes_what_is_queued_and_leaves_one_whole_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let handle = open_migrated(&folder).await;
-    let stores = handle.stores();
-    let (release, released) = hold_writer(&handle).await;
-    let users = handle.stores().users;
-    let queued = tokio::spawn(async move { users.create_user(new_user(1), write()).await });
-    let_others_queue().await;
-    let ((), (), ()) = tokio::join!(handle.close(), released, async { drop(release) });
-    queued.await.unwrap().unwrap();
-    let error = stores.users.user(id(1)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
-    let error = stores.users.create_user(new_user(2), write()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
-    assert!(!folder.path().join("data").join("kith.db-wal").exists());
-    let again = open(options(&folder)).await.unwrap();
-    assert!(matches!(again.stores().users.user(id(1)).await.unwrap(), Stored::Live(_)));
-}
-
-#[tokio::test]
 async fn a_full_disk_refuses_writes_keeps_reads_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
@@ -389,38 +254,6 @@ async fn on_a_full_disk_every_answer_of_a_shared_commit_is_true() {
         assert_eq!(created.is_ok(), matches!(stored, Stored::Live(_)), "{id}: {created:?}");
         assert!(id.get() % 3 != 0 || matches!(created, Err(StoreError::Full { .. })), "{created:?}");
     }
-}
-
-#[tokio::test]
-async fn what_cannot_be_read_is_not_shown_in_the_error() {
-    let handle = open_in_memory().await.unwrap();
-    create(&handle, new_user(1)).await.unwrap();
-    let damage = |connection: &Connection| {
-        Ok(connection.execute("UPDATE users SET params = '[\"private\"]', gender = 9", [])?)
-    };
-    handle.sqlite.writer.write(damage).await.unwrap();
-    let error = handle.stores().users.user(id(1)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
-    assert!(!format!("{error:?}").contains("private"));
-}
-
-#[tokio::test]
-async fn the_integrity_check_tells_damage() {
-    let folder = tempfile::tempdir().unwrap();
-    let handle = open_migrated(&folder).await;
-    create(&handle, new_user(1)).await.unwrap();
-    assert_eq!(handle.integrity_check().await.unwrap(), Vec::<String>::new());
-    let root = |connection: &Connection| {
-        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'users_name'";
-        Ok(connection.query_row(sql, [], |row| row.get::<_, u32>(0))?)
-    };
-    let page = handle.sqlite.readers.read(root).await.unwrap();
-    handle.close().await;
-    // An index that has lost its entries: a page of its kind with none.
-    let file = std::fs::OpenOptions::new().write(true).open(options(&folder).path).unwrap();
-    file.write_all_at(&[0x0a, 0, 0, 0, 0, 0x10, 0, 0], u64::from(page - 1) * 4096).unwrap();
-    let damaged = open(options(&folder)).await.unwrap();
-    assert_ne!(damaged.integrity_check().await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]
