@@ -180,3 +180,37 @@ impl fmt::Debug for Mongo {
         f.debug_struct("Mongo").field("database", &self.options.database).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_do_not_show_the_connection_string() {
+        let shown = format!("{:?}", MongoOptions::new("mongodb://ann:sesame@host/", "kith"));
+        assert!(!shown.contains("sesame") && !shown.contains("host"), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_string_that_cannot_be_read_is_refused_without_repeating_it() {
+        let error = connect(MongoOptions::new("mongodb://ann:sesame@host:port/", "kith")).await.unwrap_err();
+        assert!(matches!(error, OpenError::Address));
+        assert!(!format!("{error} {error:?}").contains("sesame"));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_none_for_a_database_is_refused() {
+        for name in ["", "a.b", "a b", "a/b", "$a"] {
+            let error = connect(MongoOptions::new("mongodb://127.0.0.1/", name)).await.unwrap_err();
+            assert!(matches!(error, OpenError::Database), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn more_calls_than_may_wait_are_refused_at_once() {
+        let few = MongoOptions { pool_max: 1, waiting_max: 1, ..MongoOptions::default() };
+        let mongo = connect(few).await.unwrap().mongo;
+        let _entered = (mongo.enter().unwrap(), mongo.enter().unwrap());
+        assert!(matches!(mongo.enter(), Err(StoreError::Overloaded)));
+    }
+}

@@ -2,7 +2,7 @@
 //! created, updated, w}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a
 //! change of one of the three leaves the others alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use kith_store::{
@@ -21,7 +21,7 @@ use super::{
         version,
     },
     error::malformed,
-    record::{Record, version_of},
+    record::{Listed, Record, version_of},
     write::{Change, Order},
 };
 
@@ -48,12 +48,19 @@ impl GroupStore for Mongo {
         limit: usize,
     ) -> Result<Vec<Group>, StoreError> {
         let _entered = self.enter()?;
-        self.page(listed_under(key, after), after.map(GroupId::get), limit).await
+        let after = after.map(GroupId::get);
+        let (by_name, by_tag): (Vec<Group>, Vec<Group>) = futures::try_join!(
+            self.page(listed_under("name_keys", key), after, limit),
+            self.page(listed_under("tag_keys", key), after, limit)
+        )?;
+        let both: BTreeMap<GroupId, Group> =
+            by_name.into_iter().chain(by_tag).map(|group| (group.id, group)).collect();
+        Ok(both.into_values().take(limit).collect())
     }
 
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
         let _entered = self.enter()?;
-        self.page(Document::new(), after.map(GroupId::get), limit).await
+        self.page(Listed::all(), after.map(GroupId::get), limit).await
     }
 
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
@@ -133,14 +140,10 @@ impl Record for Group {
     }
 }
 
-/// Both branches are equalities followed by the id, so that MongoDB merges two ordered index scans.
-fn listed_under(key: &str, after: Option<GroupId>) -> Document {
-    let above = doc! { "$gt": after.map(GroupId::get).unwrap_or_default() };
-    let public = visibility_number(Visibility::Public);
-    doc! { "$or": [
-        { "name_keys": key, "visibility": public, "_id": above.clone() },
-        { "tag_keys": key, "visibility": public, "_id": above },
-    ] }
+/// Public groups with this key in a field; its index has the same name.
+fn listed_under(index: &'static str, key: &str) -> Listed {
+    let filter = doc! { index: key, "visibility": visibility_number(Visibility::Public) };
+    Listed { filter, index }
 }
 
 /// What a public group of this name is found by.

@@ -7,7 +7,7 @@ use std::{future::Future, time::Duration};
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp};
 use mongodb::{
-    bson::{DateTime, Document, RawDocument, doc, rawdoc, serialize_to_bson, serialize_to_document},
+    bson::{DateTime, Document, RawDocument, doc, rawdoc, serialize_to_bson},
     error::Error,
     options::ReturnDocument,
 };
@@ -156,8 +156,28 @@ fn noted(document: &RawDocument) -> Result<(i64, Timestamp), StoreError> {
 fn commands(number: u32) -> Result<Vec<Document>, StoreError> {
     let found = KNOWN.iter().find(|(known, ..)| *known == number);
     let (_, _, text) = found.ok_or_else(|| malformed("migration"))?;
-    let list: Vec<serde_json::Value> = serde_json::from_str(text).map_err(|_| malformed("migration"))?;
-    list.into_iter()
-        .map(|command| serialize_to_document(&command).map_err(|_| malformed("migration")))
-        .collect()
+    // Straight into documents, which keep the order of their fields: that of an index matters.
+    serde_json::from_str(text).map_err(|_| malformed("migration"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_gaps_and_can_be_read() {
+        for ((number, ..), expected) in KNOWN.iter().zip(1..) {
+            assert_eq!(*number, expected);
+            assert!(!commands(*number).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn the_fields_of_an_index_keep_their_order() {
+        let commands = commands(1).unwrap();
+        let of_users = commands.iter().find(|command| command.get_str("createIndexes").is_ok()).unwrap();
+        let email = of_users.get_array("indexes").unwrap()[1].as_document().unwrap();
+        let fields: Vec<&str> = email.get_document("key").unwrap().keys().map(String::as_str).collect();
+        assert_eq!(fields, ["email_key", "_id"]);
+    }
 }

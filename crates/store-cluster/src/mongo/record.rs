@@ -6,6 +6,7 @@ use kith_store::{BATCH_MAX, Params, StoreError, Stored, Version};
 use mongodb::{
     Collection, Cursor,
     bson::{Document, RawDocument, RawDocumentBuf, doc},
+    options::Hint,
 };
 
 use super::{
@@ -33,6 +34,16 @@ pub(super) trait Record: Sized + Send + Sync + 'static {
     fn params(&self) -> &Params;
 }
 
+/// Which records a page is of.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// Equalities.
+    pub(super) filter: Document,
+    /// The index that has these fields and then the id. It is named, for the planner might prefer the index
+    /// of ids and look at every record.
+    pub(super) index: &'static str,
+}
+
 /// Reads a document that may be a stub.
 pub(super) fn stored<R: Record>(document: &RawDocument) -> Result<Stored<R>, StoreError> {
     if is_stub(document)? {
@@ -51,6 +62,13 @@ pub(super) fn version_of(document: &RawDocument) -> Result<Version, StoreError> 
 /// Whether the record was deleted.
 pub(super) fn is_stub(document: &RawDocument) -> Result<bool, StoreError> {
     Ok(document.get("deleted").map_err(|_| malformed("deleted"))?.is_some())
+}
+
+impl Listed {
+    /// All records.
+    pub(super) fn all() -> Self {
+        Self { filter: Document::new(), index: "_id_" }
+    }
 }
 
 impl Mongo {
@@ -83,10 +101,10 @@ impl Mongo {
         Ok(found)
     }
 
-    /// Reads the living records that `filter` admits, by ascending id above `after`, at most `limit`.
+    /// Reads the living records that `listed` admits, by ascending id above `after`, at most `limit`.
     pub(super) async fn page<R: Record>(
         &self,
-        mut filter: Document,
+        listed: Listed,
         after: Option<i64>,
         limit: usize,
     ) -> Result<Vec<R>, StoreError> {
@@ -94,9 +112,10 @@ impl Mongo {
         if limit == 0 {
             return Ok(records);
         }
+        let mut filter = listed.filter;
         filter.insert("_id", doc! { "$gt": after.unwrap_or_default() });
         filter.insert("deleted", doc! { "$ne": true });
-        let mut cursor = self.cursor(R::collection(self), filter, Some(doc! { "_id": 1 }), limit).await?;
+        let mut cursor = self.cursor(R::collection(self), filter, Some(listed.index), limit).await?;
         while cursor.advance().await.map_err(read_failed)? {
             records.push(R::read(cursor.current())?);
         }
@@ -116,13 +135,13 @@ impl Mongo {
         &self,
         collection: &Collection<RawDocumentBuf>,
         filter: Document,
-        sort: Option<Document>,
+        by_id_in: Option<&str>,
         limit: usize,
     ) -> Result<Cursor<RawDocumentBuf>, StoreError> {
         let batch = u32::try_from(limit.min(ANSWER_MAX)).unwrap_or(u32::MAX);
         let mut find = collection.find(filter).limit(count(limit)).batch_size(batch);
-        if let Some(sort) = sort {
-            find = find.sort(sort);
+        if let Some(index) = by_id_in {
+            find = find.sort(doc! { "_id": 1 }).hint(Hint::Name(index.to_owned()));
         }
         find.max_time(self.options.command).await.map_err(read_failed)
     }

@@ -90,7 +90,6 @@ impl Mongo {
 
 /// A failure of a step: the transaction never commits. A duplicate secret or request is one that another
 /// transaction has just written.
-#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 pub(super) fn before_commit(error: Error) -> Failure {
     let collided = error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_duplicate(&error);
     let told = read_failed(error);

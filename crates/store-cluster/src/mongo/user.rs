@@ -15,7 +15,7 @@ use super::{
     connect::Mongo,
     document::{change_params, fields, moment, number_in, params, params_document, small, text, version},
     error::malformed,
-    record::{Record, is_stub, version_of},
+    record::{Listed, Record, is_stub, version_of},
     write::{Change, Order},
 };
 
@@ -64,7 +64,7 @@ impl UserStore for Mongo {
 
     async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError> {
         let _entered = self.enter()?;
-        self.page(Document::new(), after.map(UserId::get), limit).await
+        self.page(Listed::all(), after.map(UserId::get), limit).await
     }
 
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
@@ -120,11 +120,10 @@ impl Mongo {
         after: Option<i64>,
         limit: usize,
     ) -> Result<Vec<User>, StoreError> {
-        let filter = match address_field(folded) {
-            Some(field) => doc! { field: folded },
-            None => return Ok(Vec::new()),
-        };
-        self.page(filter, after, limit).await
+        match address_field(folded) {
+            Some(index) => self.page(Listed { filter: doc! { index: folded }, index }, after, limit).await,
+            None => Ok(Vec::new()),
+        }
     }
 }
 
@@ -171,6 +170,7 @@ impl Record for User {
     }
 }
 
+/// The field that can hold such a text; its index has the same name.
 fn address_field(folded: &str) -> Option<&'static str> {
     if folded.contains('@') {
         Some("email_key")

@@ -248,11 +248,7 @@ impl Mongo {
         if !is_stub(&holder)? {
             return Err(StoreError::IdTaken);
         }
-        let same_name =
-            name_key(&order.change).is_some_and(|key| holder.get_str("name_key").ok() == Some(key));
-        if same_name && kept_until(&holder)? > order.write.now.0 {
-            return Err(StoreError::NameTaken);
-        }
+        // A kept name is kept for the id that had it: made anew, the user may have it back.
         Ok(Next::Try(Way::OverStub, StoreError::IdTaken))
     }
 
@@ -329,12 +325,7 @@ fn modification(order: &Order, change: &Change, nonce: i64) -> (Document, Update
             let head = doc! { "_id": "$_id", "v": next, "w": nonce };
             let record = doc! { "$mergeObjects": [{ "$literal": fields.clone() }, head] };
             let update = vec![doc! { "$replaceWith": record }];
-            let mut filter = doc! { "_id": order.id, "deleted": true };
-            if let Some(key) = name_key(change) {
-                let free = doc! { "name_free_at": { "$lte": order.write.now.0 } };
-                filter.insert("$or", vec![doc! { "name_key": { "$ne": key } }, free]);
-            }
-            (filter, update.into())
+            (doc! { "_id": order.id, "deleted": true }, update.into())
         }
         Change::Update { set, unset, params } => {
             let mut filter = order.living();

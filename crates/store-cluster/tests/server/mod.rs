@@ -1,5 +1,7 @@
 //! Fresh databases on a real server.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use kith_store::Stores;
 use kith_store_cluster::{MongoOptions, connect};
 use mongodb::{Client, Database};
