@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     edge::Edge,
     health::{Reporter, State},
+    telemetry,
     transport::Connections,
 };
 
@@ -92,6 +93,7 @@ async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse
 async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
     metrics::gauge!("kith_rpc_in_flight").set(operations.edge.in_flight() as f64);
     metrics::gauge!("kith_connections").set(operations.connections.open() as f64);
+    metrics::counter!("kith_log_lines_dropped_total").absolute(telemetry::dropped_lines());
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (kind, operations.metrics.render())
 }

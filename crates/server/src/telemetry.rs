@@ -32,16 +32,16 @@ type BoxLayer = Box<dyn Layer<Registry> + Send + Sync>;
 #[derive(Debug)]
 pub struct Telemetry {
     _writer: WorkerGuard,
-    dropped: ErrorCounter,
     spans: Option<SdkTracerProvider>,
 }
 
-impl Telemetry {
-    /// Log lines that were dropped because nobody took them.
-    #[must_use]
-    pub fn dropped_lines(&self) -> usize {
-        self.dropped.dropped_lines()
-    }
+/// Of the writer of log lines.
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Log lines of this process that were dropped because nobody took them.
+#[must_use]
+pub fn dropped_lines() -> u64 {
+    DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
 }
 
 impl Drop for Telemetry {
@@ -63,7 +63,7 @@ pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
         .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX).finish(std::io::stderr());
-    let dropped = writer.error_counter();
+    DROPPED.get_or_init(|| writer.error_counter());
     let spans = spans(config)?;
     let mut layers: Vec<BoxLayer> = vec![lines(config.log_format, writer).with_filter(filter).boxed()];
     if let Some(provider) = &spans {
@@ -74,7 +74,7 @@ pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     }
     // It fails when the process has a subscriber already, as tests do: that one stays.
     drop(tracing_subscriber::registry().with(layers).try_init());
-    Ok(Telemetry { _writer: guard, dropped, spans })
+    Ok(Telemetry { _writer: guard, spans })
 }
 
 fn lines(format: LogFormat, writer: NonBlocking) -> BoxLayer {

@@ -1,5 +1,7 @@
 //! The `kith` command as a process: codes it ends with, and its one line about why.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     io::{BufRead as _, BufReader},
     net::TcpListener,

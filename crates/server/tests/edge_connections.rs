@@ -1,5 +1,7 @@
 //! Connections: their number, their greeting, TLS, and their end.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod edge;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};

@@ -101,10 +101,18 @@ fn ended(result: Result<u8, StartError>) -> ExitCode {
 impl Common {
     /// The configuration out of all sources.
     fn load(&self) -> Result<Loaded, StartError> {
-        let environment = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let sources =
-            Sources { file: self.config.clone(), environment: environment.collect(), flags: self.flags()? };
+        let mut environment = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let Ok(name) = name.into_string() else { continue };
+            match value.into_string() {
+                Ok(value) => environment.push((name, value)),
+                Err(_) if name.starts_with("KITH_") => {
+                    return Err(StartError::new(format!("{name}: the value is not UTF-8")));
+                }
+                Err(_) => {}
+            }
+        }
+        let sources = Sources { file: self.config.clone(), environment, flags: self.flags()? };
         Ok(load(&sources)?)
     }
 

@@ -34,6 +34,7 @@ pub struct EdgeFuture<B> {
     stage: Stage<B>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one; a box would cost every call")]
 enum Stage<B> {
     /// Answered by the edge itself.
     Refused(Option<(Record, Status)>),

@@ -1,6 +1,7 @@
 //! The edge over a service of the tests, on a port of its own, and callers that may break the protocol.
 
 #![allow(dead_code, reason = "every test file uses a part")]
+#![allow(unreachable_pub, reason = "a module of tests has no outside")]
 
 pub mod raw;
 pub mod service;
