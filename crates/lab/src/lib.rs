@@ -1,1 +1,15 @@
-//! Skeleton.
+//! Measures what Kith costs over the bare parts that it is made of. Every figure is a ratio (or difference)
+//! of two sides that run in turns on the same machine with the same data, so that it means the same elsewhere.
+//!
+//! [`bench`] lists the rows and runs them; `rows` holds one file for each family; [`ratio`] makes a figure of
+//! the rounds; [`table`] shows them. [`echo`] and [`entry`] are the other processes that rows start.
+
+pub mod bench;
+pub mod echo;
+pub mod entry;
+mod load;
+mod people;
+pub mod ratio;
+mod rows;
+mod served;
+pub mod table;

@@ -1,0 +1,157 @@
+//! All rows, and how they are run.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::{
+    ratio::{Better, Claim, Figure, Row},
+    rows::{memory, mongodb, rpc, sqlite},
+    table::table,
+};
+
+/// Fewest rounds of a run that counts.
+pub const ROUNDS_MIN: usize = 5;
+
+/// What to measure, and with what.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Rows to run; none named: all.
+    pub only: Vec<String>,
+    /// Rounds of each row.
+    pub rounds: usize,
+    /// Little data and few operations: shows that the rows work, and measures nothing.
+    pub quick: bool,
+    /// Connection string of a MongoDB replica set that may be filled.
+    pub mongodb: Option<String>,
+    /// The program of a node.
+    pub kith: PathBuf,
+    /// Where the results go.
+    pub out: PathBuf,
+}
+
+impl Plan {
+    /// Whether this row is asked for.
+    pub(crate) fn wants(&self, claim: &Claim) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == claim.name)
+    }
+
+    /// A number of things to do: `full`, or `quick` where nothing is to be measured.
+    pub(crate) const fn size<T: Copy>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every row ran and holds.
+    Holds,
+    /// Every row ran, and one does not hold.
+    Misses,
+    /// A row that was asked for could not run.
+    Incomplete,
+}
+
+const fn ratio(name: &'static str, unit: &'static str, better: Better, target: Option<f64>) -> Claim {
+    Claim { name, unit, better, figure: Figure::Ratio, target }
+}
+
+/// `TieredCache::get` of what is in memory / moka and a clone of the `Arc`.
+pub(crate) const MEMORY_HIT: Claim = ratio("memory_hit", "ns", Better::Lower, Some(1.5));
+/// Bytes of an entry, its value apart, over those that moka takes by itself.
+pub(crate) const MEMORY_ENTRY_BYTES: Claim = Claim {
+    name: "memory_entry_bytes",
+    unit: "bytes",
+    better: Better::Lower,
+    figure: Figure::Difference,
+    target: Some(48.0),
+};
+/// One user from the embedded store through the tiers / the same read by rusqlite on threads of its own.
+pub(crate) const STORE_ONE_SQLITE: Claim = ratio("store_one_sqlite", "us", Better::Lower, Some(1.3));
+/// A hundred users / one query of rusqlite.
+pub(crate) const STORE_100_SQLITE: Claim = ratio("store_100_sqlite", "us", Better::Lower, Some(1.5));
+/// Changes of 64 callers at once / group commit by rusqlite.
+pub(crate) const UPDATE_SQLITE: Claim = ratio("update_sqlite", "writes/s", Better::Higher, Some(0.8));
+/// One user from MongoDB through the tiers / `find_one`.
+pub(crate) const STORE_ONE_MONGODB: Claim = ratio("store_one_mongodb", "us", Better::Lower, Some(1.2));
+/// A hundred users / one `$in`.
+pub(crate) const STORE_100_MONGODB: Claim = ratio("store_100_mongodb", "us", Better::Lower, Some(1.5));
+/// A change without a request id / `findOneAndUpdate` with the same write concern.
+pub(crate) const UPDATE_MONGODB: Claim = ratio("update_mongodb", "us", Better::Lower, Some(1.15));
+/// Processor time that a node takes for `GetUser` from memory / a bare tonic server for an echo of the answer.
+pub(crate) const GET_USER_CPU: Claim = ratio("get_user_cpu", "us", Better::Lower, Some(1.15));
+/// Calls a second of both when they have all that they can do.
+pub(crate) const GET_USER_THROUGHPUT: Claim = ratio("get_user_throughput", "calls/s", Better::Higher, None);
+/// Time of all but the slowest hundredth of calls, at half of that.
+pub(crate) const GET_USER_P99: Claim = ratio("get_user_p99_at_half", "us", Better::Lower, None);
+
+const ALL: [&Claim; 11] = [
+    &GET_USER_CPU,
+    &GET_USER_THROUGHPUT,
+    &GET_USER_P99,
+    &MEMORY_HIT,
+    &MEMORY_ENTRY_BYTES,
+    &STORE_ONE_SQLITE,
+    &STORE_100_SQLITE,
+    &UPDATE_SQLITE,
+    &STORE_ONE_MONGODB,
+    &STORE_100_MONGODB,
+    &UPDATE_MONGODB,
+];
+
+/// Runs the rows, prints them as a table and writes them to the file of results. Rows that were not asked
+/// for stay in that file as they are; a quick run leaves it alone.
+///
+/// # Errors
+/// When a row is unknown, a side fails, or the file cannot be written.
+pub async fn run(plan: &Plan) -> Result<Verdict> {
+    if let Some(name) = plan.only.iter().find(|name| ALL.iter().all(|claim| claim.name != *name)) {
+        bail!("no row is named {name}; there are: {}", ALL.map(|claim| claim.name).join(", "));
+    }
+    ensure!(plan.quick || plan.rounds >= ROUNDS_MIN, "at least {ROUNDS_MIN} rounds make a figure");
+    let mut rows = rpc::rows(plan).await?;
+    rows.extend(memory::rows(plan).await?);
+    rows.extend(sqlite::rows(plan).await?);
+    rows.extend(mongodb::rows(plan).await?);
+    print!("{}", table(&rows));
+    if plan.quick {
+        println!("A quick run measures nothing; {} is as it was.", plan.out.display());
+    } else {
+        write(plan, &rows)?;
+    }
+    Ok(verdict(plan, &rows))
+}
+
+fn verdict(plan: &Plan, rows: &[Row]) -> Verdict {
+    for row in rows.iter().filter(|row| !row.holds) {
+        println!("{} does not hold.", row.name);
+    }
+    let ran = |claim: &&&Claim| rows.iter().any(|row| row.name == claim.name);
+    let missing: Vec<_> = ALL.iter().filter(|claim| plan.wants(claim) && !ran(claim)).collect();
+    for claim in &missing {
+        println!("{} was not run: it needs KITH_TEST_MONGODB (cargo xtask bench sets it).", claim.name);
+    }
+    match (missing.is_empty(), rows.iter().all(|row| row.holds)) {
+        (false, _) => Verdict::Incomplete,
+        (true, true) => Verdict::Holds,
+        (true, false) => Verdict::Misses,
+    }
+}
+
+fn write(plan: &Plan, rows: &[Row]) -> Result<()> {
+    let before = if plan.only.is_empty() { None } else { fs::read(&plan.out).ok() };
+    let before: Vec<serde_json::Value> =
+        before.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let mut all = Vec::new();
+    for claim in ALL {
+        let now = rows.iter().find(|row| row.name == claim.name).map(serde_json::to_value).transpose()?;
+        let kept = || before.iter().find(|row| row["name"] == claim.name).cloned();
+        all.extend(now.or_else(kept));
+    }
+    if let Some(folder) = plan.out.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    }
+    let text = serde_json::to_string_pretty(&all)? + "\n";
+    fs::write(&plan.out, text).with_context(|| format!("{} cannot be written", plan.out.display()))
+}

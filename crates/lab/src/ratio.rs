@@ -1,0 +1,257 @@
+//! A figure out of interleaved rounds.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+
+/// What is measured in turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The bare part.
+    Baseline,
+    /// Kith over it.
+    Kith,
+}
+
+/// Which way a figure gets better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Cost.
+    Lower,
+    /// Gain.
+    Higher,
+}
+
+/// How a figure comes from the two sides of one round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Kith divided by the baseline.
+    Ratio,
+    /// Kith less the baseline.
+    Difference,
+}
+
+/// What a row is to show.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// Names the row, for `--only` and in the file of results.
+    pub name: &'static str,
+    /// Of both sides.
+    pub unit: &'static str,
+    /// Which way the figure gets better.
+    pub better: Better,
+    /// How it is made.
+    pub figure: Figure,
+    /// What it has to reach; `None`: it is reported only.
+    pub target: Option<f64>,
+}
+
+/// What one round measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<T> {
+    /// Of the bare part.
+    pub baseline: T,
+    /// Of Kith.
+    pub kith: T,
+}
+
+/// One line of the results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// As in the claim.
+    pub name: &'static str,
+    /// Of `baseline` and `kith`.
+    pub unit: &'static str,
+    /// Median of the bare part.
+    pub baseline: f64,
+    /// Median of Kith.
+    pub kith: f64,
+    /// Median of the figures of the rounds; not the quotient of the two medians.
+    pub figure: f64,
+    /// As in the claim.
+    pub target: Option<f64>,
+    /// As in the claim.
+    pub better: Better,
+    /// Whether the figure reaches the target; true where there is none.
+    pub holds: bool,
+    /// Smallest and largest figure of a round.
+    pub spread: [f64; 2],
+    /// How many rounds there were.
+    pub rounds: usize,
+}
+
+impl Row {
+    /// Makes the figure of at least one round.
+    ///
+    /// # Errors
+    /// Without a round, or when a side measured nothing.
+    pub fn new(claim: &Claim, rounds: &[Pair<f64>]) -> Result<Self> {
+        ensure!(!rounds.is_empty(), "{}: no round was run", claim.name);
+        let measured = rounds.iter().all(|round| round.baseline > 0.0 && round.kith > 0.0);
+        ensure!(measured, "{}: a round was too short to measure anything", claim.name);
+        let figures: Vec<f64> = rounds.iter().map(|round| figure(claim.figure, *round)).collect();
+        let figure = median(figures.clone());
+        let holds = match (claim.target, claim.better) {
+            (None, _) => true,
+            (Some(target), Better::Lower) => figure <= target,
+            (Some(target), Better::Higher) => figure >= target,
+        };
+        Ok(Self {
+            name: claim.name,
+            unit: claim.unit,
+            baseline: median(rounds.iter().map(|round| round.baseline).collect()),
+            kith: median(rounds.iter().map(|round| round.kith).collect()),
+            figure,
+            target: claim.target,
+            better: claim.better,
+            holds,
+            spread: figures
+                .iter()
+                .fold([f64::MAX, f64::MIN], |[least, most], &f| [least.min(f), most.max(f)]),
+            rounds: rounds.len(),
+        })
+    }
+}
+
+/// Measures both sides in each of `rounds`, one after the other; which one begins changes with every round,
+/// so that neither always finds the machine as the other left it.
+///
+/// # Errors
+/// The first one that `measure` returns.
+pub async fn interleave<T>(
+    rounds: usize,
+    mut measure: impl AsyncFnMut(Side) -> Result<T>,
+) -> Result<Vec<Pair<T>>> {
+    let mut pairs = Vec::with_capacity(rounds);
+    for round in 0..rounds {
+        let pair = if round % 2 == 0 {
+            let baseline = measure(Side::Baseline).await?;
+            Pair { baseline, kith: measure(Side::Kith).await? }
+        } else {
+            let kith = measure(Side::Kith).await?;
+            Pair { baseline: measure(Side::Baseline).await?, kith }
+        };
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
+/// The value in the middle; 0 of none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    match (values.get(low), values.get(high)) {
+        (Some(low), Some(high)) => f64::midpoint(*low, *high),
+        _ => 0.0,
+    }
+}
+
+/// Times the pieces of a longer run, and takes the one in the middle: what other programs take from a
+/// piece or two does not count, what every piece costs does.
+#[derive(Debug)]
+pub struct Pieces {
+    begun: Instant,
+    times: Vec<f64>,
+}
+
+impl Pieces {
+    /// Begins the first piece.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self { begun: Instant::now(), times: Vec::new() }
+    }
+
+    /// Ends a piece of `operations` and begins the next one.
+    pub fn end_piece(&mut self, operations: usize) {
+        let now = Instant::now();
+        self.times.push(nanos(now - self.begun) / count(operations));
+        self.begun = Instant::now();
+    }
+
+    /// Nanoseconds of an operation in the piece in the middle.
+    #[must_use]
+    pub fn nanos_an_operation(self) -> f64 {
+        median(self.times)
+    }
+}
+
+/// A number of things, to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
+#[must_use]
+pub const fn count(number: usize) -> f64 {
+    number as f64
+}
+
+/// Nanoseconds.
+#[must_use]
+pub const fn nanos(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e9
+}
+
+fn figure(figure: Figure, round: Pair<f64>) -> f64 {
+    match figure {
+        Figure::Ratio => round.kith / round.baseline,
+        Figure::Difference => round.kith - round.baseline,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COST: Claim =
+        Claim { name: "cost", unit: "ns", better: Better::Lower, figure: Figure::Ratio, target: Some(1.5) };
+
+    fn rounds(pairs: &[(f64, f64)]) -> Vec<Pair<f64>> {
+        pairs.iter().map(|&(baseline, kith)| Pair { baseline, kith }).collect()
+    }
+
+    #[test]
+    fn the_figure_is_the_median_of_the_ratios_of_the_rounds() {
+        let row = Row::new(&COST, &rounds(&[(1.0, 1.0), (10.0, 14.0), (2.0, 8.0)])).unwrap();
+        assert_eq!((row.figure, row.spread, row.rounds), (1.4, [1.0, 4.0], 3));
+        assert!(row.holds);
+    }
+
+    #[test]
+    fn a_figure_on_the_wrong_side_of_its_target_does_not_hold() {
+        assert!(!Row::new(&COST, &rounds(&[(1.0, 1.6)])).unwrap().holds);
+        let gain = Claim { better: Better::Higher, target: Some(0.8), ..COST };
+        assert!(!Row::new(&gain, &rounds(&[(1.0, 0.7)])).unwrap().holds);
+        assert!(Row::new(&gain, &rounds(&[(1.0, 0.9)])).unwrap().holds);
+    }
+
+    #[test]
+    fn a_difference_is_taken_round_by_round() {
+        let bytes = Claim { figure: Figure::Difference, target: Some(48.0), ..COST };
+        let row = Row::new(&bytes, &rounds(&[(100.0, 130.0), (90.0, 140.0), (95.0, 135.0)])).unwrap();
+        assert_eq!((row.figure, row.holds), (40.0, true));
+    }
+
+    #[test]
+    fn a_side_that_measured_nothing_is_an_error() {
+        assert!(Row::new(&COST, &[]).is_err());
+        assert!(Row::new(&COST, &rounds(&[(0.0, 1.0)])).is_err());
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 100.0]), 3.0);
+        assert_eq!(median(vec![]), 0.0);
+    }
+
+    #[tokio::test]
+    async fn the_sides_take_turns_and_swap_who_begins() {
+        let mut order = Vec::new();
+        let mut measure = async |side| {
+            order.push(side);
+            Ok(())
+        };
+        interleave(3, &mut measure).await.unwrap();
+        use Side::{Baseline as B, Kith as K};
+        assert_eq!(order, [B, K, K, B, B, K]);
+    }
+}

@@ -1,0 +1,133 @@
+//! The memory tier over moka.
+
+use std::{hint::black_box, process::Command, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use kith_cache::{
+    Consistency, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache, Version,
+};
+use kith_store::User;
+
+use crate::{
+    bench::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
+    people,
+    ratio::{Pieces, Row, Side, interleave},
+};
+
+const CAPACITY_BYTES: u64 = 4 << 30;
+/// Longer than any run: nothing expires or is refreshed meanwhile.
+const KEPT: Duration = Duration::from_hours(24);
+
+/// moka as Kith uses it, and nothing around it.
+pub(crate) type Moka = moka::sync::Cache<i64, Arc<User>, ahash::RandomState>;
+
+/// Runs what is asked for.
+pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    if plan.wants(&MEMORY_HIT) {
+        rows.push(hit(plan).await?);
+    }
+    if plan.wants(&MEMORY_ENTRY_BYTES) {
+        rows.push(entry_bytes(plan).await?);
+    }
+    Ok(rows)
+}
+
+/// An empty moka.
+pub(crate) fn moka_cache() -> Moka {
+    let weigh = |_: &i64, user: &Arc<User>| u32::try_from(user.weight()).unwrap_or(u32::MAX);
+    moka::sync::Cache::builder()
+        .max_capacity(CAPACITY_BYTES)
+        .weigher(weigh)
+        .build_with_hasher(ahash::RandomState::new())
+}
+
+/// An empty memory tier over a loader.
+pub(crate) fn kith_cache(loader: Same) -> (Node, TieredCache<i64, User>) {
+    let node = Node::local(1);
+    let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("user", User::weight) };
+    let cache = TieredCache::new(&node, policy, Arc::new(loader));
+    (node, cache)
+}
+
+/// Finds one user under every key.
+#[derive(Debug)]
+pub(crate) struct Same(pub(crate) Arc<User>);
+
+#[async_trait]
+impl Loader<i64, User> for Same {
+    async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
+        Ok(Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[i64],
+        _options: LoadOptions,
+    ) -> Result<Vec<(i64, Loaded<User>)>, LoadError> {
+        let found =
+            |key: &i64| (*key, Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) });
+        Ok(keys.iter().map(found).collect())
+    }
+}
+
+async fn hit(plan: &Plan) -> Result<Row> {
+    let keys = people::shuffled(plan.size(100_000, 1_000), 1);
+    let value = Arc::new(people::user(1)?);
+    let moka = moka_cache();
+    keys.iter().for_each(|key| moka.insert(*key, Arc::clone(&value)));
+    moka.run_pending_tasks();
+    let (_node, cache) = kith_cache(Same(value));
+    for found in cache.get_many(&keys, &Consistency::Cached).await {
+        found?;
+    }
+    for key in &keys {
+        let entry = cache.get(key).await?.context("a key was lost")?;
+        ensure!(entry.tier == Tier::Memory, "a key is not in memory");
+    }
+    let passes = plan.size(20, 1);
+    let pairs = interleave(plan.rounds, async |side| match side {
+        Side::Baseline => Ok(time_moka(&moka, &keys, passes)),
+        Side::Kith => Ok(time_kith(&cache, &keys, passes).await),
+    });
+    Row::new(&MEMORY_HIT, &pairs.await?)
+}
+
+fn time_moka(cache: &Moka, keys: &[i64], passes: usize) -> f64 {
+    let mut pieces = Pieces::begin();
+    for _ in 0..passes {
+        for key in keys {
+            black_box(cache.get(black_box(key)));
+        }
+        pieces.end_piece(keys.len());
+    }
+    pieces.nanos_an_operation()
+}
+
+async fn time_kith(cache: &TieredCache<i64, User>, keys: &[i64], passes: usize) -> f64 {
+    let mut pieces = Pieces::begin();
+    for _ in 0..passes {
+        for key in keys {
+            // A failure would be a miss, which shows in the time; the keys were checked before.
+            drop(black_box(cache.get(black_box(key)).await));
+        }
+        pieces.end_piece(keys.len());
+    }
+    pieces.nanos_an_operation()
+}
+
+async fn entry_bytes(plan: &Plan) -> Result<Row> {
+    let entries = plan.size("1000000", "50000");
+    let rounds = plan.rounds.min(plan.size(5, 1));
+    let pairs = interleave(rounds, async |side| {
+        let kind = match side {
+            Side::Baseline => "moka",
+            Side::Kith => "kith",
+        };
+        let output = Command::new(std::env::current_exe()?).args(["entry-bytes", kind, entries]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().parse::<f64>()?)
+    });
+    Row::new(&MEMORY_ENTRY_BYTES, &pairs.await?)
+}

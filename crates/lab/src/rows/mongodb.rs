@@ -1,0 +1,165 @@
+//! The store of a cluster over the driver of MongoDB.
+
+use std::{
+    collections::BTreeMap,
+    hint::black_box,
+    process,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use futures::TryStreamExt as _;
+use kith_store::{Timestamp, UserStore};
+use kith_store_cluster::{ClusterHandle, MongoOptions, connect};
+use mongodb::{
+    Client, Collection,
+    bson::doc,
+    options::{Acknowledgment, ClientOptions, ReadConcern, ReturnDocument, WriteConcern},
+};
+use serde::Deserialize;
+
+use super::store::{BATCH, Reads, Tiered, Updates, read_many, read_one, time_updates};
+use crate::{
+    bench::{Plan, STORE_100_MONGODB, STORE_ONE_MONGODB, UPDATE_MONGODB},
+    people,
+    ratio::{Row, Side, interleave},
+};
+
+/// Runs what is asked for; nothing where there is no MongoDB.
+pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let asked = [&STORE_ONE_MONGODB, &STORE_100_MONGODB, &UPDATE_MONGODB];
+    let Some(uri) = plan.mongodb.as_ref().filter(|_| asked.iter().any(|claim| plan.wants(claim))) else {
+        return Ok(Vec::new());
+    };
+    let users = plan.size(10_000, 400);
+    let database = Filled::with(uri, users).await?;
+    let rows = measure(plan, &database, users).await;
+    database.remove().await?;
+    rows
+}
+
+async fn measure(plan: &Plan, database: &Filled, users: i64) -> Result<Vec<Row>> {
+    let (store, raw) = (&database.store, &database.raw);
+    let mut rows = Vec::new();
+    if plan.wants(&STORE_ONE_MONGODB) {
+        rows.push(Row::new(&STORE_ONE_MONGODB, &read_one(plan, store, raw, users).await?)?);
+    }
+    if plan.wants(&STORE_100_MONGODB) {
+        rows.push(Row::new(&STORE_100_MONGODB, &read_many(plan, store, raw, users).await?)?);
+    }
+    if plan.wants(&UPDATE_MONGODB) {
+        let tiered = Tiered::over(store);
+        let (pieces, writes) = plan.size((20, 25), (1, 5));
+        let pairs = interleave(plan.rounds, async |side| {
+            let ids = people::shuffled(users, 1);
+            match side {
+                Side::Baseline => time_updates(Arc::clone(raw), ids, pieces, writes).await,
+                Side::Kith => time_updates(Arc::clone(&tiered), ids, pieces, writes).await,
+            }
+        });
+        rows.push(Row::new(&UPDATE_MONGODB, &pairs.await?)?);
+    }
+    Ok(rows)
+}
+
+/// A database of the run's own with users in it, and both ways to it.
+#[derive(Debug)]
+struct Filled {
+    store: Arc<dyn UserStore>,
+    handle: ClusterHandle,
+    raw: Arc<RawUsers>,
+}
+
+impl Filled {
+    async fn with(uri: &str, users: i64) -> Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
+        let name = format!("kith_bench_{}_{now}", process::id());
+        let options = MongoOptions::new(uri, &name);
+        let raw = Arc::new(RawUsers::connect(&options).await?);
+        let handle = connect(options).await?;
+        let stores = handle.stores();
+        stores.migrations.migrate().await.context("MongoDB cannot be filled")?;
+        people::fill(&stores.users, users).await?;
+        Ok(Self { store: stores.users, handle, raw })
+    }
+
+    async fn remove(self) -> Result<()> {
+        self.handle.close().await;
+        self.raw.client.database(&self.raw.database).drop().await?;
+        Ok(())
+    }
+}
+
+/// What one would write by hand with the driver.
+#[derive(Debug)]
+struct RawUsers {
+    client: Client,
+    database: String,
+    users: Collection<Document>,
+}
+
+/// A user as it is stored, decoded as the driver does it.
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "decoding is what is measured")]
+struct Document {
+    #[serde(rename = "_id")]
+    id: i64,
+    v: i64,
+    name: String,
+    #[serde(default)]
+    nick: String,
+    email: Option<String>,
+    phone: Option<String>,
+    #[serde(default)]
+    gender: i32,
+    #[serde(default)]
+    age: i32,
+    #[serde(default)]
+    region: String,
+    #[serde(default)]
+    icon: String,
+    #[serde(default)]
+    params: BTreeMap<String, String>,
+    created: i64,
+    updated: i64,
+}
+
+impl RawUsers {
+    async fn connect(kith: &MongoOptions) -> Result<Self> {
+        let mut options = ClientOptions::parse(&kith.uri).await?;
+        options.max_pool_size = Some(kith.pool_max);
+        options.read_concern = Some(ReadConcern::majority());
+        let durable = WriteConcern::builder().w(Acknowledgment::Majority).journal(true);
+        options.write_concern = Some(durable.w_timeout(kith.write_majority).build());
+        let client = Client::with_options(options)?;
+        let users = client.database(&kith.database).collection("users");
+        Ok(Self { client, database: kith.database.clone(), users })
+    }
+}
+
+impl Reads for RawUsers {
+    async fn one(&self, id: i64) -> Result<()> {
+        black_box(self.users.find_one(doc! { "_id": id }).await?.context("a user is missing")?);
+        Ok(())
+    }
+
+    async fn many(&self, ids: &[i64]) -> Result<()> {
+        let batch = u32::try_from(BATCH)?;
+        let cursor = self.users.find(doc! { "_id": { "$in": ids } }).batch_size(batch);
+        let users: Vec<Document> = black_box(cursor.await?.try_collect().await?);
+        ensure!(users.len() == ids.len(), "a user is missing");
+        Ok(())
+    }
+}
+
+impl Updates for RawUsers {
+    async fn rename(&self, id: i64, nick_name: String) -> Result<()> {
+        let change =
+            doc! { "$set": { "nick": nick_name, "updated": Timestamp::now().0 }, "$inc": { "v": 1_i64 } };
+        let update = self.users.find_one_and_update(doc! { "_id": id }, change);
+        let user = update.return_document(ReturnDocument::After).await?;
+        black_box(user.context("a user is missing")?);
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! `GetUser` from memory over a bare tonic server that echoes the same message.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kith_proto::{
+    r#type::v1::import_result,
+    user::v1::{
+        GetUserRequest, GetUserResponse, ImportUser, ImportUsersRequest, User,
+        user_service_client::UserServiceClient,
+    },
+};
+use tokio::time::{Instant, sleep};
+use tonic::{Code, transport::Channel};
+
+use crate::{
+    bench::{GET_USER_CPU, GET_USER_P99, GET_USER_THROUGHPUT, Plan},
+    echo,
+    load::Callers,
+    people,
+    ratio::{Pair, Row, Side, count, interleave, median},
+    served::Served,
+};
+
+const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
+const CONNECTIONS: usize = 4;
+/// Calls at one time on each connection.
+const IN_FLIGHT: usize = 32;
+/// Records of one message of an import.
+const IMPORT: usize = 500;
+/// How long a node may take until it answers.
+const START: Duration = Duration::from_secs(20);
+
+/// Runs what is asked for.
+pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let asked = [&GET_USER_CPU, &GET_USER_THROUGHPUT, &GET_USER_P99];
+    if !asked.iter().any(|claim| plan.wants(claim)) {
+        return Ok(Vec::new());
+    }
+    let servers = Servers::start(plan.size(10_000, 200), plan).await?;
+    let saturated = servers.saturate(plan).await?;
+    let cpu = each(&saturated, |run| run.cpu_micros);
+    let throughput = each(&saturated, |run| run.calls_a_second);
+    let mut rows = vec![Row::new(&GET_USER_CPU, &cpu)?, Row::new(&GET_USER_THROUGHPUT, &throughput)?];
+    if plan.wants(&GET_USER_P99) {
+        let p99 = servers.p99_at_half(plan, &throughput).await?;
+        rows.push(Row::new(&GET_USER_P99, &p99)?);
+    }
+    servers.check_tier().await?;
+    rows.retain(|row| asked.iter().any(|claim| claim.name == row.name && plan.wants(claim)));
+    Ok(rows)
+}
+
+/// Both servers, with callers connected.
+#[derive(Debug)]
+struct Servers {
+    kith: Served,
+    echo: Served,
+    ask_kith: Callers<GetUserRequest>,
+    ask_echo: Callers<GetUserResponse>,
+}
+
+/// What one server did under all the load that it can take.
+#[derive(Clone, Copy, Debug)]
+struct Saturated {
+    cpu_micros: f64,
+    calls_a_second: f64,
+}
+
+impl Servers {
+    /// Starts both, fills the node with users, and has it load them all into memory.
+    async fn start(users: i64, plan: &Plan) -> Result<Self> {
+        let (kith, echo) = (Served::kith(&plan.kith)?, Served::echo()?);
+        let ids = people::shuffled(users, 1);
+        let asked = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
+        let ask_kith = Callers::connect(kith.address, CONNECTIONS, GET_USER, asked).await?;
+        let mut client = UserServiceClient::connect(format!("http://{}", kith.address)).await?;
+        fill(&mut client, &ids).await?;
+        let answers = answers(&mut client, &ids).await?;
+        let ask_echo = Callers::connect(echo.address, CONNECTIONS, echo::PATH, answers).await?;
+        let servers = Self { kith, echo, ask_kith, ask_echo };
+        servers.check_tier().await?;
+        Ok(servers)
+    }
+
+    /// Makes sure that the node answers from memory.
+    async fn check_tier(&self) -> Result<()> {
+        let metadata = self.ask_kith.call(0, 0).await?;
+        let tier = metadata.get("kith-tier").context("the answer does not name its tier")?;
+        ensure!(tier == "memory", "the answer comes from another tier: {tier:?}");
+        Ok(())
+    }
+
+    /// Gives each server the same number of calls, as many at a time as it takes.
+    async fn saturate(&self, plan: &Plan) -> Result<Vec<Pair<Saturated>>> {
+        let warm_up = plan.size(100_000, 500);
+        self.ask_echo.closed(warm_up, IN_FLIGHT).await?;
+        self.ask_kith.closed(warm_up, IN_FLIGHT).await?;
+        let calls = plan.size(200_000_u32, 20_000);
+        interleave(plan.rounds, async |side| {
+            let server = self.of(side);
+            let before = server.cpu_seconds()?;
+            let time = match side {
+                Side::Baseline => self.ask_echo.closed(calls.into(), IN_FLIGHT).await?,
+                Side::Kith => self.ask_kith.closed(calls.into(), IN_FLIGHT).await?,
+            };
+            let cpu_seconds = server.cpu_seconds()? - before;
+            Ok(Saturated {
+                cpu_micros: cpu_seconds * 1e6 / f64::from(calls),
+                calls_a_second: f64::from(calls) / time.as_secs_f64(),
+            })
+        })
+        .await
+    }
+
+    /// Gives each server half of what it can do, at a fixed rate.
+    async fn p99_at_half(&self, plan: &Plan, saturation: &[Pair<f64>]) -> Result<Vec<Pair<f64>>> {
+        let half = |of: fn(&Pair<f64>) -> f64| median(saturation.iter().map(of).collect()) / 2.0;
+        let (echo_rate, kith_rate) = (half(|pair| pair.baseline), half(|pair| pair.kith));
+        let time = plan.size(Duration::from_secs(3), Duration::from_millis(200));
+        interleave(plan.rounds, async |side| {
+            let taken = match side {
+                Side::Baseline => self.ask_echo.open(echo_rate, time).await?,
+                Side::Kith => self.ask_kith.open(kith_rate, time).await?,
+            };
+            Ok(count(usize::try_from(taken.value_at_quantile(0.99))?))
+        })
+        .await
+    }
+
+    const fn of(&self, side: Side) -> &Served {
+        match side {
+            Side::Baseline => &self.echo,
+            Side::Kith => &self.kith,
+        }
+    }
+}
+
+fn each(rounds: &[Pair<Saturated>], of: fn(&Saturated) -> f64) -> Vec<Pair<f64>> {
+    rounds.iter().map(|round| Pair { baseline: of(&round.baseline), kith: of(&round.kith) }).collect()
+}
+
+/// Imports users, as soon as the node takes them.
+async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<()> {
+    let begun = Instant::now();
+    let messages: Vec<_> = ids.chunks(IMPORT).map(import).collect::<Result<_>>()?;
+    let mut results = loop {
+        match client.import_users(tokio_stream::iter(messages.clone())).await {
+            Ok(response) => break response.into_inner(),
+            Err(status) if status.code() == Code::Unavailable && begun.elapsed() < START => {
+                sleep(Duration::from_millis(50)).await;
+            }
+            Err(status) => return Err(status).context("the node takes no users"),
+        }
+    };
+    while let Some(message) = results.message().await? {
+        for result in message.results {
+            if let Some(import_result::Result::Error(error)) = result.result {
+                bail!("a user was refused: {}", error.message);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn import(ids: &[i64]) -> Result<ImportUsersRequest> {
+    let record = |id: &i64| Ok(ImportUser { record: *id, user: Some(wire(*id)?), request_id: String::new() });
+    Ok(ImportUsersRequest { records: ids.iter().map(record).collect::<Result<_>>()? })
+}
+
+fn wire(id: i64) -> Result<User> {
+    let user = people::user(id)?;
+    Ok(User {
+        user_id: id,
+        user_name: user.user_name,
+        nick_name: user.nick_name,
+        email: user.email,
+        phone: user.phone,
+        gender: i32::from(user.gender as u8),
+        age: i32::from(user.age),
+        region: user.region,
+        icon: user.icon,
+        params: user.params.into_map(),
+        ..User::default()
+    })
+}
+
+/// What the node answers for each id, which is also what the echo is sent.
+async fn answers(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<Vec<GetUserResponse>> {
+    let mut answers = Vec::with_capacity(ids.len());
+    for id in ids {
+        let request = GetUserRequest { user_id: *id, consistency: None };
+        answers.push(client.get_user(request).await?.into_inner());
+    }
+    Ok(answers)
+}

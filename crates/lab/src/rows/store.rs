@@ -1,0 +1,211 @@
+//! What the rows of both stores have in common: reads and changes, through the tiers and bare.
+
+use std::{hint::black_box, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use kith_cache::{
+    Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache,
+};
+use kith_server::{
+    error::Error,
+    mutation::{Job, Mutations},
+    versions::cache_version,
+};
+use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Version, Write};
+use tokio::time::Instant;
+
+use crate::{
+    bench::Plan,
+    people,
+    ratio::{Pair, Pieces, Side, interleave},
+};
+
+/// Ids of one batch.
+pub(super) const BATCH: usize = 100;
+/// How long a change may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One side of a row that reads.
+pub(super) trait Reads: Send + Sync + 'static {
+    /// Reads a user that is there.
+    fn one(&self, id: i64) -> impl Future<Output = Result<()>> + Send;
+    /// Reads users that are there, in one query.
+    fn many(&self, ids: &[i64]) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// One side of a row that writes.
+pub(super) trait Updates: Send + Sync + 'static {
+    /// Gives a user another shown name, durably, and returns when the record has been read back.
+    fn rename(&self, id: i64, nick_name: String) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// The tiers over a store, as a node puts users together.
+#[derive(Clone, Debug)]
+pub(super) struct Tiered {
+    cache: TieredCache<UserId, User>,
+    store: Arc<dyn UserStore>,
+    mutations: Mutations,
+}
+
+impl Tiered {
+    /// Empty.
+    pub(super) fn over(store: &Arc<dyn UserStore>) -> Arc<Self> {
+        let (node, policy) = (Node::local(1), Policy::new("user", User::weight));
+        let cache = TieredCache::new(&node, policy, Arc::new(UserLoader(Arc::clone(store))));
+        Arc::new(Self { cache, store: Arc::clone(store), mutations: Mutations::new(node, PATIENCE) })
+    }
+}
+
+impl Reads for Tiered {
+    async fn one(&self, id: i64) -> Result<()> {
+        let entry = self.cache.get(&UserId::new(id)?).await?.context("a user is missing")?;
+        ensure!(entry.tier == Tier::Store, "a user was in memory");
+        black_box(entry);
+        Ok(())
+    }
+
+    async fn many(&self, ids: &[i64]) -> Result<()> {
+        let ids: Vec<UserId> = ids.iter().map(|id| UserId::new(*id)).collect::<Result<_, _>>()?;
+        for entry in black_box(self.cache.get_many(&ids, &Consistency::Cached).await) {
+            ensure!(entry?.is_some_and(|entry| entry.tier == Tier::Store), "a user is not from the store");
+        }
+        Ok(())
+    }
+}
+
+impl Updates for Tiered {
+    async fn rename(&self, id: i64, nick_name: String) -> Result<()> {
+        let key = UserId::new(id)?;
+        let patch = UserPatch { nick_name: Some(nick_name), ..UserPatch::default() };
+        let (this, store) = (self.clone(), Arc::clone(&self.store));
+        let write = Box::pin(async move { store.update_user(key, patch, Write::at(Timestamp::now())).await });
+        let work = async move {
+            let written = this.mutations.write(&this.cache, Job { key, write, change: put }).await;
+            written.map_err(|error| Error::store("user", &error))
+        };
+        black_box(self.mutations.run(Instant::now() + PATIENCE, work).await?);
+        Ok(())
+    }
+}
+
+fn put(user: &Arc<User>) -> Change<User> {
+    Change::Put { value: Arc::clone(user), version: cache_version(user.version) }
+}
+
+/// Times reads of one user after the other, each of another id.
+pub(super) async fn read_one<R: Reads>(
+    plan: &Plan,
+    store: &Arc<dyn UserStore>,
+    raw: &Arc<R>,
+    users: i64,
+) -> Result<Vec<Pair<f64>>> {
+    let (pieces, reads) = plan.size((20, 100), (1, 10));
+    let mut seed = 0;
+    interleave(plan.rounds, async |side| {
+        seed += 1;
+        let ids = people::shuffled(users, seed);
+        match side {
+            Side::Baseline => time_one(Arc::clone(raw), ids, pieces, reads).await,
+            Side::Kith => time_one(Tiered::over(store), ids, pieces, reads).await,
+        }
+    })
+    .await
+}
+
+/// Times reads of a hundred users after the other, each of other ids.
+pub(super) async fn read_many<R: Reads>(
+    plan: &Plan,
+    store: &Arc<dyn UserStore>,
+    raw: &Arc<R>,
+    users: i64,
+) -> Result<Vec<Pair<f64>>> {
+    let (pieces, reads) = plan.size((10, 10), (1, 2));
+    let mut seed = 0;
+    interleave(plan.rounds, async |side| {
+        seed += 1;
+        let ids = people::shuffled(users, seed);
+        match side {
+            Side::Baseline => time_many(Arc::clone(raw), ids, pieces, reads).await,
+            Side::Kith => time_many(Tiered::over(store), ids, pieces, reads).await,
+        }
+    })
+    .await
+}
+
+/// Microseconds of a read. Runs on a worker of the runtime, as calls to a node do.
+async fn time_one<R: Reads>(reader: Arc<R>, ids: Vec<i64>, pieces: usize, reads: usize) -> Result<f64> {
+    let timing = tokio::spawn(async move {
+        let mut taken = Pieces::begin();
+        for ids in ids.chunks_exact(reads).take(pieces) {
+            for id in ids {
+                reader.one(*id).await?;
+            }
+            taken.end_piece(reads);
+        }
+        Ok(taken.nanos_an_operation() / 1e3)
+    });
+    timing.await?
+}
+
+async fn time_many<R: Reads>(reader: Arc<R>, ids: Vec<i64>, pieces: usize, reads: usize) -> Result<f64> {
+    let timing = tokio::spawn(async move {
+        let mut taken = Pieces::begin();
+        for ids in ids.chunks_exact(reads * BATCH).take(pieces) {
+            for ids in ids.chunks_exact(BATCH) {
+                reader.many(ids).await?;
+            }
+            taken.end_piece(reads);
+        }
+        Ok(taken.nanos_an_operation() / 1e3)
+    });
+    timing.await?
+}
+
+/// Microseconds of a change out of many, one after the other.
+pub(super) async fn time_updates<U: Updates>(
+    writer: Arc<U>,
+    ids: Vec<i64>,
+    pieces: usize,
+    writes: usize,
+) -> Result<f64> {
+    let timing = tokio::spawn(async move {
+        let mut taken = Pieces::begin();
+        for (number, ids) in ids.chunks_exact(writes).take(pieces).enumerate() {
+            for id in ids {
+                writer.rename(*id, format!("Name {number}")).await?;
+            }
+            taken.end_piece(writes);
+        }
+        Ok(taken.nanos_an_operation() / 1e3)
+    });
+    timing.await?
+}
+
+/// Loads users as the node does.
+#[derive(Debug)]
+struct UserLoader(Arc<dyn UserStore>);
+
+#[async_trait]
+impl Loader<UserId, User> for UserLoader {
+    async fn load(&self, id: &UserId, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
+        self.0.user(*id).await.map(loaded).map_err(LoadError::new)
+    }
+
+    async fn load_many(
+        &self,
+        ids: &[UserId],
+        _options: LoadOptions,
+    ) -> Result<Vec<(UserId, Loaded<User>)>, LoadError> {
+        let found = self.0.users(ids).await.map_err(LoadError::new)?;
+        Ok(found.into_iter().map(|(id, user)| (id, loaded(user))).collect())
+    }
+}
+
+fn loaded(stored: Stored<User>) -> Loaded<User> {
+    match stored {
+        Stored::Live(user) => Loaded::Found { version: cache_version(user.version), value: Arc::new(user) },
+        Stored::Deleted(version) => Loaded::Absent { version: cache_version(version) },
+        Stored::Never => Loaded::Absent { version: cache_version(Version::NONE) },
+    }
+}

@@ -1,0 +1,78 @@
+//! Servers in processes of their own.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+use tempfile::TempDir;
+
+/// Clock ticks a second in /proc; 100 on every Linux.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// A server. Dropping it ends the process and removes its data.
+#[derive(Debug)]
+pub(crate) struct Served {
+    /// Where it answers.
+    pub(crate) address: SocketAddr,
+    child: Child,
+    _data: TempDir,
+}
+
+impl Served {
+    /// A node with an empty embedded store, whose memory tier keeps what it holds as long as the run takes.
+    pub(crate) fn kith(program: &Path) -> Result<Self> {
+        Self::start(program, |command, address, data| {
+            let data = format!("--data-dir={}", data.display());
+            command.args(["serve", &format!("--listen={address}"), &data, "--log=warn"]);
+            command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
+        })
+    }
+
+    /// The bare server of [`crate::echo`].
+    pub(crate) fn echo() -> Result<Self> {
+        Self::start(&std::env::current_exe()?, |command, address, _data| {
+            command.args(["echo-server", &address.to_string()]);
+        })
+    }
+
+    fn start(program: &Path, arguments: impl FnOnce(&mut Command, SocketAddr, &Path)) -> Result<Self> {
+        let data = TempDir::new()?;
+        let address = free_address()?;
+        let mut command = Command::new(program);
+        arguments(&mut command, address, data.path());
+        // No more threads on one side than on the other, and no configuration from around.
+        command.env_clear().env("TOKIO_WORKER_THREADS", "2").current_dir(data.path()).stdin(Stdio::null());
+        let child = command.stdout(Stdio::null()).spawn();
+        let child = child.with_context(|| format!("{} does not start", program.display()))?;
+        Ok(Self { address, child, _data: data })
+    }
+
+    /// Seconds of processor time that it has taken so far, in its own code and in the kernel.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name of the program, in parentheses, may hold anything; user and system time are the 12th and
+        // 13th field behind it.
+        let behind = stat.rsplit_once(')').context("the line has no name")?.1;
+        let mut fields = behind.split_whitespace().skip(11).map(str::parse::<f64>);
+        let mut next = || fields.next().context("the line is too short")?.context("the field is no number");
+        Ok((next()? + next()?) / TICKS_A_SECOND)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nothing to be done about either then.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An address that nothing listens on. Another program may take it before the server does, which then
+/// fails to start.
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

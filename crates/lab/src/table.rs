@@ -1,0 +1,97 @@
+//! Results for people.
+
+use crate::ratio::{Better, Row};
+
+/// The rows as a table of Markdown, in their order.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let head = ["row", "unit", "baseline", "kith", "figure", "target", "spread", "rounds", "holds"];
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(rows.iter().map(cells));
+    let widths: Vec<usize> =
+        (0..head.len()).map(|at| lines.iter().map(|line| line[at].len()).max().unwrap_or_default()).collect();
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        for (cell, &width) in line.iter().zip(&widths) {
+            text += &format!("| {cell:<width$} ");
+        }
+        text.push_str("|\n");
+        if number == 0 {
+            for &width in &widths {
+                text += &format!("| {:-<width$} ", "");
+            }
+            text.push_str("|\n");
+        }
+    }
+    text
+}
+
+fn cells(row: &Row) -> [String; 9] {
+    let sign = match row.better {
+        Better::Lower => "<=",
+        Better::Higher => ">=",
+    };
+    let holds = match (row.target, row.holds) {
+        (None, _) => "reported",
+        (Some(_), true) => "yes",
+        (Some(_), false) => "NO",
+    };
+    [
+        row.name.to_owned(),
+        row.unit.to_owned(),
+        number(row.baseline),
+        number(row.kith),
+        number(row.figure),
+        row.target.map_or_else(|| "-".to_owned(), |target| format!("{sign} {target}")),
+        format!("{} .. {}", number(row.spread[0]), number(row.spread[1])),
+        row.rounds.to_string(),
+        holds.to_owned(),
+    ]
+}
+
+/// Three digits that matter.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(target: Option<f64>, holds: bool) -> Row {
+        Row {
+            name: "get",
+            unit: "ns",
+            baseline: 100.0,
+            kith: 150.0,
+            figure: 1.5,
+            target,
+            better: Better::Lower,
+            holds,
+            spread: [1.4, 1.6],
+            rounds: 5,
+        }
+    }
+
+    #[test]
+    fn a_row_that_misses_its_target_says_so() {
+        let text = table(&[row(Some(1.2), false)]);
+        assert!(text.contains("| <= 1.2 |") && text.contains("| NO "), "{text}");
+    }
+
+    #[test]
+    fn a_row_without_a_target_is_reported() {
+        assert!(table(&[row(None, true)]).contains("| reported |"));
+    }
+
+    #[test]
+    fn all_lines_have_the_same_width() {
+        let text = table(&[row(Some(1.2), true), row(None, true)]);
+        let widths: Vec<usize> = text.lines().map(str::len).collect();
+        assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
+    }
+}

@@ -1,0 +1,50 @@
+//! The tool as it is called, with too little of everything to measure.
+
+use std::process::{Command, Output};
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_kith-lab"));
+    tool.arg("bench").args(arguments).env_remove("KITH_TEST_MONGODB").output().expect("the tool starts")
+}
+
+fn lines(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn rows_of_the_memory_tier_measure_both_sides() {
+    let output = bench(&["--quick", "--rounds=2", "--only=memory_hit", "--only=memory_entry_bytes"]);
+    let text = lines(&output);
+    assert!(text.contains("| memory_hit ") && text.contains("| memory_entry_bytes "), "{text}");
+}
+
+#[test]
+fn rows_of_the_embedded_store_measure_both_sides() {
+    let rows = ["--only=store_one_sqlite", "--only=store_100_sqlite", "--only=update_sqlite"];
+    let output = bench(&[&["--quick", "--rounds=2"][..], &rows].concat());
+    let text = lines(&output);
+    for row in rows.map(|row| row.trim_start_matches("--only=")) {
+        assert!(text.contains(&format!("| {row} ")), "{text}");
+    }
+}
+
+#[test]
+fn a_row_that_needs_an_absent_server_is_named() {
+    let text = lines(&bench(&["--quick", "--only=update_mongodb"]));
+    assert!(text.contains("update_mongodb was not run"), "{text}");
+}
+
+#[test]
+fn an_unknown_row_is_refused_with_the_names_of_those_there_are() {
+    let output = bench(&["--only=nothing"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("memory_hit"), "{text}");
+}
+
+#[test]
+fn too_few_rounds_are_refused() {
+    let output = bench(&["--rounds=4", "--only=memory_hit"]);
+    assert!(!output.status.success());
+}
