@@ -18,7 +18,7 @@ use crate::{
     counters::{Counters, Rejection},
     flight::{Flight, Outcome, Outcomes, Passenger, Ride},
     guards,
-    ledger::Progress,
+    ledger::{Progress, Shard},
     memory::{Slot, jittered, refresh_after},
     tiered::Inner,
 };
@@ -99,13 +99,25 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         if join && let Some(found) = self.boarded(key, shard.get(key), flush) {
             return found;
         }
+        let (flight, replaced) = self.begin(key, &mut shard, flush, open);
+        drop(shard);
+        drop(replaced);
+        Boarding::Flight(flight)
+    }
+
+    /// Begins a flight of the key; the one it replaces is to be dropped when the lock is not held.
+    fn begin(
+        self: &Arc<Self>,
+        key: &K,
+        shard: &mut Shard<K, V>,
+        flush: u32,
+        open: &mut Option<OpenRide<K, V>>,
+    ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
         let progress = shard.entry(key.clone()).or_default();
         let flight = open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, flush);
         let replaced = progress.current.replace(Arc::clone(&flight));
         progress.loads += 1;
-        drop(shard);
-        drop(replaced);
-        Boarding::Flight(flight)
+        (flight, replaced)
     }
 
     fn boarded(&self, key: &K, progress: Option<&Progress<V>>, flush: u32) -> Option<Boarding<V>> {
@@ -122,11 +134,13 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// Begins a load of the key in the background unless one is under way.
     #[cold]
     pub(crate) fn refresh(self: &Arc<Self>, key: &K) {
-        let idle = self.ledger.lock(key).get(key).is_none_or(Progress::is_idle);
+        let flush = self.memory.flushes();
         let mut open = None;
-        if idle {
-            self.board(key, false, &mut open);
+        let mut shard = self.ledger.lock(key);
+        if shard.get(key).is_none_or(Progress::is_idle) {
+            self.begin(key, &mut shard, flush, &mut open);
         }
+        drop(shard);
         drop(open.map(OpenRide::seal));
     }
 
@@ -163,7 +177,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         keys: &[&K],
         options: LoadOptions,
     ) -> Result<Vec<Loaded<V>>, crate::LoadError> {
-        let asked: Vec<K> = keys.iter().map(|key| K::clone(key)).collect();
+        let asked: Vec<K> = keys.iter().copied().cloned().collect();
         let answer = self.loader.load_many(&asked, options).await?;
         let mut found: HashMap<K, Loaded<V>, ahash::RandomState> = answer.into_iter().collect();
         let never = || Loaded::Absent { version: Version::UNVERSIONED };

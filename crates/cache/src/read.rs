@@ -16,6 +16,7 @@ use crate::{
 /// How often a read asks again when the store answers with less than is known.
 const REREADS: usize = 2;
 
+type Boarded<V> = (Passenger<V>, Arc<Flight<V>>);
 type Answer<V> = Result<Option<Entry<V>>, CacheError>;
 
 /// How a wait ended.
@@ -29,8 +30,11 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// Reads one key through a load: with `cached`, one that may be under way already and whose lack of an
     /// answer a stale copy may replace; else one that begins now.
     pub(crate) async fn read(self: &Arc<Self>, key: &K, cached: bool) -> Answer<V> {
-        let deadline = Instant::now() + self.policy.hard_timeout;
         self.counters.misses.add(1);
+        self.read_until(key, cached, Instant::now() + self.policy.hard_timeout).await
+    }
+
+    async fn read_until(self: &Arc<Self>, key: &K, cached: bool, deadline: Instant) -> Answer<V> {
         let mut join = cached;
         let mut rereads = 0;
         loop {
@@ -58,11 +62,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         batch.finish().await
     }
 
-    fn board_alone(
-        self: &Arc<Self>,
-        key: &K,
-        join: bool,
-    ) -> Result<(Passenger<V>, Arc<Flight<V>>), Option<Entry<V>>> {
+    /// A flight to wait for, or what memory has by now.
+    fn board_alone(self: &Arc<Self>, key: &K, join: bool) -> Result<Boarded<V>, Option<Entry<V>>> {
         let mut open = None;
         match self.board(key, join, &mut open) {
             Boarding::Here(slot) => Err(slot.into_entry(self.node.now(), false)),
@@ -224,7 +225,9 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
         for (place, flight) in std::mem::take(&mut self.waiting) {
             let key = &self.keys[place];
             let answer = match flight.outcome() {
-                Some(outcome) if is_lagging(outcome, &flight) => self.inner.read(key, false).await,
+                Some(outcome) if is_lagging(outcome, &flight) => {
+                    self.inner.read_until(key, false, self.deadline).await
+                }
                 Some(outcome) => self.inner.answer(key, outcome, self.cached),
                 None => self.inner.too_long(key, self.cached),
             };

@@ -1,0 +1,156 @@
+use kith_cache::{CacheError, Consistency};
+
+use crate::stage::{SECOND, Stage, until, version};
+
+impl Stage {
+    async fn read_many(&self, keys: &[u64]) -> Vec<Option<u64>> {
+        let answers = self.cache.get_many(keys, &Consistency::Cached).await;
+        answers.into_iter().map(|answer| version(answer.unwrap())).collect()
+    }
+
+    fn filled(self, keys: std::ops::Range<u64>) -> Self {
+        keys.for_each(|key| self.store.put(key, key + 1));
+        self
+    }
+}
+
+#[tokio::test]
+async fn answers_have_the_order_of_the_keys_and_repeats_are_loaded_once() {
+    let stage = Stage::new().filled(0..5);
+    assert_eq!(stage.read_many(&[3, 9, 1, 3, 3]).await, [Some(4), None, Some(2), Some(4), Some(4)]);
+    assert_eq!(*stage.store.chunks.lock(), [3]);
+    assert_eq!(stage.read_many(&[1, 3, 9]).await, [Some(2), Some(4), None]);
+    assert_eq!(stage.store.loads(), 1, "memory has them, absence too");
+    assert!(stage.read_many(&[]).await.is_empty());
+}
+
+#[tokio::test]
+async fn memory_answers_what_it_has_and_the_store_the_rest_in_chunks() {
+    let stage = Stage::new().filled(0..1_203);
+    stage.read(0).await;
+    stage.read(1).await;
+    let keys: Vec<u64> = (0..1_203).collect();
+    let expected: Vec<_> = (0..1_203).map(|key| Some(key + 1)).collect();
+    assert_eq!(stage.read_many(&keys).await, expected);
+    let mut chunks = stage.store.chunks.lock().clone();
+    chunks.sort_unstable();
+    assert_eq!(chunks, [201, 500, 500]);
+}
+
+#[tokio::test]
+async fn a_chunk_that_fails_fails_its_keys_alone() {
+    let stage = Stage::with(|policy| policy.batch_chunk = 2).filled(0..4);
+    let (mut first, mut second) = (stage.store.gate(), stage.store.gate());
+    let cache = stage.cache.clone();
+    let batch = tokio::spawn(async move { cache.get_many(&[0, 1, 2, 3], &Consistency::Cached).await });
+    first.entered().await;
+    second.entered().await;
+    stage.store.panic_next();
+    first.open();
+    until(|| stage.stats().load_errors == 1).await;
+    second.open();
+    let answers = batch.await.unwrap();
+    assert!(answers[..2].iter().all(|answer| matches!(answer, Err(CacheError::Panicked))));
+    assert!(answers[2..].iter().all(Result::is_ok));
+}
+
+#[tokio::test]
+async fn overlapping_batches_join_each_other_and_load_every_key_once() {
+    let stage = Stage::new().filled(0..6);
+    let (left, right) = (stage.store.gate(), stage.store.gate());
+    let spawn = |keys: [u64; 4]| {
+        let cache = stage.cache.clone();
+        tokio::spawn(async move { cache.get_many(&keys, &Consistency::Cached).await })
+    };
+    let (first, second) = (spawn([0, 1, 2, 3]), spawn([5, 4, 3, 2]));
+    until(|| stage.stats().joined == 2).await;
+    right.open();
+    left.open();
+    let versions = |answers: Vec<Result<_, CacheError>>| {
+        answers.into_iter().map(|a| version(a.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(versions(first.await.unwrap()), [1, 2, 3, 4].map(Some));
+    assert_eq!(versions(second.await.unwrap()), [6, 5, 4, 3].map(Some));
+    assert_eq!(*stage.store.chunks.lock(), [4, 2]);
+}
+
+#[tokio::test]
+async fn a_batch_that_left_still_fills() {
+    let stage = Stage::new().filled(0..3);
+    let mut gate = stage.store.gate();
+    let cache = stage.cache.clone();
+    let batch = tokio::spawn(async move { cache.get_many(&[0, 1, 2], &Consistency::Cached).await });
+    gate.entered().await;
+    batch.abort();
+    assert!(batch.await.is_err());
+    gate.open();
+    until(|| stage.kept(2) == Some(3)).await;
+}
+
+#[tokio::test]
+async fn an_invalidation_during_a_batch_keeps_that_value_out_and_the_others_in() {
+    let stage = Stage::new().filled(0..3);
+    let mut gate = stage.store.gate();
+    let cache = stage.cache.clone();
+    let batch = tokio::spawn(async move { cache.get_many(&[0, 1, 2], &Consistency::Cached).await });
+    gate.entered().await;
+    stage.invalidate(1, 0).await;
+    gate.open();
+    batch.await.unwrap();
+    assert_eq!([stage.kept(0), stage.kept(1), stage.kept(2)], [Some(1), None, Some(3)]);
+}
+
+#[tokio::test]
+async fn a_strong_batch_asks_the_store_for_every_key() {
+    let stage = Stage::new().filled(0..3);
+    stage.read_many(&[0, 1, 2]).await;
+    stage.store.put(1, 9);
+    let answers = stage.cache.get_many(&[0, 1, 2], &Consistency::Strong).await;
+    assert_eq!(version(answers[1].clone().unwrap()), Some(9));
+    assert_eq!(*stage.store.chunks.lock(), [3, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_batch_is_answered_stale_when_all_that_is_missing_has_a_copy() {
+    let stage = Stage::new().filled(0..2);
+    stage.read_many(&[0, 1]).await;
+    stage.clock.advance(61 * SECOND);
+    let _gate = stage.store.gate();
+    let began = tokio::time::Instant::now();
+    let answers = stage.cache.get_many(&[0, 1], &Consistency::Cached).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().as_ref().unwrap().stale));
+    assert_eq!(began.elapsed().as_millis(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_store_hangs_ends_at_the_hard_timeout() {
+    let stage = Stage::new().filled(0..3);
+    stage.read(0).await;
+    let _gate = stage.store.gate();
+    let began = tokio::time::Instant::now();
+    let answers = stage.cache.get_many(&[0, 1, 2], &Consistency::Cached).await;
+    assert_eq!(began.elapsed(), 2 * SECOND);
+    assert!(answers[0].is_ok());
+    assert!(matches!(answers[1], Err(CacheError::Timeout)));
+}
+
+#[tokio::test]
+async fn a_batch_asks_a_lagging_store_again() {
+    let stage = Stage::new();
+    stage.store.put(1, 4);
+    stage.store.put(2, 1);
+    let mut old = stage.store.gate();
+    let first = stage.spawn_read(1);
+    old.entered().await;
+    stage.invalidate(1, 5).await;
+    let mut lagging = stage.store.gate();
+    let cache = stage.cache.clone();
+    let batch = tokio::spawn(async move { cache.get_many(&[1, 2], &Consistency::Cached).await });
+    lagging.entered().await;
+    stage.store.put(1, 5);
+    lagging.open();
+    let answers = batch.await.unwrap();
+    assert_eq!(version(answers[0].clone().unwrap()), Some(5));
+    old.open();
+    first.await.unwrap();
+}

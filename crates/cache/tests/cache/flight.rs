@@ -1,0 +1,296 @@
+use std::sync::Arc;
+
+use futures::future::join_all;
+use kith_cache::{CacheError, Consistency};
+
+use crate::stage::{Broken, Stage, until, version};
+
+#[tokio::test]
+async fn a_thousand_callers_of_one_cold_key_make_one_load() {
+    let stage = Stage::new();
+    stage.store.put(1, 4);
+    let gate = stage.store.gate();
+    let reads: Vec<_> = (0..1_000).map(|_| stage.spawn_read(1)).collect();
+    until(|| stage.stats().joined == 999).await;
+    gate.open();
+    for read in join_all(reads).await {
+        assert_eq!(read.unwrap(), Some(4));
+    }
+    assert_eq!(stage.store.loads(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn callers_on_many_threads_make_one_load_a_key() {
+    let stage = Arc::new(Stage::new());
+    for key in 0..50 {
+        stage.store.put(key, 1);
+    }
+    let caller = || {
+        let stage = Arc::clone(&stage);
+        tokio::spawn(async move {
+            for key in 0..50 {
+                assert_eq!(stage.read(key).await, Some(1));
+            }
+        })
+    };
+    for task in join_all((0..64).map(|_| caller())).await {
+        task.unwrap();
+    }
+    assert_eq!(stage.store.loads(), 50);
+}
+
+#[tokio::test]
+async fn a_load_whose_caller_left_still_fills() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let leader = stage.spawn_read(1);
+    gate.entered().await;
+    leader.abort();
+    assert!(leader.await.unwrap_err().is_cancelled());
+    gate.open();
+    until(|| stage.kept(1) == Some(1)).await;
+    assert_eq!(stage.store.loads(), 1);
+}
+
+#[tokio::test]
+async fn those_who_joined_get_the_load_of_a_caller_that_left() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let leader = stage.spawn_read(1);
+    gate.entered().await;
+    let joiner = stage.spawn_read(1);
+    until(|| stage.stats().joined == 1).await;
+    leader.abort();
+    assert!(leader.await.unwrap_err().is_cancelled());
+    gate.open();
+    assert_eq!(joiner.await.unwrap(), Some(1));
+    assert_eq!(stage.store.loads(), 1);
+}
+
+#[tokio::test]
+async fn those_who_joined_need_no_leader_that_is_polled() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let mut leader = Box::pin(stage.cache.get(&1));
+    assert!(futures::poll!(&mut leader).is_pending());
+    gate.entered().await;
+    let joiner = stage.spawn_read(1);
+    until(|| stage.stats().joined == 1).await;
+    gate.open();
+    assert_eq!(joiner.await.unwrap(), Some(1));
+    assert_eq!(version(leader.await.unwrap()), Some(1));
+}
+
+#[tokio::test]
+async fn a_panicking_loader_fails_all_its_readers_and_the_next_read_loads_again() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    stage.store.panic_next();
+    let gate = stage.store.gate();
+    let reads: Vec<_> = (0..3)
+        .map(|_| {
+            let cache = stage.cache.clone();
+            tokio::spawn(async move { cache.get(&1).await })
+        })
+        .collect();
+    until(|| stage.stats().joined == 2).await;
+    gate.open();
+    for read in join_all(reads).await {
+        assert!(matches!(read.unwrap(), Err(CacheError::Panicked)));
+    }
+    assert_eq!(stage.read(1).await, Some(1));
+}
+
+#[tokio::test]
+async fn an_error_reaches_every_reader_and_is_not_kept() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    stage.store.break_down(true);
+    let Err(CacheError::Load(error)) = stage.cache.get(&1).await else { panic!("the store was broken") };
+    assert_eq!(error.downcast_ref::<Broken>(), Some(&Broken));
+    stage.store.break_down(false);
+    assert_eq!(stage.read(1).await, Some(1));
+}
+
+#[tokio::test]
+async fn an_unversioned_invalidation_during_a_load_keeps_its_value_out() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    stage.store.put(1, 2);
+    stage.invalidate(1, 0).await;
+    gate.open();
+    assert_eq!(read.await.unwrap(), Some(1), "its call overlaps the write");
+    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.read(1).await, Some(2));
+}
+
+#[tokio::test]
+async fn after_an_invalidation_nobody_joins_an_older_flight() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let old = stage.spawn_read(1);
+    gate.entered().await;
+    stage.store.put(1, 2);
+    stage.invalidate(1, 2).await;
+    let new = stage.spawn_read(1);
+    until(|| new.is_finished() || stage.stats().joined == 1).await;
+    gate.open();
+    assert_eq!(new.await.unwrap(), Some(2));
+    assert_eq!(old.await.unwrap(), Some(1));
+    assert_eq!(stage.kept(1), Some(2));
+}
+
+#[tokio::test]
+async fn a_value_below_the_floor_does_not_fill_and_one_at_it_does() {
+    let stage = Stage::new();
+    for (loaded, kept) in [(4, None), (5, Some(5))] {
+        stage.store.put(1, loaded);
+        let mut gate = stage.store.gate();
+        let read = stage.spawn_read(1);
+        gate.entered().await;
+        stage.invalidate(1, 5).await;
+        gate.open();
+        assert_eq!(read.await.unwrap(), Some(loaded));
+        assert_eq!(stage.kept(1), kept);
+    }
+}
+
+#[tokio::test]
+async fn a_second_invalidation_reaches_a_flight_that_the_first_detached() {
+    let stage = Stage::new();
+    stage.store.put(1, 5);
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    stage.invalidate(1, 5).await;
+    stage.invalidate(1, 6).await;
+    gate.open();
+    assert_eq!(read.await.unwrap(), Some(5));
+    assert_eq!(stage.kept(1), None);
+}
+
+#[tokio::test]
+async fn a_late_invalidation_of_an_older_version_lowers_no_floor() {
+    let stage = Stage::new();
+    stage.store.put(1, 4);
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    stage.invalidate(1, 5).await;
+    stage.invalidate(1, 3).await;
+    gate.open();
+    assert_eq!(read.await.unwrap(), Some(4));
+    assert_eq!(stage.kept(1), None);
+}
+
+#[tokio::test]
+async fn a_copy_stays_when_an_older_version_is_invalidated() {
+    let stage = Stage::new();
+    stage.store.put(1, 5);
+    stage.read(1).await;
+    stage.invalidate(1, 5).await;
+    stage.invalidate(1, 3).await;
+    assert_eq!(stage.kept(1), Some(5));
+    stage.invalidate(1, 6).await;
+    assert_eq!(stage.kept(1), None);
+}
+
+#[tokio::test]
+async fn a_read_that_began_after_an_invalidation_asks_a_lagging_store_again() {
+    let stage = Stage::new();
+    stage.store.put(1, 4);
+    let mut first = stage.store.gate();
+    let old = stage.spawn_read(1);
+    first.entered().await;
+    stage.invalidate(1, 5).await;
+    let mut second = stage.store.gate();
+    let new = stage.spawn_read(1);
+    second.entered().await;
+    stage.store.put(1, 5);
+    second.open();
+    assert_eq!(new.await.unwrap(), Some(5));
+    assert_eq!(stage.store.demands.lock().last().unwrap().get(), 5);
+    first.open();
+    assert_eq!(old.await.unwrap(), Some(4));
+    assert_eq!(stage.kept(1), Some(5));
+}
+
+#[tokio::test]
+async fn a_floor_that_the_store_never_reaches_does_not_keep_a_read_for_ever() {
+    let stage = Stage::new();
+    stage.store.put(1, 4);
+    let mut gate = stage.store.gate();
+    let old = stage.spawn_read(1);
+    gate.entered().await;
+    stage.invalidate(1, 1_000).await;
+    assert_eq!(stage.read(1).await, Some(4));
+    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.store.loads(), 4);
+    gate.open();
+    old.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_value_loaded_before_a_flush_does_not_fill_after_it() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    stage.store.put(1, 2);
+    stage.node.flush();
+    gate.open();
+    assert_eq!(read.await.unwrap(), Some(1));
+    assert_eq!(stage.read(1).await, Some(2));
+}
+
+#[tokio::test]
+async fn after_a_flush_nobody_joins_an_older_flight() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let old = stage.spawn_read(1);
+    gate.entered().await;
+    stage.store.put(1, 2);
+    stage.node.flush();
+    let new = stage.spawn_read(1);
+    until(|| new.is_finished() || stage.stats().joined == 1).await;
+    gate.open();
+    assert_eq!(new.await.unwrap(), Some(2));
+    old.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_flush_hides_every_copy_at_once() {
+    let stage = Stage::new().warm().await;
+    stage.store.put(1, 2);
+    stage.node.flush();
+    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.read(1).await, Some(2));
+}
+
+#[tokio::test]
+async fn a_slow_load_does_not_replace_what_a_later_one_brought() {
+    for versioned in [true, false] {
+        let stage = Stage::new();
+        if !versioned {
+            stage.store.hide_versions();
+        }
+        stage.store.put(1, 1);
+        let mut gate = stage.store.gate();
+        let slow = stage.spawn_read(1);
+        gate.entered().await;
+        stage.store.put(1, 2);
+        assert_eq!(stage.read_with(1, &Consistency::Strong).await, Some(2));
+        gate.open();
+        assert_eq!(slow.await.unwrap(), Some(1));
+        assert_eq!(stage.kept(1), Some(2));
+    }
+}

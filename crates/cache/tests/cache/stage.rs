@@ -1,0 +1,259 @@
+//! A store in the hands of a test, and a node before it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use kith_cache::{
+    Consistency, Entry, LoadError, LoadOptions, Loaded, Loader, Moment, Node, NodeConfig, Policy, Stats,
+    TieredCache, Version,
+    fake::{ManualClock, RecordingBus, Sequence},
+};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+pub(crate) type Cache = TieredCache<u64, String>;
+
+/// What the store says when it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broken")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// Records with versions. A load reads when it begins and answers when its gate opens.
+#[derive(Default)]
+pub(crate) struct Store {
+    records: Mutex<HashMap<u64, (Option<String>, u64)>>,
+    gates: Mutex<VecDeque<Held>>,
+    broken: Mutex<bool>,
+    panics: Mutex<bool>,
+    unversioned: Mutex<bool>,
+    pub(crate) loads: AtomicUsize,
+    pub(crate) chunks: Mutex<Vec<usize>>,
+    pub(crate) demands: Mutex<Vec<Version>>,
+}
+
+struct Held {
+    entered: oneshot::Sender<()>,
+    open: oneshot::Receiver<()>,
+}
+
+/// Holds the next load between its read and its answer.
+pub(crate) struct Gate {
+    entered: Option<oneshot::Receiver<()>>,
+    open: oneshot::Sender<()>,
+}
+
+impl Gate {
+    /// Waits until the load has read.
+    pub(crate) async fn entered(&mut self) {
+        self.entered.take().unwrap().await.unwrap();
+    }
+
+    pub(crate) fn open(self) {
+        let _ = self.open.send(());
+    }
+}
+
+impl Store {
+    pub(crate) fn put(&self, key: u64, version: u64) {
+        self.records.lock().insert(key, (Some(value(key, version)), version));
+    }
+
+    pub(crate) fn delete(&self, key: u64, version: u64) {
+        self.records.lock().insert(key, (None, version));
+    }
+
+    pub(crate) fn version(&self, key: u64) -> u64 {
+        self.records.lock().get(&key).map_or(0, |record| record.1)
+    }
+
+    pub(crate) fn break_down(&self, broken: bool) {
+        *self.broken.lock() = broken;
+    }
+
+    pub(crate) fn panic_next(&self) {
+        *self.panics.lock() = true;
+    }
+
+    pub(crate) fn hide_versions(&self) {
+        *self.unversioned.lock() = true;
+    }
+
+    pub(crate) fn gate(&self) -> Gate {
+        let (entered, has_entered) = oneshot::channel();
+        let (open, opened) = oneshot::channel();
+        self.gates.lock().push_back(Held { entered, open: opened });
+        Gate { entered: Some(has_entered), open }
+    }
+
+    pub(crate) fn loads(&self) -> usize {
+        self.loads.load(Ordering::SeqCst)
+    }
+
+    fn read(&self, key: u64) -> Option<Loaded<String>> {
+        let (value, version) = self.records.lock().get(&key).cloned()?;
+        let version = Version::new(if *self.unversioned.lock() { 0 } else { version });
+        Some(match value {
+            Some(value) => Loaded::Found { value: Arc::new(value), version },
+            None => Loaded::Absent { version },
+        })
+    }
+
+    async fn pass(&self, options: LoadOptions) -> Result<(), LoadError> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        self.demands.lock().push(options.min_version);
+        let broken = *self.broken.lock();
+        let held = self.gates.lock().pop_front();
+        if let Some(held) = held {
+            let _ = held.entered.send(());
+            let _ = held.open.await;
+        }
+        assert!(!std::mem::take(&mut *self.panics.lock()), "the loader was told to panic");
+        if broken { Err(LoadError::new(Broken)) } else { Ok(()) }
+    }
+}
+
+#[async_trait::async_trait]
+impl Loader<u64, String> for Store {
+    async fn load(&self, key: &u64, options: LoadOptions) -> Result<Loaded<String>, LoadError> {
+        let read = self.read(*key);
+        self.pass(options).await?;
+        Ok(read.unwrap_or(Loaded::Absent { version: Version::UNVERSIONED }))
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[u64],
+        options: LoadOptions,
+    ) -> Result<Vec<(u64, Loaded<String>)>, LoadError> {
+        self.chunks.lock().push(keys.len());
+        let read = keys.iter().rev().filter_map(|key| Some((*key, self.read(*key)?))).collect();
+        self.pass(options).await?;
+        Ok(read)
+    }
+}
+
+/// A node with one cache over a store.
+pub(crate) struct Stage {
+    pub(crate) clock: ManualClock,
+    pub(crate) bus: Arc<RecordingBus>,
+    pub(crate) node: Node,
+    pub(crate) store: Arc<Store>,
+    pub(crate) cache: Cache,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Policy<String>)) -> Self {
+        Self::of(change, |_| {})
+    }
+
+    pub(crate) fn of(
+        change: impl FnOnce(&mut Policy<String>),
+        configure: impl FnOnce(&mut NodeConfig),
+    ) -> Self {
+        let (clock, bus) = (ManualClock::new(), Arc::new(RecordingBus::new()));
+        let mut config = NodeConfig::local(7);
+        config.clock = Arc::new(clock.clone());
+        config.random = Arc::new(Sequence::new([0.0]));
+        config.bus = Arc::<RecordingBus>::clone(&bus);
+        configure(&mut config);
+        let node = Node::new(config);
+        let mut policy = Policy::new("thing", String::len);
+        change(&mut policy);
+        let store = Arc::new(Store::default());
+        let loader: Arc<dyn Loader<u64, String>> = Arc::<Store>::clone(&store);
+        let cache = TieredCache::new(&node, policy, loader);
+        Self { clock, bus, node, store, cache }
+    }
+
+    /// With the record 1 at version 1 in the store and in memory.
+    pub(crate) async fn warm(self) -> Self {
+        self.store.put(1, 1);
+        assert_eq!(self.read(1).await, Some(1));
+        self
+    }
+
+    /// Version of the answer of a cached read.
+    pub(crate) async fn read(&self, key: u64) -> Option<u64> {
+        version(self.cache.get(&key).await.unwrap())
+    }
+
+    pub(crate) async fn read_with(&self, key: u64, consistency: &Consistency) -> Option<u64> {
+        version(self.cache.get_with(&key, consistency).await.unwrap())
+    }
+
+    /// A cached read in a task of its own.
+    pub(crate) fn spawn_read(&self, key: u64) -> tokio::task::JoinHandle<Option<u64>> {
+        let cache = self.cache.clone();
+        tokio::spawn(async move { version(cache.get(&key).await.unwrap()) })
+    }
+
+    /// A strong read in a task of its own.
+    pub(crate) fn spawn_strong(&self, key: u64) -> tokio::task::JoinHandle<Option<u64>> {
+        let cache = self.cache.clone();
+        tokio::spawn(async move { version(cache.get_with(&key, &Consistency::Strong).await.unwrap()) })
+    }
+
+    /// Version in memory.
+    pub(crate) fn kept(&self, key: u64) -> Option<u64> {
+        version(self.cache.peek(&key))
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.node.namespace("thing").unwrap().stats()
+    }
+
+    /// Invalidates, with a version or, at 0, without.
+    pub(crate) async fn invalidate(&self, key: u64, version: u64) {
+        let version = (version > 0).then_some(Version::new(version));
+        self.cache.invalidate(&[(key, version)]).await.unwrap();
+    }
+}
+
+pub(crate) fn value(key: u64, version: u64) -> String {
+    format!("{key} at {version}")
+}
+
+/// Version of an entry, whose value must be of that version if the store told it.
+pub(crate) fn version(entry: Option<Entry<String>>) -> Option<u64> {
+    entry.map(|entry| {
+        let told: u64 = entry.value.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(!entry.version.is_versioned() || entry.version.get() == told, "value and version differ");
+        told
+    })
+}
+
+/// Lets other tasks run until it holds; fails when it never does.
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..10_000 {
+        if holds() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("it never came to hold");
+}
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// A node that trusts its memory until a moment.
+pub(crate) fn trusted_until(milliseconds: u64) -> impl FnOnce(&mut NodeConfig) {
+    move |config| config.trusted_until = Moment::new(milliseconds)
+}

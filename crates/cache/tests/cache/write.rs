@@ -1,0 +1,273 @@
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::{CacheError, Change, Consistency, Version, WriteGuard};
+
+use crate::stage::{SECOND, Stage, until, value};
+
+fn put(key: u64, version: u64) -> (u64, Change<String>) {
+    (key, Change::Put { value: Arc::new(value(key, version)), version: Version::new(version) })
+}
+
+fn deleted(key: u64, version: u64) -> (u64, Change<String>) {
+    (key, Change::Deleted { version: Version::new(version) })
+}
+
+impl Stage {
+    async fn write(&self) -> WriteGuard<u64, String> {
+        self.cache.begin_write(&[1]).await
+    }
+}
+
+#[tokio::test]
+async fn copies_are_dropped_before_the_commit() {
+    let stage = Stage::new().warm().await;
+    let guard = stage.write().await;
+    assert_eq!(stage.kept(1), None);
+    guard.aborted().await;
+}
+
+#[tokio::test]
+async fn reads_during_a_write_ask_the_store_and_fill_nothing() {
+    let stage = Stage::new().warm().await;
+    let guard = stage.write().await;
+    assert_eq!(stage.read(1).await, Some(1));
+    assert_eq!(stage.kept(1), None);
+    stage.store.put(1, 2);
+    assert_eq!(stage.read(1).await, Some(2));
+    guard.aborted().await;
+    assert_eq!(stage.read(1).await, Some(2));
+    assert_eq!(stage.kept(1), Some(2));
+}
+
+#[tokio::test]
+async fn a_load_that_began_before_a_write_does_not_fill_during_it() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    let guard = stage.write().await;
+    gate.open();
+    assert_eq!(read.await.unwrap(), Some(1));
+    assert_eq!(stage.kept(1), None);
+    guard.aborted().await;
+}
+
+#[tokio::test]
+async fn a_read_during_a_write_joins_no_flight_that_began_before_it() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let mut gate = stage.store.gate();
+    let old = stage.spawn_read(1);
+    gate.entered().await;
+    let guard = stage.write().await;
+    stage.store.put(1, 2);
+    let new = stage.spawn_read(1);
+    until(|| new.is_finished() || stage.stats().joined == 1).await;
+    gate.open();
+    assert_eq!(new.await.unwrap(), Some(2));
+    old.await.unwrap();
+    guard.aborted().await;
+}
+
+#[tokio::test]
+async fn a_committed_value_is_in_memory_at_once() {
+    let stage = Stage::new().warm().await;
+    let guard = stage.write().await;
+    stage.store.put(1, 2);
+    guard.committed(vec![put(1, 2)]).await.unwrap();
+    assert_eq!(stage.kept(1), Some(2));
+    assert_eq!(stage.store.loads(), 1);
+}
+
+#[tokio::test]
+async fn a_committed_delete_is_known_at_once() {
+    let stage = Stage::new().warm().await;
+    let guard = stage.write().await;
+    stage.store.delete(1, 2);
+    guard.committed(vec![deleted(1, 2)]).await.unwrap();
+    assert_eq!(stage.read(1).await, None);
+    assert_eq!(stage.store.loads(), 1);
+}
+
+#[tokio::test]
+async fn an_insert_replaces_the_knowledge_of_absence() {
+    let stage = Stage::new();
+    assert_eq!(stage.read(1).await, None);
+    let guard = stage.write().await;
+    stage.store.put(1, 1);
+    guard.committed(vec![(1, Change::Invalidate { version: None })]).await.unwrap();
+    assert_eq!(stage.read(1).await, Some(1));
+}
+
+#[tokio::test]
+async fn a_load_that_missed_a_committed_write_does_not_fill_after_it() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let guard = stage.write().await;
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    stage.store.put(1, 2);
+    guard.committed(vec![(1, Change::Invalidate { version: Some(Version::new(2)) })]).await.unwrap();
+    gate.open();
+    assert_eq!(read.await.unwrap(), Some(1));
+    assert_eq!(stage.kept(1), None);
+}
+
+#[tokio::test]
+async fn a_writer_leaves_its_value_out_while_another_writes() {
+    let stage = Stage::new().warm().await;
+    let (first, second) = (stage.write().await, stage.write().await);
+    stage.store.put(1, 3);
+    first.committed(vec![put(1, 2)]).await.unwrap();
+    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.read(1).await, Some(3));
+    assert_eq!(stage.kept(1), None, "the other write goes on");
+    second.committed(vec![put(1, 3)]).await.unwrap();
+    assert_eq!(stage.kept(1), Some(3));
+}
+
+#[tokio::test]
+async fn the_older_of_two_writes_leaves_its_value_out_though_it_ends_last() {
+    let stage = Stage::new().warm().await;
+    let (older, newer) = (stage.write().await, stage.write().await);
+    stage.store.put(1, 3);
+    newer.committed(vec![put(1, 3)]).await.unwrap();
+    older.committed(vec![put(1, 2)]).await.unwrap();
+    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.read(1).await, Some(3));
+}
+
+#[tokio::test]
+async fn a_value_is_left_out_when_its_key_was_invalidated_or_flushed_during_the_write() {
+    let stage = Stage::new().warm().await;
+    let guard = stage.write().await;
+    stage.invalidate(1, 0).await;
+    guard.committed(vec![put(1, 2)]).await.unwrap();
+    assert_eq!(stage.kept(1), None);
+    let guard = stage.write().await;
+    stage.node.flush();
+    guard.committed(vec![put(1, 3)]).await.unwrap();
+    assert_eq!(stage.kept(1), None);
+}
+
+#[tokio::test]
+async fn an_aborted_write_tells_nobody_and_reads_fill_again() {
+    let stage = Stage::new().warm().await;
+    stage.write().await.aborted().await;
+    assert!(stage.bus.published().is_empty());
+    assert_eq!(stage.read(1).await, Some(1));
+    assert_eq!(stage.kept(1), Some(1));
+}
+
+#[tokio::test]
+async fn a_committed_write_is_published_with_its_version_and_gives_its_position() {
+    let stage = Stage::new();
+    let guard = stage.cache.begin_write(&[1, 1, 2]).await;
+    let token = guard.committed(vec![put(1, 2), deleted(2, 9)]).await.unwrap();
+    let told: Vec<_> =
+        stage.bus.published().into_iter().map(|told| (told.key, told.version.map(Version::get))).collect();
+    assert_eq!(told, [("1".to_owned(), Some(2)), ("2".to_owned(), Some(9))]);
+    assert_eq!(token, stage.node.token());
+    assert_eq!(stage.kept(1), Some(2), "a key named twice is marked once");
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_drops_what_was_loaded_meanwhile() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let guard = stage.write().await;
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    stage.store.put(1, 2);
+    guard.unknown().await.unwrap();
+    gate.open();
+    read.await.unwrap();
+    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.read(1).await, Some(2));
+}
+
+#[tokio::test]
+async fn a_guard_dropped_without_a_verdict_is_an_unknown_outcome() {
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    let guard = stage.write().await;
+    let mut gate = stage.store.gate();
+    let read = stage.spawn_read(1);
+    gate.entered().await;
+    stage.store.put(1, 2);
+    drop(guard);
+    gate.open();
+    read.await.unwrap();
+    assert_eq!(stage.read(1).await, Some(2));
+    until(|| stage.bus.published().len() == 1).await;
+    assert_eq!(stage.bus.published()[0].version, None);
+}
+
+#[test]
+fn a_guard_dropped_outside_a_runtime_still_unmarks_its_keys() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let stage = Stage::new();
+    stage.store.put(1, 1);
+    drop(runtime.block_on(stage.write()));
+    assert_eq!(runtime.block_on(stage.read(1)), Some(1));
+    assert_eq!(stage.kept(1), Some(1));
+}
+
+#[tokio::test]
+async fn a_verdict_that_the_bus_refuses_is_an_unknown_outcome() {
+    let stage = Stage::new().warm().await;
+    let guard = stage.write().await;
+    stage.bus.fail(true);
+    assert!(matches!(guard.committed(vec![put(1, 2)]).await, Err(CacheError::Bus(_))));
+    assert_eq!(stage.kept(1), None);
+    stage.store.put(1, 2);
+    assert_eq!(stage.read(1).await, Some(2));
+    assert_eq!(stage.kept(1), Some(2), "the mark is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_unknown_outcome_that_lands_late_is_seen_at_5_30_and_90_seconds() {
+    let stage = Stage::new().warm().await;
+    stage.write().await.unknown().await.unwrap();
+    let mut version = 1;
+    for wait in [4, 2, 25, 60] {
+        stage.store.put(1, version);
+        stage.read(1).await;
+        version += 1;
+        stage.store.put(1, version);
+        assert_eq!(stage.read(1).await, Some(version - 1), "a copy from before it landed");
+        tokio::time::sleep(wait * SECOND).await;
+        let expected = if wait == 4 { version - 1 } else { version };
+        assert_eq!(stage.read(1).await, Some(expected), "after {wait} s more");
+        stage.invalidate(1, 0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_outcomes_beyond_the_bound_flush_the_namespace_instead() {
+    let stage = Stage::with(|policy| policy.late_writes = 1).warm().await;
+    stage.write().await.unknown().await.unwrap();
+    stage.cache.begin_write(&[2]).await.unknown().await.unwrap();
+    for wait in [6, 25, 60] {
+        stage.store.put(3, wait);
+        assert_eq!(stage.read(3).await, Some(wait));
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        assert_eq!(stage.kept(3), None);
+    }
+    stage.read(3).await;
+    tokio::time::sleep(20 * SECOND).await;
+    assert_eq!(stage.kept(3), Some(60), "they end");
+}
+
+#[tokio::test]
+async fn a_strong_read_during_a_write_sees_what_is_committed() {
+    let stage = Stage::new().warm().await;
+    let guard = stage.write().await;
+    stage.store.put(1, 2);
+    assert_eq!(stage.read_with(1, &Consistency::Strong).await, Some(2));
+    guard.committed(vec![put(1, 2)]).await.unwrap();
+    assert_eq!(stage.kept(1), Some(2));
+}
