@@ -1,0 +1,67 @@
+//! A node as a process of its own, on free ports, with a data folder of its own.
+
+#![expect(clippy::unwrap_used, reason = "for tests")]
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Where gRPC is served.
+    pub(crate) grpc: String,
+    /// Where operators look.
+    pub(crate) operations: String,
+    process: Child,
+    _data: tempfile::TempDir,
+}
+
+impl Node {
+    /// Starts a node and waits until it serves.
+    pub(crate) fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let (grpc, operations) = (free_address(), free_address());
+        let process = Command::new(env!("CARGO_BIN_EXE_kith"))
+            .args(["--listen", &grpc, "--set", &format!("operations.listen={operations}"), "--data-dir"])
+            .arg(data.path().join("data"))
+            .current_dir(data.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let node = Self { grpc, operations, process, _data: data };
+        let (begun, ready) = (Instant::now(), format!("http://{}/readyz", node.operations));
+        while !Command::new("curl")
+            .args(["-fsS", "-o", "/dev/null", &ready])
+            .output()
+            .unwrap()
+            .status
+            .success()
+        {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the node does not become ready");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        node
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Nobody listens there, for now.
+pub(crate) fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
