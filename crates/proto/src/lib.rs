@@ -3,7 +3,13 @@
 //! The comments of the `.proto` files are the reference of the API. This crate holds no logic.
 
 #![expect(missing_docs, reason = "generated from the commented .proto files")]
-#![expect(clippy::allow_attributes_without_reason, reason = "generated")]
+#![expect(
+    clippy::allow_attributes_without_reason,
+    clippy::clone_on_ref_ptr,
+    clippy::missing_errors_doc,
+    clippy::too_many_lines,
+    reason = "generated"
+)]
 
 /// Types that several domains share.
 pub mod r#type {

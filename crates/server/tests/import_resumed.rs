@@ -2,6 +2,7 @@
 //! again.
 
 #![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod process;
 

@@ -26,7 +26,7 @@ impl Report {
     /// About an import of `file` that stands at `progress`.
     pub(super) fn new(file: &Path, progress: &Progress) -> Self {
         let bar = ProgressBar::new(progress.job.bytes);
-        if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3}%  {msg}  {eta} left") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}") {
             bar.set_style(style);
         }
         let report = Self { file: file.to_owned(), bar, told: Instant::now() };
