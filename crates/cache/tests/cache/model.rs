@@ -58,7 +58,7 @@ struct Write {
 struct World {
     stage: Stage,
     acknowledged: [u64; KEYS as usize],
-    held: Vec<(Gate, JoinHandle<()>)>,
+    held: Vec<(u64, Gate, JoinHandle<()>)>,
     writes: Vec<Write>,
 }
 
@@ -91,7 +91,7 @@ impl World {
             Step::ReadMany => self.read_many().await,
             Step::Hold(key) => self.hold(key).await,
             Step::Open(index) if index < self.held.len() => {
-                let (gate, read) = self.held.swap_remove(index);
+                let (_, gate, read) = self.held.swap_remove(index);
                 gate.open();
                 read.await.unwrap();
             }
@@ -120,7 +120,7 @@ impl World {
 
     async fn read(&self, key: u64, consistency: &Consistency) {
         // A held load that it may join is another's: it has to come to an end by itself.
-        if *consistency == Consistency::Cached && self.held.iter().any(|(_, read)| !read.is_finished()) {
+        if *consistency == Consistency::Cached && self.held.iter().any(|(held, ..)| *held == key) {
             let kept = self.stage.kept(key);
             assert!(kept.is_none_or(|kept| kept >= self.floor(key)), "{kept:?} below {}", self.floor(key));
             return;
@@ -152,7 +152,7 @@ impl World {
             assert!(read >= floor, "{read} below {floor}");
         });
         gate.entered().await;
-        self.held.push((gate, read));
+        self.held.push((key, gate, read));
     }
 
     async fn conclude(&mut self, write: Write, verdict: u8) {
@@ -177,7 +177,7 @@ impl World {
     }
 
     async fn end(mut self) {
-        for (gate, read) in std::mem::take(&mut self.held) {
+        for (_, gate, read) in std::mem::take(&mut self.held) {
             gate.open();
             read.await.unwrap();
         }

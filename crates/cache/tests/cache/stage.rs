@@ -57,9 +57,10 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Waits until the load has read.
+    /// Waits until the load has read; fails if none comes.
     pub(crate) async fn entered(&mut self) {
-        self.entered.take().unwrap().await.unwrap();
+        let entered = self.entered.take().unwrap();
+        tokio::time::timeout(10 * SECOND, entered).await.expect("a load comes to the gate").unwrap();
     }
 
     pub(crate) fn open(self) {
