@@ -72,7 +72,6 @@ pub(crate) struct Counters {
     pub(crate) stale_error: Counter,
     pub(crate) invalidations_sent: Counter,
     pub(crate) invalidations_received: Counter,
-    pub(crate) evictions: Counter,
     pub(crate) shed: Counter,
     rejected: [Counter; Rejection::ALL.len()],
 }

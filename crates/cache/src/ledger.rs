@@ -29,11 +29,13 @@ pub(crate) struct Progress<V> {
     pub(crate) floor: Version,
     /// How often the key was invalidated without a version.
     pub(crate) poisons: u64,
+    /// Whether memory may have a copy: one was seen, or put in since.
+    pub(crate) maybe_kept: bool,
 }
 
 impl<V> Default for Progress<V> {
     fn default() -> Self {
-        Self { current: None, loads: 0, marks: 0, floor: Version::UNVERSIONED, poisons: 0 }
+        Self { current: None, loads: 0, marks: 0, floor: Version::UNVERSIONED, poisons: 0, maybe_kept: true }
     }
 }
 

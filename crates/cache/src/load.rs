@@ -20,7 +20,8 @@ use crate::{
     guards,
     ledger::{Progress, Shard},
     memory::{Slot, jittered, refresh_after},
-    tiered::Inner,
+    read::Seek,
+    tiered::{Absence, Inner},
 };
 
 /// What a reader that missed finds.
@@ -91,15 +92,22 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     pub(crate) fn board(
         self: &Arc<Self>,
         key: &K,
-        join: bool,
+        seek: Seek,
         open: &mut Option<OpenRide<K, V>>,
     ) -> Boarding<V> {
         let flush = self.memory.flushes();
         let mut shard = self.ledger.lock(key);
-        if join && let Some(found) = self.boarded(key, shard.get(key), flush) {
-            return found;
+        let mut maybe_kept = true;
+        if let Seek::Cached(absence) = seek {
+            match self.boarded(key, shard.get(key), flush, absence) {
+                Ok(found) => return found,
+                Err(kept) => maybe_kept = kept,
+            }
         }
         let (flight, replaced) = self.begin(key, &mut shard, flush, open);
+        if let Some(progress) = shard.get_mut(key) {
+            progress.maybe_kept &= maybe_kept;
+        }
         drop(shard);
         drop(replaced);
         Boarding::Flight(flight)
@@ -120,15 +128,26 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         (flight, replaced)
     }
 
-    fn boarded(&self, key: &K, progress: Option<&Progress<V>>, flush: u32) -> Option<Boarding<V>> {
+    /// A flight to join or a copy that may be served; else whether memory may have a copy.
+    fn boarded(
+        &self,
+        key: &K,
+        progress: Option<&Progress<V>>,
+        flush: u32,
+        absence: Absence,
+    ) -> Result<Boarding<V>, bool> {
         if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
             && (flight.flush == flush || !guards::detach_flight())
         {
             self.counters.joined.add(1);
-            return Some(Boarding::Flight(Arc::clone(flight)));
+            return Ok(Boarding::Flight(Arc::clone(flight)));
         }
-        // Its flight may have ended between the look at memory and the lock.
-        self.fresh(key, self.node.now()).map(Boarding::Here)
+        // Its flight may have ended between the look at memory and the lock, if anything was filled.
+        if matches!(absence, Absence::At(fills) if fills == self.memory.fills()) {
+            return Err(false);
+        }
+        let slot = self.memory.raw(key).ok_or(false)?;
+        if self.is_fresh(&slot, self.node.now()) { Ok(Boarding::Here(slot)) } else { Err(true) }
     }
 
     /// Begins a load of the key in the background unless one is under way.
@@ -221,7 +240,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         drop(ended);
     }
 
-    fn fill(&self, ticket: &Ticket<K>, progress: &Progress<V>, outcome: &Outcome<V>, loaded: &Loaded<V>) {
+    fn fill(&self, ticket: &Ticket<K>, progress: &mut Progress<V>, outcome: &Outcome<V>, loaded: &Loaded<V>) {
         let flush = self.memory.flushes();
         let current = progress.current.as_ref().is_some_and(|flight| flight.id == ticket.id);
         let rejection = if guards::poison_flight() && ticket.poisons != progress.poisons {
@@ -236,7 +255,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             // Two values without versions have an order only while one flight at a time may fill.
             Some(Rejection::Newer)
         } else {
-            self.keep(&ticket.key, self.slot(outcome, loaded, flush)).err()
+            self.keep(&ticket.key, progress, self.slot(outcome, loaded, flush)).err()
         };
         if let Some(rejection) = rejection {
             self.counters.reject(rejection);
@@ -244,12 +263,13 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     }
 
     /// Puts a copy into memory. Shard lock held.
-    pub(crate) fn keep(&self, key: &K, slot: Slot<V>) -> Result<(), Rejection> {
+    pub(crate) fn keep(&self, key: &K, progress: &mut Progress<V>, slot: Slot<V>) -> Result<(), Rejection> {
         if usize::try_from(slot.size).unwrap_or(usize::MAX) > self.policy.value_bytes_max {
             self.memory.drop_older(key, slot.version.is_versioned().then_some(slot.version));
             return Err(Rejection::TooLarge);
         }
-        if self.memory.fill(key, slot) { Ok(()) } else { Err(Rejection::Newer) }
+        let absent = !std::mem::replace(&mut progress.maybe_kept, true);
+        if self.memory.fill(key, slot, absent) { Ok(()) } else { Err(Rejection::Newer) }
     }
 
     fn slot(&self, outcome: &Outcome<V>, loaded: &Loaded<V>, flush: u32) -> Slot<V> {

@@ -2,14 +2,14 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use moka::{notification::RemovalCause, sync::Cache};
+use moka::sync::Cache;
 
-use crate::{Entry, Key, Moment, Policy, Tier, Version, clock::milliseconds, counters::Counters, guards};
+use crate::{Entry, Key, Moment, Policy, Tier, Version, clock::milliseconds, guards};
 
 /// Bytes that moka keeps for an entry, with its place in the hash table, the queues and the sketch.
 const MOKA_BYTES: usize = 160;
@@ -68,22 +68,22 @@ impl<V> Slot<V> {
 pub(crate) struct Memory<K, V> {
     cache: Cache<K, Slot<V>, ahash::RandomState>,
     flushes: AtomicU32,
+    /// Copies put in for the first time, less those taken out. What it exceeds the entries by was evicted:
+    /// to be told of each eviction would double the cost of a fill.
+    resident: AtomicI64,
+    evicted: AtomicU64,
+    fills: AtomicU64,
 }
 
 impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
-    pub(crate) fn new(policy: &Policy<V>, counters: &Arc<Counters>) -> Self {
-        let counters = Arc::clone(counters);
+    pub(crate) fn new(policy: &Policy<V>) -> Self {
         let cache = Cache::builder()
             .name(policy.name)
             .max_capacity(policy.memory_bytes)
             .weigher(|_, slot: &Slot<V>| slot.size.saturating_add(overhead::<K, V>()))
-            .eviction_listener(move |_, _, cause| {
-                if cause == RemovalCause::Size {
-                    counters.evictions.add(1);
-                }
-            })
             .build_with_hasher(ahash::RandomState::new());
-        Self { cache, flushes: AtomicU32::new(0) }
+        let (resident, evicted, fills) = (AtomicI64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { cache, flushes: AtomicU32::new(0), resident, evicted, fills }
     }
 
     /// The copy, expired or not, of before a flush or not.
@@ -95,7 +95,13 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     /// The copy, expired or not.
     #[inline]
     pub(crate) fn slot(&self, key: &K) -> Option<Slot<V>> {
-        self.raw(key).filter(|slot| slot.flush == self.flushes() || !guards::flush_on_read())
+        self.raw(key).filter(|slot| self.is_reachable(slot))
+    }
+
+    /// Whether memory was not flushed since the copy was loaded.
+    #[inline]
+    pub(crate) fn is_reachable(&self, slot: &Slot<V>) -> bool {
+        slot.flush == self.flushes() || !guards::flush_on_read()
     }
 
     /// How often memory was flushed.
@@ -104,21 +110,32 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// Keeps a copy unless a newer one is here. Shard lock held.
-    pub(crate) fn fill(&self, key: &K, slot: Slot<V>) -> bool {
-        let newer = self.slot(key).is_some_and(|here| here.beats(slot.version, slot.read_at));
-        let fills = !newer || !guards::fill_newer_only();
-        if fills {
-            self.cache.insert(key.clone(), slot);
+    /// How many copies were put in so far. While it stands, what was absent is absent.
+    #[inline]
+    pub(crate) fn fills(&self) -> u64 {
+        self.fills.load(Ordering::Acquire)
+    }
+
+    /// Keeps a copy unless a newer one is here. `absent`: surely none is. Shard lock held.
+    pub(crate) fn fill(&self, key: &K, slot: Slot<V>, absent: bool) -> bool {
+        let here = if absent { None } else { self.raw(key) };
+        let reachable = here.as_ref().filter(|here| self.is_reachable(here));
+        if guards::fill_newer_only() && reachable.is_some_and(|here| here.beats(slot.version, slot.read_at)) {
+            return false;
         }
-        fills
+        self.resident.fetch_add(i64::from(reachable.is_none()), Ordering::Relaxed);
+        self.cache.insert(key.clone(), slot);
+        self.fills.fetch_add(1, Ordering::Release);
+        true
     }
 
     /// Drops the copy if it is older than the version, or in any case without one. Shard lock held.
     pub(crate) fn drop_older(&self, key: &K, version: Option<Version>) {
         let older = |version| self.raw(key).is_some_and(|slot| slot.version < version);
-        if version.is_none_or(older) {
-            self.cache.invalidate(key);
+        if version.is_none_or(older)
+            && let Some(slot) = self.cache.remove(key)
+        {
+            self.resident.fetch_sub(i64::from(self.is_reachable(&slot)), Ordering::Relaxed);
         }
     }
 
@@ -131,10 +148,21 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
 
     /// Makes all copies unreachable at once; their room comes back later.
     pub(crate) fn flush(&self) {
+        self.evictions();
         self.flushes.fetch_add(1, Ordering::AcqRel);
+        self.resident.store(0, Ordering::Relaxed);
         if guards::flush_on_read() {
             self.cache.invalidate_all();
         }
+    }
+
+    /// Copies given up for want of room so far; concurrent fills may be counted later.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.cache.run_pending_tasks();
+        let here = i64::try_from(self.cache.entry_count()).unwrap_or(i64::MAX);
+        let gone = self.resident.fetch_min(here, Ordering::Relaxed).saturating_sub(here);
+        let gone = u64::try_from(gone).unwrap_or(0);
+        self.evicted.fetch_add(gone, Ordering::Relaxed).saturating_add(gone)
     }
 
     /// Entries and weight in bytes, after the pending bookkeeping is done.

@@ -35,9 +35,17 @@ impl LoadSeconds {
     }
 }
 
+/// What memory says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryNow {
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) evictions: u64,
+}
+
 /// Brings the metrics of a namespace up to its counters. They are not raised one by one, so that a hit
 /// costs one addition.
-pub(crate) fn export(namespace: &'static str, counters: &Counters, (entries, bytes): (u64, u64)) {
+pub(crate) fn export(namespace: &'static str, counters: &Counters, memory: MemoryNow) {
     describe();
     requests(namespace, counters);
     let total = |name: &'static str, value: &Counter| {
@@ -57,10 +65,10 @@ pub(crate) fn export(namespace: &'static str, counters: &Counters, (entries, byt
     labelled(INVALIDATIONS, "direction", "received", &counters.invalidations_received);
     labelled(STALE_SERVED, "reason", "slow", &counters.stale_slow);
     labelled(STALE_SERVED, "reason", "error", &counters.stale_error);
-    labelled(EVICTIONS, "cause", "size", &counters.evictions);
+    counter!(EVICTIONS, "namespace" => namespace, "cause" => "size").absolute(memory.evictions);
     gauge!(LOADS_IN_FLIGHT, "namespace" => namespace).set(float(counters.loads_in_flight.get()));
-    gauge!(ENTRIES, "namespace" => namespace).set(float(entries));
-    gauge!(MEMORY_BYTES, "namespace" => namespace).set(float(bytes));
+    gauge!(ENTRIES, "namespace" => namespace).set(float(memory.entries));
+    gauge!(MEMORY_BYTES, "namespace" => namespace).set(float(memory.bytes));
 }
 
 fn requests(namespace: &'static str, counters: &Counters) {

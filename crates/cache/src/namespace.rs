@@ -150,13 +150,15 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
             stale_served: counters.stale_slow.get() + counters.stale_error.get(),
             fills_rejected: rejected.sum(),
             invalidations: counters.invalidations_sent.get() + counters.invalidations_received.get(),
-            evictions: counters.evictions.get(),
+            evictions: self.memory.evictions(),
             shed: counters.shed.get(),
         }
     }
 
     fn export_metrics(&self) {
-        metrics::export(self.policy.name, &self.counters, self.memory.size());
+        let evictions = self.memory.evictions();
+        let (entries, bytes) = self.memory.size();
+        metrics::export(self.policy.name, &self.counters, metrics::MemoryNow { entries, bytes, evictions });
     }
 }
 

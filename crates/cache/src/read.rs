@@ -10,11 +10,26 @@ use crate::{
     flight::{Flight, Outcome, Passenger},
     guards,
     load::{Boarding, OpenRide},
-    tiered::Inner,
+    tiered::{Absence, Inner, Look},
 };
 
 /// How often a read asks again when the store answers with less than is known.
 const REREADS: usize = 2;
+
+/// What a read demands of the flight it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seek {
+    /// One that may be under way already, and in place of which a stale copy may be served.
+    Cached(Absence),
+    /// One that begins now.
+    Strong,
+}
+
+impl Seek {
+    const fn is_cached(self) -> bool {
+        matches!(self, Self::Cached(_))
+    }
+}
 
 type Boarded<V> = (Passenger<V>, Arc<Flight<V>>);
 type Answer<V> = Result<Option<Entry<V>>, CacheError>;
@@ -27,25 +42,25 @@ enum Waited<V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
-    /// Reads one key through a load: with `cached`, one that may be under way already and whose lack of an
-    /// answer a stale copy may replace; else one that begins now.
-    pub(crate) async fn read(self: &Arc<Self>, key: &K, cached: bool) -> Answer<V> {
+    /// Reads one key through a load.
+    pub(crate) async fn read(self: &Arc<Self>, key: &K, seek: Seek) -> Answer<V> {
         self.counters.misses.add(1);
-        self.read_until(key, cached, Instant::now() + self.policy.hard_timeout).await
+        self.read_until(key, seek, Instant::now() + self.policy.hard_timeout).await
     }
 
-    async fn read_until(self: &Arc<Self>, key: &K, cached: bool, deadline: Instant) -> Answer<V> {
-        let mut join = cached;
+    async fn read_until(self: &Arc<Self>, key: &K, seek: Seek, deadline: Instant) -> Answer<V> {
+        let cached = seek.is_cached();
+        let mut seek = seek;
         let mut rereads = 0;
         loop {
-            let (passenger, flight) = match self.board_alone(key, join) {
+            let (passenger, flight) = match self.board_alone(key, seek) {
                 Ok(boarded) => boarded,
                 Err(entry) => return Ok(entry),
             };
             match self.wait(key, &passenger, &flight, cached, deadline).await {
                 Waited::Ended(outcome) if rereads < REREADS && is_lagging(&outcome, &flight) => {
                     rereads += 1;
-                    join = false;
+                    seek = Seek::Strong;
                 }
                 Waited::Ended(outcome) => return self.answer(key, &outcome, cached),
                 Waited::Stale(entry) => return Ok(entry),
@@ -63,9 +78,9 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     }
 
     /// A flight to wait for, or what memory has by now.
-    fn board_alone(self: &Arc<Self>, key: &K, join: bool) -> Result<Boarded<V>, Option<Entry<V>>> {
+    fn board_alone(self: &Arc<Self>, key: &K, seek: Seek) -> Result<Boarded<V>, Option<Entry<V>>> {
         let mut open = None;
-        match self.board(key, join, &mut open) {
+        match self.board(key, seek, &mut open) {
             Boarding::Here(slot) => Err(slot.into_entry(self.node.now(), false)),
             Boarding::Flight(flight) => {
                 let led = open.map(OpenRide::seal);
@@ -177,21 +192,20 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
     }
 
     fn board_key(&mut self, place: usize, key: &K, open: &mut Option<OpenRide<K, V>>) {
-        let now = self.inner.node.now();
-        if self.cached
-            && let Some(slot) = self.inner.fresh(key, now)
-        {
-            if slot.wants_refresh(now) {
-                self.inner.refresh(key);
+        let seek = match self.cached.then(|| self.inner.look(key)) {
+            Some(Look::Served(found)) => {
+                self.answers[place] = Some(Ok(found));
+                return;
             }
-            self.inner.counters.hits.add(1);
-            self.answers[place] = Some(Ok(slot.into_entry(now, false)));
-            return;
-        }
+            Some(Look::Missed(absence)) => Seek::Cached(absence),
+            None => Seek::Strong,
+        };
         self.inner.counters.misses.add(1);
         let before = open.as_ref().map_or(0, OpenRide::len);
-        match self.inner.board(key, self.cached, open) {
-            Boarding::Here(slot) => self.answers[place] = Some(Ok(slot.into_entry(now, false))),
+        match self.inner.board(key, seek, open) {
+            Boarding::Here(slot) => {
+                self.answers[place] = Some(Ok(slot.into_entry(self.inner.node.now(), false)));
+            }
             Boarding::Flight(flight) => {
                 let joined = open.as_ref().map_or(0, OpenRide::len) == before;
                 if joined && !self.passengers.iter().any(|passenger| passenger.is_on(&flight.ride)) {
@@ -226,7 +240,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
             let key = &self.keys[place];
             let answer = match flight.outcome() {
                 Some(outcome) if is_lagging(outcome, &flight) => {
-                    self.inner.read_until(key, false, self.deadline).await
+                    self.inner.read_until(key, Seek::Strong, self.deadline).await
                 }
                 Some(outcome) => self.inner.answer(key, outcome, self.cached),
                 None => self.inner.too_long(key, self.cached),

@@ -13,6 +13,7 @@ use crate::{
     ledger::Ledger,
     memory::{Memory, Slot},
     metrics::LoadSeconds,
+    read::Seek,
 };
 
 /// Records of one kind behind their tiers: memory, then the store, filling what missed.
@@ -40,7 +41,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     pub fn new(node: &Node, policy: Policy<V>, loader: Arc<dyn Loader<K, V>>) -> Self {
         let counters = Arc::new(Counters::default());
         let inner = Arc::new(Inner {
-            memory: Memory::new(&policy, &counters),
+            memory: Memory::new(&policy),
             ledger: Ledger::new(),
             node: node.clone(),
             loader,
@@ -65,9 +66,9 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
     /// stale copy may be served.
     pub async fn get(&self, key: &K) -> Result<Option<Entry<V>>, CacheError> {
-        match self.hit(key) {
-            Some(found) => Ok(found),
-            None => Box::pin(self.0.read(key, true)).await,
+        match self.0.look(key) {
+            Look::Served(found) => Ok(found),
+            Look::Missed(absence) => Box::pin(self.0.read(key, Seek::Cached(absence))).await,
         }
     }
 
@@ -76,13 +77,10 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     #[inline]
     #[must_use]
     pub fn hit(&self, key: &K) -> Option<Option<Entry<V>>> {
-        let now = self.0.node.now();
-        let slot = self.0.fresh(key, now)?;
-        if slot.wants_refresh(now) {
-            self.0.refresh(key);
+        match self.0.look(key) {
+            Look::Served(found) => Some(found),
+            Look::Missed(_) => None,
         }
-        self.0.counters.hits.add(1);
-        Some(slot.into_entry(now, false))
     }
 
     /// As [`get`](Self::get), as fresh as asked. `AtLeast` waits at most
@@ -95,7 +93,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         if self.0.node.may_use_memory(consistency).await {
             self.get(key).await
         } else {
-            Box::pin(self.0.read(key, false)).await
+            Box::pin(self.0.read(key, Seek::Strong)).await
         }
     }
 
@@ -120,7 +118,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     #[must_use]
     pub fn peek(&self, key: &K) -> Option<Entry<V>> {
         let now = self.0.node.now();
-        self.0.fresh(key, now).and_then(|slot| slot.into_entry(now, false))
+        let slot = self.0.memory.raw(key).filter(|slot| self.0.is_fresh(slot, now))?;
+        slot.into_entry(now, false)
     }
 
     /// To be called before a write of these records is sent to the store. Drops their copies; until the guard
@@ -147,6 +146,21 @@ impl<K, V> fmt::Debug for TieredCache<K, V> {
     }
 }
 
+/// What memory says to a read.
+pub(crate) enum Look<V> {
+    Served(Option<Entry<V>>),
+    Missed(Absence),
+}
+
+/// What a read that missed knows of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Absence {
+    /// There was no copy when memory had been filled so often.
+    At(u64),
+    /// There may be one, which may not be served.
+    Unsure,
+}
+
 /// What the clones of a cache share.
 pub(crate) struct Inner<K, V> {
     pub(crate) memory: Memory<K, V>,
@@ -164,13 +178,27 @@ pub(crate) struct Inner<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
-    /// The copy that may be served at this moment.
+    /// Asks memory: a hit, with all that belongs to it, or what the miss tells of memory.
     #[inline]
-    pub(crate) fn fresh(&self, key: &K, now: Moment) -> Option<Slot<V>> {
-        self.memory.slot(key).filter(|slot| {
-            let expired = now >= slot.expires_at() && guards::expiry_on_read();
-            !expired && self.node.serves(now, self.policy.strict)
-        })
+    pub(crate) fn look(self: &Arc<Self>, key: &K) -> Look<V> {
+        let fills = self.memory.fills();
+        let Some(slot) = self.memory.raw(key) else { return Look::Missed(Absence::At(fills)) };
+        let now = self.node.now();
+        if !self.is_fresh(&slot, now) {
+            return Look::Missed(Absence::Unsure);
+        }
+        if slot.wants_refresh(now) {
+            self.refresh(key);
+        }
+        self.counters.hits.add(1);
+        Look::Served(slot.into_entry(now, false))
+    }
+
+    /// Whether the copy may be served at this moment.
+    #[inline]
+    pub(crate) fn is_fresh(&self, slot: &Slot<V>, now: Moment) -> bool {
+        let expired = now >= slot.expires_at() && guards::expiry_on_read();
+        !expired && self.memory.is_reachable(slot) && self.node.serves(now, self.policy.strict)
     }
 
     /// The expired copy that may be served because the store is slow or fails.

@@ -73,6 +73,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         let detached = if guards::mark_detaches() { progress.current.take() } else { None };
         if guards::drop_before_commit() {
             self.inner.memory.drop_older(key, None);
+            progress.maybe_kept = false;
         }
         drop(shard);
         drop(detached);
@@ -86,9 +87,10 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         };
         let size = value.as_ref().map_or(0, |value| (self.inner.policy.weigh)(value));
         let slot = self.inner.new_slot(value, version, size, self.inner.node.now(), self.flush);
-        let shard = self.inner.ledger.lock(key);
-        if shard.get(key).is_some_and(|progress| self.may_install(key, version, progress))
-            && let Err(rejection) = self.inner.keep(key, slot)
+        let mut shard = self.inner.ledger.lock(key);
+        if let Some(progress) = shard.get_mut(key)
+            && self.may_install(key, version, progress)
+            && let Err(rejection) = self.inner.keep(key, progress, slot)
         {
             self.inner.counters.reject(rejection);
         }

@@ -6,6 +6,8 @@ use tokio::task::JoinHandle;
 
 use crate::stage::{Gate, SECOND, Stage, value};
 
+/// Keys of a history.
+const SLOTS: usize = 3;
 const KEYS: u64 = 3;
 
 /// One step of a history.
@@ -57,7 +59,7 @@ struct Write {
 /// What must hold: a read never gives less than was acknowledged when it began.
 struct World {
     stage: Stage,
-    acknowledged: [u64; KEYS as usize],
+    acknowledged: [u64; SLOTS],
     held: Vec<(u64, Gate, JoinHandle<()>)>,
     writes: Vec<Write>,
 }
@@ -66,7 +68,7 @@ impl World {
     fn new() -> Self {
         let stage = Stage::new();
         (0..KEYS).for_each(|key| stage.store.put(key, 1));
-        Self { stage, acknowledged: [1; KEYS as usize], held: Vec::new(), writes: Vec::new() }
+        Self { stage, acknowledged: [1; SLOTS], held: Vec::new(), writes: Vec::new() }
     }
 
     fn floor(&self, key: u64) -> u64 {

@@ -64,7 +64,7 @@ impl Gate {
     }
 
     pub(crate) fn open(self) {
-        let _ = self.open.send(());
+        self.open.send(()).ok();
     }
 }
 
@@ -119,8 +119,8 @@ impl Store {
         let broken = *self.broken.lock();
         let held = self.gates.lock().pop_front();
         if let Some(held) = held {
-            let _ = held.entered.send(());
-            let _ = held.open.await;
+            held.entered.send(()).ok();
+            drop(held.open.await);
         }
         assert!(!std::mem::take(&mut *self.panics.lock()), "the loader was told to panic");
         if broken { Err(LoadError::new(Broken)) } else { Ok(()) }
