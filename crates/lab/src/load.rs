@@ -81,7 +81,8 @@ impl<Q: prost::Message + Clone + Default + 'static> Callers<Q> {
     }
 
     /// Sends `rate` messages a second for a `time`, whether or not answers come: every millisecond those that
-    /// are due. Returns how long each took from the moment when it was due, in microseconds.
+    /// are due. Returns how long each took from the moment when it was due, in microseconds; a call that fails
+    /// counts as one that took all of `time`.
     pub(crate) async fn open(&self, rate: f64, time: Duration) -> Result<Histogram<u64>> {
         let taken = Arc::new(Mutex::new(Histogram::<u64>::new(3)?));
         let (mut calls, mut sent) = (JoinSet::new(), 0_usize);
@@ -100,9 +101,9 @@ impl<Q: prost::Message + Clone + Default + 'static> Callers<Q> {
                 calls.spawn(async move {
                     let answered = this.call(sent, sent).await;
                     under_way.fetch_sub(1, Ordering::Relaxed);
-                    let micros = u64::try_from(due.elapsed().as_micros())?;
-                    taken.lock().await.record(micros)?;
-                    answered.map(drop)
+                    let micros = if answered.is_ok() { due.elapsed() } else { time }.as_micros();
+                    taken.lock().await.record(u64::try_from(micros)?)?;
+                    anyhow::Ok(())
                 });
                 sent += 1;
             }

@@ -43,6 +43,7 @@ pub(super) trait Updates: Send + Sync + 'static {
 /// The tiers over a store, as a node puts users together.
 #[derive(Clone, Debug)]
 pub(super) struct Tiered {
+    node: Node,
     cache: TieredCache<UserId, User>,
     store: Arc<dyn UserStore>,
     mutations: Mutations,
@@ -53,7 +54,18 @@ impl Tiered {
     pub(super) fn over(store: &Arc<dyn UserStore>) -> Arc<Self> {
         let (node, policy) = (Node::local(1), Policy::new("user", User::weight));
         let cache = TieredCache::new(&node, policy, Arc::new(UserLoader(Arc::clone(store))));
-        Arc::new(Self { cache, store: Arc::clone(store), mutations: Mutations::new(node, PATIENCE) })
+        let mutations = Mutations::new(node.clone(), PATIENCE);
+        Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
+    }
+
+    /// Drops these users from memory, and has memory tidied up: it is cold then, but no larger or smaller
+    /// than that of a node that has run for a while.
+    async fn forget(&self, ids: &[i64]) -> Result<()> {
+        let keys: Vec<_> = ids.iter().map(|id| Ok((UserId::new(*id)?, None))).collect::<Result<_>>()?;
+        self.cache.invalidate(&keys).await?;
+        let held: u64 = self.node.namespaces().iter().map(|namespace| namespace.stats().entries).sum();
+        ensure!(held == 0, "{held} users are still in memory");
+        Ok(())
     }
 }
 
@@ -101,13 +113,16 @@ pub(super) async fn read_one<R: Reads>(
     users: i64,
 ) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 100), (1, 10));
-    let mut seed = 0;
+    let (tiered, mut seed) = (Tiered::over(store), 0);
     interleave(plan.rounds, async |side| {
         seed += 1;
         let ids = people::shuffled(users, seed);
         match side {
             Side::Baseline => time_one(Arc::clone(raw), ids, pieces, reads).await,
-            Side::Kith => time_one(Tiered::over(store), ids, pieces, reads).await,
+            Side::Kith => {
+                tiered.forget(&ids).await?;
+                time_one(Arc::clone(&tiered), ids, pieces, reads).await
+            }
         }
     })
     .await
@@ -121,13 +136,16 @@ pub(super) async fn read_many<R: Reads>(
     users: i64,
 ) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((10, 10), (1, 2));
-    let mut seed = 0;
+    let (tiered, mut seed) = (Tiered::over(store), 0);
     interleave(plan.rounds, async |side| {
         seed += 1;
         let ids = people::shuffled(users, seed);
         match side {
             Side::Baseline => time_many(Arc::clone(raw), ids, pieces, reads).await,
-            Side::Kith => time_many(Tiered::over(store), ids, pieces, reads).await,
+            Side::Kith => {
+                tiered.forget(&ids).await?;
+                time_many(Arc::clone(&tiered), ids, pieces, reads).await
+            }
         }
     })
     .await
