@@ -45,3 +45,12 @@ pub struct Served {
     /// How long ago it was read from the store.
     pub age: Duration,
 }
+
+impl Served {
+    /// What an entry says of itself.
+    #[must_use]
+    pub fn of<V>(entry: &kith_cache::Entry<V>) -> Self {
+        let version = i64::try_from(entry.version.get()).unwrap_or(i64::MAX);
+        Self { tier: entry.tier.as_str(), version, age: entry.age }
+    }
+}

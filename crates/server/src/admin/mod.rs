@@ -1,0 +1,5 @@
+//! What operators see and do on one node: the admin service.
+
+mod rpc;
+
+pub use rpc::{AdminRpc, NodeFacts};

@@ -1,0 +1,254 @@
+//! Why a call failed, and the only place where that becomes a gRPC status.
+
+use std::{borrow::Cow, time::Duration};
+
+use kith_cache::CacheError;
+use kith_proto::r#type::v1::ResultError;
+use kith_store::{Invalid, Outcome, StoreError};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// `google.rpc.ErrorInfo.domain` of every error.
+pub const ERROR_DOMAIN: &str = "kith";
+
+/// What a caller may branch on. Each has one code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// A field of the request cannot be taken.
+    InvalidField,
+    /// The request id was used with another body.
+    RequestIdReused,
+    /// Nothing lives under the id or name.
+    NotFound,
+    /// The id lives already.
+    IdTaken,
+    /// The name is not free.
+    NameTaken,
+    /// The version is not the expected one.
+    VersionConflict,
+    /// The state of the record forbids it.
+    StateForbids,
+    /// The acting user may not do this.
+    NotAllowed,
+    /// Too many tries within a minute.
+    TooManyTries,
+    /// More work than the node takes on.
+    Overloaded,
+    /// The store has no room.
+    StoreFull,
+    /// The store cannot be reached or has no time.
+    StoreUnavailable,
+    /// The deadline passed.
+    DeadlineExceeded,
+    /// A fault of Kith.
+    Internal,
+}
+
+impl Reason {
+    /// As in `google.rpc.ErrorInfo.reason`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidField => "INVALID_FIELD",
+            Self::RequestIdReused => "REQUEST_ID_REUSED",
+            Self::NotFound => "NOT_FOUND",
+            Self::IdTaken => "ID_TAKEN",
+            Self::NameTaken => "NAME_TAKEN",
+            Self::VersionConflict => "VERSION_CONFLICT",
+            Self::StateForbids => "STATE_FORBIDS",
+            Self::NotAllowed => "NOT_ALLOWED",
+            Self::TooManyTries => "TOO_MANY_TRIES",
+            Self::Overloaded => "OVERLOADED",
+            Self::StoreFull => "STORE_FULL",
+            Self::StoreUnavailable => "STORE_UNAVAILABLE",
+            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Self::Internal => "INTERNAL",
+        }
+    }
+
+    /// The gRPC code.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Self::InvalidField | Self::RequestIdReused => Code::InvalidArgument,
+            Self::NotFound => Code::NotFound,
+            Self::IdTaken | Self::NameTaken => Code::AlreadyExists,
+            Self::VersionConflict => Code::Aborted,
+            Self::StateForbids => Code::FailedPrecondition,
+            Self::NotAllowed => Code::PermissionDenied,
+            Self::TooManyTries | Self::Overloaded | Self::StoreFull => Code::ResourceExhausted,
+            Self::StoreUnavailable => Code::Unavailable,
+            Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::Internal => Code::Internal,
+        }
+    }
+
+    /// After how long a caller may try again; `None`: never with the same request.
+    const fn retry_after(self) -> Option<Duration> {
+        match self {
+            Self::Overloaded | Self::StoreUnavailable => Some(Duration::from_millis(200)),
+            Self::TooManyTries => Some(Duration::from_secs(12)),
+            Self::InvalidField
+            | Self::RequestIdReused
+            | Self::NotFound
+            | Self::IdTaken
+            | Self::NameTaken
+            | Self::VersionConflict
+            | Self::StateForbids
+            | Self::NotAllowed
+            | Self::StoreFull
+            | Self::DeadlineExceeded
+            | Self::Internal => None,
+        }
+    }
+}
+
+/// Why a call failed. Its text names what the caller sent wrong, never a value, a secret or a driver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    reason: Reason,
+    message: Cow<'static, str>,
+    field: Option<Cow<'static, str>>,
+    outcome: Outcome,
+}
+
+impl Error {
+    /// An error that changed nothing.
+    pub fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { reason, message: message.into(), field: None, outcome: Outcome::NotApplied }
+    }
+
+    /// A field that cannot be taken. `why` follows its name: "must be above 0".
+    pub fn invalid(field: impl Into<Cow<'static, str>>, why: &Invalid) -> Self {
+        let field = field.into();
+        Self::new(Reason::InvalidField, format!("{field} {why}")).at(field)
+    }
+
+    /// Nothing of this kind lives under the id or name.
+    #[must_use]
+    pub fn not_found(kind: &'static str) -> Self {
+        Self::new(Reason::NotFound, format!("no such {kind}"))
+    }
+
+    /// The acting user may not do this.
+    #[must_use]
+    pub fn not_allowed(why: &'static str) -> Self {
+        Self::new(Reason::NotAllowed, why)
+    }
+
+    /// The deadline passed before anything began.
+    #[must_use]
+    pub fn deadline() -> Self {
+        Self::new(Reason::DeadlineExceeded, "the deadline passed")
+    }
+
+    /// What a store said of a write or read of a `kind` (user, group).
+    #[must_use]
+    pub fn store(kind: &'static str, error: &StoreError) -> Self {
+        let found = match error {
+            StoreError::NotFound => Self::not_found(kind),
+            StoreError::Conflict { current } => {
+                Self::new(Reason::VersionConflict, format!("the {kind} has version {current}"))
+                    .at("expected_version")
+            }
+            StoreError::IdTaken => {
+                Self::new(Reason::IdTaken, format!("{kind}_id is taken")).at(format!("{kind}_id"))
+            }
+            StoreError::NameTaken => Self::new(Reason::NameTaken, "user_name is taken").at("user_name"),
+            StoreError::RequestMismatch => {
+                Self::new(Reason::RequestIdReused, "request_id was used with another body").at("request_id")
+            }
+            StoreError::ParamsTooLarge => {
+                Self::new(Reason::InvalidField, "params would be more or larger than they may be")
+                    .at("params")
+            }
+            StoreError::Unavailable { .. } => {
+                Self::new(Reason::StoreUnavailable, "the store is not available")
+            }
+            StoreError::Full { .. } => Self::new(Reason::StoreFull, "the store has no room left"),
+            StoreError::Overloaded => Self::new(Reason::Overloaded, "too much work waits for the store"),
+            StoreError::Corrupt { .. } | StoreError::Internal { .. } => {
+                Self::new(Reason::Internal, "something went wrong within Kith")
+            }
+        };
+        Self { outcome: error.outcome(), ..found }
+    }
+
+    /// What the tiers said of a read of a `kind`.
+    #[must_use]
+    pub fn cache(kind: &'static str, error: &CacheError) -> Self {
+        match error {
+            CacheError::Load(load) => match load.downcast_ref::<StoreError>() {
+                Some(error) => Self::store(kind, error),
+                None => Self::new(Reason::Internal, "something went wrong within Kith"),
+            },
+            CacheError::Timeout => Self::new(Reason::StoreUnavailable, "the store did not answer in time"),
+            CacheError::Overloaded => Self::new(Reason::Overloaded, "too many reads wait for the store"),
+            _ => Self::new(Reason::Internal, "something went wrong within Kith"),
+        }
+    }
+
+    /// Names the field at fault.
+    #[must_use]
+    pub fn at(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// The same, of a field within another.
+    #[must_use]
+    pub fn within(self, outer: &str) -> Self {
+        match self.field {
+            Some(field) => Self { field: Some(format!("{outer}.{field}").into()), ..self },
+            None => self,
+        }
+    }
+
+    /// What a caller may branch on.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// As the answer for one item of many.
+    #[must_use]
+    pub fn to_result(&self) -> ResultError {
+        ResultError {
+            code: self.reason.code() as i32,
+            reason: self.reason.name().to_owned(),
+            field: self.field.as_deref().unwrap_or_default().to_owned(),
+            message: self.message.clone().into_owned(),
+        }
+    }
+
+    fn details(&self) -> ErrorDetails {
+        let mut metadata = std::collections::HashMap::new();
+        if self.outcome == Outcome::Unknown {
+            metadata.insert("outcome".to_owned(), "unknown".to_owned());
+        } else if self.reason.retry_after().is_some() {
+            metadata.insert("outcome".to_owned(), "not_applied".to_owned());
+        }
+        let mut details = ErrorDetails::with_error_info(self.reason.name(), ERROR_DOMAIN, metadata);
+        if let (Some(field), Code::InvalidArgument) = (&self.field, self.reason.code()) {
+            details.add_bad_request_violation(field.as_ref(), self.message.as_ref());
+        }
+        if let Some(after) = self.reason.retry_after() {
+            details.set_retry_info(Some(after));
+        }
+        details
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        match error.reason {
+            Reason::Internal => tracing::error!(outcome = ?error.outcome, "a call failed within Kith"),
+            Reason::StoreUnavailable | Reason::StoreFull => {
+                tracing::warn!(reason = error.reason.name(), outcome = ?error.outcome, "the store failed a call");
+            }
+            _ => {}
+        }
+        Self::with_error_details(error.reason.code(), error.message.clone(), error.details())
+    }
+}

@@ -1,0 +1,354 @@
+//! What the group service means: who may change a group, what is cached, when it has an invite code.
+
+use std::sync::Arc;
+
+use kith_cache::{Change, Consistency, Entry, Node, Policy, TieredCache};
+use kith_store::{
+    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, SecretChange, SecretOwner, SecretStore,
+    StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
+};
+use tokio::time::Instant;
+
+use super::{convert::GroupDraft, loader::GroupLoader};
+use crate::{
+    call::Acting,
+    error::{Error, Reason},
+    ids::Ids,
+    mutation::{Job, Mutations, Written},
+    request::RequestSeed,
+    secret::{InviteCodes, PlainSecrets, SecretHasher},
+    versions::cache_version,
+};
+
+const KIND: &str = "group";
+/// Name of the secret that is the invite code.
+const CODE: &str = "code";
+/// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
+const ID_TRIES: usize = 16;
+/// How often a change that adds or drops the invite code begins anew because another write came between.
+const CODE_TRIES: usize = 8;
+
+/// The groups of a deployment, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    cache: TieredCache<GroupId, Group>,
+    store: Arc<dyn GroupStore>,
+    secrets: Arc<dyn SecretStore>,
+    mutations: Mutations,
+    hasher: SecretHasher,
+    codes: InviteCodes,
+    ids: Arc<Ids>,
+}
+
+/// What a write is bound to.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    pub(super) acting: Acting,
+    pub(super) expected: Option<Version>,
+    pub(super) seed: Option<RequestSeed>,
+    pub(super) deadline: Instant,
+}
+
+impl Groups {
+    /// Over `stores`, with a namespace of its own in the memory of `node`.
+    #[must_use]
+    pub fn new(
+        stores: &Stores,
+        node: &Node,
+        policy: Policy<Group>,
+        mutations: Mutations,
+        (hasher, codes): (SecretHasher, InviteCodes),
+        id_block: u32,
+    ) -> Self {
+        Self {
+            cache: TieredCache::new(node, policy, Arc::new(GroupLoader(Arc::clone(&stores.groups)))),
+            store: Arc::clone(&stores.groups),
+            secrets: Arc::clone(&stores.secrets),
+            mutations,
+            hasher,
+            codes,
+            ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
+        }
+    }
+
+    /// Reads one group through the tiers.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub async fn get(&self, id: GroupId, consistency: &Consistency) -> Result<Entry<Group>, Error> {
+        let entry =
+            self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
+        entry.ok_or_else(|| Error::not_found(KIND))
+    }
+
+    /// Reads many groups through the tiers: an answer for each id, in their order; `None` where none stands.
+    pub async fn get_many(
+        &self,
+        ids: &[GroupId],
+        consistency: &Consistency,
+    ) -> Vec<Result<Option<Entry<Group>>, Error>> {
+        let entries = self.cache.get_many(ids, consistency).await;
+        entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
+    }
+
+    /// Reads a page of the public groups under a search key from the store, by ascending id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn search(&self, key: &str, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
+        self.store.search_groups(key, after, limit).await.map_err(store_error)
+    }
+
+    /// Reads a page of all groups from the store, by ascending id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn scan(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
+        self.store.scan_groups(after, limit).await.map_err(store_error)
+    }
+
+    /// Creates a group; an id is allocated where the draft has none.
+    ///
+    /// # Errors
+    /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn create(&self, draft: GroupDraft, terms: Terms) -> Result<Written<Group>, Error> {
+        let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
+        let write = self.write_of(&terms).await?;
+        let this = self.clone();
+        let work = async move { this.insert(draft, request.as_deref(), write).await };
+        self.mutations.run(terms.deadline, work).await
+    }
+
+    /// Changes a group. Where the change makes it need an invite code, or need none any more, the code is
+    /// made or dropped in the same write.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn update(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        terms: Terms,
+    ) -> Result<Written<Group>, Error> {
+        let write = self.write_of(&terms).await?;
+        let this = self.clone();
+        let work = async move {
+            let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
+            if !touches_code {
+                this.allow(id, terms.acting).await?;
+                return this.change(id, patch, write).await.map_err(store_error);
+            }
+            this.change_with_code(id, patch, write, terms.acting).await
+        };
+        self.mutations.run(terms.deadline, work).await
+    }
+
+    /// Dismisses a group. Returns the version of the dismissal.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
+        let write = self.write_of(&terms).await?;
+        let this = self.clone();
+        let work = async move {
+            this.allow(id, terms.acting).await?;
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.dismiss_group(id, write).await });
+            let job = Job { key: id, write, change: dismissed };
+            this.mutations.write(&this.cache, job).await.map_err(store_error)
+        };
+        self.mutations.run(terms.deadline, work).await
+    }
+
+    /// Reads the invite code from the store.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or what a failing store makes.
+    pub async fn invite_code(&self, id: GroupId, acting: Acting) -> Result<String, Error> {
+        let group = self.read(id).await?;
+        may_change(&group, acting)?;
+        match self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)? {
+            Some(sealed) => self.codes.open(id, &sealed),
+            None => Err(no_code()),
+        }
+    }
+
+    /// Replaces the invite code. The same request gets the same code again.
+    ///
+    /// # Errors
+    /// As [`Self::invite_code`], and ABORTED when the group changes without an end.
+    pub(super) async fn rotate_code(
+        &self,
+        id: GroupId,
+        terms: Terms,
+    ) -> Result<(String, Written<Group>), Error> {
+        let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
+        let write = self.write_of(&terms).await?;
+        let code = self.codes.make(id, request.as_deref());
+        let sealed = self.codes.seal(id, &code)?;
+        let this = self.clone();
+        let work = async move {
+            for _ in 0..CODE_TRIES {
+                let Some(group) = this.read_for(id, &write).await? else {
+                    return this.change(id, GroupPatch::default(), write).await.map_err(store_error);
+                };
+                may_change(&group, terms.acting)?;
+                if !needs_code(group.visibility, group.join_policy) {
+                    return Err(no_code());
+                }
+                let secrets = SecretChange::from([(CODE.to_owned(), Some(sealed.clone()))]);
+                let patch = GroupPatch { secrets, ..GroupPatch::default() };
+                let write = Write { expected: Some(group.version), ..write.clone() };
+                match this.change(id, patch, write).await {
+                    Err(StoreError::Conflict { .. }) => {}
+                    written => return written.map_err(store_error),
+                }
+            }
+            Err(Error::new(Reason::VersionConflict, "the group changes too often"))
+        };
+        let written = self.mutations.run(terms.deadline, work).await?;
+        Ok((code.as_str().to_owned(), written))
+    }
+
+    async fn insert(
+        &self,
+        draft: GroupDraft,
+        request: Option<&str>,
+        write: Write,
+    ) -> Result<Written<Group>, Error> {
+        for _ in 0..ID_TRIES {
+            let id = match draft.id {
+                Some(id) => id,
+                None => self.allocate().await?,
+            };
+            let mut secrets = SecretChange::new();
+            if needs_code(draft.visibility, draft.join_policy) {
+                let code = self.codes.make(id, request);
+                secrets.insert(CODE.to_owned(), Some(self.codes.seal(id, &code)?));
+            }
+            let (store, write) = (Arc::clone(&self.store), write.clone());
+            let group = draft.clone().with(id, secrets);
+            let write = Box::pin(async move { store.create_group(group, write).await });
+            match self.mutations.write(&self.cache, Job { key: id, write, change: put }).await {
+                Err(StoreError::IdTaken) if draft.id.is_none() => {}
+                written => return written.map_err(store_error),
+            }
+        }
+        Err(Error::new(Reason::Internal, "no free id was found"))
+    }
+
+    /// Reads whether the group has a code, and writes on the condition that this still holds.
+    async fn change_with_code(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+        acting: Acting,
+    ) -> Result<Written<Group>, Error> {
+        for _ in 0..CODE_TRIES {
+            let Some(group) = self.read_for(id, &write).await? else {
+                return self.change(id, patch, write).await.map_err(store_error);
+            };
+            may_change(&group, acting)?;
+            let mut patch = patch.clone();
+            patch.secrets = self.code_change(&group, &patch)?;
+            let bound = Write { expected: write.expected.or(Some(group.version)), ..write.clone() };
+            match self.change(id, patch, bound).await {
+                Err(StoreError::Conflict { .. }) if write.expected.is_none() => {}
+                written => return written.map_err(store_error),
+            }
+        }
+        Err(Error::new(Reason::VersionConflict, "the group changes too often"))
+    }
+
+    fn code_change(&self, group: &Group, patch: &GroupPatch) -> Result<SecretChange, Error> {
+        let before = needs_code(group.visibility, group.join_policy);
+        let visibility = patch.visibility.unwrap_or(group.visibility);
+        let after = needs_code(visibility, patch.join_policy.unwrap_or(group.join_policy));
+        let change = match (before, after) {
+            (false, true) => Some(Some(self.codes.seal(group.id, &self.codes.make(group.id, None))?)),
+            (true, false) => Some(None),
+            (true, true) | (false, false) => None,
+        };
+        Ok(change.map(|change| (CODE.to_owned(), change)).into_iter().collect())
+    }
+
+    async fn change(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+    ) -> Result<Written<Group>, StoreError> {
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.update_group(id, patch, write).await });
+        self.mutations.write(&self.cache, Job { key: id, write, change: put }).await
+    }
+
+    /// The creator never changes, so that a copy in memory is good enough to ask; absence is asked of the store.
+    async fn allow(&self, id: GroupId, acting: Acting) -> Result<(), Error> {
+        if acting == Acting::Service {
+            return Ok(());
+        }
+        let group = self.get(id, &Consistency::Cached).await?;
+        may_change(&group.value, acting)
+    }
+
+    async fn read(&self, id: GroupId) -> Result<Group, Error> {
+        match self.store.group(id).await.map_err(store_error)? {
+            Stored::Live(group) => Ok(group),
+            Stored::Deleted(_) | Stored::Never => Err(Error::not_found(KIND)),
+        }
+    }
+
+    /// As [`Self::read`]; `None` where the group is gone but the write has a request id: the store may still
+    /// know the answer of an earlier attempt.
+    async fn read_for(&self, id: GroupId, write: &Write) -> Result<Option<Group>, Error> {
+        match self.read(id).await {
+            Ok(group) => Ok(Some(group)),
+            Err(gone) if gone.reason() == Reason::NotFound && write.request.is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn allocate(&self) -> Result<GroupId, Error> {
+        let id = self.ids.next().await.map_err(store_error)?;
+        GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
+    }
+
+    async fn write_of(&self, terms: &Terms) -> Result<Write, Error> {
+        let request = match terms.seed.clone() {
+            Some(seed) => Some(seed.finish(&PlainSecrets::new(), &self.hasher).await?),
+            None => None,
+        };
+        Ok(Write { expected: terms.expected, request, now: Timestamp::now() })
+    }
+}
+
+fn needs_code(visibility: Visibility, join_policy: JoinPolicy) -> bool {
+    visibility == Visibility::Private || join_policy == JoinPolicy::Code
+}
+
+fn may_change(group: &Group, acting: Acting) -> Result<(), Error> {
+    match acting {
+        Acting::Service => Ok(()),
+        Acting::User(user) if group.creator == Some(user) => Ok(()),
+        Acting::User(_) => Err(Error::not_allowed("only the creator of the group and services may do this")),
+    }
+}
+
+fn no_code() -> Error {
+    Error::new(Reason::StateForbids, "the group has no invite code: it is public and not joined by code")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn store_error(error: StoreError) -> Error {
+    Error::store(KIND, &error)
+}
+
+fn put(group: &Arc<Group>) -> Change<Group> {
+    Change::Put { value: Arc::clone(group), version: cache_version(group.version) }
+}
+
+fn dismissed(version: &Arc<Version>) -> Change<Group> {
+    Change::Deleted { version: cache_version(**version) }
+}

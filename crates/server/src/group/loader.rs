@@ -1,0 +1,37 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_cache::{LoadError, LoadOptions, Loaded, Loader};
+use kith_store::{Group, GroupId, GroupStore, Stored};
+
+use crate::versions::cache_version;
+
+/// Loads groups from the store into the tiers.
+#[derive(Debug)]
+pub(super) struct GroupLoader(pub(super) Arc<dyn GroupStore>);
+
+#[async_trait]
+impl Loader<GroupId, Group> for GroupLoader {
+    async fn load(&self, id: &GroupId, _options: LoadOptions) -> Result<Loaded<Group>, LoadError> {
+        self.0.group(*id).await.map(loaded).map_err(LoadError::new)
+    }
+
+    async fn load_many(
+        &self,
+        ids: &[GroupId],
+        _options: LoadOptions,
+    ) -> Result<Vec<(GroupId, Loaded<Group>)>, LoadError> {
+        let found = self.0.groups(ids).await.map_err(LoadError::new)?;
+        Ok(found.into_iter().map(|(id, group)| (id, loaded(group))).collect())
+    }
+}
+
+fn loaded(stored: Stored<Group>) -> Loaded<Group> {
+    match stored {
+        Stored::Live(group) => {
+            Loaded::Found { version: cache_version(group.version), value: Arc::new(group) }
+        }
+        Stored::Deleted(version) => Loaded::Absent { version: cache_version(version) },
+        Stored::Never => Loaded::Absent { version: kith_cache::Version::default() },
+    }
+}

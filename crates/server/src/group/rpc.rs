@@ -1,0 +1,291 @@
+//! Decode, one call, encode.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use kith_cache::{Consistency, Entry};
+use kith_proto::{
+    group::v1::{self as wire, group_service_server::GroupService},
+    r#type::v1::{ImportResult, import_result},
+};
+use kith_store::{Group, GroupId, GroupWords};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    Groups,
+    convert::{self, GroupDraft},
+    groups::Terms,
+};
+use crate::{
+    bulk::{self, Limits},
+    call::{Acting, Call, Served},
+    error::Error,
+    page::PageTokens,
+    request::{RequestSeed, consistency, expected_version},
+};
+
+/// The group service on the wire.
+#[derive(Clone, Debug)]
+pub struct GroupRpc {
+    groups: Groups,
+    pages: PageTokens,
+    limits: Limits,
+}
+
+impl GroupRpc {
+    /// Over the groups of this node.
+    #[must_use]
+    pub const fn new(groups: Groups, pages: PageTokens, limits: Limits) -> Self {
+        Self { groups, pages, limits }
+    }
+
+    fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
+        consistency(asked, self.limits.tokens)
+    }
+
+    async fn create(
+        &self,
+        mut request: wire::CreateGroupRequest,
+        call: Call,
+    ) -> Result<wire::CreateGroupResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("CreateGroup", &request_id, call.acting, &request)?;
+        let group = request.group.ok_or_else(|| bulk::missing("group"))?;
+        let draft = GroupDraft::new(&group, call.acting)?;
+        let written = self.groups.create(draft, terms(call, 0, seed)?).await?;
+        Ok(wire::CreateGroupResponse {
+            group: Some(convert::to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn update(
+        &self,
+        mut request: wire::UpdateGroupRequest,
+        call: Call,
+    ) -> Result<wire::UpdateGroupResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("UpdateGroup", &request_id, call.acting, &request)?;
+        let group = request.group.ok_or_else(|| bulk::missing("group"))?;
+        let id = convert::group_id(group.group_id)?;
+        let patch = convert::patch(&group, &request.update_mask.unwrap_or_default().paths)?;
+        let written = self.groups.update(id, patch, terms(call, request.expected_version, seed)?).await?;
+        Ok(wire::UpdateGroupResponse {
+            group: Some(convert::to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn batch(
+        &self,
+        request: wire::BatchGetGroupsRequest,
+    ) -> Result<wire::BatchGetGroupsResponse, Error> {
+        bulk::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let field = |_| Error::invalid("group_ids", &kith_store::Invalid::new("must be above 0"));
+        let ids: Result<Vec<GroupId>, _> =
+            request.group_ids.iter().map(|id| GroupId::new(*id).map_err(field)).collect();
+        let ids = ids?;
+        let groups = self.groups.get_many(&ids, &consistency).await;
+        let results = ids.iter().zip(groups).map(|(id, group)| result(*id, group)).collect();
+        Ok(wire::BatchGetGroupsResponse { results })
+    }
+
+    /// A keyword longer than what is indexed finds candidates, which are compared here; a page may then be
+    /// short without being the last, and says so by its token.
+    async fn search(&self, request: wire::SearchGroupsRequest) -> Result<wire::SearchGroupsResponse, Error> {
+        let keyword = GroupWords::name(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        self.consistency(request.consistency.as_ref())?;
+        let prefix = convert::is_prefix(request.r#match)?;
+        let (key, folded) = if prefix {
+            GroupWords::prefix_key(&keyword)
+        } else {
+            (GroupWords::exact_key(&keyword), String::new())
+        };
+        let size = self.limits.pages.of(request.page_size)?;
+        let query: [&[u8]; 3] = [b"SearchGroups", key.as_bytes(), folded.as_bytes()];
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
+        let mut groups = self.groups.search(&key, after, size + 1).await?;
+        let more = groups.len() > size;
+        groups.truncate(size);
+        let last = groups.last().filter(|_| more).map(|group| group.id.get());
+        groups.retain(|group| !prefix || begins(group, &folded));
+        Ok(wire::SearchGroupsResponse {
+            next_page_token: last.map(|id| self.pages.seal(&query, id)).unwrap_or_default(),
+            groups: groups.iter().map(convert::to_wire).collect(),
+        })
+    }
+
+    async fn import_one(&self, record: wire::ImportGroup, patience: Duration) -> ImportResult {
+        let number = record.record;
+        let call = Call { deadline: tokio::time::Instant::now() + patience, acting: Acting::Service };
+        let request = wire::CreateGroupRequest { group: record.group, request_id: record.request_id };
+        let result = match self.create(request, call).await {
+            Ok(created) => import_result::Result::Id(created.group.unwrap_or_default().group_id),
+            Err(error) => import_result::Result::Error(error.to_result()),
+        };
+        ImportResult { record: number, result: Some(result) }
+    }
+}
+
+#[tonic::async_trait]
+impl GroupService for GroupRpc {
+    type ImportGroupsStream = BoxStream<'static, Result<wire::ImportGroupsResponse, Status>>;
+    type ExportGroupsStream = BoxStream<'static, Result<wire::ExportGroupsResponse, Status>>;
+
+    async fn create_group(
+        &self,
+        request: Request<wire::CreateGroupRequest>,
+    ) -> Result<Response<wire::CreateGroupResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.create(request.into_inner(), call).await?))
+    }
+
+    async fn get_group(
+        &self,
+        request: Request<wire::GetGroupRequest>,
+    ) -> Result<Response<wire::GetGroupResponse>, Status> {
+        let request = request.get_ref();
+        let id = convert::group_id(request.group_id)?;
+        let entry = self.groups.get(id, &self.consistency(request.consistency.as_ref())?).await?;
+        let mut response =
+            Response::new(wire::GetGroupResponse { group: Some(convert::to_wire(&entry.value)) });
+        response.extensions_mut().insert(Served::of(&entry));
+        Ok(response)
+    }
+
+    async fn batch_get_groups(
+        &self,
+        request: Request<wire::BatchGetGroupsRequest>,
+    ) -> Result<Response<wire::BatchGetGroupsResponse>, Status> {
+        Ok(Response::new(self.batch(request.into_inner()).await?))
+    }
+
+    async fn update_group(
+        &self,
+        request: Request<wire::UpdateGroupRequest>,
+    ) -> Result<Response<wire::UpdateGroupResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.update(request.into_inner(), call).await?))
+    }
+
+    async fn dismiss_group(
+        &self,
+        request: Request<wire::DismissGroupRequest>,
+    ) -> Result<Response<wire::DismissGroupResponse>, Status> {
+        let call = Call::of(&request);
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("DismissGroup", &request_id, call.acting, &request)?;
+        let id = convert::group_id(request.group_id)?;
+        let written = self.groups.dismiss(id, terms(call, request.expected_version, seed)?).await?;
+        Ok(Response::new(wire::DismissGroupResponse {
+            version: written.record.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    async fn search_groups(
+        &self,
+        request: Request<wire::SearchGroupsRequest>,
+    ) -> Result<Response<wire::SearchGroupsResponse>, Status> {
+        Ok(Response::new(self.search(request.into_inner()).await?))
+    }
+
+    async fn get_invite_code(
+        &self,
+        request: Request<wire::GetInviteCodeRequest>,
+    ) -> Result<Response<wire::GetInviteCodeResponse>, Status> {
+        let call = Call::of(&request);
+        let id = convert::group_id(request.get_ref().group_id)?;
+        let invite_code = self.groups.invite_code(id, call.acting).await?;
+        Ok(Response::new(wire::GetInviteCodeResponse { invite_code }))
+    }
+
+    async fn rotate_invite_code(
+        &self,
+        request: Request<wire::RotateInviteCodeRequest>,
+    ) -> Result<Response<wire::RotateInviteCodeResponse>, Status> {
+        let call = Call::of(&request);
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("RotateInviteCode", &request_id, call.acting, &request)?;
+        let id = convert::group_id(request.group_id)?;
+        let (invite_code, written) = self.groups.rotate_code(id, terms(call, 0, seed)?).await?;
+        Ok(Response::new(wire::RotateInviteCodeResponse {
+            invite_code,
+            version: written.record.version.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    async fn import_groups(
+        &self,
+        request: Request<Streaming<wire::ImportGroupsRequest>>,
+    ) -> Result<Response<Self::ImportGroupsStream>, Status> {
+        bulk::only_services(Call::of(&request).acting)?;
+        let (this, limits) = (Arc::new(self.clone()), self.limits);
+        let results = request.into_inner().then(move |message| {
+            let this = Arc::clone(&this);
+            async move {
+                let records = message?.records;
+                bulk::check_count("records", records.len(), limits.import_records)?;
+                let one = |record| {
+                    let this = Arc::clone(&this);
+                    async move { this.import_one(record, limits.import_patience).await }
+                };
+                let results = bulk::each(records, limits.import_at_once, one).await;
+                Ok(wire::ImportGroupsResponse { results })
+            }
+        });
+        Ok(Response::new(bulk::until_first_error(results)))
+    }
+
+    async fn export_groups(
+        &self,
+        request: Request<wire::ExportGroupsRequest>,
+    ) -> Result<Response<Self::ExportGroupsStream>, Status> {
+        bulk::only_services(Call::of(&request).acting)?;
+        let after = match request.get_ref().after_group_id {
+            0 => None,
+            id => Some(convert::group_id(id)?),
+        };
+        Ok(Response::new(Box::pin(export(self.groups.clone(), after))))
+    }
+}
+
+/// Pages of all groups, each read when the one before has been taken.
+fn export(
+    groups: Groups,
+    after: Option<GroupId>,
+) -> impl Stream<Item = Result<wire::ExportGroupsResponse, Status>> + Send + 'static {
+    futures::stream::try_unfold(Some(after), move |after| {
+        let groups = groups.clone();
+        async move {
+            let Some(after) = after else { return Ok(None) };
+            let page = groups.scan(after, bulk::EXPORT_PAGE).await?;
+            let next = page.last().filter(|_| page.len() == bulk::EXPORT_PAGE).map(|group| Some(group.id));
+            let groups: Vec<_> = page.iter().map(convert::to_wire).collect();
+            Ok((!groups.is_empty()).then_some((wire::ExportGroupsResponse { groups }, next)))
+        }
+    })
+}
+
+fn begins(group: &Group, folded: &str) -> bool {
+    let mut words = group.tags.iter().chain([&group.name]);
+    words.any(|word| kith_store::fold(word).starts_with(folded))
+}
+
+fn result(id: GroupId, group: Result<Option<Entry<Group>>, Error>) -> wire::GroupResult {
+    use wire::group_result::Result::{Error, Group, NotFound};
+    let result = match group {
+        Ok(Some(entry)) => Group(convert::to_wire(&entry.value)),
+        Ok(None) => NotFound(true),
+        Err(error) => Error(error.to_result()),
+    };
+    wire::GroupResult { group_id: id.get(), result: Some(result) }
+}
+
+fn terms(call: Call, expected: i64, seed: Option<RequestSeed>) -> Result<Terms, Error> {
+    Ok(Terms { acting: call.acting, expected: expected_version(expected)?, seed, deadline: call.deadline })
+}

@@ -1,0 +1,140 @@
+//! Writes as owned tasks: a cancelled call stops waiting, never the write or its invalidation.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use kith_cache::{Change, Key, Node, TieredCache, Token};
+use kith_store::{Applied, Outcome, StoreError};
+use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::error::{Error, Reason};
+
+/// Runs and counts the mutations of a node.
+#[derive(Clone, Debug)]
+pub struct Mutations {
+    tasks: TaskTracker,
+    node: Node,
+    /// How long the store may take before the outcome counts as unknown.
+    limit: Duration,
+}
+
+/// A write that is acknowledged, in the store and in the tiers of this node.
+#[derive(Clone, Debug)]
+pub struct Written<T> {
+    /// The record as the write left it.
+    pub record: Arc<T>,
+    /// Reads at least as fresh as this see it.
+    pub token: Token,
+}
+
+/// One write of one record, to be run by [`Mutations::write`].
+pub struct Job<K, V, T> {
+    /// Which record.
+    pub key: K,
+    /// What the store is to do.
+    pub write: BoxFuture<'static, Result<Applied<T>, StoreError>>,
+    /// What the tiers are to hold afterwards.
+    pub change: fn(&Arc<T>) -> Change<V>,
+}
+
+impl<K: std::fmt::Debug, V, T> std::fmt::Debug for Job<K, V, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Mutations {
+    /// For the caches of `node`; a store that takes longer than `limit` leaves an unknown outcome.
+    #[must_use]
+    pub fn new(node: Node, limit: Duration) -> Self {
+        Self { tasks: TaskTracker::new(), node, limit }
+    }
+
+    /// How many have begun and not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Waits until all that have begun have ended. False when `limit` passed first.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.tasks.close();
+        timeout(limit, self.tasks.wait()).await.is_ok()
+    }
+
+    /// Runs `work` to its end in a task of its own. When the caller goes away, or `deadline` passes, the
+    /// work still ends.
+    ///
+    /// # Errors
+    /// What `work` returns; DEADLINE_EXCEEDED when the deadline had passed before it began.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        if Instant::now() >= deadline {
+            return Err(Error::deadline());
+        }
+        match self.tasks.spawn(work).await {
+            Ok(result) => result,
+            Err(_panicked) => Err(Error::new(Reason::Internal, "something went wrong within Kith")),
+        }
+    }
+
+    /// Marks the record, writes it to the store, and settles what the tiers hold of it: the new state when
+    /// the write landed, nothing when that is unknown, what they held when it did not.
+    /// Call it within [`Self::run`]: a dropped future leaves an unknown outcome.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn write<K: Key, V: Send + Sync + 'static, T>(
+        &self,
+        cache: &TieredCache<K, V>,
+        job: Job<K, V, T>,
+    ) -> Result<Written<T>, StoreError>
+    where
+        T: Send + 'static,
+    {
+        let Job { key, write, change } = job;
+        let guard = cache.begin_write(std::slice::from_ref(&key)).await;
+        let applied = match self.bounded(write).await {
+            Ok(applied) => applied,
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                settle(guard.unknown().await);
+                return Err(error);
+            }
+            Err(error) => {
+                guard.aborted().await;
+                return Err(error);
+            }
+        };
+        let record = Arc::new(applied.record);
+        if applied.replayed {
+            guard.aborted().await;
+            return Ok(Written { record, token: self.node.token() });
+        }
+        let settled = guard.committed(vec![(key, change(&record))]).await;
+        let token = settled.unwrap_or_else(|_| self.node.token());
+        Ok(Written { record, token })
+    }
+
+    /// A driver's future must not be dropped half-way: past the limit it goes on by itself, and the write
+    /// counts as one whose outcome is unknown.
+    async fn bounded<T: Send + 'static>(
+        &self,
+        mut write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        if let Ok(result) = timeout(self.limit, &mut write).await {
+            return result;
+        }
+        drop(self.tasks.spawn(write));
+        let source = std::io::Error::new(std::io::ErrorKind::TimedOut, "the store did not answer in time");
+        Err(StoreError::Unavailable { outcome: Outcome::Unknown, source: Arc::new(source) })
+    }
+}
+
+/// An invalidation that could not be told to others is queued by the cache; nothing is left to do here.
+fn settle<T, E>(result: Result<T, E>) {
+    drop(result);
+}

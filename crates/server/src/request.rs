@@ -1,0 +1,96 @@
+//! Request ids: what makes a write idempotent, and the digest that tells one body from another.
+
+use kith_cache::{Consistency, Token};
+use kith_proto::r#type::v1::{Consistency as Asked, consistency::Level};
+use kith_store::{Invalid, Request, Version};
+use prost::Message;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    call::Acting,
+    error::Error,
+    secret::{PlainSecrets, SecretHasher},
+};
+
+/// A request id with the digest of its body, the secrets of the body not counted yet.
+#[derive(Clone, Debug)]
+pub struct RequestSeed {
+    id: kith_store::RequestId,
+    digest: Sha256,
+}
+
+impl RequestSeed {
+    /// Of a message whose `request_id` has been taken out, and whose secrets have been. `None` when the
+    /// caller gave no request id: that costs nothing.
+    ///
+    /// # Errors
+    /// When the request id cannot be taken.
+    pub fn of(method: &str, id: &str, acting: Acting, body: &impl Message) -> Result<Option<Self>, Error> {
+        if id.is_empty() {
+            return Ok(None);
+        }
+        let id = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
+        let acting = match acting {
+            Acting::Service => 0,
+            Acting::User(user) => user.get(),
+        };
+        let digest = Sha256::new()
+            .chain_update(method)
+            .chain_update([0])
+            .chain_update(acting.to_be_bytes())
+            .chain_update(body.encode_to_vec());
+        Ok(Some(Self { id, digest }))
+    }
+
+    /// The id as the caller gave it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// Counts the secrets in. They enter as slow digests: what is stored must not help to guess them.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn finish(mut self, secrets: &PlainSecrets, hasher: &SecretHasher) -> Result<Request, Error> {
+        for (name, secret) in secrets {
+            self.digest.update(name);
+            self.digest.update(hasher.digest(secret.clone(), self.id.as_str().to_owned()).await?);
+        }
+        Ok(Request { id: self.id, fingerprint: self.digest.finalize().into() })
+    }
+}
+
+/// The version that a caller expects; 0: whichever.
+///
+/// # Errors
+/// Below 0.
+pub fn expected_version(number: i64) -> Result<Option<Version>, Error> {
+    let why = || Error::invalid("expected_version", &Invalid::new("must not be below 0"));
+    let version = Version::new(number).ok_or_else(why)?;
+    Ok((version != Version::NONE).then_some(version))
+}
+
+/// How fresh an answer has to be.
+///
+/// # Errors
+/// When there are more than `tokens_max` tokens, or one is none.
+pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
+    const FIELD: &str = "consistency.at_least.consistency_tokens";
+    match asked.and_then(|asked| asked.level.as_ref()) {
+        None | Some(Level::Strong(false)) => Ok(Consistency::Cached),
+        Some(Level::Strong(true)) => Ok(Consistency::Strong),
+        Some(Level::AtLeast(at_least)) => {
+            let texts = &at_least.consistency_tokens;
+            if texts.len() > tokens_max {
+                return Err(Error::invalid(
+                    FIELD,
+                    &Invalid::new(format!("must hold at most {tokens_max} tokens")),
+                ));
+            }
+            let tokens: Result<Vec<Token>, _> = texts.iter().map(|text| text.parse()).collect();
+            let why = |_| Error::invalid(FIELD, &Invalid::new("must hold tokens as writes returned them"));
+            Ok(Consistency::AtLeast(tokens.map_err(why)?))
+        }
+    }
+}

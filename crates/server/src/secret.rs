@@ -1,0 +1,244 @@
+//! Secrets: hashed so that they can only be checked, or sealed so that only Kith can read them.
+
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
+
+use argon2::{
+    Argon2, PasswordHash, PasswordHasher as _, PasswordVerifier as _,
+    password_hash::{SaltString, rand_core::OsRng},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use chacha20poly1305::{
+    ChaCha20Poly1305, KeyInit as _,
+    aead::{Aead as _, AeadCore as _, Payload},
+};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use kith_store::{GroupId, Invalid, StoredSecret, UserId};
+use tokio::sync::Semaphore;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Reason};
+
+/// Secrets as callers send them, by name; an empty one asks for removal. Wiped when dropped.
+pub type PlainSecrets = BTreeMap<String, Zeroizing<String>>;
+
+const SECRET_BYTES_MAX: usize = 1024;
+/// How many tries between sweeps of the counters of those who stopped trying.
+const TRIES_A_SWEEP: usize = 10_000;
+
+/// Checks a secret as a caller sent it.
+///
+/// # Errors
+/// When it is longer than 1024 bytes.
+pub fn check_secret(secret: &str) -> Result<(), Invalid> {
+    if secret.len() > SECRET_BYTES_MAX {
+        return Err(Invalid::new(format!("must have at most {SECRET_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+/// Hashes and checks secrets (argon2id with its recommended cost), as many at a time as there are cores.
+#[derive(Clone, Debug)]
+pub struct SecretHasher {
+    turns: Arc<Semaphore>,
+}
+
+impl SecretHasher {
+    /// At most `at_once` hashes at the same time; the others wait.
+    #[must_use]
+    pub fn new(at_once: usize) -> Self {
+        Self { turns: Arc::new(Semaphore::new(at_once.max(1))) }
+    }
+
+    /// A salted hash. Takes tens of milliseconds of a core, off the runtime.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn hash(&self, secret: Zeroizing<String>) -> Result<StoredSecret, Error> {
+        self.work(move || {
+            let salt = SaltString::generate(&mut OsRng);
+            let hash = Argon2::default().hash_password(secret.as_bytes(), &salt).ok()?;
+            Some(StoredSecret::new(hash.to_string()))
+        })
+        .await
+    }
+
+    /// Whether `secret` is the one that was hashed; compared in constant time.
+    ///
+    /// # Errors
+    /// INTERNAL when what is stored is no hash.
+    pub async fn verify(&self, stored: StoredSecret, secret: Zeroizing<String>) -> Result<bool, Error> {
+        self.work(move || {
+            let hash = PasswordHash::new(stored.expose()).ok()?;
+            Some(Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
+        })
+        .await
+    }
+
+    /// A digest that is the same for the same secret and request, and as slow to guess as a hash: what
+    /// stands for a secret in the fingerprint of a request.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn digest(&self, secret: Zeroizing<String>, request: String) -> Result<[u8; 32], Error> {
+        self.work(move || {
+            let salt = <sha2::Sha256 as sha2::Digest>::digest(request.as_bytes());
+            let mut digest = [0; 32];
+            Argon2::default().hash_password_into(secret.as_bytes(), &salt, &mut digest).ok()?;
+            Some(digest)
+        })
+        .await
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Option<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let failed = || Error::new(Reason::Internal, "something went wrong within Kith");
+        let _turn = self.turns.acquire().await.map_err(|_| failed())?;
+        tokio::task::spawn_blocking(work).await.ok().flatten().ok_or_else(failed)
+    }
+}
+
+/// Counts the tries to guess a secret, per secret, on this node.
+#[derive(Debug)]
+pub struct Tries {
+    limiter: DefaultKeyedRateLimiter<(UserId, String)>,
+    since_sweep: std::sync::atomic::AtomicUsize,
+}
+
+impl Tries {
+    /// So many within a minute.
+    #[must_use]
+    pub fn per_minute(tries: NonZeroU32) -> Self {
+        Self { limiter: RateLimiter::keyed(Quota::per_minute(tries)), since_sweep: 0.into() }
+    }
+
+    /// Counts one.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when there were too many.
+    pub fn count(&self, user: UserId, name: &str) -> Result<(), Error> {
+        use std::sync::atomic::Ordering::Relaxed;
+        if self.since_sweep.fetch_add(1, Relaxed) >= TRIES_A_SWEEP {
+            self.since_sweep.store(0, Relaxed);
+            self.limiter.retain_recent();
+        }
+        let within = self.limiter.check_key(&(user, name.to_owned()));
+        within.map_err(|_| Error::new(Reason::TooManyTries, "too many tries for this secret within a minute"))
+    }
+}
+
+/// Makes and keeps invite codes: sealed with ChaCha20-Poly1305 and bound to their group.
+#[derive(Clone)]
+pub struct InviteCodes {
+    cipher: ChaCha20Poly1305,
+    key: [u8; 32],
+}
+
+impl std::fmt::Debug for InviteCodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InviteCodes(..)")
+    }
+}
+
+impl InviteCodes {
+    /// All nodes share the key.
+    #[must_use]
+    pub fn new(key: [u8; 32]) -> Self {
+        Self { cipher: ChaCha20Poly1305::new(&key.into()), key }
+    }
+
+    /// A new code of 12 characters (60 bits) without look-alikes. With a request id it is the same again
+    /// for the same request, so that a repeated call has the same answer.
+    #[must_use]
+    pub fn make(&self, group: GroupId, request: Option<&str>) -> Zeroizing<String> {
+        use hmac::{Hmac, Mac as _};
+        const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let mut bytes = [0_u8; 32];
+        match request {
+            None => rand::Rng::fill(&mut rand::rng(), &mut bytes[..]),
+            Some(request) => {
+                let mut mac = <Hmac<sha2::Sha256> as hmac::Mac>::new_from_slice(&self.key)
+                    .unwrap_or_else(|_| unreachable!("any length is a key"));
+                mac.update(b"invite code");
+                mac.update(&group.get().to_be_bytes());
+                mac.update(request.as_bytes());
+                bytes.copy_from_slice(&mac.finalize().into_bytes());
+            }
+        }
+        Zeroizing::new(bytes[..12].iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect())
+    }
+
+    /// The form that is stored.
+    ///
+    /// # Errors
+    /// INTERNAL when sealing fails.
+    pub fn seal(&self, group: GroupId, code: &str) -> Result<StoredSecret, Error> {
+        let nonce = ChaCha20Poly1305::generate_nonce(&mut chacha20poly1305::aead::OsRng);
+        let aad = group.get().to_be_bytes();
+        let sealed = self.cipher.encrypt(&nonce, Payload { msg: code.as_bytes(), aad: &aad });
+        let sealed = sealed.map_err(|_| Error::new(Reason::Internal, "something went wrong within Kith"))?;
+        Ok(StoredSecret::new(STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())))
+    }
+
+    /// The code.
+    ///
+    /// # Errors
+    /// INTERNAL when it was sealed with another key or for another group.
+    pub fn open(&self, group: GroupId, sealed: &StoredSecret) -> Result<String, Error> {
+        const NONCE_BYTES: usize = 12;
+        let open = || {
+            let bytes = STANDARD_NO_PAD.decode(sealed.expose()).ok()?;
+            let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
+            let aad = group.get().to_be_bytes();
+            let code = self.cipher.decrypt(nonce.into(), Payload { msg: sealed, aad: &aad }).ok()?;
+            String::from_utf8(code).ok()
+        };
+        open().ok_or_else(|| Error::new(Reason::Internal, "something went wrong within Kith"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hash_verifies_its_own_secret_alone() {
+        let hasher = SecretHasher::new(2);
+        let stored = hasher.hash(Zeroizing::new("correct horse".to_owned())).await.unwrap();
+        assert!(stored.expose().starts_with("$argon2id$"));
+        assert!(hasher.verify(stored.clone(), Zeroizing::new("correct horse".to_owned())).await.unwrap());
+        assert!(!hasher.verify(stored, Zeroizing::new("wrong".to_owned())).await.unwrap());
+    }
+
+    #[test]
+    fn a_sealed_code_opens_for_its_own_group_alone() {
+        let codes = InviteCodes::new([3; 32]);
+        let (one, two) = (GroupId::new(1).unwrap(), GroupId::new(2).unwrap());
+        let code = codes.make(one, None);
+        let sealed = codes.seal(one, &code).unwrap();
+        assert_eq!(codes.open(one, &sealed).unwrap(), *code);
+        assert!(codes.open(two, &sealed).is_err());
+        assert!(InviteCodes::new([4; 32]).open(one, &sealed).is_err());
+    }
+
+    #[test]
+    fn codes_repeat_for_the_same_request_alone() {
+        let codes = InviteCodes::new([3; 32]);
+        let group = GroupId::new(1).unwrap();
+        assert_ne!(codes.make(group, None), codes.make(group, None));
+        assert_eq!(codes.make(group, Some("a")), codes.make(group, Some("a")));
+        assert_ne!(codes.make(group, Some("a")), codes.make(group, Some("b")));
+    }
+
+    #[test]
+    fn the_sixth_try_within_a_minute_is_refused() {
+        let tries = Tries::per_minute(NonZeroU32::new(5).unwrap());
+        let (ann, bob) = (UserId::new(1).unwrap(), UserId::new(2).unwrap());
+        for _ in 0..5 {
+            tries.count(ann, "pwd").unwrap();
+        }
+        assert!(tries.count(ann, "pwd").is_err());
+        assert!(tries.count(bob, "pwd").is_ok());
+    }
+}

@@ -1,0 +1,17 @@
+//! Users.
+//!
+//! **Freshness.** A cached read comes from the memory of the node. A write on the same node is seen by every
+//! read that begins after its acknowledgement, and a read with the token of a write sees it on every node.
+//! `FindUserByName` and `SearchUsers` ask the store. Absence is remembered for a short time and forgotten by
+//! the creation of the user.
+//!
+//! **Invalidation.** `begin_write` drops the copy of this node and keeps loads from filling it, the store
+//! commits, and the verdict of the write settles what the tiers hold: see [`crate::mutation`].
+
+mod convert;
+mod loader;
+mod rpc;
+mod users;
+
+pub use rpc::UserRpc;
+pub use users::{UserRules, Users};

@@ -1,0 +1,318 @@
+//! Decode, one call, encode.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use kith_cache::{Consistency, Entry};
+use kith_proto::{
+    r#type::v1::{ImportResult, import_result},
+    user::v1::{self as wire, user_service_server::UserService},
+};
+use kith_store::{Keyword, User, UserId};
+use tonic::{Request, Response, Status, Streaming};
+use zeroize::Zeroizing;
+
+use super::{
+    Users,
+    convert::{self, UserDraft},
+};
+use crate::{
+    bulk::{self, Limits},
+    call::{Acting, Call, Served},
+    error::Error,
+    page::PageTokens,
+    params::take_secrets,
+    request::{RequestSeed, consistency, expected_version},
+    secret::{PlainSecrets, check_secret},
+};
+
+/// The user service on the wire.
+#[derive(Clone, Debug)]
+pub struct UserRpc {
+    users: Users,
+    pages: PageTokens,
+    limits: Limits,
+}
+
+impl UserRpc {
+    /// Over the users of this node.
+    #[must_use]
+    pub const fn new(users: Users, pages: PageTokens, limits: Limits) -> Self {
+        Self { users, pages, limits }
+    }
+
+    fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
+        consistency(asked, self.limits.tokens)
+    }
+
+    async fn create(
+        &self,
+        mut request: wire::CreateUserRequest,
+        call: Call,
+    ) -> Result<wire::CreateUserResponse, Error> {
+        let (draft, secrets, seed) = self.decode_create(&mut request, call.acting)?;
+        let written = self.users.create(draft, secrets, seed, call.deadline).await?;
+        Ok(wire::CreateUserResponse {
+            user: Some(convert::to_wire(&written.record, call.acting)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    fn decode_create(
+        &self,
+        request: &mut wire::CreateUserRequest,
+        acting: Acting,
+    ) -> Result<(UserDraft, PlainSecrets, Option<RequestSeed>), Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let user = request.user.as_mut().ok_or_else(|| bulk::missing("user"))?;
+        let secrets = take_secrets(&mut user.params, &self.users.rules.secret_params)?;
+        let seed = RequestSeed::of("CreateUser", &request_id, acting, request)?;
+        let draft = UserDraft::new(request.user.take().unwrap_or_default())?;
+        Ok((draft, secrets, seed))
+    }
+
+    async fn update(
+        &self,
+        mut request: wire::UpdateUserRequest,
+        call: Call,
+    ) -> Result<wire::UpdateUserResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let user = request.user.as_ref().ok_or_else(|| bulk::missing("user"))?;
+        let id = convert::user_id(user.user_id)?;
+        allow_self(call.acting, id)?;
+        let paths = request.update_mask.clone().unwrap_or_default().paths;
+        let (patch, secrets) = convert::patch(user.clone(), &paths, &self.users.rules.secret_params)?;
+        let expected = expected_version(request.expected_version)?;
+        if let Some(user) = &mut request.user {
+            user.params.retain(|name, _| !self.users.rules.secret_params.contains(name));
+        }
+        let seed = RequestSeed::of("UpdateUser", &request_id, call.acting, &request)?;
+        let written = self.users.update(id, (patch, secrets), (expected, seed), call.deadline).await?;
+        Ok(wire::UpdateUserResponse {
+            user: Some(convert::to_wire(&written.record, call.acting)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn delete(
+        &self,
+        mut request: wire::DeleteUserRequest,
+        call: Call,
+    ) -> Result<wire::DeleteUserResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let id = convert::user_id(request.user_id)?;
+        allow_self(call.acting, id)?;
+        let expected = expected_version(request.expected_version)?;
+        let seed = RequestSeed::of("DeleteUser", &request_id, call.acting, &request)?;
+        let written = self.users.delete(id, (expected, seed), call.deadline).await?;
+        Ok(wire::DeleteUserResponse {
+            version: written.record.get(),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn batch(
+        &self,
+        request: wire::BatchGetUsersRequest,
+        call: Call,
+    ) -> Result<wire::BatchGetUsersResponse, Error> {
+        bulk::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let field = |_| Error::invalid("user_ids", &kith_store::Invalid::new("must be above 0"));
+        let ids: Result<Vec<UserId>, _> =
+            request.user_ids.iter().map(|id| UserId::new(*id).map_err(field)).collect();
+        let ids = ids?;
+        let users = self.users.get_many(&ids, &consistency).await;
+        let results = ids.iter().zip(users).map(|(id, user)| result(*id, user, call.acting)).collect();
+        Ok(wire::BatchGetUsersResponse { results })
+    }
+
+    async fn search(
+        &self,
+        request: wire::SearchUsersRequest,
+        call: Call,
+    ) -> Result<wire::SearchUsersResponse, Error> {
+        let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        self.consistency(request.consistency.as_ref())?;
+        let size = self.limits.pages.of(request.page_size)?;
+        let query: [&[u8]; 2] = [b"SearchUsers", keyword.folded().as_bytes()];
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let mut users = self.users.search(&keyword, after, size + 1).await?;
+        let more = users.len() > size;
+        users.truncate(size);
+        let last = users.last().filter(|_| more);
+        Ok(wire::SearchUsersResponse {
+            next_page_token: last.map(|user| self.pages.seal(&query, user.id.get())).unwrap_or_default(),
+            users: users.iter().map(|user| convert::to_wire(user, call.acting)).collect(),
+        })
+    }
+
+    async fn import_one(&self, record: wire::ImportUser, patience: Duration) -> ImportResult {
+        let number = record.record;
+        let call = Call { deadline: tokio::time::Instant::now() + patience, acting: Acting::Service };
+        let request = wire::CreateUserRequest { user: record.user, request_id: record.request_id };
+        let result = match self.create(request, call).await {
+            Ok(created) => import_result::Result::Id(created.user.unwrap_or_default().user_id),
+            Err(error) => import_result::Result::Error(error.to_result()),
+        };
+        ImportResult { record: number, result: Some(result) }
+    }
+}
+
+#[tonic::async_trait]
+impl UserService for UserRpc {
+    type ImportUsersStream = BoxStream<'static, Result<wire::ImportUsersResponse, Status>>;
+    type ExportUsersStream = BoxStream<'static, Result<wire::ExportUsersResponse, Status>>;
+
+    async fn create_user(
+        &self,
+        request: Request<wire::CreateUserRequest>,
+    ) -> Result<Response<wire::CreateUserResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.create(request.into_inner(), call).await?))
+    }
+
+    async fn get_user(
+        &self,
+        request: Request<wire::GetUserRequest>,
+    ) -> Result<Response<wire::GetUserResponse>, Status> {
+        let call = Call::of(&request);
+        let request = request.get_ref();
+        let id = convert::user_id(request.user_id)?;
+        let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
+        let user = Some(convert::to_wire(&entry.value, call.acting));
+        Ok(served(wire::GetUserResponse { user }, &entry))
+    }
+
+    async fn batch_get_users(
+        &self,
+        request: Request<wire::BatchGetUsersRequest>,
+    ) -> Result<Response<wire::BatchGetUsersResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.batch(request.into_inner(), call).await?))
+    }
+
+    async fn update_user(
+        &self,
+        request: Request<wire::UpdateUserRequest>,
+    ) -> Result<Response<wire::UpdateUserResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.update(request.into_inner(), call).await?))
+    }
+
+    async fn delete_user(
+        &self,
+        request: Request<wire::DeleteUserRequest>,
+    ) -> Result<Response<wire::DeleteUserResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.delete(request.into_inner(), call).await?))
+    }
+
+    async fn find_user_by_name(
+        &self,
+        request: Request<wire::FindUserByNameRequest>,
+    ) -> Result<Response<wire::FindUserByNameResponse>, Status> {
+        let call = Call::of(&request);
+        let request = request.get_ref();
+        self.consistency(request.consistency.as_ref())?;
+        let user = self.users.find_by_name(&convert::user_name(&request.user_name)?).await?;
+        let user = Some(convert::to_wire(&user, call.acting));
+        Ok(Response::new(wire::FindUserByNameResponse { user }))
+    }
+
+    async fn search_users(
+        &self,
+        request: Request<wire::SearchUsersRequest>,
+    ) -> Result<Response<wire::SearchUsersResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.search(request.into_inner(), call).await?))
+    }
+
+    async fn verify_secret(
+        &self,
+        request: Request<wire::VerifySecretRequest>,
+    ) -> Result<Response<wire::VerifySecretResponse>, Status> {
+        let call = Call::of(&request);
+        let request = request.into_inner();
+        let id = convert::user_id(request.user_id)?;
+        allow_self(call.acting, id)?;
+        check_secret(&request.secret).map_err(|why| Error::invalid("secret", &why))?;
+        let verified = self.users.verify(id, &request.name, Zeroizing::new(request.secret)).await?;
+        Ok(Response::new(wire::VerifySecretResponse { verified }))
+    }
+
+    async fn import_users(
+        &self,
+        request: Request<Streaming<wire::ImportUsersRequest>>,
+    ) -> Result<Response<Self::ImportUsersStream>, Status> {
+        bulk::only_services(Call::of(&request).acting)?;
+        let (this, limits) = (Arc::new(self.clone()), self.limits);
+        let results = request.into_inner().then(move |message| {
+            let this = Arc::clone(&this);
+            async move {
+                let records = message?.records;
+                bulk::check_count("records", records.len(), limits.import_records)?;
+                let one = |record| {
+                    let this = Arc::clone(&this);
+                    async move { this.import_one(record, limits.import_patience).await }
+                };
+                let results = bulk::each(records, limits.import_at_once, one).await;
+                Ok(wire::ImportUsersResponse { results })
+            }
+        });
+        Ok(Response::new(bulk::until_first_error(results)))
+    }
+
+    async fn export_users(
+        &self,
+        request: Request<wire::ExportUsersRequest>,
+    ) -> Result<Response<Self::ExportUsersStream>, Status> {
+        bulk::only_services(Call::of(&request).acting)?;
+        let after = match request.get_ref().after_user_id {
+            0 => None,
+            id => Some(convert::user_id(id)?),
+        };
+        Ok(Response::new(Box::pin(export(self.users.clone(), after))))
+    }
+}
+
+/// Pages of all users, each read when the one before has been taken.
+fn export(
+    users: Users,
+    after: Option<UserId>,
+) -> impl Stream<Item = Result<wire::ExportUsersResponse, Status>> + Send + 'static {
+    futures::stream::try_unfold(Some(after), move |after| {
+        let users = users.clone();
+        async move {
+            let Some(after) = after else { return Ok(None) };
+            let page = users.scan(after, bulk::EXPORT_PAGE).await?;
+            let next = page.last().filter(|_| page.len() == bulk::EXPORT_PAGE).map(|user| Some(user.id));
+            let users: Vec<_> = page.iter().map(|user| convert::to_wire(user, Acting::Service)).collect();
+            Ok((!users.is_empty()).then_some((wire::ExportUsersResponse { users }, next)))
+        }
+    })
+}
+
+fn result(id: UserId, user: Result<Option<Entry<User>>, Error>, acting: Acting) -> wire::UserResult {
+    use wire::user_result::Result::{Error, NotFound, User};
+    let result = match user {
+        Ok(Some(entry)) => User(convert::to_wire(&entry.value, acting)),
+        Ok(None) => NotFound(true),
+        Err(error) => Error(error.to_result()),
+    };
+    wire::UserResult { user_id: id.get(), result: Some(result) }
+}
+
+fn served<T, V>(message: T, entry: &Entry<V>) -> Response<T> {
+    let mut response = Response::new(message);
+    response.extensions_mut().insert(Served::of(entry));
+    response
+}
+
+fn allow_self(acting: Acting, id: UserId) -> Result<(), Error> {
+    match acting {
+        Acting::Service => Ok(()),
+        Acting::User(user) if user == id => Ok(()),
+        Acting::User(_) => Err(Error::not_allowed("only the user and services may do this")),
+    }
+}

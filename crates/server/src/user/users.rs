@@ -1,0 +1,282 @@
+//! What the user service means: which names are allowed, what is cached, what a write settles.
+
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
+
+use kith_cache::{Change, Consistency, Entry, Node, Policy, TieredCache};
+use kith_store::{
+    IdKind, Invalid, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Stores, Timestamp, User,
+    UserId, UserName, UserPatch, UserStore, Version, Write,
+};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::{convert::UserDraft, loader::UserLoader};
+use crate::{
+    error::{Error, Reason},
+    ids::Ids,
+    mutation::{Job, Mutations, Written},
+    request::RequestSeed,
+    secret::{PlainSecrets, SecretHasher, Tries},
+    versions::cache_version,
+};
+
+const KIND: &str = "user";
+/// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
+const ID_TRIES: usize = 16;
+
+/// What is configured about users.
+#[derive(Clone, Debug)]
+pub struct UserRules {
+    /// Names that nobody may bear, nor a name that looks like one.
+    pub reserved_names: Vec<String>,
+    /// How long the name of a deleted user is kept from others.
+    pub name_kept: Duration,
+    /// Parameters that are secrets.
+    pub secret_params: BTreeSet<String>,
+    /// Tries to guess one secret, within a minute and on one node.
+    pub tries_per_minute: NonZeroU32,
+    /// Ids reserved at a time.
+    pub id_block: u32,
+}
+
+/// The users of a deployment, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Users {
+    cache: TieredCache<UserId, User>,
+    store: Arc<dyn UserStore>,
+    secrets: Arc<dyn SecretStore>,
+    mutations: Mutations,
+    hasher: SecretHasher,
+    ids: Arc<Ids>,
+    tries: Arc<Tries>,
+    reserved: Arc<BTreeSet<String>>,
+    pub(super) rules: Arc<UserRules>,
+}
+
+impl Users {
+    /// Over `stores`, with a namespace of its own in the memory of `node`.
+    #[must_use]
+    pub fn new(
+        stores: &Stores,
+        node: &Node,
+        policy: Policy<User>,
+        mutations: Mutations,
+        hasher: SecretHasher,
+        rules: UserRules,
+    ) -> Self {
+        let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
+        Self {
+            cache: TieredCache::new(node, policy, Arc::new(UserLoader(Arc::clone(&stores.users)))),
+            store: Arc::clone(&stores.users),
+            secrets: Arc::clone(&stores.secrets),
+            mutations,
+            hasher,
+            ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::User, rules.id_block)),
+            tries: Arc::new(Tries::per_minute(rules.tries_per_minute)),
+            reserved: Arc::new(reserved),
+            rules: Arc::new(rules),
+        }
+    }
+
+    /// Reads one user through the tiers.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub async fn get(&self, id: UserId, consistency: &Consistency) -> Result<Entry<User>, Error> {
+        let entry =
+            self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
+        entry.ok_or_else(|| Error::not_found(KIND))
+    }
+
+    /// Reads many users through the tiers: an answer for each id, in their order; `None` where no user lives.
+    pub async fn get_many(
+        &self,
+        ids: &[UserId],
+        consistency: &Consistency,
+    ) -> Vec<Result<Option<Entry<User>>, Error>> {
+        let entries = self.cache.get_many(ids, consistency).await;
+        entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
+    }
+
+    /// Reads the user with this name from the store.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub async fn find_by_name(&self, name: &UserName) -> Result<User, Error> {
+        let user = self.store.user_by_name(name).await.map_err(|error| Error::store(KIND, &error))?;
+        user.ok_or_else(|| Error::not_found(KIND))
+    }
+
+    /// Reads a page of the users that a keyword finds from the store, by ascending id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn search(
+        &self,
+        keyword: &Keyword,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<User>, Error> {
+        self.store.search_users(keyword, after, limit).await.map_err(|error| Error::store(KIND, &error))
+    }
+
+    /// Reads a page of all users from the store, by ascending id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn scan(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
+        self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
+    }
+
+    /// Creates a user; an id is allocated where the draft has none.
+    ///
+    /// # Errors
+    /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn create(
+        &self,
+        draft: UserDraft,
+        secrets: PlainSecrets,
+        seed: Option<RequestSeed>,
+        deadline: Instant,
+    ) -> Result<Written<User>, Error> {
+        self.check_name(&draft.user_name)?;
+        let write = self.write_of(None, seed, &secrets).await?;
+        let secrets = self.seal(secrets).await?;
+        let this = self.clone();
+        self.mutations.run(deadline, async move { this.insert(draft, secrets, write).await }).await
+    }
+
+    /// Changes a user.
+    ///
+    /// # Errors
+    /// NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn update(
+        &self,
+        id: UserId,
+        (patch, secrets): (UserPatch, PlainSecrets),
+        (expected, seed): (Option<Version>, Option<RequestSeed>),
+        deadline: Instant,
+    ) -> Result<Written<User>, Error> {
+        if let Some(name) = &patch.user_name {
+            self.check_name(name)?;
+        }
+        let write = self.write_of(expected, seed, &secrets).await?;
+        let patch = UserPatch { secrets: self.seal(secrets).await?, ..patch };
+        let this = self.clone();
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.update_user(id, patch, write).await });
+            this.mutations.write(&this.cache, Job { key: id, write, change: put }).await
+        };
+        self.mutations
+            .run(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
+            .await
+    }
+
+    /// Deletes a user. Returns the version of the deletion.
+    ///
+    /// # Errors
+    /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn delete(
+        &self,
+        id: UserId,
+        (expected, seed): (Option<Version>, Option<RequestSeed>),
+        deadline: Instant,
+    ) -> Result<Written<Version>, Error> {
+        let write = self.write_of(expected, seed, &PlainSecrets::new()).await?;
+        let name_free_at = write.now.after(self.rules.name_kept);
+        let this = self.clone();
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
+            this.mutations.write(&this.cache, Job { key: id, write, change: deleted }).await
+        };
+        self.mutations
+            .run(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
+            .await
+    }
+
+    /// Whether this is the secret of the user. A user without it, or no user at all, answers false.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
+    pub async fn verify(&self, id: UserId, name: &str, secret: Zeroizing<String>) -> Result<bool, Error> {
+        if !self.rules.secret_params.contains(name) {
+            return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
+        }
+        self.tries.count(id, name)?;
+        let stored = self.secrets.secret(SecretOwner::User(id), name).await;
+        match stored.map_err(|error| Error::store(KIND, &error))? {
+            Some(stored) => self.hasher.verify(stored, secret).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn insert(
+        &self,
+        draft: UserDraft,
+        secrets: SecretChange,
+        write: Write,
+    ) -> Result<Written<User>, Error> {
+        for _ in 0..ID_TRIES {
+            let id = match draft.id {
+                Some(id) => id,
+                None => self.allocate().await?,
+            };
+            let (store, write) = (Arc::clone(&self.store), write.clone());
+            let user = draft.clone().with(id, secrets.clone());
+            let write = Box::pin(async move { store.create_user(user, write).await });
+            match self.mutations.write(&self.cache, Job { key: id, write, change: put }).await {
+                Err(StoreError::IdTaken) if draft.id.is_none() => {}
+                written => return written.map_err(|error| Error::store(KIND, &error)),
+            }
+        }
+        Err(Error::new(Reason::Internal, "no free id was found"))
+    }
+
+    async fn allocate(&self) -> Result<UserId, Error> {
+        let id = self.ids.next().await.map_err(|error| Error::store(KIND, &error))?;
+        UserId::new(id).map_err(|why| Error::invalid("user_id", &why))
+    }
+
+    fn check_name(&self, name: &UserName) -> Result<(), Error> {
+        if self.reserved.contains(&kith_store::skeleton(name.key())) {
+            return Err(Error::invalid(
+                "user_name",
+                &Invalid::new("must not be, or look like, a reserved name"),
+            ));
+        }
+        Ok(())
+    }
+
+    async fn write_of(
+        &self,
+        expected: Option<Version>,
+        seed: Option<RequestSeed>,
+        secrets: &PlainSecrets,
+    ) -> Result<Write, Error> {
+        let request = match seed {
+            Some(seed) => Some(seed.finish(secrets, &self.hasher).await?),
+            None => None,
+        };
+        Ok(Write { expected, request, now: Timestamp::now() })
+    }
+
+    /// An empty secret stands for its removal.
+    async fn seal(&self, secrets: PlainSecrets) -> Result<SecretChange, Error> {
+        let mut sealed = SecretChange::new();
+        for (name, secret) in secrets {
+            let change = if secret.is_empty() { None } else { Some(self.hasher.hash(secret).await?) };
+            sealed.insert(name, change);
+        }
+        Ok(sealed)
+    }
+}
+
+fn put(user: &Arc<User>) -> Change<User> {
+    Change::Put { value: Arc::clone(user), version: cache_version(user.version) }
+}
+
+fn deleted(version: &Arc<Version>) -> Change<User> {
+    Change::Deleted { version: cache_version(**version) }
+}

@@ -1,0 +1,126 @@
+//! A node in this process, on free ports, over a file of its own.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test file uses a part; a test may panic"
+)]
+
+use std::collections::BTreeMap;
+
+use kith_proto::{
+    admin::v1::admin_service_client::AdminServiceClient,
+    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    user::v1::{self as users, user_service_client::UserServiceClient},
+};
+use kith_server::config::Config;
+use tokio::{sync::oneshot, task::JoinHandle};
+use tonic::{
+    Code, Request, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt as _;
+
+pub struct TestNode {
+    pub address: std::net::SocketAddr,
+    pub channel: Channel,
+    data: tempfile::TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    running: JoinHandle<()>,
+}
+
+impl TestNode {
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };
+        config.listen.set_port(0);
+        config.operations.listen.set_port(0);
+        config.drain_wait = std::time::Duration::ZERO;
+        change(&mut config);
+        let (ready, bound) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = tokio::spawn(async move {
+            let shutdown = async move { drop(stopped.await) };
+            kith_server::run(config, |bound| drop(ready.send(bound)), shutdown).await.unwrap();
+        });
+        let address = bound.await.expect("the node starts").grpc;
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        Self { address, channel, data, stop: Some(stop), running }
+    }
+
+    pub fn users(&self) -> UserServiceClient<Channel> {
+        UserServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+    }
+
+    pub fn groups(&self) -> GroupServiceClient<Channel> {
+        GroupServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+    }
+
+    pub fn admin(&self) -> AdminServiceClient<Channel> {
+        AdminServiceClient::new(self.channel.clone())
+    }
+
+    /// Creates a user of this name and returns it.
+    pub async fn user(&self, name: &str) -> users::User {
+        let user = users::User { user_name: name.to_owned(), ..Default::default() };
+        let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
+        self.users().create_user(request).await.unwrap().into_inner().user.unwrap()
+    }
+
+    /// Creates a group of this name and returns it.
+    pub async fn group(&self, group: groups::Group) -> groups::Group {
+        let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
+        self.groups().create_group(request).await.unwrap().into_inner().group.unwrap()
+    }
+
+    /// Whether the node says that it serves, and does.
+    pub async fn assert_healthy(&self) {
+        let mut health = tonic_health::pb::health_client::HealthClient::new(self.channel.clone());
+        let answer = health.check(tonic_health::pb::HealthCheckRequest::default()).await.unwrap();
+        assert_eq!(
+            answer.into_inner().status,
+            i32::from(tonic_health::pb::health_check_response::ServingStatus::Serving)
+        );
+        let answer =
+            self.users().get_user(users::GetUserRequest { user_id: i64::MAX, consistency: None }).await;
+        assert_eq!(answer.unwrap_err().code(), Code::NotFound);
+    }
+
+    /// Stops the node in order and waits until it has ended.
+    pub async fn stop(mut self) -> tempfile::TempDir {
+        drop(self.stop.take().unwrap().send(()));
+        drop(self.channel);
+        self.running.await.unwrap();
+        self.data
+    }
+}
+
+/// The request, on behalf of a user.
+pub fn acting<T>(user: i64, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
+    request
+}
+
+/// Checks code, reason and (where one is given) the field that an error names.
+#[track_caller]
+pub fn assert_refused(status: &Status, code: Code, reason: &str, field: Option<&str>) {
+    assert_eq!(status.code(), code, "{status:?}");
+    let details = status.get_error_details();
+    let info = details.error_info().expect("every error has an ErrorInfo");
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), (reason, "kith"), "{status:?}");
+    if let Some(field) = field {
+        let named = details.bad_request().map(|bad| bad.field_violations[0].field.clone());
+        assert_eq!(named.as_deref(), Some(field), "{status:?}");
+    }
+}
+
+/// Parameters.
+pub fn params<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
