@@ -2,16 +2,16 @@
 
 use std::{
     collections::HashMap,
-    future::poll_fn,
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
-    task::Poll,
     time::Instant,
 };
 
 use futures::FutureExt;
-use parking_lot::Mutex;
-use tokio::{sync::SemaphorePermit, time::timeout};
+use tokio::{
+    sync::{SemaphorePermit, oneshot},
+    time::timeout,
+};
 
 use crate::{
     CacheError, Key, LoadOptions, Loaded, Moment, Version,
@@ -38,7 +38,7 @@ pub(crate) struct OpenRide<K: Key, V: Send + Sync + 'static> {
     ride: Arc<Ride<V>>,
     passenger: Passenger<V>,
     tickets: Vec<Ticket<K>>,
-    manifest: Manifest<K, V>,
+    manifest: oneshot::Sender<Tickets<K, V>>,
 }
 
 /// What the loads of a ride must compare when they end.
@@ -50,9 +50,6 @@ struct Ticket<K> {
     poisons: u64,
 }
 
-/// The tickets of a ride once it is sealed.
-type Manifest<K, V> = Arc<Mutex<Option<Tickets<K, V>>>>;
-
 /// Tickets of loads that count as under way. Dropped unsettled, they end without an outcome.
 struct Tickets<K: Key, V: Send + Sync + 'static> {
     inner: Arc<Inner<K, V>>,
@@ -61,9 +58,9 @@ struct Tickets<K: Key, V: Send + Sync + 'static> {
 
 impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
     fn new(inner: &Arc<Inner<K, V>>) -> Self {
-        let manifest: Manifest<K, V> = Arc::default();
-        let ride = Ride::new(ride(Arc::clone(&manifest)).boxed());
-        let passenger = Passenger::board(&ride);
+        let (manifest, sealed) = oneshot::channel();
+        let ride = Ride::new(ride(sealed).boxed(), inner.policy.load_bound);
+        let passenger = Passenger::lead(&ride);
         Self { inner: Arc::clone(inner), ride, passenger, tickets: Vec::new(), manifest }
     }
 
@@ -82,7 +79,8 @@ impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
     /// Lets the load begin; it does when the passenger waits, or leaves.
     pub(crate) fn seal(self) -> Passenger<V> {
         let tickets = Tickets { inner: self.inner, list: self.tickets };
-        *self.manifest.lock() = Some(tickets);
+        // The ride holds the receiver; were it gone, the tickets would settle as they drop.
+        self.manifest.send(tickets).ok();
         self.passenger
     }
 }
@@ -167,11 +165,10 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     pub(crate) async fn fetch(&self, keys: &[&K], options: LoadOptions) -> Vec<Outcome<V>> {
         let began = self.node.now();
         let load = AssertUnwindSafe(self.fetch_in_turn(keys, options)).catch_unwind();
-        let error = match timeout(self.policy.load_bound, load).await {
-            Ok(Ok(Ok(outcomes))) => return outcomes,
-            Ok(Ok(Err(error))) => error,
-            Ok(Err(_panic)) => CacheError::Panicked,
-            Err(_elapsed) => CacheError::Timeout,
+        let error = match load.await {
+            Ok(Ok(outcomes)) => return outcomes,
+            Ok(Err(error)) => error,
+            Err(_panic) => CacheError::Panicked,
         };
         self.counters.load_errors.add(1);
         keys.iter().map(|_| Outcome::failed(error.clone(), began)).collect()
@@ -228,8 +225,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let Some(progress) = shard.get_mut(&ticket.key) else { return };
         match outcome.map(|outcome| (outcome, &outcome.result)) {
             Some((outcome, Ok(loaded))) => self.fill(ticket, progress, outcome, loaded),
-            Some((_, Err(_))) => self.memory.cease_refresh(&ticket.key),
-            None => {}
+            Some((_, Err(_))) | None => self.memory.cease_refresh(&ticket.key),
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == ticket.id);
@@ -312,17 +308,18 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
 
 impl<K: Key, V: Send + Sync + 'static> Drop for Tickets<K, V> {
     fn drop(&mut self) {
+        self.inner.counters.load_errors.add(u64::from(!self.list.is_empty()));
         for ticket in &self.list {
             self.inner.settle(ticket, None);
         }
     }
 }
 
-async fn ride<K: Key, V: Send + Sync + 'static>(manifest: Manifest<K, V>) -> Outcomes<V> {
-    // One who joins may poll before the leader has sealed the ride; the leader polls after it.
-    let sealed = |_: &mut std::task::Context<'_>| manifest.lock().take().map_or(Poll::Pending, Poll::Ready);
-    let tickets = poll_fn(sealed).await;
-    tickets.run().await
+async fn ride<K: Key, V: Send + Sync + 'static>(sealed: oneshot::Receiver<Tickets<K, V>>) -> Outcomes<V> {
+    match sealed.await {
+        Ok(tickets) => tickets.run().await,
+        Err(_) => Arc::new([]),
+    }
 }
 
 /// Counts a load while it is with the store.

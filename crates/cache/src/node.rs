@@ -182,10 +182,11 @@ impl Node {
     }
 
     /// Whether memory may be served at this moment.
+    #[inline]
     pub(crate) fn serves(&self, now: Moment, strict: bool) -> bool {
         let until = self.trusted_until();
-        let lenient = !strict && now < until.after(self.0.config.trust_grace);
-        now < until || lenient || !guards::trust_deadline()
+        let lenient = || !strict && now < until.after(self.0.config.trust_grace);
+        now < until || lenient() || !guards::trust_deadline()
     }
 
     /// # Panics

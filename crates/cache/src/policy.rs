@@ -22,7 +22,8 @@ pub struct Policy<V> {
     pub soft_timeout: Duration,
     /// A read waits this long for the store before it fails. Its load goes on.
     pub hard_timeout: Duration,
-    /// A load is dropped after this time, its wait for a turn included.
+    /// A load whose caller left, or for which several wait, is dropped this long after, its wait for a turn
+    /// included.
     pub load_bound: Duration,
     /// How many loads may be with the store at once; a chunk of a batch is one.
     pub loads_in_flight: usize,

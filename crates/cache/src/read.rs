@@ -84,7 +84,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             Boarding::Here(slot) => Err(slot.into_entry(self.node.now(), false)),
             Boarding::Flight(flight) => {
                 let led = open.map(OpenRide::seal);
-                Ok((led.unwrap_or_else(|| Passenger::board(&flight.ride)), flight))
+                Ok((led.unwrap_or_else(|| Passenger::join(&flight.ride)), flight))
             }
         }
     }
@@ -209,7 +209,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
             Boarding::Flight(flight) => {
                 let joined = open.as_ref().map_or(0, OpenRide::len) == before;
                 if joined && !self.passengers.iter().any(|passenger| passenger.is_on(&flight.ride)) {
-                    self.passengers.push(Passenger::board(&flight.ride));
+                    self.passengers.push(Passenger::join(&flight.ride));
                 }
                 self.waiting.push((place, flight));
             }

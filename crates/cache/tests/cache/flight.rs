@@ -39,6 +39,21 @@ async fn callers_on_many_threads_make_one_load_a_key() {
     assert_eq!(stage.store.loads(), 50);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_that_come_and_go_on_many_threads_all_get_their_answer() {
+    let stage = Stage::new();
+    stage.store.hop();
+    for key in 0..2_000 {
+        stage.store.put(key, 1);
+        let reads: Vec<_> = (0..4).map(|_| stage.spawn_read(key)).collect();
+        reads[usize::try_from(key % 4).unwrap()].abort();
+        for read in join_all(reads).await {
+            assert!(read.map_or_else(|error| error.is_cancelled(), |read| read == Some(1)));
+        }
+    }
+    assert_eq!(stage.stats().stale_served, 0);
+}
+
 #[tokio::test]
 async fn a_load_whose_caller_left_still_fills() {
     let stage = Stage::new();
