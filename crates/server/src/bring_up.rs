@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use kith_store::{StoreError, Stores};
+use kith_store::{StoreError, Stores, Timestamp};
 use rand::Rng as _;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,9 @@ const PING_LIMIT: Duration = Duration::from_secs(1);
 /// How long a store may not answer before the node says that it does not either.
 const AWAY: Duration = Duration::from_secs(3);
 
+/// How often requests that are remembered long enough are forgotten.
+const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
+
 /// What it takes to bring a node up.
 #[derive(Clone, Debug)]
 pub(crate) struct BringUp {
@@ -41,7 +44,7 @@ impl BringUp {
     pub(crate) async fn now(self) -> Result<(), StoreError> {
         self.serve().await?;
         let end = self.end.clone();
-        tokio::spawn(async move { end.run_until_cancelled(self.watch()).await });
+        tokio::spawn(async move { end.run_until_cancelled(self.keep()).await });
         Ok(())
     }
 
@@ -57,7 +60,7 @@ impl BringUp {
                     }
                     sleep(pause()).await;
                 }
-                self.watch().await;
+                self.keep().await;
             })
             .await
         });
@@ -73,6 +76,19 @@ impl BringUp {
         self.health.set(State::Serving);
         tracing::info!("kith serves");
         Ok(())
+    }
+
+    /// What goes on beside the calls for as long as the node runs.
+    async fn keep(&self) {
+        tokio::join!(self.watch(), self.forget());
+    }
+
+    /// A store forgets a bounded number at a time; it is asked again at once while there is more.
+    async fn forget(&self) {
+        loop {
+            while matches!(self.stores.node.forget_requests(Timestamp::now()).await, Ok(1..)) {}
+            sleep(FORGET_PERIOD).await;
+        }
     }
 
     async fn watch(&self) {

@@ -1,5 +1,6 @@
 //! An embedded node killed in the midst of writes loses nothing that it acknowledged.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "embedded")]
 
 use std::{

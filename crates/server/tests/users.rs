@@ -1,5 +1,7 @@
 //! Users over gRPC, as callers meet them.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod node;
 
 use kith_proto::{

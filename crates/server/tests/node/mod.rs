@@ -45,7 +45,7 @@ impl TestNode {
         let (ready, bound) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
-            let shutdown = async move { drop(stopped.await) };
+            let shutdown = async move { stopped.await.unwrap_or_default() };
             kith_server::run(config, |bound| drop(ready.send(bound)), shutdown).await.unwrap();
         });
         let address = bound.await.expect("the node starts").grpc;
@@ -93,7 +93,7 @@ impl TestNode {
 
     /// Stops the node in order and waits until it has ended.
     pub async fn stop(mut self) -> tempfile::TempDir {
-        drop(self.stop.take().unwrap().send(()));
+        self.stop.take().unwrap().send(()).unwrap();
         drop(self.channel);
         self.running.await.unwrap();
         self.data

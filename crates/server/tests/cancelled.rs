@@ -1,0 +1,255 @@
+//! A caller that goes away, at any moment of a write, leaves no half of it and no stale copy.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "cancelled/held.rs"]
+mod held;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use held::{Hold, Moment};
+use kith_proto::user::v1::{
+    CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdateUserRequest, User,
+    user_service_client::UserServiceClient,
+};
+use kith_server::{config::Config, edge::Edge, mutation::Mutations, wiring};
+use kith_store::{Stored, Stores, UserId};
+use prost_types::FieldMask;
+use tonic::{Code, Request, Status, service::Routes};
+
+const ID: i64 = 7;
+
+/// A node without a network, over a store that can be held.
+struct Bench {
+    hold: Arc<Hold>,
+    stores: Stores,
+    users: UserServiceClient<Edge>,
+    mutations: Mutations,
+    _file: kith_store_sqlite::SqliteHandle,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let file = kith_store_sqlite::open_in_memory().await.unwrap();
+        let hold = Arc::new(Hold::default());
+        let mut stores = file.stores();
+        stores.users = hold.over(&stores.users);
+        let config = Config::default();
+        let services = wiring::services(&stores, &config).await.unwrap();
+        let edge = Edge::new(Routes::default(), &config.limits);
+        edge.open(services.routes);
+        let users = UserServiceClient::new(edge);
+        Self { hold, stores, users, mutations: services.mutations, _file: file }
+    }
+
+    async fn call(&self, write: Write) -> Result<(), Status> {
+        self.call_within(write, None).await
+    }
+
+    async fn call_within(&self, write: Write, limit: Option<Duration>) -> Result<(), Status> {
+        let mut users = self.users.clone();
+        match write {
+            Write::Create => {
+                let user = User { user_id: ID, user_name: "new".into(), age: 1, ..Default::default() };
+                let message = CreateUserRequest { user: Some(user), ..Default::default() };
+                users.create_user(limited(message, limit)).await.map(drop)
+            }
+            Write::Update => {
+                let message = UpdateUserRequest {
+                    user: Some(User { user_id: ID, user_name: "newer".into(), age: 2, ..Default::default() }),
+                    update_mask: Some(FieldMask { paths: vec!["user_name".into(), "age".into()] }),
+                    ..Default::default()
+                };
+                users.update_user(limited(message, limit)).await.map(drop)
+            }
+            Write::Delete => {
+                let message = DeleteUserRequest { user_id: ID, ..Default::default() };
+                users.delete_user(limited(message, limit)).await.map(drop)
+            }
+        }
+    }
+
+    /// Age and version through the tiers; `None` where no user is found.
+    async fn cached(&self) -> Option<(i32, i64)> {
+        let read = self.users.clone().get_user(GetUserRequest { user_id: ID, consistency: None }).await;
+        match read {
+            Ok(answer) => answer.into_inner().user.map(|user| (user.age, user.version)),
+            Err(status) if status.code() == Code::NotFound => None,
+            Err(status) => panic!("{status:?}"),
+        }
+    }
+
+    /// Age and version in the store, and that name and record agree.
+    async fn stored(&self) -> Option<(i32, i64)> {
+        match self.stores.users.user(UserId::new(ID).unwrap()).await.unwrap() {
+            Stored::Live(user) => {
+                let name = kith_store::UserName::new(&user.user_name).unwrap();
+                assert_eq!(self.stores.users.user_by_name(&name).await.unwrap().unwrap(), user);
+                Some((i32::from(user.age), user.version.get()))
+            }
+            Stored::Deleted(_) | Stored::Never => None,
+        }
+    }
+
+    async fn settled(&self) {
+        let ended = async {
+            while self.mutations.in_flight() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), ended).await.expect("every write ends");
+    }
+
+    /// Puts the node where `write` can begin, with the state before it in memory.
+    async fn prepare(&self, write: Write) {
+        if !matches!(write, Write::Create) {
+            self.call(Write::Create).await.unwrap();
+        }
+        self.cached().await;
+    }
+
+    async fn assert_agreed(&self, write: Write) {
+        let stored = self.stored().await;
+        assert_eq!(self.cached().await, stored, "{write:?}");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Write {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Write {
+    const ALL: [Self; 3] = [Self::Create, Self::Update, Self::Delete];
+
+    /// What is stored once it has landed.
+    fn landed(self) -> Option<(i32, i64)> {
+        match self {
+            Self::Create => Some((1, 1)),
+            Self::Update => Some((2, 2)),
+            Self::Delete => None,
+        }
+    }
+}
+
+fn limited<T>(message: T, limit: Option<Duration>) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Some(limit) = limit {
+        request.set_timeout(limit);
+    }
+    request
+}
+
+#[tokio::test]
+async fn a_call_dropped_while_the_store_writes_still_writes_and_settles_the_tiers() {
+    for write in Write::ALL {
+        for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
+            let bench = Bench::new().await;
+            bench.prepare(write).await;
+            bench.hold.at(moment);
+            tokio::select! {
+                _ = bench.call(write) => panic!("the store is held"),
+                () = bench.hold.reached() => {}
+            }
+            bench.hold.release();
+            bench.settled().await;
+            assert_eq!(bench.stored().await, write.landed(), "{write:?} {moment:?}");
+            bench.assert_agreed(write).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_while_the_store_writes_leaves_no_stale_copy() {
+    for write in Write::ALL {
+        for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
+            let bench = Bench::new().await;
+            bench.prepare(write).await;
+            bench.hold.at(moment);
+            let refused = bench.call_within(write, Some(Duration::from_millis(50))).await.unwrap_err();
+            assert_eq!(refused.code(), Code::DeadlineExceeded);
+            bench.hold.release();
+            bench.settled().await;
+            assert_eq!(bench.stored().await, write.landed(), "{write:?} {moment:?}");
+            bench.assert_agreed(write).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_that_has_passed_begins_no_write() {
+    for write in Write::ALL {
+        let bench = Bench::new().await;
+        bench.prepare(write).await;
+        let before = bench.stored().await;
+        let refused = bench.call_within(write, Some(Duration::from_nanos(1))).await.unwrap_err();
+        assert_eq!(refused.code(), Code::DeadlineExceeded);
+        bench.settled().await;
+        assert_eq!(bench.stored().await, before, "{write:?}");
+    }
+}
+
+#[tokio::test]
+async fn reads_while_a_write_is_held_never_bring_the_old_state_back() {
+    for write in [Write::Update, Write::Delete] {
+        for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
+            let bench = Bench::new().await;
+            bench.prepare(write).await;
+            bench.hold.at(moment);
+            let (done, _) = tokio::join!(bench.call(write), async {
+                bench.hold.reached().await;
+                for _ in 0..3 {
+                    assert_eq!(bench.cached().await, bench.stored().await, "{write:?} {moment:?}");
+                }
+                bench.hold.release();
+            });
+            done.unwrap();
+            bench.assert_agreed(write).await;
+            assert_eq!(bench.stored().await, write.landed());
+        }
+    }
+}
+
+/// The call is polled so many times and then dropped; the number rises until a call ends by itself.
+#[tokio::test]
+async fn a_call_dropped_at_any_await_leaves_store_and_tiers_agreed() {
+    for write in Write::ALL {
+        for polls in 0.. {
+            let bench = Bench::new().await;
+            bench.prepare(write).await;
+            let mut call = Box::pin(bench.call(write));
+            let mut ended = false;
+            for _ in 0..polls {
+                ended = (&mut call).now_or_never().is_some();
+                if ended {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(call);
+            bench.settled().await;
+            bench.assert_agreed(write).await;
+            if ended {
+                break;
+            }
+            assert!(polls < 100_000, "a call ends");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_leaves_no_stale_copy() {
+    for (write, landed) in Write::ALL.into_iter().flat_map(|write| [(write, true), (write, false)]) {
+        let bench = Bench::new().await;
+        bench.prepare(write).await;
+        bench.hold.lose_answer(landed);
+        let refused = bench.call(write).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unavailable);
+        bench.settled().await;
+        bench.assert_agreed(write).await;
+        assert_eq!(bench.stored().await == write.landed(), landed, "{write:?}");
+    }
+}

@@ -1,0 +1,135 @@
+//! A user store that can be held around its commit, and whose answers can be lost.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_store::*;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// When a write waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    BeforeCommit,
+    AfterCommit,
+}
+
+/// What the store is told to do.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    at: Mutex<Option<Moment>>,
+    /// `Some(landed)`: the answer of the next write is lost after or before its commit.
+    lost: Mutex<Option<bool>>,
+    reached: Notify,
+    released: Notify,
+}
+
+impl Hold {
+    /// The store, under this hold.
+    pub(crate) fn over(self: &Arc<Self>, inner: &Arc<dyn UserStore>) -> Arc<dyn UserStore> {
+        Arc::new(Held { hold: Arc::clone(self), inner: Arc::clone(inner) })
+    }
+
+    /// The next write waits there.
+    pub(crate) fn at(&self, moment: Moment) {
+        *self.at.lock() = Some(moment);
+    }
+
+    /// The answer of the next write is lost.
+    pub(crate) fn lose_answer(&self, landed: bool) {
+        *self.lost.lock() = Some(landed);
+    }
+
+    /// Waits until a write waits.
+    pub(crate) async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
+    /// Lets it go on.
+    pub(crate) fn release(&self) {
+        self.released.notify_one();
+    }
+
+    async fn pass(&self, moment: Moment) {
+        let held = self.at.lock().take_if(|at| *at == moment).is_some();
+        if held {
+            self.reached.notify_one();
+            self.released.notified().await;
+        }
+    }
+
+    async fn around<T>(
+        &self,
+        write: impl Future<Output = Result<Applied<T>, StoreError>> + Send,
+    ) -> Result<Applied<T>, StoreError> {
+        let lost = self.lost.lock().take();
+        if lost == Some(false) {
+            return Err(lost_answer());
+        }
+        self.pass(Moment::BeforeCommit).await;
+        let applied = write.await;
+        self.pass(Moment::AfterCommit).await;
+        if lost == Some(true) { Err(lost_answer()) } else { applied }
+    }
+}
+
+fn lost_answer() -> StoreError {
+    let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+    StoreError::Unavailable { outcome: Outcome::Unknown, source }
+}
+
+#[derive(Debug)]
+struct Held {
+    hold: Arc<Hold>,
+    inner: Arc<dyn UserStore>,
+}
+
+#[async_trait]
+impl UserStore for Held {
+    async fn user(&self, id: UserId) -> Result<Stored<User>, StoreError> {
+        self.inner.user(id).await
+    }
+
+    async fn users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
+        self.inner.users(ids).await
+    }
+
+    async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError> {
+        self.inner.user_by_name(name).await
+    }
+
+    async fn search_users(
+        &self,
+        keyword: &Keyword,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<User>, StoreError> {
+        self.inner.search_users(keyword, after, limit).await
+    }
+
+    async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError> {
+        self.inner.scan_users(after, limit).await
+    }
+
+    async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
+        self.hold.around(self.inner.create_user(user, write)).await
+    }
+
+    async fn update_user(
+        &self,
+        id: UserId,
+        patch: UserPatch,
+        write: Write,
+    ) -> Result<Applied<User>, StoreError> {
+        self.hold.around(self.inner.update_user(id, patch, write)).await
+    }
+
+    async fn delete_user(
+        &self,
+        id: UserId,
+        name_free_at: Timestamp,
+        write: Write,
+    ) -> Result<Applied<Version>, StoreError> {
+        self.hold.around(self.inner.delete_user(id, name_free_at, write)).await
+    }
+}
