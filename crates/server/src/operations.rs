@@ -1,6 +1,9 @@
 //! The port for operators: `/metrics`, `/livez`, `/readyz`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     Json, Router,
@@ -19,6 +22,7 @@ use crate::{
     health::{Reporter, State},
     telemetry,
     transport::Connections,
+    wiring::Services,
 };
 
 /// How long requests that have begun may take to end when the port closes.
@@ -35,6 +39,8 @@ pub struct Operations {
     pub connections: Connections,
     /// All metrics.
     pub metrics: PrometheusHandle,
+    /// The domains, once they are served.
+    pub services: Arc<OnceLock<Services>>,
 }
 
 /// Serves the port until `closing`.
@@ -94,6 +100,10 @@ async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoRespon
     metrics::gauge!("kith_rpc_in_flight").set(operations.edge.in_flight() as f64);
     metrics::gauge!("kith_connections").set(operations.connections.open() as f64);
     metrics::counter!("kith_log_lines_dropped_total").absolute(telemetry::dropped_lines());
+    if let Some(services) = operations.services.get() {
+        metrics::gauge!("kith_mutations_in_flight").set(services.mutations.in_flight() as f64);
+        services.node.export_metrics();
+    }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (kind, operations.metrics.render())
 }

@@ -127,15 +127,16 @@ impl Node {
         every(UPKEEP, &end, move || upkeep.run_upkeep());
         say_where(&config, addresses);
         let connections = port.serve(edge.clone(), &config.limits);
+        let services = Arc::default();
         let told = Operations {
             health: health.clone(),
             edge: edge.clone(),
             connections: connections.clone(),
             metrics,
+            services: Arc::clone(&services),
         };
         let operations =
             operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, told, end.clone())));
-        let services = Arc::default();
         Ok(Self { addresses, config, health, edge, connections, operations, store, services, end })
     }
 

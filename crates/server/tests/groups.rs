@@ -1,5 +1,7 @@
 //! Groups over gRPC, as callers meet them.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod node;
 
 use kith_proto::group::v1::*;

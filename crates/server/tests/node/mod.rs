@@ -46,7 +46,7 @@ impl TestNode {
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
             let shutdown = async move { stopped.await.unwrap_or_default() };
-            kith_server::run(config, |bound| drop(ready.send(bound)), shutdown).await.unwrap();
+            kith_server::run(config, |bound| ready.send(bound).unwrap(), shutdown).await.unwrap();
         });
         let address = bound.await.expect("the node starts").grpc;
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();

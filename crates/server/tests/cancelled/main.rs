@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "cancelled/held.rs"]
 mod held;
 
 use std::{sync::Arc, time::Duration};
