@@ -6,10 +6,7 @@
 
 mod edge;
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Duration};
 
 use edge::{
     config,
