@@ -34,22 +34,24 @@ impl RawReaders {
         Ok(Self(sender))
     }
 
-    async fn read(&self, ids: Vec<i64>) -> Result<()> {
+    async fn read(&self, ids: Vec<i64>) -> Result<Vec<User>> {
         let asked = ids.len();
         let (reply, answer) = oneshot::channel();
         self.0.try_send(Read { ids, reply })?;
-        let users = black_box(answer.await??);
+        let users = answer.await??;
         ensure!(users.len() == asked, "a user is missing");
-        Ok(())
+        Ok(users)
     }
 }
 
 impl Reads for RawReaders {
-    async fn one(&self, id: i64) -> Result<()> {
+    type Read = Vec<User>;
+
+    async fn one(&self, id: i64) -> Result<Self::Read> {
         self.read(vec![id]).await
     }
 
-    async fn many(&self, ids: &[i64]) -> Result<()> {
+    async fn many(&self, ids: &[i64]) -> Result<Self::Read> {
         self.read(ids.to_vec()).await
     }
 }
