@@ -9,6 +9,7 @@ use std::{
 
 use futures::FutureExt;
 use tokio::{
+    runtime::Handle,
     sync::{SemaphorePermit, oneshot},
     time::timeout,
 };
@@ -23,6 +24,10 @@ use crate::{
     read::Seek,
     tiered::{Absence, Inner},
 };
+
+/// From how many keys on a load answers its readers before it fills memory, which takes as long as reading
+/// some of them took.
+const SETTLED_APART: usize = 16;
 
 /// What a reader that missed finds.
 pub(crate) enum Boarding<V> {
@@ -298,11 +303,23 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
     async fn run(mut self) -> Outcomes<V> {
         let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
         let floor = self.list.iter().map(|ticket| ticket.floor).max().unwrap_or_default();
-        let outcomes = self.inner.fetch(&keys, LoadOptions::at_least(floor)).await;
-        for (ticket, outcome) in std::mem::take(&mut self.list).iter().zip(&outcomes) {
+        let outcomes: Outcomes<V> = self.inner.fetch(&keys, LoadOptions::at_least(floor)).await.into();
+        match Handle::try_current() {
+            Ok(runtime) if self.list.len() >= SETTLED_APART => {
+                let outcomes = Arc::clone(&outcomes);
+                runtime.spawn(async move { self.settle(&outcomes) });
+            }
+            Ok(_) | Err(_) => self.settle(&outcomes),
+        }
+        outcomes
+    }
+
+    /// Until this has come to a key, readers of it join its flight, which has ended, and an invalidation
+    /// keeps memory from being filled as it does while a load runs.
+    fn settle(&mut self, outcomes: &[Outcome<V>]) {
+        for (ticket, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
             self.inner.settle(ticket, Some(outcome));
         }
-        outcomes.into()
     }
 }
 

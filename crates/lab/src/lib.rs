@@ -1,7 +1,7 @@
 //! Measures what Kith costs over the bare parts that it is made of. Every figure is a ratio (or difference)
 //! of two sides that run in turns on the same machine with the same data, so that it means the same elsewhere.
 //!
-//! [`bench`] lists the rows and runs them; `rows` holds one file for each family; [`ratio`] makes a figure of
+//! [`mod@bench`] lists the rows and runs them; `rows` holds one file for each family; [`ratio`] makes a figure of
 //! the rounds; [`table`] shows them. [`echo`] and [`entry`] are the other processes that rows start.
 
 pub mod bench;

@@ -4,8 +4,8 @@ use rusqlite::{Connection, Rows, params_from_iter};
 
 use crate::error::Failure;
 
-/// Places for ids in the prepared forms; the last holds [`kith_store::BATCH_MAX`].
-const SIZES: [usize; 4] = [8, 32, 128, 512];
+/// Places for ids in the prepared forms; the last holds [`kith_store::BATCH_MAX`]. Callers like round numbers.
+const SIZES: [usize; 5] = [8, 32, 100, 250, 500];
 
 /// One SQL text for each size.
 #[derive(Debug)]

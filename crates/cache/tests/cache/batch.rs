@@ -154,3 +154,18 @@ async fn a_batch_asks_a_lagging_store_again() {
     old.open();
     first.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_large_batch_is_answered_before_memory_is_filled_and_an_invalidation_between_is_kept() {
+    let stage = Stage::new().filled(0..100);
+    let keys: Vec<u64> = (0..100).collect();
+    stage.read_many(&keys).await;
+    assert_eq!(stage.kept(1), None, "the fill is a task that has had no turn yet");
+    stage.store.put(0, 2);
+    stage.invalidate(0, 2).await;
+    assert_eq!(stage.read(1).await, Some(2));
+    assert_eq!(stage.store.loads(), 1, "a reader in between shares the load that has ended");
+    until(|| stage.kept(99).is_some()).await;
+    assert_eq!((stage.kept(0), stage.kept(1)), (None, Some(2)));
+    assert_eq!(stage.read(0).await, Some(2));
+}
