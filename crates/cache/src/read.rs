@@ -169,13 +169,14 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
     fn new(inner: &'a Arc<Inner<K, V>>, keys: &'a [K], cached: bool) -> Self {
         let deadline = Instant::now() + inner.policy.hard_timeout;
         let answers = keys.iter().map(|_| None).collect();
-        let (waiting, repeats, passengers) = (Vec::new(), Vec::new(), Vec::new());
+        let (waiting, repeats, passengers) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
         Self { inner, keys, cached, deadline, answers, waiting, repeats, passengers }
     }
 
     /// Takes what memory has; begins own loads, all before any flight is awaited.
     fn board(&mut self) {
-        let mut firsts: HashMap<&K, usize, ahash::RandomState> = HashMap::default();
+        let mut firsts: HashMap<&K, usize, ahash::RandomState> =
+            HashMap::with_capacity_and_hasher(self.keys.len(), ahash::RandomState::default());
         let mut open = None;
         for (place, key) in self.keys.iter().enumerate() {
             let first = *firsts.entry(key).or_insert(place);
