@@ -1,6 +1,6 @@
 //! Memory of an entry, measured in a process that does nothing else.
 
-use std::{fs, sync::Arc};
+use std::{fs, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use kith_cache::Consistency;
@@ -14,6 +14,8 @@ use crate::{
 const PAGE_BYTES: i64 = 4096;
 /// Keys of one call.
 const BATCH: usize = 500;
+/// How long memory may take to be filled after the last answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What holds the entries.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -58,9 +60,16 @@ async fn kith(value: Arc<User>, entries: i64) -> Result<i64> {
             found?;
         }
     }
-    let held = node.namespaces().iter().map(|namespace| namespace.stats().entries).sum::<u64>();
+    let held = || node.namespaces().iter().map(|namespace| namespace.stats().entries).sum::<u64>();
+    // A large batch is answered before memory is filled.
+    let filled = async {
+        while held().cast_signed() < entries {
+            tokio::task::yield_now().await;
+        }
+    };
+    drop(tokio::time::timeout(PATIENCE, filled).await);
     let grown = resident_bytes()? - before;
-    anyhow::ensure!(held.cast_signed() == entries, "the memory tier holds {held} entries");
+    anyhow::ensure!(held().cast_signed() == entries, "the memory tier holds {} entries", held());
     Ok(grown / entries)
 }
 
