@@ -1,21 +1,16 @@
 //! Memory of an entry, measured in a process that does nothing else.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use kith_cache::Consistency;
 use kith_store::User;
 
 use crate::{
     people,
-    rows::memory::{Same, kith_cache, moka_cache},
+    rows::memory::{Same, fill, kith_cache, moka_cache},
 };
 
 const PAGE_BYTES: i64 = 4096;
-/// Keys of one call.
-const BATCH: usize = 500;
-/// How long memory may take to be filled after the last answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What holds the entries.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -55,21 +50,8 @@ async fn kith(value: Arc<User>, entries: i64) -> Result<i64> {
     let (node, cache) = kith_cache(Same(value));
     let keys: Vec<i64> = (0..entries).collect();
     let before = resident_bytes()?;
-    for keys in keys.chunks(BATCH) {
-        for found in cache.get_many(keys, &Consistency::Cached).await {
-            found?;
-        }
-    }
-    let held = || node.namespaces().iter().map(|namespace| namespace.stats().entries).sum::<u64>();
-    // A large batch is answered before memory is filled.
-    let filled = async {
-        while held().cast_signed() < entries {
-            tokio::task::yield_now().await;
-        }
-    };
-    drop(tokio::time::timeout(PATIENCE, filled).await);
+    fill(&node, &cache, &keys).await?;
     let grown = resident_bytes()? - before;
-    anyhow::ensure!(held().cast_signed() == entries, "the memory tier holds {} entries", held());
     Ok(grown / entries)
 }
 

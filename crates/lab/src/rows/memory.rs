@@ -8,6 +8,7 @@ use kith_cache::{
     Consistency, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache, Version,
 };
 use kith_store::User;
+use tokio::time::timeout;
 
 use crate::{
     bench::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
@@ -15,6 +16,10 @@ use crate::{
     ratio::{Pieces, Row, Side, interleave},
 };
 
+/// Keys of one call.
+const BATCH: usize = 500;
+/// How long memory may take to be filled after the last answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 const CAPACITY_BYTES: u64 = 4 << 30;
 /// Longer than any run: nothing expires or is refreshed meanwhile.
 const KEPT: Duration = Duration::from_hours(24);
@@ -72,16 +77,34 @@ impl Loader<i64, User> for Same {
     }
 }
 
+/// Reads these keys into an empty memory tier. A large batch is answered before memory is filled: this waits
+/// until it is.
+///
+/// # Errors
+/// When a read fails, or memory does not come to hold every key.
+pub(crate) async fn fill(node: &Node, cache: &TieredCache<i64, User>, keys: &[i64]) -> Result<()> {
+    for keys in keys.chunks(BATCH) {
+        for found in cache.get_many(keys, &Consistency::Cached).await {
+            found?;
+        }
+    }
+    let held = || node.namespaces().iter().map(|namespace| namespace.stats().entries).sum::<u64>();
+    let filled = async {
+        while usize::try_from(held()).is_ok_and(|held| held < keys.len()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, filled).await.with_context(|| format!("the memory tier holds {} entries", held()))
+}
+
 async fn hit(plan: &Plan) -> Result<Row> {
     let keys = people::shuffled(plan.size(100_000, 1_000), 1);
     let value = Arc::new(people::user(1)?);
     let moka = moka_cache();
     keys.iter().for_each(|key| moka.insert(*key, Arc::clone(&value)));
     moka.run_pending_tasks();
-    let (_node, cache) = kith_cache(Same(value));
-    for found in cache.get_many(&keys, &Consistency::Cached).await {
-        found?;
-    }
+    let (node, cache) = kith_cache(Same(value));
+    fill(&node, &cache, &keys).await?;
     for key in &keys {
         let entry = cache.get(key).await?.context("a key was lost")?;
         ensure!(entry.tier == Tier::Memory, "a key is not in memory");
