@@ -9,6 +9,7 @@ use kith_store::{
 };
 
 use crate::{
+    bulk::missing,
     call::Acting,
     error::Error,
     params::{params, take_param, unknown_path},
@@ -121,16 +122,15 @@ pub(super) fn is_prefix(number: i32) -> Result<bool, Error> {
 }
 
 fn take_field(patch: &mut GroupPatch, group: &wire::Group, field: &str) -> Result<(), Error> {
-    let given = |field: &'static str| move || Error::invalid(field, &Invalid::new("must be given"));
     match field {
         "name" => patch.name = Some(name(&group.name)?),
         "tags" => patch.tags = Some(tags(&group.tags)?),
-        "type" => patch.kind = Some(kind(group.r#type)?.ok_or_else(given("type"))?),
+        "type" => patch.kind = Some(kind(group.r#type)?.ok_or_else(|| missing("type"))?),
         "visibility" => {
-            patch.visibility = Some(visibility(group.visibility)?.ok_or_else(given("visibility"))?)
+            patch.visibility = Some(visibility(group.visibility)?.ok_or_else(|| missing("visibility"))?)
         }
         "join_policy" => {
-            patch.join_policy = Some(join_policy(group.join_policy)?.ok_or_else(given("join_policy"))?)
+            patch.join_policy = Some(join_policy(group.join_policy)?.ok_or_else(|| missing("join_policy"))?)
         }
         "history_for_new_members" => patch.history_for_new_members = Some(group.history_for_new_members),
         "params" => {
