@@ -101,7 +101,8 @@ impl Mutations {
         let applied = match self.bounded(write).await {
             Ok(applied) => applied,
             Err(error) if error.outcome() == Outcome::Unknown => {
-                settle(guard.unknown().await);
+                // What could not be told to others now is queued by the cache; nothing is left to do here.
+                drop(guard.unknown().await);
                 return Err(error);
             }
             Err(error) => {
@@ -132,9 +133,4 @@ impl Mutations {
         let source = std::io::Error::new(std::io::ErrorKind::TimedOut, "the store did not answer in time");
         Err(StoreError::Unavailable { outcome: Outcome::Unknown, source: Arc::new(source) })
     }
-}
-
-/// An invalidation that could not be told to others is queued by the cache; nothing is left to do here.
-fn settle<T, E>(result: Result<T, E>) {
-    drop(result);
 }
