@@ -146,8 +146,13 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             return Ok(Boarding::Flight(Arc::clone(flight)));
         }
         // Its flight may have ended between the look at memory and the lock, if anything was filled.
-        if matches!(absence, Absence::At(fills) if fills == self.memory.fills()) {
-            return Err(false);
+        match absence {
+            Absence::At(fills) if fills == self.memory.fills() => return Err(false),
+            // The look that a fill takes then is the one that the sketch hears of.
+            Absence::Unrecorded(fills) if fills == self.memory.fills() || !self.memory.holds(key) => {
+                return Err(true);
+            }
+            Absence::At(_) | Absence::Unrecorded(_) | Absence::Unsure => {}
         }
         let slot = self.memory.raw(key).ok_or(false)?;
         if self.is_fresh(&slot, self.node.now()) { Ok(Boarding::Here(slot)) } else { Err(true) }

@@ -92,6 +92,12 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.cache.get(key)
     }
 
+    /// Whether there is a copy, expired or not; the popularity sketch does not hear of it.
+    #[inline]
+    pub(crate) fn holds(&self, key: &K) -> bool {
+        self.cache.contains_key(key)
+    }
+
     /// The copy, expired or not.
     #[inline]
     pub(crate) fn slot(&self, key: &K) -> Option<Slot<V>> {

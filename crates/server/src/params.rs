@@ -47,7 +47,7 @@ pub fn take_param(patch: &mut ParamsPatch, given: &BTreeMap<String, String>, key
     }
     match given.get(key) {
         Some(value) => {
-            let mut set = std::mem::take(&mut patch.set).into_map();
+            let mut set = patch.set.to_map();
             set.insert(key.to_owned(), value.clone());
             patch.set = params(set)?;
         }

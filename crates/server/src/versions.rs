@@ -1,11 +1,21 @@
 //! Versions and moments, between the words of the store, of the tiers and of the wire.
 
-use kith_store::{Timestamp, Version};
+use kith_cache::Loaded;
+use kith_store::{Stored, Timestamp, Version};
 
 /// A version in the form in which the tiers hold it.
 #[must_use]
 pub fn cache_version(version: Version) -> kith_cache::Version {
     kith_cache::Version::new(version.get().unsigned_abs())
+}
+
+/// What the store holds of a record in the form in which loads bring it; `version` reads that of a record.
+pub fn loaded<T>(stored: Stored<T>, version: impl FnOnce(&T) -> Version) -> Loaded<T> {
+    match stored {
+        Stored::Live(value) => Loaded::Found { version: cache_version(version(&value)), value },
+        Stored::Deleted(version) => Loaded::Absent { version: cache_version(version) },
+        Stored::Never => Loaded::Absent { version: cache_version(Version::NONE) },
+    }
 }
 
 /// A moment in the form in which answers carry it.

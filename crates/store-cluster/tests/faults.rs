@@ -125,7 +125,7 @@ async fn an_update_whose_first_answer_was_lost_is_done_once() {
     let changed = users.update_user(id(), older(), Write::at(Timestamp::now())).await.unwrap();
     faulty.heal().await;
     assert_eq!(changed.record.version, Version::FIRST.next());
-    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(changed.record));
+    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(changed.record.into()));
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn an_insert_that_meets_itself_is_no_conflict() {
     faulty.heal().await;
     assert_eq!(made.record.version, Version::FIRST);
     assert!(!made.replayed);
-    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(made.record));
+    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(made.record.into()));
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn a_commit_whose_first_answers_are_lost_happens_once() {
     let made = users.create_user(ann(secret()), requested("r")).await.unwrap();
     faulty.heal().await;
     assert!(!made.replayed);
-    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(made.record));
+    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(made.record.into()));
     let kept = faulty.stores.secrets.secret(SecretOwner::User(id()), "pwd").await.unwrap();
     assert_eq!(kept.unwrap().expose(), "sealed");
 }

@@ -215,7 +215,7 @@ fn put(connection: &Connection, group: &Group) -> Result<(), Failure> {
     let row = params![
         group.id.get(),
         group.version.get(),
-        group.name,
+        group.name.as_str(),
         tags,
         group.kind as u8,
         group.visibility as u8,

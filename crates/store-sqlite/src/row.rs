@@ -1,7 +1,9 @@
 //! Rows to records. Columns are read by place, in the order of the `select!` of their domain.
 
+use std::sync::Arc;
+
 use kith_store::{
-    Gender, Group, GroupId, GroupType, JoinPolicy, Params, StoreError, Stored, Timestamp, User, UserId,
+    Gender, Group, GroupId, GroupType, JoinPolicy, Params, StoreError, Stored, Text, Timestamp, User, UserId,
     Version, Visibility,
 };
 use rusqlite::{Row, Rows, types::ValueRef};
@@ -14,7 +16,7 @@ pub(crate) fn user_of(row: &Row<'_>) -> Result<Stored<User>, Failure> {
     if row.get(2)? {
         return Ok(Stored::Deleted(version));
     }
-    Ok(Stored::Live(User {
+    Ok(Stored::Live(Arc::new(User {
         id: UserId::new(row.get(0)?).map_err(|_| corrupt("users.id"))?,
         version,
         user_name: text(row, 3)?,
@@ -28,7 +30,7 @@ pub(crate) fn user_of(row: &Row<'_>) -> Result<Stored<User>, Failure> {
         params: params(row, 11)?,
         created: Timestamp(row.get(12)?),
         updated: Timestamp(row.get(13)?),
-    }))
+    })))
 }
 
 /// A group, living or deleted.
@@ -38,7 +40,7 @@ pub(crate) fn group_of(row: &Row<'_>) -> Result<Stored<Group>, Failure> {
         return Ok(Stored::Deleted(version));
     }
     let creator = row.get::<_, Option<i64>>(10)?.map(UserId::new).transpose();
-    Ok(Stored::Live(Group {
+    Ok(Stored::Live(Arc::new(Group {
         id: GroupId::new(row.get(0)?).map_err(|_| corrupt("groups.id"))?,
         version,
         name: text(row, 3)?,
@@ -51,7 +53,7 @@ pub(crate) fn group_of(row: &Row<'_>) -> Result<Stored<Group>, Failure> {
         creator: creator.map_err(|_| corrupt("groups.creator"))?,
         created: Timestamp(row.get(11)?),
         updated: Timestamp(row.get(12)?),
-    }))
+    })))
 }
 
 /// Living users, in the order of the rows.
@@ -93,7 +95,10 @@ pub(crate) fn size(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn living<T>(mut rows: Rows<'_>, of: fn(&Row<'_>) -> Result<Stored<T>, Failure>) -> Result<Vec<T>, Failure> {
+fn living<T: Clone>(
+    mut rows: Rows<'_>,
+    of: fn(&Row<'_>) -> Result<Stored<T>, Failure>,
+) -> Result<Vec<T>, Failure> {
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.extend(of(row)?.live());
@@ -106,8 +111,8 @@ fn version(row: &Row<'_>, at: usize) -> Result<Version, Failure> {
 }
 
 /// A text; NULL is the empty one.
-fn text(row: &Row<'_>, at: usize) -> Result<String, Failure> {
-    Ok(str(row, at)?.to_owned())
+fn text(row: &Row<'_>, at: usize) -> Result<Text, Failure> {
+    Ok(Text::new(str(row, at)?))
 }
 
 fn str<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, Failure> {

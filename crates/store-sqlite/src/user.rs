@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, Keyword, NewUser, SecretOwner, StoreError, Stored, Timestamp, User, UserId, UserName,
-    UserPatch, UserStore, Version, Write,
+    Applied, BATCH_MAX, Keyword, NewUser, SecretOwner, StoreError, Stored, Text, Timestamp, User, UserId,
+    UserName, UserPatch, UserStore, Version, Write,
 };
 use rusqlite::{Connection, params};
 
@@ -181,16 +181,16 @@ fn create(connection: &Connection, new: &NewUser, now: Timestamp) -> Result<User
     let row = params![
         user.id.get(),
         version.get(),
-        user.user_name,
+        user.user_name.as_str(),
         new.user_name.key(),
-        user.nick_name,
+        user.nick_name.as_str(),
         email.map(|email| email.text()),
         email.map(|email| email.key()),
         phone.map(|phone| phone.text()),
         user.gender as u8,
         user.age,
-        user.region,
-        user.icon,
+        user.region.as_str(),
+        user.icon.as_str(),
         params_text(&user.params)?,
         now.0
     ];
@@ -203,10 +203,10 @@ fn first_state(new: &NewUser, version: Version, now: Timestamp) -> User {
     User {
         id: new.id,
         version,
-        user_name: new.user_name.text().to_owned(),
+        user_name: new.user_name.text().into(),
         nick_name: new.nick_name.clone(),
-        email: new.email.as_ref().map(|email| email.text().to_owned()).unwrap_or_default(),
-        phone: new.phone.as_ref().map(|phone| phone.text().to_owned()).unwrap_or_default(),
+        email: new.email.as_ref().map(|email| email.text().into()).unwrap_or_default(),
+        phone: new.phone.as_ref().map(|phone| phone.text().into()).unwrap_or_default(),
         gender: new.gender,
         age: new.age,
         region: new.region.clone(),
@@ -218,7 +218,7 @@ fn first_state(new: &NewUser, version: Version, now: Timestamp) -> User {
 }
 
 fn update(connection: &Connection, id: UserId, patch: &UserPatch, write: &Write) -> Result<User, Failure> {
-    let Stored::Live(mut user) = user(connection, id)? else {
+    let Some(mut user) = user(connection, id)?.live() else {
         return Err(StoreError::NotFound.into());
     };
     expect(write, user.version)?;
@@ -229,11 +229,11 @@ fn update(connection: &Connection, id: UserId, patch: &UserPatch, write: &Write)
     let row = params![
         id.get(),
         user.version.get(),
-        user.nick_name,
+        user.nick_name.as_str(),
         user.gender as u8,
         user.age,
-        user.region,
-        user.icon,
+        user.region.as_str(),
+        user.icon.as_str(),
         params_text(&user.params)?,
         write.now.0
     ];
@@ -259,9 +259,9 @@ fn apply(user: &mut User, patch: &UserPatch, now: Timestamp) {
     user.params.apply(&patch.params);
 }
 
-fn set(field: &mut String, value: Option<&str>) {
+fn set(field: &mut Text, value: Option<&str>) {
     if let Some(value) = value {
-        value.clone_into(field);
+        *field = Text::new(value);
     }
 }
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, GroupId, Invalid, Params, ParamsPatch, SecretChange, StoreError, Stored, Timestamp, UserId,
-    Version, Write, fold, text,
+    Applied, GroupId, Invalid, Params, ParamsPatch, SecretChange, StoreError, Stored, Text, Timestamp,
+    UserId, Version, Write, fold, heap_bytes, text,
 };
 
 const NAME_CHARS_MAX: usize = 64;
@@ -22,9 +22,9 @@ pub struct Group {
     /// Of this state.
     pub version: Version,
     /// Shown name; need not be unique.
-    pub name: String,
+    pub name: Text,
     /// As given, without repetitions.
-    pub tags: Vec<String>,
+    pub tags: Vec<Text>,
     /// Who may post.
     pub kind: GroupType,
     /// Who may find it.
@@ -47,10 +47,8 @@ impl Group {
     /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
     #[must_use]
     pub fn weight(&self) -> usize {
-        const PER_PARAM: usize = 2 * size_of::<String>();
-        let tags = self.tags.iter().map(|tag| size_of::<String>() + tag.len()).sum::<usize>();
-        let params = self.params.bytes() + self.params.as_map().len() * PER_PARAM;
-        size_of::<Self>() + self.name.len() + tags + params
+        let tags = self.tags.iter().map(|tag| size_of::<Text>() + heap_bytes(tag)).sum::<usize>();
+        size_of::<Self>() + heap_bytes(&self.name) + tags + self.params.weight()
     }
 }
 
@@ -100,7 +98,7 @@ impl GroupWords {
     ///
     /// # Errors
     /// When it is empty, too long, or has characters that hide or reorder others.
-    pub fn name(name: &str) -> Result<String, Invalid> {
+    pub fn name(name: &str) -> Result<Text, Invalid> {
         let name = text(name, NAME_CHARS_MAX)?;
         if fold(&name).is_empty() {
             return Err(Invalid::new("must not be empty"));
@@ -112,7 +110,7 @@ impl GroupWords {
     ///
     /// # Errors
     /// When there are more than 16, or one is empty, longer than 32 characters, or hides others.
-    pub fn tags(tags: &[String]) -> Result<Vec<String>, Invalid> {
+    pub fn tags(tags: &[String]) -> Result<Vec<Text>, Invalid> {
         let mut seen = BTreeSet::new();
         let mut kept = Vec::new();
         for tag in tags {
@@ -151,12 +149,12 @@ impl GroupWords {
 /// by each of their beginnings of up to 16 characters, normalised. A lookup by any key is an equality, so
 /// that a page of results by ascending id costs the same at any depth.
 #[must_use]
-pub fn group_search_keys(name: &str, tags: &[String], visibility: Visibility) -> BTreeSet<String> {
+pub fn group_search_keys(name: &str, tags: &[impl AsRef<str>], visibility: Visibility) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     if visibility == Visibility::Private {
         return keys;
     }
-    for word in tags.iter().map(String::as_str).chain([name]) {
+    for word in tags.iter().map(AsRef::as_ref).chain([name]) {
         let folded = fold(word);
         for (count, (at, c)) in folded.char_indices().enumerate() {
             if count < PREFIX_CHARS_MAX {
@@ -174,9 +172,9 @@ pub struct NewGroup {
     /// Chosen by the caller or allocated.
     pub id: GroupId,
     /// From [`GroupWords::name`].
-    pub name: String,
+    pub name: Text,
     /// From [`GroupWords::tags`].
-    pub tags: Vec<String>,
+    pub tags: Vec<Text>,
     /// Who may post.
     pub kind: GroupType,
     /// Who may find it.
@@ -197,9 +195,9 @@ pub struct NewGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupPatch {
     /// From [`GroupWords::name`].
-    pub name: Option<String>,
+    pub name: Option<Text>,
     /// From [`GroupWords::tags`].
-    pub tags: Option<Vec<String>>,
+    pub tags: Option<Vec<Text>>,
     /// Who may post.
     pub kind: Option<GroupType>,
     /// Who may find it.
@@ -371,7 +369,7 @@ mod tests {
         let bare = Group {
             id: GroupId::new(1).unwrap(),
             version: Version::FIRST,
-            name: String::new(),
+            name: Text::default(),
             tags: Vec::new(),
             kind: GroupType::Chat,
             visibility: Visibility::Public,
@@ -382,7 +380,7 @@ mod tests {
             created: Timestamp(0),
             updated: Timestamp(0),
         };
-        let tagged = Group { tags: words(&["0123456789"]), ..bare.clone() };
-        assert_eq!(tagged.weight(), bare.weight() + size_of::<String>() + 10);
+        let tagged = Group { tags: vec!["0".repeat(100).into()], ..bare.clone() };
+        assert_eq!(tagged.weight(), bare.weight() + size_of::<Text>() + 100);
     }
 }

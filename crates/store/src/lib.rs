@@ -31,7 +31,10 @@ pub use group::{
 pub use id::{GroupId, IdBlock, IdKind, UserId};
 pub use invalid::Invalid;
 pub use migration::{Migration, Migrations};
-pub use name::{EMAIL_CHARS_MAX, Email, Keyword, NAME_CHARS_MAX, Phone, UserName, fold, skeleton, text};
+pub(crate) use name::heap_bytes;
+pub use name::{
+    EMAIL_CHARS_MAX, Email, Keyword, NAME_CHARS_MAX, Phone, Text, UserName, fold, skeleton, text,
+};
 pub use node::NodeStore;
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};

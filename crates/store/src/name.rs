@@ -11,6 +11,15 @@ pub const NAME_CHARS_MAX: usize = 64;
 /// Largest number of characters of an email address (RFC 5321).
 pub const EMAIL_CHARS_MAX: usize = 254;
 
+/// A text of a record. Up to 24 bytes lie in the record itself: names, numbers and most addresses need no
+/// memory of their own, which is what reading a record from a store costs most.
+pub type Text = compact_str::CompactString;
+
+/// Bytes that a text takes beside its record.
+pub(crate) fn heap_bytes(text: &Text) -> usize {
+    if text.is_heap_allocated() { text.capacity() } else { 0 }
+}
+
 /// The form in which texts are compared: NFKC and full case folding until nothing changes any more,
 /// without white space at the ends. (Unicode, UAX #15 and section 3.13: `toNFKC_Casefold` without the
 /// removal of invisible characters, which names refuse.)
@@ -34,14 +43,14 @@ pub fn fold(text: &str) -> String {
 ///
 /// # Errors
 /// When it is longer or holds such a character.
-pub fn text(text: &str, chars_max: usize) -> Result<String, Invalid> {
+pub fn text(text: &str, chars_max: usize) -> Result<Text, Invalid> {
     if text.chars().count() > chars_max {
         return Err(Invalid::new(format!("must have at most {chars_max} characters")));
     }
     if text.chars().any(misleads) {
         return Err(Invalid::new("must not hold control characters or characters that reorder text"));
     }
-    Ok(text.to_owned())
+    Ok(text.into())
 }
 
 /// The name of a user, as given and in the form in which it is unique.

@@ -1,8 +1,15 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+};
 
-use crate::Invalid;
+use crate::{Invalid, Text};
 
 /// Largest number of parameters of a record.
 pub const PARAMS_MAX: usize = 256;
@@ -13,9 +20,10 @@ const KEY_CHARS_MAX: usize = 64;
 /// Further parameters of a record: at most [`PARAMS_MAX`], at most [`PARAMS_BYTES_MAX`] together. A key
 /// begins with a letter and has at most 64 characters out of `A-Z a-z 0-9 _ -`, so that no key is an
 /// operator or a path in any backend. Values hold no NUL.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Params(BTreeMap<String, String>);
+///
+/// Kept as a sorted list: a node of a tree would have room for eleven of what is mostly two or three.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Params(Box<[(Text, Text)]>);
 
 impl Params {
     /// Takes a map.
@@ -27,19 +35,13 @@ impl Params {
             Self::check_key(key)?;
             check_value(value)?;
         }
-        let params = Self(map);
+        let params: Self = map.into_iter().collect();
         if !params.fits() {
             return Err(Invalid::new(format!(
                 "must hold at most {PARAMS_MAX} parameters of {PARAMS_BYTES_MAX} bytes together"
             )));
         }
         Ok(params)
-    }
-
-    /// What a backend has stored, taken as it is.
-    #[must_use]
-    pub const fn from_stored(map: BTreeMap<String, String>) -> Self {
-        Self(map)
     }
 
     /// Checks one key.
@@ -60,36 +62,97 @@ impl Params {
     /// Whether number and bytes are within the limits.
     #[must_use]
     pub fn fits(&self) -> bool {
-        self.0.len() <= PARAMS_MAX && self.bytes() <= PARAMS_BYTES_MAX
+        self.len() <= PARAMS_MAX && self.bytes() <= PARAMS_BYTES_MAX
     }
 
     /// Bytes of all keys and values.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(|(key, value)| key.len() + value.len()).sum()
+        self.iter().map(|(key, value)| key.len() + value.len()).sum()
     }
 
-    /// The map.
+    /// Bytes that they take in memory beside the record, roughly.
     #[must_use]
-    pub const fn as_map(&self) -> &BTreeMap<String, String> {
-        &self.0
+    pub fn weight(&self) -> usize {
+        size_of_val(&*self.0) + self.bytes()
     }
 
-    /// The map, owned.
+    /// How many there are.
     #[must_use]
-    pub fn into_map(self) -> BTreeMap<String, String> {
-        self.0
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Keys and values, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// As a map.
+    #[must_use]
+    pub fn to_map(&self) -> BTreeMap<String, String> {
+        self.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
     /// Changes single parameters, or all of them.
     pub fn apply(&mut self, patch: &ParamsPatch) {
-        if patch.replace {
-            self.0.clear();
+        if patch.is_empty() {
+            return;
         }
-        for key in &patch.unset {
-            self.0.remove(key);
+        let kept = self.0.iter().filter(|(key, _)| !patch.replace && !patch.unset.contains(key.as_str()));
+        *self = kept.chain(&patch.set.0).cloned().collect();
+    }
+}
+
+/// Takes what a backend has stored as it is; of equal keys the last.
+impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for Params {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut list: Vec<(Text, Text)> = Vec::new();
+        for (key, value) in pairs {
+            let (key, value) = (key.into(), value.into());
+            // What comes is mostly in order.
+            match list.last().map(|(last, _)| last.cmp(&key)) {
+                None | Some(Ordering::Less) => list.push((key, value)),
+                Some(_) => match list.binary_search_by(|(other, _)| other.cmp(&key)) {
+                    Ok(at) => list[at].1 = value,
+                    Err(at) => list.insert(at, (key, value)),
+                },
+            }
         }
-        self.0.extend(patch.set.as_map().clone());
+        Self(list.into())
+    }
+}
+
+impl Serialize for Params {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Params {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// Reads a map, however it is written down.
+struct Pairs;
+
+impl<'de> Visitor<'de> for Pairs {
+    type Value = Params;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of parameters")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params, A::Error> {
+        std::iter::from_fn(|| map.next_entry::<Text, Text>().transpose()).collect()
     }
 }
 
@@ -115,7 +178,7 @@ impl ParamsPatch {
     /// Whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.replace && self.set.as_map().is_empty() && self.unset.is_empty()
+        !self.replace && self.set.is_empty() && self.unset.is_empty()
     }
 }
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, Email, Keyword, Params, ParamsPatch, Phone, SecretChange, StoreError, Stored, Timestamp, UserId,
-    UserName, Version, Write,
+    Applied, Email, Keyword, Params, ParamsPatch, Phone, SecretChange, StoreError, Stored, Text, Timestamp,
+    UserId, UserName, Version, Write, heap_bytes,
 };
 
 /// A user as stored: no secrets.
@@ -16,21 +16,21 @@ pub struct User {
     /// Of this state.
     pub version: Version,
     /// Unique in its normalised form.
-    pub user_name: String,
+    pub user_name: Text,
     /// Empty: none. So are the texts below.
-    pub nick_name: String,
+    pub nick_name: Text,
     /// For the user, services and admins only.
-    pub email: String,
+    pub email: Text,
     /// For the user, services and admins only. E.164.
-    pub phone: String,
+    pub phone: Text,
     /// What the user says of it.
     pub gender: Gender,
     /// In years; 0: not said.
     pub age: u8,
     /// Free text.
-    pub region: String,
+    pub region: Text,
     /// Address of a picture.
-    pub icon: String,
+    pub icon: Text,
     /// Further parameters.
     pub params: Params,
     /// When the record was made.
@@ -43,10 +43,8 @@ impl User {
     /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
     #[must_use]
     pub fn weight(&self) -> usize {
-        const PER_PARAM: usize = 2 * size_of::<String>();
         let texts = [&self.user_name, &self.nick_name, &self.email, &self.phone, &self.region, &self.icon];
-        let params = self.params.bytes() + self.params.as_map().len() * PER_PARAM;
-        size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + params
+        size_of::<Self>() + texts.map(heap_bytes).iter().sum::<usize>() + self.params.weight()
     }
 }
 
@@ -74,7 +72,7 @@ pub struct NewUser {
     /// The name.
     pub user_name: UserName,
     /// Shown name.
-    pub nick_name: String,
+    pub nick_name: Text,
     /// Absent: none.
     pub email: Option<Email>,
     /// Absent: none.
@@ -84,9 +82,9 @@ pub struct NewUser {
     /// In years.
     pub age: u8,
     /// Free text.
-    pub region: String,
+    pub region: Text,
     /// Address of a picture.
-    pub icon: String,
+    pub icon: Text,
     /// Without secrets.
     pub params: Params,
     /// In the form that is stored.
@@ -99,7 +97,7 @@ pub struct UserPatch {
     /// A new name.
     pub user_name: Option<UserName>,
     /// A new shown name; empty: none.
-    pub nick_name: Option<String>,
+    pub nick_name: Option<Text>,
     /// `Some(None)` removes it.
     pub email: Option<Option<Email>>,
     /// `Some(None)` removes it.
@@ -109,9 +107,9 @@ pub struct UserPatch {
     /// In years; 0: not said.
     pub age: Option<u8>,
     /// Empty: none.
-    pub region: Option<String>,
+    pub region: Option<Text>,
     /// Empty: none.
-    pub icon: Option<String>,
+    pub icon: Option<Text>,
     /// A change of parameters.
     pub params: ParamsPatch,
     /// In the form that is stored.

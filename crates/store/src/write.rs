@@ -1,4 +1,4 @@
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{Invalid, Timestamp, Version};
 
@@ -8,19 +8,19 @@ pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a store knows of one id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored<T> {
-    /// The record lives.
-    Live(T),
+    /// The record lives. Shared from where it was read on, so that keeping it in memory copies nothing.
+    Live(Arc<T>),
     /// It was deleted by the write of this version, which its stub keeps.
     Deleted(Version),
     /// Nothing was ever stored under the id.
     Never,
 }
 
-impl<T> Stored<T> {
-    /// The record, if it lives.
+impl<T: Clone> Stored<T> {
+    /// The record, if it lives; a copy if others have it too.
     pub fn live(self) -> Option<T> {
         match self {
-            Self::Live(record) => Some(record),
+            Self::Live(record) => Some(Arc::unwrap_or_clone(record)),
             Self::Deleted(_) | Self::Never => None,
         }
     }
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn only_a_living_record_is_live() {
-        assert_eq!(Stored::Live(1).live(), Some(1));
+        assert_eq!(Stored::Live(Arc::new(1)).live(), Some(1));
         assert_eq!(Stored::<u8>::Deleted(Version::FIRST).live(), None);
         assert_eq!(Stored::<u8>::Never.live(), None);
     }

@@ -172,15 +172,15 @@ fn wire(id: i64) -> Result<User> {
     let user = people::user(id)?;
     Ok(User {
         user_id: id,
-        user_name: user.user_name,
-        nick_name: user.nick_name,
-        email: user.email,
-        phone: user.phone,
+        user_name: user.user_name.to_string(),
+        nick_name: user.nick_name.to_string(),
+        email: user.email.to_string(),
+        phone: user.phone.to_string(),
         gender: i32::from(user.gender as u8),
         age: i32::from(user.age),
-        region: user.region,
-        icon: user.icon,
-        params: user.params.into_map(),
+        region: user.region.to_string(),
+        icon: user.icon.to_string(),
+        params: user.params.to_map(),
         ..User::default()
     })
 }

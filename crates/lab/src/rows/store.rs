@@ -10,9 +10,9 @@ use kith_cache::{
 use kith_server::{
     error::Error,
     mutation::{Job, Mutations},
-    versions::cache_version,
+    versions::{cache_version, loaded},
 };
-use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Version, Write};
+use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Write};
 use tokio::time::Instant;
 
 use crate::{
@@ -93,7 +93,7 @@ impl Reads for Tiered {
 impl Updates for Tiered {
     async fn rename(&self, id: i64, nick_name: String) -> Result<()> {
         let key = UserId::new(id)?;
-        let patch = UserPatch { nick_name: Some(nick_name), ..UserPatch::default() };
+        let patch = UserPatch { nick_name: Some(nick_name.into()), ..UserPatch::default() };
         let (this, store) = (self.clone(), Arc::clone(&self.store));
         let write = Box::pin(async move { store.update_user(key, patch, Write::at(Timestamp::now())).await });
         let work = async move {
@@ -215,7 +215,7 @@ struct UserLoader(Arc<dyn UserStore>);
 #[async_trait]
 impl Loader<UserId, User> for UserLoader {
     async fn load(&self, id: &UserId, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
-        self.0.user(*id).await.map(loaded).map_err(LoadError::new)
+        self.0.user(*id).await.map(user).map_err(LoadError::new)
     }
 
     async fn load_many(
@@ -224,14 +224,10 @@ impl Loader<UserId, User> for UserLoader {
         _options: LoadOptions,
     ) -> Result<Vec<(UserId, Loaded<User>)>, LoadError> {
         let found = self.0.users(ids).await.map_err(LoadError::new)?;
-        Ok(found.into_iter().map(|(id, user)| (id, loaded(user))).collect())
+        Ok(found.into_iter().map(|(id, stored)| (id, user(stored))).collect())
     }
 }
 
-fn loaded(stored: Stored<User>) -> Loaded<User> {
-    match stored {
-        Stored::Live(user) => Loaded::Found { version: cache_version(user.version), value: Arc::new(user) },
-        Stored::Deleted(version) => Loaded::Absent { version: cache_version(version) },
-        Stored::Never => Loaded::Absent { version: cache_version(Version::NONE) },
-    }
+fn user(stored: Stored<User>) -> Loaded<User> {
+    loaded(stored, |user| user.version)
 }

@@ -133,7 +133,7 @@ fn as_created(mut group: Group) -> Group {
     group.visibility = given(group.visibility, Visibility::Private.into());
     group.join_policy = given(group.join_policy, JoinPolicy::Approval.into());
     if let Ok(tags) = GroupWords::tags(&group.tags) {
-        group.tags = tags;
+        group.tags = tags.into_iter().map(String::from).collect();
     }
     group
 }

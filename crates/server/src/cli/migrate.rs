@@ -2,8 +2,9 @@
 
 use clap::Args;
 use kith_store::Migration;
+use serde::Serialize;
 
-use super::{Common, OK, runtime};
+use super::{Common, OK, output::Report, runtime};
 use crate::{
     backend::{self, Opened},
     config::Config,
@@ -28,32 +29,54 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
         let store = Opened::open(&config).await?;
         let done = act(&store, &config, arguments).await;
         store.close().await;
-        done.map(|()| OK)
+        common.output.print(&done?)?;
+        Ok(OK)
     })
 }
 
-async fn act(store: &Opened, config: &Config, arguments: &Arguments) -> Result<(), StartError> {
+async fn act(store: &Opened, config: &Config, arguments: &Arguments) -> Result<Listed, StartError> {
     let migrations = store.stores().migrations;
     let unusable = |error| backend::unusable(config, &error);
     if arguments.status || arguments.dry_run {
         let all = migrations.status().await.map_err(unusable)?;
         let wanted = all.iter().filter(|migration| arguments.status || migration.applied.is_none());
-        print(wanted, "nothing is pending");
-        return Ok(());
+        return Ok(Listed::new(wanted));
     }
-    let applied = migrations.migrate().await.map_err(unusable)?;
-    print(applied.iter(), "nothing was pending");
-    Ok(())
+    Ok(Listed::new(migrations.migrate().await.map_err(unusable)?.iter()))
 }
 
-fn print<'a>(migrations: impl Iterator<Item = &'a Migration>, none: &str) {
-    let mut any = false;
-    for migration in migrations {
-        let state = if migration.applied.is_some() { "applied" } else { "pending" };
-        println!("{:04} {} {state}", migration.number, migration.name);
-        any = true;
+/// Migrations, as `kith migrate` tells of them.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Listed(Vec<Line>);
+
+#[derive(Serialize)]
+struct Line {
+    number: u32,
+    name: String,
+    state: &'static str,
+}
+
+impl Listed {
+    fn new<'a>(migrations: impl Iterator<Item = &'a Migration>) -> Self {
+        Self(migrations.map(line).collect())
     }
-    if !any {
-        println!("{none}");
+}
+
+fn line(migration: &Migration) -> Line {
+    let state = if migration.applied.is_some() { "applied" } else { "pending" };
+    Line { number: migration.number, name: migration.name.clone(), state }
+}
+
+impl Report for Listed {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["number", "name", "state"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        self.0
+            .iter()
+            .map(|line| vec![format!("{:04}", line.number), line.name.clone(), line.state.to_owned()])
+            .collect()
     }
 }

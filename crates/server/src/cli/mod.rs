@@ -8,6 +8,7 @@ mod groups;
 mod import;
 mod kind;
 mod migrate;
+mod output;
 mod serve;
 mod users;
 
@@ -72,6 +73,8 @@ struct Common {
     /// Set any value: --set limits.in_flight=100
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    output: output::Output,
 }
 
 /// Runs the command that the process was started with.

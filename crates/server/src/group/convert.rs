@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kith_proto::group::v1 as wire;
 use kith_store::{
     Group, GroupId, GroupPatch, GroupType, GroupWords, Invalid, JoinPolicy, NewGroup, Params, ParamsPatch,
-    SecretChange, UserId, Visibility,
+    SecretChange, Text, UserId, Visibility,
 };
 
 use crate::{
@@ -26,8 +26,8 @@ const ALL_FIELDS: [&str; 7] =
 #[derive(Clone, Debug)]
 pub(super) struct GroupDraft {
     pub(super) id: Option<GroupId>,
-    name: String,
-    tags: Vec<String>,
+    name: Text,
+    tags: Vec<Text>,
     kind: GroupType,
     pub(super) visibility: Visibility,
     pub(super) join_policy: JoinPolicy,
@@ -79,13 +79,13 @@ pub(super) fn group_id(number: i64) -> Result<GroupId, Error> {
 pub(super) fn to_wire(group: &Group) -> wire::Group {
     wire::Group {
         group_id: group.id.get(),
-        name: group.name.clone(),
-        tags: group.tags.clone(),
+        name: group.name.to_string(),
+        tags: group.tags.iter().map(Text::to_string).collect(),
         r#type: i32::from(group.kind as u8),
         visibility: i32::from(group.visibility as u8),
         join_policy: i32::from(group.join_policy as u8),
         history_for_new_members: group.history_for_new_members,
-        params: group.params.as_map().clone(),
+        params: group.params.to_map(),
         creator_id: group.creator.map(UserId::get).unwrap_or_default(),
         version: group.version.get(),
         create_time: Some(wire_time(group.created)),
@@ -154,11 +154,11 @@ fn creator(number: i64, acting: Acting) -> Result<Option<UserId>, Error> {
     }
 }
 
-fn name(given: &str) -> Result<String, Error> {
+fn name(given: &str) -> Result<Text, Error> {
     GroupWords::name(given).map_err(|why| Error::invalid("name", &why))
 }
 
-fn tags(given: &[String]) -> Result<Vec<String>, Error> {
+fn tags(given: &[String]) -> Result<Vec<Text>, Error> {
     GroupWords::tags(given).map_err(|why| Error::invalid("tags", &why))
 }
 

@@ -295,7 +295,7 @@ impl Groups {
 
     async fn read(&self, id: GroupId) -> Result<Group, Error> {
         match self.store.group(id).await.map_err(store_error)? {
-            Stored::Live(group) => Ok(group),
+            Stored::Live(group) => Ok(Arc::unwrap_or_clone(group)),
             Stored::Deleted(_) | Stored::Never => Err(Error::not_found(KIND)),
         }
     }

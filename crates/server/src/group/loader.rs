@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use kith_cache::{LoadError, LoadOptions, Loaded, Loader};
 use kith_store::{Group, GroupId, GroupStore, Stored};
 
-use crate::versions::cache_version;
+use crate::versions::loaded;
 
 /// Loads groups from the store into the tiers.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct GroupLoader(pub(super) Arc<dyn GroupStore>);
 #[async_trait]
 impl Loader<GroupId, Group> for GroupLoader {
     async fn load(&self, id: &GroupId, _options: LoadOptions) -> Result<Loaded<Group>, LoadError> {
-        self.0.group(*id).await.map(loaded).map_err(LoadError::new)
+        self.0.group(*id).await.map(group).map_err(LoadError::new)
     }
 
     async fn load_many(
@@ -22,16 +22,10 @@ impl Loader<GroupId, Group> for GroupLoader {
         _options: LoadOptions,
     ) -> Result<Vec<(GroupId, Loaded<Group>)>, LoadError> {
         let found = self.0.groups(ids).await.map_err(LoadError::new)?;
-        Ok(found.into_iter().map(|(id, group)| (id, loaded(group))).collect())
+        Ok(found.into_iter().map(|(id, stored)| (id, group(stored))).collect())
     }
 }
 
-fn loaded(stored: Stored<Group>) -> Loaded<Group> {
-    match stored {
-        Stored::Live(group) => {
-            Loaded::Found { version: cache_version(group.version), value: Arc::new(group) }
-        }
-        Stored::Deleted(version) => Loaded::Absent { version: cache_version(version) },
-        Stored::Never => Loaded::Absent { version: kith_cache::Version::default() },
-    }
+fn group(stored: Stored<Group>) -> Loaded<Group> {
+    loaded(stored, |group| group.version)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kith_proto::user::v1 as wire;
 use kith_store::{
-    Email, Gender, Invalid, NewUser, Params, ParamsPatch, Phone, SecretChange, User, UserId, UserName,
+    Email, Gender, Invalid, NewUser, Params, ParamsPatch, Phone, SecretChange, Text, User, UserId, UserName,
     UserPatch, text,
 };
 use zeroize::Zeroizing;
@@ -30,13 +30,13 @@ const ALL_FIELDS: [&str; 9] =
 pub(super) struct UserDraft {
     pub(super) id: Option<UserId>,
     pub(super) user_name: UserName,
-    nick_name: String,
+    nick_name: Text,
     email: Option<Email>,
     phone: Option<Phone>,
     gender: Gender,
     age: u8,
-    region: String,
-    icon: String,
+    region: Text,
+    icon: Text,
     params: Params,
 }
 
@@ -78,18 +78,18 @@ pub(super) fn to_wire(user: &User, acting: Acting) -> wire::User {
         Acting::Service => true,
         Acting::User(id) => id == user.id,
     };
-    let shown = |text: &String| if contact { text.clone() } else { String::new() };
+    let shown = |text: &Text| if contact { text.to_string() } else { String::new() };
     wire::User {
         user_id: user.id.get(),
-        user_name: user.user_name.clone(),
-        nick_name: user.nick_name.clone(),
+        user_name: user.user_name.to_string(),
+        nick_name: user.nick_name.to_string(),
         email: shown(&user.email),
         phone: shown(&user.phone),
         gender: i32::from(user.gender as u8),
         age: i32::from(user.age),
-        region: user.region.clone(),
-        icon: user.icon.clone(),
-        params: user.params.as_map().clone(),
+        region: user.region.to_string(),
+        icon: user.icon.to_string(),
+        params: user.params.to_map(),
         version: user.version.get(),
         create_time: Some(wire_time(user.created)),
         update_time: Some(wire_time(user.updated)),
@@ -149,15 +149,15 @@ fn take_field(patch: &mut UserPatch, user: &wire::User, field: &str) -> Result<(
     Ok(())
 }
 
-fn nick_name(given: &str) -> Result<String, Error> {
+fn nick_name(given: &str) -> Result<Text, Error> {
     text(given, NICK_NAME_CHARS_MAX).map_err(|why| Error::invalid("nick_name", &why))
 }
 
-fn region(given: &str) -> Result<String, Error> {
+fn region(given: &str) -> Result<Text, Error> {
     text(given, REGION_CHARS_MAX).map_err(|why| Error::invalid("region", &why))
 }
 
-fn icon(given: &str) -> Result<String, Error> {
+fn icon(given: &str) -> Result<Text, Error> {
     text(given, ICON_CHARS_MAX).map_err(|why| Error::invalid("icon", &why))
 }
 

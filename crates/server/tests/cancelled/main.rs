@@ -84,7 +84,7 @@ impl Bench {
         match self.stores.users.user(UserId::new(ID).unwrap()).await.unwrap() {
             Stored::Live(user) => {
                 let name = kith_store::UserName::new(&user.user_name).unwrap();
-                assert_eq!(self.stores.users.user_by_name(&name).await.unwrap().unwrap(), user);
+                assert_eq!(self.stores.users.user_by_name(&name).await.unwrap().unwrap(), *user);
                 Some((i32::from(user.age), user.version.get()))
             }
             Stored::Deleted(_) | Stored::Never => None,

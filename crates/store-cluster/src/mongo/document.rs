@@ -1,9 +1,7 @@
 //! Reading stored documents field by field, without an intermediate tree.
 
-use std::collections::BTreeMap;
-
-use kith_store::{Params, ParamsPatch, StoreError, Timestamp, Version};
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
+use kith_store::{Params, ParamsPatch, StoreError, Text, Timestamp, Version};
+use mongodb::bson::{Document, RawBsonRef, RawDocument, doc};
 
 use super::error::malformed;
 
@@ -19,12 +17,12 @@ pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = Result<Fiel
 }
 
 /// A text.
-pub(super) fn text(value: RawBsonRef<'_>, field: &'static str) -> Result<String, StoreError> {
-    value.as_str().map(str::to_owned).ok_or_else(|| malformed(field))
+pub(super) fn text(value: RawBsonRef<'_>, field: &'static str) -> Result<Text, StoreError> {
+    value.as_str().map(Text::new).ok_or_else(|| malformed(field))
 }
 
 /// Texts.
-pub(super) fn texts(value: RawBsonRef<'_>, field: &'static str) -> Result<Vec<String>, StoreError> {
+pub(super) fn texts(value: RawBsonRef<'_>, field: &'static str) -> Result<Vec<Text>, StoreError> {
     let array = value.as_array().ok_or_else(|| malformed(field))?;
     array.into_iter().map(|item| text(item.map_err(|_| malformed(field))?, field)).collect()
 }
@@ -62,26 +60,22 @@ pub(super) fn number_in(document: &RawDocument, field: &'static str) -> Result<O
 /// Parameters, read from their subdocument.
 pub(super) fn params(value: RawBsonRef<'_>) -> Result<Params, StoreError> {
     let document = value.as_document().ok_or_else(|| malformed("params"))?;
-    let mut map = BTreeMap::new();
-    for field in fields(document) {
-        let (key, value) = field?;
-        map.insert(key.to_owned(), text(value, "params")?);
-    }
-    Ok(Params::from_stored(map))
+    fields(document).map(|field| field.and_then(|(key, value)| Ok((key, text(value, "params")?)))).collect()
 }
 
 /// Parameters as a subdocument. Their keys hold neither dots nor dollars.
-pub(super) fn params_document(params: Params) -> Document {
-    params.into_map().into_iter().map(|(key, value)| (key, Bson::String(value))).collect()
+pub(super) fn params_document(params: &Params) -> Document {
+    params.iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
 /// A condition that holds while the parameters, changed by `patch`, are within their limits. It counts as
 /// [`Params::fits`] does. `None`: whatever is stored, they will be.
 pub(super) fn room_for(patch: &ParamsPatch) -> Option<Document> {
-    if patch.replace || patch.set.as_map().is_empty() {
+    if patch.replace || patch.set.is_empty() {
         return None;
     }
-    let touched: Vec<&str> = patch.set.as_map().keys().chain(&patch.unset).map(String::as_str).collect();
+    let touched: Vec<&str> =
+        patch.set.iter().map(|(key, _)| key).chain(patch.unset.iter().map(String::as_str)).collect();
     let kept = doc! { "$filter": {
         "input": { "$objectToArray": { "$ifNull": ["$params", {}] } },
         "cond": { "$not": [{ "$in": ["$$this.k", { "$literal": touched }] }] },
@@ -90,7 +84,7 @@ pub(super) fn room_for(patch: &ParamsPatch) -> Option<Document> {
         "input": "$$kept",
         "in": { "$add": [{ "$strLenBytes": "$$this.k" }, { "$strLenBytes": "$$this.v" }] },
     } } };
-    let keys_left = kith_store::PARAMS_MAX.saturating_sub(patch.set.as_map().len());
+    let keys_left = kith_store::PARAMS_MAX.saturating_sub(patch.set.len());
     let bytes_left = kith_store::PARAMS_BYTES_MAX.saturating_sub(patch.set.bytes());
     Some(doc! { "$let": { "vars": { "kept": kept }, "in": { "$and": [
         { "$lte": [{ "$size": "$$kept" }, count(keys_left)] },
@@ -99,15 +93,15 @@ pub(super) fn room_for(patch: &ParamsPatch) -> Option<Document> {
 }
 
 /// Puts a change of parameters into the operands of `$set` and `$unset`.
-pub(super) fn change_params(patch: ParamsPatch, set: &mut Document, unset: &mut Document) {
+pub(super) fn change_params(patch: &ParamsPatch, set: &mut Document, unset: &mut Document) {
     if patch.replace {
-        set.insert("params", params_document(patch.set));
+        set.insert("params", params_document(&patch.set));
         return;
     }
-    for (key, value) in patch.set.into_map() {
+    for (key, value) in patch.set.iter() {
         set.insert(format!("params.{key}"), value);
     }
-    for key in patch.unset {
+    for key in &patch.unset {
         unset.insert(format!("params.{key}"), "");
     }
 }

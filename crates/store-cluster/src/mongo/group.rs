@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use kith_store::{
     Applied, Group, GroupId, GroupPatch, GroupStore, GroupType, JoinPolicy, NewGroup, Params, SecretChange,
-    StoreError, Stored, Timestamp, UserId, Version, Visibility, Write, group_search_keys,
+    StoreError, Stored, Text, Timestamp, UserId, Version, Visibility, Write, group_search_keys,
 };
 use mongodb::{
     Collection,
@@ -148,11 +148,11 @@ fn listed_under(index: &'static str, key: &str) -> Listed {
 
 /// What a public group of this name is found by.
 fn name_keys(name: &str) -> Vec<String> {
-    group_search_keys(name, &[], Visibility::Public).into_iter().collect()
+    group_search_keys(name, &[] as &[Text], Visibility::Public).into_iter().collect()
 }
 
 /// What a public group with these tags is found by, beside its name.
-fn tag_keys(tags: &[String]) -> Vec<String> {
+fn tag_keys(tags: &[Text]) -> Vec<String> {
     let (first, others) = match tags.split_first() {
         Some(split) => split,
         None => return Vec::new(),
@@ -161,17 +161,21 @@ fn tag_keys(tags: &[String]) -> Vec<String> {
     keys.into_iter().collect()
 }
 
+fn listed(tags: &[Text]) -> Vec<&str> {
+    tags.iter().map(Text::as_str).collect()
+}
+
 fn document(group: &NewGroup, now: Timestamp) -> Document {
     let mut document = doc! {
-        "name": &group.name,
+        "name": group.name.as_str(),
         "name_keys": name_keys(&group.name),
-        "tags": &group.tags,
+        "tags": listed(&group.tags),
         "tag_keys": tag_keys(&group.tags),
         "kind": kind_number(group.kind),
         "visibility": visibility_number(group.visibility),
         "join": join_number(group.join_policy),
         "history": group.history_for_new_members,
-        "params": params_document(group.params.clone()),
+        "params": params_document(&group.params),
         "created": now.0,
         "updated": now.0,
     };
@@ -184,11 +188,11 @@ fn document(group: &NewGroup, now: Timestamp) -> Document {
 fn changes(patch: GroupPatch, now: Timestamp) -> Change {
     let (mut set, mut unset) = (doc! { "updated": now.0 }, Document::new());
     if let Some(name) = &patch.name {
-        set.insert("name", name);
+        set.insert("name", name.as_str());
         set.insert("name_keys", name_keys(name));
     }
     if let Some(tags) = &patch.tags {
-        set.insert("tags", tags);
+        set.insert("tags", listed(tags));
         set.insert("tag_keys", tag_keys(tags));
     }
     let numbers = [
@@ -204,7 +208,7 @@ fn changes(patch: GroupPatch, now: Timestamp) -> Change {
     if let Some(history) = patch.history_for_new_members {
         set.insert("history", history);
     }
-    change_params(patch.params.clone(), &mut set, &mut unset);
+    change_params(&patch.params, &mut set, &mut unset);
     Change::Update { set, unset, params: patch.params }
 }
 
@@ -212,7 +216,7 @@ fn blank(id: GroupId) -> Group {
     Group {
         id,
         version: Version::NONE,
-        name: String::new(),
+        name: Text::default(),
         tags: Vec::new(),
         kind: GroupType::Chat,
         visibility: Visibility::Private,

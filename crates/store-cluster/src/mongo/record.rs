@@ -1,6 +1,6 @@
 //! What users and groups have in common: how they are read.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use kith_store::{BATCH_MAX, Params, StoreError, Stored, Version};
 use mongodb::{
@@ -49,7 +49,7 @@ pub(super) fn stored<R: Record>(document: &RawDocument) -> Result<Stored<R>, Sto
     if is_stub(document)? {
         version_of(document).map(Stored::Deleted)
     } else {
-        R::read(document).map(Stored::Live)
+        R::read(document).map(|record| Stored::Live(Arc::new(record)))
     }
 }
 

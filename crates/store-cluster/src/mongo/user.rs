@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Email, Gender, Keyword, NewUser, Params, Phone, SecretChange, StoreError, Stored, Timestamp,
-    User, UserId, UserName, UserPatch, UserStore, Version, Write,
+    Applied, Email, Gender, Keyword, NewUser, Params, Phone, SecretChange, StoreError, Stored, Text,
+    Timestamp, User, UserId, UserName, UserPatch, UserStore, Version, Write,
 };
 use mongodb::{
     Collection,
@@ -185,14 +185,14 @@ fn blank(id: UserId) -> User {
     User {
         id,
         version: Version::NONE,
-        user_name: String::new(),
-        nick_name: String::new(),
-        email: String::new(),
-        phone: String::new(),
+        user_name: Text::default(),
+        nick_name: Text::default(),
+        email: Text::default(),
+        phone: Text::default(),
         gender: Gender::Unspecified,
         age: 0,
-        region: String::new(),
-        icon: String::new(),
+        region: Text::default(),
+        icon: Text::default(),
         params: Params::default(),
         created: Timestamp(0),
         updated: Timestamp(0),
@@ -217,7 +217,7 @@ fn document(user: &NewUser, now: Timestamp) -> Document {
     }
     document.insert("gender", gender_number(user.gender));
     document.insert("age", i32::from(user.age));
-    document.insert("params", params_document(user.params.clone()));
+    document.insert("params", params_document(&user.params));
     document.insert("created", now.0);
     document.insert("updated", now.0);
     document
@@ -251,7 +251,7 @@ fn changes(patch: UserPatch, now: Timestamp) -> Change {
     if let Some(age) = patch.age {
         set.insert("age", i32::from(age));
     }
-    change_params(patch.params.clone(), &mut set, &mut unset);
+    change_params(&patch.params, &mut set, &mut unset);
     Change::Update { set, unset, params: patch.params }
 }
 

@@ -127,7 +127,7 @@ pub async fn users_and_groups_of_one_id_are_apart(stores: Stores) {
 pub async fn versions_count_from_one(stores: Stores) {
     assert_eq!(create_group(&stores, bare_group(1, "g")).await.version, version(1));
     for number in 2..5 {
-        let patch = GroupPatch { name: Some(format!("g{number}")), ..GroupPatch::default() };
+        let patch = GroupPatch { name: Some(format!("g{number}").into()), ..GroupPatch::default() };
         let updated = applied(stores.groups.update_group(group_id(1), patch, write()).await.unwrap());
         assert_eq!(updated.version, version(number));
         assert_eq!(live_group(&stores, 1).await, updated);
@@ -136,7 +136,7 @@ pub async fn versions_count_from_one(stores: Stores) {
 
 pub async fn a_stale_update_is_a_conflict_and_writes_nothing(stores: Stores) {
     create_group(&stores, full_group(1)).await;
-    let patch = || GroupPatch { name: Some("other".to_owned()), ..GroupPatch::default() };
+    let patch = || GroupPatch { name: Some("other".into()), ..GroupPatch::default() };
     stores.groups.update_group(group_id(1), GroupPatch::default(), expecting(1)).await.unwrap();
     let before = live_group(&stores, 1).await;
     for stale in [1, 3, 0] {
@@ -167,7 +167,7 @@ type Change = fn(&mut Group);
 fn single_field_patches() -> Vec<(GroupPatch, Change)> {
     let none = GroupPatch::default;
     vec![
-        (GroupPatch { name: Some("new".to_owned()), ..none() }, |group| "new".clone_into(&mut group.name)),
+        (GroupPatch { name: Some("new".into()), ..none() }, |group| group.name = "new".into()),
         (GroupPatch { tags: Some(tags(&["z", "a"])), ..none() }, |group| group.tags = tags(&["z", "a"])),
         (GroupPatch { kind: Some(GroupType::Chat), ..none() }, |group| group.kind = GroupType::Chat),
         (GroupPatch { visibility: Some(Visibility::Private), ..none() }, |group| {
@@ -234,7 +234,7 @@ pub async fn a_patch_beyond_the_bytes_of_parameters_changes_nothing(stores: Stor
     let group = NewGroup { params: params_of(PARAMS_BYTES_MAX - 10), ..bare_group(1, "g") };
     let before = create_group(&stores, group).await;
     let params = setting(&[("longer", "12345")]);
-    let patch = GroupPatch { params, name: Some("other".to_owned()), ..GroupPatch::default() };
+    let patch = GroupPatch { params, name: Some("other".into()), ..GroupPatch::default() };
     let error = stores.groups.update_group(group_id(1), patch, write()).await.unwrap_err();
     assert!(matches!(error, StoreError::ParamsTooLarge), "{error:?}");
     assert_eq!(live_group(&stores, 1).await, before);
@@ -290,9 +290,9 @@ pub async fn a_batch_tells_the_living_and_the_dismissed_once_each(stores: Stores
     let mut read = stores.groups.groups(&[3, 1, 2, 4, 1, 3, 2, 4].map(group_id)).await.unwrap();
     read.sort_by_key(|(id, _)| *id);
     let expected = [
-        (first.id, Stored::Live(first)),
+        (first.id, Stored::Live(first.into())),
         (group_id(2), Stored::Deleted(version(2))),
-        (third.id, Stored::Live(third)),
+        (third.id, Stored::Live(third.into())),
     ];
     assert_eq!(read, expected);
     assert_eq!(stores.groups.groups(&[]).await.unwrap(), []);

@@ -30,7 +30,7 @@ macro_rules! group_requests_conformance {
 }
 
 fn named(name: &str) -> GroupPatch {
-    GroupPatch { name: Some(name.to_owned()), ..GroupPatch::default() }
+    GroupPatch { name: Some(name.into()), ..GroupPatch::default() }
 }
 
 pub async fn a_creation_sent_twice_has_one_effect(stores: Stores) {
@@ -141,7 +141,7 @@ pub async fn a_creation_sent_at_once_has_one_effect(stores: Stores) {
         });
         let record = one_effect(at_once(calls).await);
         let stored = stores.groups.groups(&ids.map(group_id).collect::<Vec<_>>()).await.unwrap();
-        assert_eq!(stored, [(record.id, Stored::Live(record))]);
+        assert_eq!(stored, [(record.id, Stored::Live(record.into()))]);
     }
 }
 

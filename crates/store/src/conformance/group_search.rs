@@ -66,7 +66,7 @@ pub async fn a_group_is_found_by_each_whole_tag(stores: Stores) {
 }
 
 pub async fn a_group_is_found_by_the_beginning_of_a_tag_or_name(stores: Stores) {
-    create_group(&stores, NewGroup { name: "Checkers club".to_owned(), ..tagged(1, &["Chess"]) }).await;
+    create_group(&stores, NewGroup { name: "Checkers club".into(), ..tagged(1, &["Chess"]) }).await;
     create_group(&stores, tagged(2, &["東京の会"])).await;
     for keyword in ["c", "CHE", "ches", "chess", "checkers c", "checkers club"] {
         assert_eq!(beginning(&stores, keyword).await, [1], "{keyword}");
@@ -88,7 +88,7 @@ pub async fn what_is_found_is_the_whole_record(stores: Stores) {
 }
 
 pub async fn a_group_is_found_once_though_name_and_tags_match(stores: Stores) {
-    create_group(&stores, NewGroup { name: "chess".to_owned(), ..tagged(1, &["Chess", "chessboard"]) }).await;
+    create_group(&stores, NewGroup { name: "chess".into(), ..tagged(1, &["Chess", "chessboard"]) }).await;
     assert_eq!(whole(&stores, "chess").await, [1]);
     assert_eq!(beginning(&stores, "chess").await, [1]);
 }
@@ -139,7 +139,7 @@ pub async fn tags_change_search_at_once(stores: Stores) {
 
 pub async fn a_name_changes_search_at_once(stores: Stores) {
     create_group(&stores, tagged(1, &["chess"])).await;
-    update(&stores, GroupPatch { name: Some("New name".to_owned()), ..GroupPatch::default() }).await;
+    update(&stores, GroupPatch { name: Some("New name".into()), ..GroupPatch::default() }).await;
     assert_eq!(whole(&stores, "group-1").await, NONE);
     assert_eq!(whole(&stores, "NEW NAME").await, [1]);
     assert_eq!(whole(&stores, "chess").await, [1]);

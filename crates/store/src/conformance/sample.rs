@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     Applied, Email, Gender, Group, GroupId, GroupType, JoinPolicy, NewGroup, NewUser, Params, ParamsPatch,
-    Phone, Request, SecretChange, StoreError, Stored, StoredSecret, Stores, Timestamp, User, UserId,
+    Phone, Request, SecretChange, StoreError, Stored, StoredSecret, Stores, Text, Timestamp, User, UserId,
     UserName, Version, Visibility, Write,
 };
 
@@ -31,13 +31,13 @@ pub(super) fn bare_user(id: i64, user_name: &str) -> NewUser {
     NewUser {
         id: user_id(id),
         user_name: name(user_name),
-        nick_name: String::new(),
+        nick_name: Text::default(),
         email: None,
         phone: None,
         gender: Gender::Unspecified,
         age: 0,
-        region: String::new(),
-        icon: String::new(),
+        region: Text::default(),
+        icon: Text::default(),
         params: Params::default(),
         secrets: SecretChange::new(),
     }
@@ -48,13 +48,13 @@ pub(super) fn full_user(id: i64) -> NewUser {
     NewUser {
         id: user_id(id),
         user_name: name(&format!("Žofie-{id}")),
-        nick_name: "'; DROP TABLE users;-- \u{1F600}".to_owned(),
+        nick_name: "'; DROP TABLE users;-- \u{1F600}".into(),
         email: Some(Email::new(&format!("Ann.{id}@Example.org")).unwrap()),
         phone: Some(Phone::new(&format!("+1555{:07}", id % 10_000_000)).unwrap()),
         gender: Gender::Other,
         age: 255,
-        region: "東京".to_owned(),
-        icon: "https://example.org/a?b=1&c=%20".to_owned(),
+        region: "東京".into(),
+        icon: "https://example.org/a?b=1&c=%20".into(),
         params: params(&[("theme", "dark"), ("level", "3"), ("empty", "")]),
         secrets: secrets(&[("password", Some("sealed-1"))]),
     }
@@ -64,7 +64,7 @@ pub(super) fn full_user(id: i64) -> NewUser {
 pub(super) fn bare_group(id: i64, name: &str) -> NewGroup {
     NewGroup {
         id: group_id(id),
-        name: name.to_owned(),
+        name: name.into(),
         tags: Vec::new(),
         kind: GroupType::Chat,
         visibility: Visibility::Public,
@@ -80,7 +80,7 @@ pub(super) fn bare_group(id: i64, name: &str) -> NewGroup {
 pub(super) fn full_group(id: i64) -> NewGroup {
     NewGroup {
         id: group_id(id),
-        name: format!("Chess $where {id}"),
+        name: format!("Chess $where {id}").into(),
         tags: tags(&["Schach", "a:b{c}*?", "' OR 1=1"]),
         kind: GroupType::Channel,
         visibility: Visibility::Public,
@@ -92,8 +92,8 @@ pub(super) fn full_group(id: i64) -> NewGroup {
     }
 }
 
-pub(super) fn tags(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+pub(super) fn tags(words: &[&str]) -> Vec<Text> {
+    words.iter().copied().map(Text::from).collect()
 }
 
 pub(super) fn params(pairs: &[(&str, &str)]) -> Params {

@@ -7,7 +7,7 @@ use super::sample::{
     user_id, user_state, version, write,
 };
 use crate::{
-    BATCH_MAX, Email, Gender, PARAMS_BYTES_MAX, Params, ParamsPatch, Phone, StoreError, Stored, Stores,
+    BATCH_MAX, Email, Gender, PARAMS_BYTES_MAX, Params, ParamsPatch, Phone, StoreError, Stored, Stores, Text,
     Timestamp, UserId, UserPatch, Version,
 };
 
@@ -155,13 +155,13 @@ fn single_field_patches() -> Vec<UserPatch> {
     let none = UserPatch::default;
     vec![
         UserPatch { user_name: Some(name("Björn")), ..none() },
-        UserPatch { nick_name: Some("B".to_owned()), ..none() },
+        UserPatch { nick_name: Some("B".into()), ..none() },
         UserPatch { email: Some(Some(Email::new("b@c").unwrap())), ..none() },
         UserPatch { phone: Some(Some(Phone::new("+4912345678").unwrap())), ..none() },
         UserPatch { gender: Some(Gender::Female), ..none() },
         UserPatch { age: Some(1), ..none() },
-        UserPatch { region: Some("Ålesund".to_owned()), ..none() },
-        UserPatch { icon: Some("x".to_owned()), ..none() },
+        UserPatch { region: Some("Ålesund".into()), ..none() },
+        UserPatch { icon: Some("x".into()), ..none() },
         UserPatch { params: setting(&[("theme", "light")]), ..none() },
     ]
 }
@@ -180,13 +180,13 @@ pub async fn each_field_of_a_patch_leaves_the_others(stores: Stores) {
 
 fn patch_in_memory(user: &mut crate::User, patch: &UserPatch) {
     let patch = patch.clone();
-    user.user_name = patch.user_name.map_or_else(|| user.user_name.clone(), |name| name.text().to_owned());
+    user.user_name = patch.user_name.map_or_else(|| user.user_name.clone(), |name| name.text().into());
     user.nick_name = patch.nick_name.unwrap_or_else(|| user.nick_name.clone());
     if let Some(email) = patch.email {
-        user.email = email.map_or_else(String::new, |email| email.text().to_owned());
+        user.email = email.map_or_else(String::new, |email| email.text().to_owned()).into();
     }
     if let Some(phone) = patch.phone {
-        user.phone = phone.map_or_else(String::new, |phone| phone.text().to_owned());
+        user.phone = phone.map_or_else(String::new, |phone| phone.text().to_owned()).into();
     }
     user.gender = patch.gender.unwrap_or(user.gender);
     user.age = patch.age.unwrap_or(user.age);
@@ -216,7 +216,7 @@ pub async fn email_and_phone_can_be_removed(stores: Stores) {
 
 pub async fn texts_can_be_emptied(stores: Stores) {
     create_user(&stores, full_user(1)).await;
-    let empty = || Some(String::new());
+    let empty = || Some(Text::default());
     let patch = UserPatch { nick_name: empty(), region: empty(), icon: empty(), ..UserPatch::default() };
     stores.users.update_user(user_id(1), patch, write()).await.unwrap();
     let read = live_user(&stores, 1).await;
@@ -284,7 +284,7 @@ pub async fn a_patch_beyond_the_number_of_parameters_changes_nothing(stores: Sto
     assert!(matches!(error, StoreError::ParamsTooLarge), "{error:?}");
     assert_eq!(live_user(&stores, 1).await, before);
     let swap = ParamsPatch { unset: BTreeSet::from(["k7".to_owned()]), ..setting(&[("one-more", "")]) };
-    assert_eq!(change_params(&stores, swap).await.unwrap().as_map().len(), crate::PARAMS_MAX);
+    assert_eq!(change_params(&stores, swap).await.unwrap().len(), crate::PARAMS_MAX);
 }
 
 pub async fn parameters_may_be_exactly_as_large_as_the_limit(stores: Stores) {
@@ -352,8 +352,11 @@ pub async fn a_batch_tells_the_living_and_the_deleted_once_each(stores: Stores) 
     let ids = [3, 1, 2, 4, 1, 3, 2, 4].map(user_id);
     let mut read = stores.users.users(&ids).await.unwrap();
     read.sort_by_key(|(id, _)| *id);
-    let expected =
-        [(ann.id, Stored::Live(ann)), (user_id(2), Stored::Deleted(version(2))), (cid.id, Stored::Live(cid))];
+    let expected = [
+        (ann.id, Stored::Live(ann.into())),
+        (user_id(2), Stored::Deleted(version(2))),
+        (cid.id, Stored::Live(cid.into())),
+    ];
     assert_eq!(read, expected);
 }
 

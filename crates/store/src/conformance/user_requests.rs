@@ -231,7 +231,7 @@ pub async fn a_creation_sent_at_once_under_different_ids_has_one_effect(stores: 
         });
         let record = one_effect(at_once(calls).await);
         let stored = stores.users.users(&ids.map(user_id).collect::<Vec<_>>()).await.unwrap();
-        assert_eq!(stored, [(record.id, Stored::Live(record))]);
+        assert_eq!(stored, [(record.id, Stored::Live(record.into()))]);
     }
 }
 

@@ -74,7 +74,7 @@ pub async fn what_is_found_is_the_whole_record(stores: Stores) {
 }
 
 pub async fn a_part_of_a_name_finds_nobody(stores: Stores) {
-    create_user(&stores, NewUser { nick_name: "Annie".to_owned(), ..with_email(1, "ann@example.org") }).await;
+    create_user(&stores, NewUser { nick_name: "Annie".into(), ..with_email(1, "ann@example.org") }).await;
     for keyword in ["user", "user-", "user-11", "ser-1", "ann", "example.org", "@", "Annie"] {
         assert_eq!(found(&stores, keyword).await, [0_i64; 0], "{keyword}");
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, hint::black_box, thread};
 
 use anyhow::{Context as _, Result, ensure};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use kith_store::{Gender, Params, Timestamp, User, UserId, Version};
+use kith_store::{Gender, Timestamp, UserId, Version};
 use kith_store_sqlite::SqliteOptions;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 use tokio::sync::oneshot;
@@ -14,6 +14,25 @@ use crate::rows::store::{BATCH, Reads, Updates};
 const COLUMNS: &str = "id, version, deleted, name, nick, email, phone, gender, age, region, icon, params, \
                        created_ms, updated_ms";
 
+/// A record as one would write it down by hand.
+#[derive(Debug)]
+#[expect(dead_code, reason = "what it is read for happens outside of the bench")]
+pub(super) struct RawUser {
+    id: UserId,
+    version: Version,
+    user_name: String,
+    nick_name: String,
+    email: String,
+    phone: String,
+    gender: Gender,
+    age: u8,
+    region: String,
+    icon: String,
+    params: BTreeMap<String, String>,
+    created: Timestamp,
+    updated: Timestamp,
+}
+
 /// Threads that read, fed by one queue.
 #[derive(Debug)]
 pub(super) struct RawReaders(Sender<Read>);
@@ -21,7 +40,7 @@ pub(super) struct RawReaders(Sender<Read>);
 #[derive(Debug)]
 struct Read {
     ids: Vec<i64>,
-    reply: oneshot::Sender<Result<Vec<User>>>,
+    reply: oneshot::Sender<Result<Vec<RawUser>>>,
 }
 
 impl RawReaders {
@@ -34,7 +53,7 @@ impl RawReaders {
         Ok(Self(sender))
     }
 
-    async fn read(&self, ids: Vec<i64>) -> Result<Vec<User>> {
+    async fn read(&self, ids: Vec<i64>) -> Result<Vec<RawUser>> {
         let asked = ids.len();
         let (reply, answer) = oneshot::channel();
         self.0.try_send(Read { ids, reply })?;
@@ -45,7 +64,7 @@ impl RawReaders {
 }
 
 impl Reads for RawReaders {
-    type Read = Vec<User>;
+    type Read = Vec<RawUser>;
 
     async fn one(&self, id: i64) -> Result<Self::Read> {
         self.read(vec![id]).await
@@ -67,7 +86,7 @@ fn serve_reads(connection: &Connection, queue: &Receiver<Read>) {
     }
 }
 
-fn read(connection: &Connection, sql: &str, ids: &[i64]) -> Result<Vec<User>> {
+fn read(connection: &Connection, sql: &str, ids: &[i64]) -> Result<Vec<RawUser>> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params_from_iter(ids))?;
     let mut users = Vec::with_capacity(ids.len());
@@ -85,7 +104,7 @@ pub(super) struct RawWriter(Sender<Rename>);
 struct Rename {
     id: i64,
     nick_name: String,
-    reply: oneshot::Sender<Result<User>>,
+    reply: oneshot::Sender<Result<RawUser>>,
 }
 
 impl RawWriter {
@@ -122,7 +141,7 @@ fn serve_writes(connection: &Connection, queue: &Receiver<Rename>, batch_max: us
     }
 }
 
-fn commit(connection: &Connection, batch: &[Rename]) -> Result<Vec<User>> {
+fn commit(connection: &Connection, batch: &[Rename]) -> Result<Vec<RawUser>> {
     let update = format!(
         "UPDATE users SET nick = ?2, updated_ms = ?3, version = version + 1
          WHERE id = ?1 AND deleted = 0 RETURNING {COLUMNS}"
@@ -145,9 +164,9 @@ fn connect(options: &SqliteOptions, mode: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
-fn decode(row: &Row<'_>) -> Result<User> {
+fn decode(row: &Row<'_>) -> Result<RawUser> {
     let params: BTreeMap<String, String> = serde_json::from_str(row.get_ref(11)?.as_str()?)?;
-    Ok(User {
+    Ok(RawUser {
         id: UserId::new(row.get(0)?)?,
         version: Version::new(row.get(1)?).context("a version is below 0")?,
         user_name: row.get(3)?,
@@ -158,7 +177,7 @@ fn decode(row: &Row<'_>) -> Result<User> {
         age: row.get(8)?,
         region: row.get(9)?,
         icon: row.get(10)?,
-        params: Params::from_stored(params),
+        params,
         created: Timestamp(row.get(12)?),
         updated: Timestamp(row.get(13)?),
     })

@@ -1,0 +1,116 @@
+//! How commands write what they found.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use clap::{Args, ValueEnum};
+use comfy_table::{Table, presets::UTF8_BORDERS_ONLY};
+use serde::Serialize;
+
+/// In which form the result of a command is written, on standard output.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(super) struct Output {
+    /// Form of the result [default: table on a terminal, else plain]
+    #[arg(short = 'o', long = "output", global = true, value_enum, value_name = "FORM")]
+    form: Option<Form>,
+}
+
+/// A form of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// With borders, for people
+    Table,
+    /// A header and lines of fields with tabs between them, for awk
+    Plain,
+    /// One JSON document
+    Json,
+}
+
+/// What a command found: a document, and the same as a table.
+pub(super) trait Report: Serialize {
+    /// Names of the columns: one word each.
+    fn header(&self) -> Vec<&'static str>;
+    /// The rows; each has as many cells as there are columns.
+    fn rows(&self) -> Vec<Vec<String>>;
+}
+
+impl Output {
+    /// The form that was asked for, else the one that suits where it goes.
+    pub(super) fn form(self) -> Form {
+        let usual = if io::stdout().is_terminal() { Form::Table } else { Form::Plain };
+        self.form.unwrap_or(usual)
+    }
+
+    /// Writes the report.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub(super) fn print(self, report: &impl Report) -> io::Result<()> {
+        io::stdout().lock().write_all(rendered(report, self.form())?.as_bytes())
+    }
+}
+
+fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
+    match form {
+        Form::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
+        Form::Plain => {
+            let header = report.header().join("\t");
+            let lines = report
+                .rows()
+                .into_iter()
+                .map(|row| row.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join("\t"));
+            Ok(std::iter::once(header).chain(lines).fold(String::new(), |text, line| text + &line + "\n"))
+        }
+        Form::Table => {
+            let mut table = Table::new();
+            table.load_preset(UTF8_BORDERS_ONLY).set_header(report.header()).add_rows(report.rows());
+            Ok(format!("{table}\n"))
+        }
+    }
+}
+
+/// A cell without what would end its line or field, or steer a terminal.
+fn plain(cell: &str) -> String {
+    if cell.is_empty() {
+        return "-".to_owned();
+    }
+    cell.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Found(Vec<(&'static str, &'static str)>);
+
+    impl Report for Found {
+        fn header(&self) -> Vec<&'static str> {
+            vec!["name", "value"]
+        }
+
+        fn rows(&self) -> Vec<Vec<String>> {
+            self.0.iter().map(|(name, value)| vec![(*name).to_owned(), (*value).to_owned()]).collect()
+        }
+    }
+
+    #[test]
+    fn plain_text_has_one_line_a_row_whatever_the_cells_hold() {
+        let text = rendered(&Found(vec![("a", "x\ny\t\u{1b}[1m"), ("b", "")]), Form::Plain).unwrap();
+        assert_eq!(text, "name\tvalue\na\tx y  [1m\nb\t-\n");
+    }
+
+    #[test]
+    fn json_is_one_document() {
+        let text = rendered(&Found(vec![("a", "b")]), Form::Json).unwrap();
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            serde_json::json!([["a", "b"]])
+        );
+    }
+
+    #[test]
+    fn a_table_has_a_header() {
+        let text = rendered(&Found(vec![("a", "b")]), Form::Table).unwrap();
+        assert!(text.contains("name") && text.contains("value"), "{text}");
+    }
+}
