@@ -124,13 +124,13 @@ fn migrate_lists_applies_and_then_finds_nothing_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let (code, pending, _) = ended(dir.path(), &["migrate", "--dry-run"]);
     assert_eq!(code, 0);
-    assert!(pending.starts_with("0001 ") && pending.trim_end().ends_with("pending"), "{pending}");
+    assert!(pending.contains("\n0001\t") && pending.trim_end().ends_with("pending"), "{pending}");
     let (_, applied, _) = ended(dir.path(), &["migrate"]);
     assert_eq!(applied.lines().count(), pending.lines().count(), "{applied}");
     let (_, nothing, _) = ended(dir.path(), &["migrate"]);
     assert_eq!(nothing.trim_end(), "number\tname\tstate");
     let (_, status, _) = ended(dir.path(), &["migrate", "--status"]);
-    assert!(status.lines().all(|line| line.ends_with("applied")), "{status}");
+    assert!(status.lines().skip(1).all(|line| line.ends_with("applied")), "{status}");
 }
 
 #[cfg(feature = "cluster")]

@@ -62,13 +62,13 @@ fn ann(secrets: SecretChange) -> NewUser {
     NewUser {
         id: UserId::new(7).unwrap(),
         user_name: UserName::new("ann").unwrap(),
-        nick_name: String::new(),
+        nick_name: "".into(),
         email: None,
         phone: None,
         gender: Gender::Unspecified,
         age: 0,
-        region: String::new(),
-        icon: String::new(),
+        region: "".into(),
+        icon: "".into(),
         params: Params::default(),
         secrets,
     }

@@ -62,7 +62,7 @@ fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
         }
         Form::Table => {
             let mut table = Table::new();
-            table.load_preset(UTF8_BORDERS_ONLY).set_header(report.header()).add_rows(report.rows());
+            table.load_style(UTF8_BORDERS_ONLY).set_header(report.header()).add_rows(report.rows());
             Ok(format!("{table}\n"))
         }
     }

@@ -31,13 +31,13 @@ fn new_user(number: i64) -> NewUser {
     NewUser {
         id: id(number),
         user_name: UserName::new(&format!("user {number}")).unwrap(),
-        nick_name: String::new(),
+        nick_name: "".into(),
         email: None,
         phone: None,
         gender: Gender::Female,
         age: 0,
-        region: String::new(),
-        icon: String::new(),
+        region: "".into(),
+        icon: "".into(),
         params: Params::default(),
         secrets: BTreeMap::new(),
     }
