@@ -29,7 +29,7 @@ use tower::Service as _;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
-pub(crate) use methods::services;
+pub(crate) use methods::{services, takes_many};
 pub(crate) use trace::TARGET as TRACE_TARGET;
 
 use self::{
