@@ -56,7 +56,7 @@ pub(super) fn stopping() -> Status {
 }
 
 /// Metadata that cannot be taken. `why` follows its name.
-pub(super) fn invalid_metadata(name: &str, why: &str) -> Status {
+pub(crate) fn invalid_metadata(name: &str, why: &str) -> Status {
     let text = format!("{name} {why}");
     let mut details = details("INVALID_METADATA");
     details.add_bad_request_violation(name, text.as_str());

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, service::Routes};
 use tower::Service as _;
 
+pub(crate) use answer::invalid_metadata;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;

@@ -1,11 +1,11 @@
 //! Whether a request is a call as JSON, and what is said of one that is not.
 
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::catalogue::{self, Rpc};
-use crate::error::ERROR_DOMAIN;
+use crate::{edge, error::ERROR_DOMAIN};
 
 /// What may be posted, for those who posted something else.
 const ACCEPTED: HeaderValue =
@@ -21,17 +21,14 @@ pub(super) struct Refusal {
 
 impl Refusal {
     fn new(http: StatusCode, reason: &str, text: impl Into<String>) -> Self {
-        Self { http, status: status(Code::Unimplemented, reason, text), header: None }
+        let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, []);
+        let status = Status::with_error_details(Code::Unimplemented, text, details);
+        Self { http, status, header: None }
     }
 
     fn with(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { header: Some((name, value)), ..self }
     }
-}
-
-fn status(code: Code, reason: &str, text: impl Into<String>) -> Status {
-    let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, []);
-    Status::with_error_details(code, text, details)
 }
 
 /// The method that is called. The body has not been looked at.
@@ -42,7 +39,7 @@ pub(super) fn admit<B>(request: &Request<B>) -> Result<&'static Rpc, Refusal> {
     }
     let headers = request.headers();
     if !is_json(headers.get(header::CONTENT_TYPE)) {
-        return Err(wrong_type(headers.get(header::CONTENT_TYPE)));
+        return Err(wrong_type(request));
     }
     if rpc.streams {
         return Err(streams(rpc));
@@ -51,8 +48,7 @@ pub(super) fn admit<B>(request: &Request<B>) -> Result<&'static Rpc, Refusal> {
         return Err(compressed());
     }
     if headers.get(PROTOCOL_VERSION).is_some_and(|version| version != "1") {
-        let text = format!("{PROTOCOL_VERSION} must be 1");
-        let status = status(Code::InvalidArgument, "INVALID_METADATA", text);
+        let status = edge::invalid_metadata(PROTOCOL_VERSION, "must be 1");
         return Err(Refusal { http: StatusCode::BAD_REQUEST, status, header: None });
     }
     Ok(rpc)
@@ -80,12 +76,14 @@ fn wrong_method() -> Refusal {
         .with(header::ALLOW, HeaderValue::from_static("POST"))
 }
 
-fn wrong_type(value: Option<&HeaderValue>) -> Refusal {
-    let grpc = value.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-    let text = match (grpc, value) {
-        (true, _) => "gRPC needs HTTP/2; over HTTP/1.1 send application/json or application/grpc-web",
-        (false, Some(_)) => "content-type must be application/json, in UTF-8",
-        (false, None) => "content-type is missing; it must be application/json",
+fn wrong_type<B>(request: &Request<B>) -> Refusal {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let text = match kind {
+        Some(b"application/grpc" | b"application/grpc+proto") if request.version() < Version::HTTP_2 => {
+            "gRPC needs HTTP/2; over HTTP/1.1 send application/json or application/grpc-web"
+        }
+        Some(_) => "content-type must be application/json, in UTF-8",
+        None => "content-type is missing; it must be application/json",
     };
     Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", text)
         .with(HeaderName::from_static("accept-post"), ACCEPTED)

@@ -55,12 +55,12 @@ pub(super) async fn of(rpc: &Rpc, response: Response<EdgeBody>) -> Response<Body
     let (head, body) = response.into_parts();
     // An error without a message has its status among the headers.
     if let Some(status) = Status::from_header_map(&head.headers) {
-        return answered(&status, HeaderMap::new(), &head.headers);
+        return answered(&status, &HeaderMap::new(), &head.headers);
     }
     match collect(body).await {
         Ok((message, trailers)) => match Status::from_header_map(&trailers) {
             Some(status) if status.code() == Code::Ok => success(rpc, &message, &head.headers, &trailers),
-            Some(status) => answered(&status, head.headers, &trailers),
+            Some(status) => answered(&status, &head.headers, &trailers),
             None => failure(&internal()),
         },
         Err(status) => failure(&status),
@@ -78,9 +78,9 @@ pub(super) fn failure(status: &Status) -> Response<Body> {
     response
 }
 
-fn answered(status: &Status, headers: HeaderMap, trailers: &HeaderMap) -> Response<Body> {
+fn answered(status: &Status, headers: &HeaderMap, trailers: &HeaderMap) -> Response<Body> {
     let mut response = failure(status);
-    tell(response.headers_mut(), &headers, trailers);
+    tell(response.headers_mut(), headers, trailers);
     response
 }
 

@@ -131,4 +131,22 @@ mod tests {
             assert!(!message.contains("29"), "{message}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let input = catalogue::message("kith.user.v1.UpdateUserRequest").unwrap();
+            drop(message(&input, &bytes));
+        }
+
+        #[test]
+        fn what_looks_like_json_is_read_or_refused(
+            text in r#"\{("(user|userId|user_id|params|updateMask|x)":|[{}\[\],":0-9enul. \\]){0,30}\}"#,
+        ) {
+            if let Err(status) = read(&text) {
+                proptest::prop_assert_eq!(status.code(), Code::InvalidArgument);
+                proptest::prop_assert!(status.get_details_error_info().is_some());
+            }
+        }
+    }
 }

@@ -14,11 +14,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header}
 use http_body::{Body, Frame};
 use prost::Message as _;
 use tokio::time::timeout;
-use tonic::{Code, Status, codegen::StdError};
-use tonic_types::{ErrorDetails, StatusExt as _};
+use tonic::{Status, codegen::StdError};
 
 use super::{BodyLimits, catalogue::Rpc, fault, read};
-use crate::error::ERROR_DOMAIN;
+use crate::edge;
 
 /// Of the connection, of HTTP, or of Connect: nothing for a handler.
 const NOT_METADATA: [HeaderName; 12] = [
@@ -99,10 +98,7 @@ fn timeout_of(value: &HeaderValue) -> Option<HeaderValue> {
 }
 
 fn wrong_timeout() -> Box<Status> {
-    let text = format!("{CONNECT_TIMEOUT} must be 1 to {DIGITS_MAX} digits");
-    let mut details = ErrorDetails::with_error_info("INVALID_METADATA", ERROR_DOMAIN, []);
-    details.add_bad_request_violation(CONNECT_TIMEOUT, text.as_str());
-    Box::new(Status::with_error_details(Code::InvalidArgument, text, details))
+    Box::new(edge::invalid_metadata(CONNECT_TIMEOUT, "must be 1 to 10 digits"))
 }
 
 /// The bound on the text, and the key that sets it.

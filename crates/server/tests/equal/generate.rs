@@ -81,7 +81,7 @@ fn pick(rng: &mut StdRng, right: &[&str], odd_ones: &[&str]) -> String {
     (*from.choose(rng).unwrap()).to_owned()
 }
 
-const NAMES: [&str; 8] = ["ann", "Bob", "bob", "cid", "日本", "Ünal", "x y", "dora"];
+const NAMES: [&str; 9] = ["pwd", "ann", "Bob", "bob", "cid", "日本", "Ünal", "x y", "dora"];
 const ODD_NAMES: [&str; 6] = ["", "admin", "zero\u{200b}width", "a\u{0}b", "\u{202e}left", " "];
 const PARAM_KEYS: [&str; 5] = ["color", "theKey", "a_b", "x-1", "size"];
 const ODD_KEYS: [&str; 5] = ["9x", "", "code", "pwd", "ä"];
