@@ -208,6 +208,15 @@ async fn a_body_that_is_announced_too_large_is_not_asked_for() {
 }
 
 #[tokio::test]
+async fn who_forgets_the_content_type_is_told_it() {
+    let node = TestNode::start().await;
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let answer = send(node.address, "POST", GET_USER, &form, r#"{"userId":"7"}"#).await;
+    let message = answer.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("-H 'content-type: application/json'"), "{message}");
+}
+
+#[tokio::test]
 async fn curl_reads_why_its_ten_megabytes_are_refused() {
     let node = TestNode::start().await;
     let dir = tempfile::tempdir().unwrap();

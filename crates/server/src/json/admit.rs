@@ -82,8 +82,8 @@ fn wrong_type<B>(request: &Request<B>) -> Refusal {
         Some(b"application/grpc" | b"application/grpc+proto") if request.version() < Version::HTTP_2 => {
             "gRPC needs HTTP/2; over HTTP/1.1 send application/json or application/grpc-web"
         }
-        Some(_) => "content-type must be application/json, in UTF-8",
-        None => "content-type is missing; it must be application/json",
+        // What curl sends by itself is that of a form, which pages of other origins may send unasked.
+        _ => "content-type must be application/json, in UTF-8 (curl: -H 'content-type: application/json')",
     };
     Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", text)
         .with(HeaderName::from_static("accept-post"), ACCEPTED)
