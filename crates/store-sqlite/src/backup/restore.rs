@@ -4,7 +4,7 @@
 //! were given out. So the epoch and the counters of ids go on above all that can have been told to anybody.
 //! How far that was, the data that are replaced tell where they can be read; else time does: no node starts
 //! more than a thousand times a second, which bounds epochs, and none allocates more than
-//! [`IDS_A_SECOND`]. Both bounds also hold when the same backup is restored a second time.
+//! [`IDS_A_MILLISECOND`]. Both bounds also hold when the same backup is restored a second time.
 
 use std::{
     fs::{self, File},
@@ -22,14 +22,14 @@ use super::{
     files,
 };
 use crate::{
-    OpenError,
+    OpenError, SqliteOptions,
     error::Failure,
     lock::{Lock, LockError},
     migrate, open,
 };
 
-/// More than one node can allocate: it writes to disk for every block and for every record.
-const IDS_A_SECOND: i64 = 100_000;
+/// More than one node can use: it writes to disk for every block of ids and for every record.
+const IDS_A_MILLISECOND: i64 = 100;
 /// What is skipped at least, should the clock have been set back.
 const IDS_LEAST: i64 = 1_000_000;
 const RAISE: &str = "INSERT INTO node_state (name, value) VALUES ('epoch', ?1)
@@ -133,17 +133,20 @@ struct Seen {
 }
 
 impl Seen {
-    /// Nothing where there are no data, or where they cannot be read.
+    /// Nothing where there are no data, or where they cannot be read; these are left as they are.
     fn of(file: &Path) -> Self {
-        let seen = || {
-            let connection = open_alone(file).ok()?;
-            let mut next_ids = [0; 2];
-            for (next, kind) in next_ids.iter_mut().zip(ID_KINDS) {
-                *next = next_id(&connection, kind).ok()?;
-            }
-            Some(Self { epoch: epoch(&connection).ok()?, next_ids, is_folded: true })
-        };
-        if file.exists() { seen().unwrap_or_default() } else { Self::default() }
+        if file.exists() { Self::read(file).unwrap_or_default() } else { Self::default() }
+    }
+
+    fn read(file: &Path) -> rusqlite::Result<Self> {
+        let connection = open::reader(&SqliteOptions::new(file))?;
+        let mut next_ids = [0; 2];
+        for (next, kind) in next_ids.iter_mut().zip(ID_KINDS) {
+            *next = next_id(&connection, kind)?;
+        }
+        let epoch = epoch(&connection)?;
+        drop(connection);
+        Ok(Self { epoch, next_ids, is_folded: open_alone(file).is_ok() })
     }
 }
 
@@ -177,8 +180,8 @@ fn advance(connection: &Connection, epoch: i64, skip: i64, seen: &Seen) -> Resul
     let transaction = connection.unchecked_transaction()?;
     transaction.execute(RAISE, [epoch])?;
     for (kind, seen) in ID_KINDS.into_iter().zip(seen.next_ids) {
-        let next = next_id(&transaction, kind)?.max(seen).max(IdKind::FIRST_ALLOCATED);
-        transaction.execute(SKIP, params![kind.name(), next.saturating_add(skip)])?;
+        let next = next_id(&transaction, kind)?.max(IdKind::FIRST_ALLOCATED).saturating_add(skip);
+        transaction.execute(SKIP, params![kind.name(), next.max(seen)])?;
     }
     Ok(transaction.commit()?)
 }
@@ -186,8 +189,8 @@ fn advance(connection: &Connection, epoch: i64, skip: i64, seen: &Seen) -> Resul
 /// How many ids are skipped: as many as may have been given out since.
 fn skipped(since: SystemTime) -> i64 {
     let elapsed = SystemTime::now().duration_since(since).unwrap_or_default();
-    let seconds = i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX);
-    seconds.saturating_mul(IDS_A_SECOND).saturating_add(IDS_LEAST)
+    let elapsed = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
+    elapsed.saturating_mul(IDS_A_MILLISECOND).saturating_add(IDS_LEAST)
 }
 
 /// Gives the data in place a second name that says when; the first is taken from them by what replaces them.
