@@ -90,9 +90,11 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     if limits.streams_per_connection == 0
         || config.ids.block == 0
         || config.users.verify_tries_per_minute == 0
+        || limits.searches_per_minute == 0
     {
         return wrong(
-            "limits.streams_per_connection, ids.block and users.verify_tries_per_minute must be above 0",
+            "limits.streams_per_connection, limits.searches_per_minute, ids.block and \
+             users.verify_tries_per_minute must be above 0",
         );
     }
     if limits.page_default > limits.page_max {

@@ -22,6 +22,7 @@ use crate::{
     error::Error,
     page::PageTokens,
     request::{RequestSeed, consistency, expected_version},
+    search_quota::SearchQuota,
 };
 
 /// The group service on the wire.
@@ -30,13 +31,14 @@ pub struct GroupRpc {
     groups: Groups,
     pages: PageTokens,
     limits: Limits,
+    searches: SearchQuota,
 }
 
 impl GroupRpc {
     /// Over the groups of this node.
     #[must_use]
-    pub const fn new(groups: Groups, pages: PageTokens, limits: Limits) -> Self {
-        Self { groups, pages, limits }
+    pub const fn new(groups: Groups, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
+        Self { groups, pages, limits, searches }
     }
 
     fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
@@ -93,7 +95,12 @@ impl GroupRpc {
 
     /// A keyword longer than what is indexed finds candidates, which are compared here; a page may then be
     /// short without being the last, and says so by its token.
-    async fn search(&self, request: wire::SearchGroupsRequest) -> Result<wire::SearchGroupsResponse, Error> {
+    async fn search(
+        &self,
+        request: wire::SearchGroupsRequest,
+        call: Call,
+    ) -> Result<wire::SearchGroupsResponse, Error> {
+        self.searches.count(call.acting)?;
         let keyword = GroupWords::name(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let prefix = convert::is_prefix(request.r#match)?;
@@ -189,7 +196,8 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::SearchGroupsRequest>,
     ) -> Result<Response<wire::SearchGroupsResponse>, Status> {
-        Ok(Response::new(self.search(request.into_inner()).await?))
+        let call = Call::of(&request);
+        Ok(Response::new(self.search(request.into_inner(), call).await?))
     }
 
     async fn get_invite_code(

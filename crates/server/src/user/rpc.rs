@@ -23,6 +23,7 @@ use crate::{
     page::PageTokens,
     params::take_secrets,
     request::{RequestSeed, consistency, expected_version},
+    search_quota::SearchQuota,
     secret::{PlainSecrets, check_secret},
 };
 
@@ -32,13 +33,14 @@ pub struct UserRpc {
     users: Users,
     pages: PageTokens,
     limits: Limits,
+    searches: SearchQuota,
 }
 
 impl UserRpc {
     /// Over the users of this node.
     #[must_use]
-    pub const fn new(users: Users, pages: PageTokens, limits: Limits) -> Self {
-        Self { users, pages, limits }
+    pub const fn new(users: Users, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
+        Self { users, pages, limits, searches }
     }
 
     fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
@@ -132,6 +134,7 @@ impl UserRpc {
         request: wire::SearchUsersRequest,
         call: Call,
     ) -> Result<wire::SearchUsersResponse, Error> {
+        self.searches.count(call.acting)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;

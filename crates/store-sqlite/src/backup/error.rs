@@ -32,6 +32,20 @@ pub enum BackupError {
         /// The file.
         path: PathBuf,
     },
+    /// No file where a backup should be.
+    #[error("there is no backup at {}; name a file that kith backup has written", .path.display())]
+    NoBackup {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of a backup cannot be read.
+    #[error("{} cannot be read ({source}); give this user the right to it", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The manifest of a backup is missing.
     #[error("{} is missing; a backup is two files: copy both, and name the one without .manifest.json",
         .path.display())]

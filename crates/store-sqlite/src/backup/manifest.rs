@@ -68,7 +68,7 @@ impl Manifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(BackupError::NoManifest { path });
             }
-            Err(error) => return Err(BackupError::failed(path, error)),
+            Err(source) => return Err(BackupError::Unreadable { path, source }),
             Ok(_) => {}
         }
         let manifest: Self = match serde_json::from_slice(&text) {

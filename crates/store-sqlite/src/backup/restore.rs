@@ -69,6 +69,9 @@ pub struct Restored {
 /// # Errors
 /// See [`BackupError`]; the data in place are as before then.
 pub fn restore(from: &Path, to: &Path, replace: Replace) -> Result<Restored, BackupError> {
+    if !from.exists() {
+        return Err(BackupError::NoBackup { path: from.to_owned() });
+    }
     let backup = Manifest::of(from)?;
     let known = migrate::newest_known();
     if backup.schema > known {
@@ -111,7 +114,8 @@ fn write(from: &Path, part: &Path, to: &Path, backup: Manifest) -> Result<Restor
 
 /// Copies the backup; what was copied is what the manifest tells of.
 fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupError> {
-    let source = File::open(from).map_err(|error| BackupError::failed(from, error))?;
+    let unreadable = |source| BackupError::Unreadable { path: from.to_owned(), source };
+    let source = File::open(from).map_err(unreadable)?;
     let failed = |error: io::Error| BackupError::io(part, error);
     let file = files::private(part).map_err(failed)?;
     file.set_len(0).and_then(|()| files::remove_logs(part)).map_err(failed)?;
