@@ -97,6 +97,9 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
              users.verify_tries_per_minute must be above 0",
         );
     }
+    if limits.import_records > kith_proto::RECORDS_MAX {
+        return wrong(format!("limits.import_records must not be above {}", kith_proto::RECORDS_MAX));
+    }
     if limits.page_default > limits.page_max {
         return wrong("limits.page_default must not be above limits.page_max");
     }
