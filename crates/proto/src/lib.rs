@@ -1,6 +1,7 @@
 //! The public contract of Kith: messages, clients and servers generated from `proto/`.
 //!
-//! The comments of the `.proto` files are the reference of the API. This crate holds no logic.
+//! The comments of the `.proto` files are the reference of the API. This crate holds no logic
+//! but that of [`Records`], whose decoding is bounded.
 
 #![expect(missing_docs, reason = "generated from the commented .proto files")]
 #![expect(
@@ -10,6 +11,10 @@
     clippy::too_many_lines,
     reason = "generated"
 )]
+
+mod records;
+
+pub use records::{RECORDS_MAX, Records};
 
 /// Types that several domains share.
 pub mod r#type {
@@ -22,6 +27,8 @@ pub mod r#type {
 pub mod user {
     pub mod v1 {
         tonic::include_proto!("kith.user.v1");
+
+        pub type ImportUsersRequest = crate::Records<ImportUser>;
     }
 }
 
@@ -29,6 +36,8 @@ pub mod user {
 pub mod group {
     pub mod v1 {
         tonic::include_proto!("kith.group.v1");
+
+        pub type ImportGroupsRequest = crate::Records<ImportGroup>;
     }
 }
 

@@ -1,5 +1,7 @@
 //! The store that the configuration names.
 
+use std::path::PathBuf;
+
 use kith_store::{StoreError, Stores};
 #[cfg(feature = "cluster")]
 use kith_store_cluster::{ClusterHandle, MongoOptions};
@@ -52,10 +54,15 @@ impl Opened {
     }
 }
 
+/// The data file of an embedded node.
+pub(crate) fn data_file(config: &Config) -> PathBuf {
+    config.data_dir.join(FILE)
+}
+
 /// Where the data lie, for people.
 pub(crate) fn place(config: &Config) -> String {
     match config.store.backend {
-        Backend::Sqlite => config.data_dir.join(FILE).display().to_string(),
+        Backend::Sqlite => data_file(config).display().to_string(),
         Backend::Cluster => format!("MongoDB database {}", config.store.mongodb.database),
     }
 }
@@ -82,7 +89,7 @@ async fn sqlite(config: &Config) -> Result<Opened, StartError> {
         readers: config.store.sqlite.readers,
         queue: config.store.sqlite.queue,
         synchronous_full: config.store.sqlite.synchronous == Synchronous::Full,
-        ..SqliteOptions::new(config.data_dir.join(FILE))
+        ..SqliteOptions::new(data_file(config))
     };
     match kith_store_sqlite::open(options).await {
         Ok(handle) => Ok(Opened::Sqlite(handle)),

@@ -2,11 +2,20 @@
 
 use std::{borrow::Cow, future::Future, time::Duration};
 
-use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
+use futures::{StreamExt as _, stream, stream::BoxStream};
+use kith_proto::{
+    Records,
+    r#type::v1::{ImportResult, import_result},
+};
 use kith_store::Invalid;
-use tonic::Status;
+use tokio::time::Instant;
+use tonic::{Status, Streaming};
 
-use crate::{call::Acting, error::Error, page::PageSizes};
+use crate::{
+    call::{Acting, Call},
+    error::Error,
+    page::PageSizes,
+};
 
 /// Records of one message of an export.
 pub const EXPORT_PAGE: usize = 200;
@@ -54,23 +63,74 @@ pub fn only_services(acting: Acting) -> Result<(), Error> {
     }
 }
 
-/// Runs `one` on every record, at most `at_once` at a time, and returns the results in the order of the records.
-pub async fn each<R, T, F: Future<Output = T> + Send>(
-    records: Vec<R>,
-    at_once: usize,
-    one: impl FnMut(R) -> F,
-) -> Vec<T> {
-    stream::iter(records).map(one).buffered(at_once.max(1)).collect().await
+/// The call that stands for one record of an import: that of the service that imports.
+#[must_use]
+pub fn import_call(limits: &Limits) -> Call {
+    Call { deadline: Instant::now() + limits.import_patience, acting: Acting::Service }
 }
 
-/// The results of a stream up to and with its first error.
-pub fn until_first_error<T: Send + 'static>(
-    results: impl Stream<Item = Result<T, Status>> + Send + 'static,
-) -> BoxStream<'static, Result<T, Status>> {
-    let ended = results.scan(false, |failed, result| {
+/// The answer for one record of an import: the id that it got, or why it got none.
+#[must_use]
+pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
+    let result = match created {
+        Ok(id) => import_result::Result::Id(id),
+        Err(error) => import_result::Result::Error(error.to_result()),
+    };
+    ImportResult { record, result: Some(result) }
+}
+
+/// Runs `one` on every record of every message, some of a message side by side, one message after the other.
+/// Answers each message with the results in the order of its records. Ends with the first message that cannot
+/// be taken.
+pub fn import<R, A, F>(
+    messages: Streaming<Records<R>>,
+    limits: Limits,
+    one: impl Fn(R) -> F + Clone + Send + 'static,
+    answer: fn(Vec<ImportResult>) -> A,
+) -> BoxStream<'static, Result<A, Status>>
+where
+    R: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = ImportResult> + Send + 'static,
+{
+    let answers = messages.then(move |message| {
+        let one = one.clone();
+        async move {
+            let records = message?.records;
+            check_count("records", records.len(), limits.import_records)?;
+            let results = stream::iter(records).map(one).buffered(limits.import_at_once.max(1));
+            Ok(answer(results.collect().await))
+        }
+    });
+    let ended = answers.scan(false, |failed, result: Result<A, Status>| {
         let item = (!*failed).then_some(result);
         *failed = matches!(item, Some(Err(_)));
         futures::future::ready(item)
     });
     Box::pin(ended)
+}
+
+/// All records above `after`, in pages of [`EXPORT_PAGE`], each read when the one before has been taken.
+pub fn export<R, I, A, F>(
+    after: Option<I>,
+    page: impl Fn(Option<I>) -> F + Send + 'static,
+    id: fn(&R) -> I,
+    answer: fn(&[R]) -> A,
+) -> BoxStream<'static, Result<A, Status>>
+where
+    R: Send + 'static,
+    I: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = Result<Vec<R>, Error>> + Send + 'static,
+{
+    let pages = stream::try_unfold(Some(after), move |after| {
+        let page = after.map(&page);
+        async move {
+            let Some(page) = page else { return Ok(None) };
+            let records = page.await?;
+            let next = records.last().filter(|_| records.len() == EXPORT_PAGE).map(|last| Some(id(last)));
+            Ok((!records.is_empty()).then(|| (answer(&records), next)))
+        }
+    });
+    Box::pin(pages)
 }

@@ -19,6 +19,7 @@ pub mod page;
 pub mod params;
 pub mod request;
 pub mod run;
+pub mod search_quota;
 pub mod secret;
 pub mod start;
 pub mod telemetry;

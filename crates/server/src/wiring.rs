@@ -17,6 +17,7 @@ use crate::{
     group::{GroupRpc, Groups},
     mutation::Mutations,
     page::{PageSizes, PageTokens},
+    search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
     user::{UserRpc, UserRules, Users},
 };
@@ -74,10 +75,14 @@ pub async fn services(stores: &Stores, config: &Config) -> Result<Services, Stor
     let admin =
         AdminRpc::new(node.clone(), facts, mutations.clone(), std::sync::Arc::clone(&stores.migrations));
 
+    let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
+    let searches = SearchQuota::per_minute(searches);
+    let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
+    let groups = GroupRpc::new(groups, pages, limits, searches);
     let bytes = config.limits.batch_message_bytes;
     let routes = Routes::default()
-        .add_service(compressed!(UserServiceServer::new(UserRpc::new(users, pages.clone(), limits)), bytes))
-        .add_service(compressed!(GroupServiceServer::new(GroupRpc::new(groups, pages, limits)), bytes))
+        .add_service(compressed!(UserServiceServer::new(users), bytes))
+        .add_service(compressed!(GroupServiceServer::new(groups), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes));
     Ok(Services { routes, mutations, node })
 }

@@ -132,7 +132,9 @@ fn what_cannot_be_read_is_named_with_its_place() {
 
 #[test]
 fn values_that_contradict_each_other_are_refused() {
-    let contradictions: [&[(&str, &str)]; 9] = [
+    let contradictions: [&[(&str, &str)]; 11] = [
+        &[("limits.import_records", "5001")],
+        &[("limits.searches_per_minute", "0")],
         &[("limits.page_default", "2000")],
         &[("limits.deadline_default", "11s")],
         &[("limits.in_flight", "0")],

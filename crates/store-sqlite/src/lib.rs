@@ -4,6 +4,7 @@
 //! `kith-store`. A write is answered after its commit, which it shares with all that waited with it. No
 //! call blocks the thread it is made on; threads of the store do the work, behind bounded queues.
 
+pub mod backup;
 mod batch;
 mod error;
 mod group;

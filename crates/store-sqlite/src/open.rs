@@ -172,7 +172,7 @@ fn start(
     Ok(SqliteHandle { sqlite: Arc::new(Sqlite { readers, writer }) })
 }
 
-fn make_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)
@@ -198,7 +198,7 @@ fn writer(options: &SqliteOptions) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn reader(options: &SqliteOptions) -> rusqlite::Result<Connection> {
+pub(crate) fn reader(options: &SqliteOptions) -> rusqlite::Result<Connection> {
     connect(options, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
@@ -219,7 +219,7 @@ fn bytes(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
+pub(crate) fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
     let path = path.to_owned();
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::NotADatabase { path },

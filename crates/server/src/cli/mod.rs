@@ -1,5 +1,6 @@
 //! The `kith` command.
 
+mod backup;
 mod client;
 mod config;
 mod export;
@@ -9,6 +10,7 @@ mod import;
 mod kind;
 mod migrate;
 mod output;
+mod restore;
 mod serve;
 mod users;
 
@@ -48,6 +50,10 @@ enum What {
     Export(export::ExportOptions),
     /// Bring stored data into the form that this version reads (serve does it too)
     Migrate(migrate::Arguments),
+    /// Copy the data of an embedded node to a file, also while it serves
+    Backup(backup::Arguments),
+    /// Put a backup in place of the data of an embedded node that does not run
+    Restore(restore::Arguments),
     /// Show the configuration and where each value came from
     Config(config::Arguments),
 }
@@ -90,6 +96,8 @@ pub fn main() -> ExitCode {
         What::Import(options) => client::block_on(import::run(&options)),
         What::Export(options) => client::block_on(export::run(&options)),
         What::Migrate(arguments) => migrate::run(&command.common, &arguments),
+        What::Backup(arguments) => backup::run(&command.common, &arguments),
+        What::Restore(arguments) => restore::run(&command.common, &arguments),
         What::Config(arguments) => config::run(&command.common, &arguments),
     })
 }

@@ -91,10 +91,15 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     if limits.streams_per_connection == 0
         || config.ids.block == 0
         || config.users.verify_tries_per_minute == 0
+        || limits.searches_per_minute == 0
     {
         return wrong(
-            "limits.streams_per_connection, ids.block and users.verify_tries_per_minute must be above 0",
+            "limits.streams_per_connection, limits.searches_per_minute, ids.block and \
+             users.verify_tries_per_minute must be above 0",
         );
+    }
+    if limits.import_records > kith_proto::RECORDS_MAX {
+        return wrong(format!("limits.import_records must not be above {}", kith_proto::RECORDS_MAX));
     }
     if limits.page_default > limits.page_max {
         return wrong("limits.page_default must not be above limits.page_max");

@@ -57,6 +57,8 @@ pub struct LimitsConfig {
     pub import_records: usize,
     /// Consistency tokens in one read.
     pub tokens: usize,
+    /// Searches by keyword that an acting user may make in a minute, on this node.
+    pub searches_per_minute: u32,
 }
 
 impl Default for LimitsConfig {
@@ -80,6 +82,7 @@ impl Default for LimitsConfig {
             page_max: 1000,
             import_records: 500,
             tokens: 16,
+            searches_per_minute: 30,
         }
     }
 }

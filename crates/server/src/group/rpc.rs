@@ -1,12 +1,10 @@
 //! Decode, one call, encode.
 
-use std::{sync::Arc, time::Duration};
-
-use futures::{Stream, StreamExt as _, stream::BoxStream};
+use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};
 use kith_proto::{
     group::v1::{self as wire, group_service_server::GroupService},
-    r#type::v1::{ImportResult, import_result},
+    r#type::v1::ImportResult,
 };
 use kith_store::{Group, GroupId, GroupWords};
 use tonic::{Request, Response, Status, Streaming};
@@ -18,10 +16,11 @@ use super::{
 };
 use crate::{
     bulk::{self, Limits},
-    call::{Acting, Call, Served},
+    call::{Call, Served},
     error::Error,
     page::PageTokens,
     request::{RequestSeed, consistency, expected_version},
+    search_quota::SearchQuota,
 };
 
 /// The group service on the wire.
@@ -30,13 +29,14 @@ pub struct GroupRpc {
     groups: Groups,
     pages: PageTokens,
     limits: Limits,
+    searches: SearchQuota,
 }
 
 impl GroupRpc {
     /// Over the groups of this node.
     #[must_use]
-    pub const fn new(groups: Groups, pages: PageTokens, limits: Limits) -> Self {
-        Self { groups, pages, limits }
+    pub const fn new(groups: Groups, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
+        Self { groups, pages, limits, searches }
     }
 
     fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
@@ -93,7 +93,12 @@ impl GroupRpc {
 
     /// A keyword longer than what is indexed finds candidates, which are compared here; a page may then be
     /// short without being the last, and says so by its token.
-    async fn search(&self, request: wire::SearchGroupsRequest) -> Result<wire::SearchGroupsResponse, Error> {
+    async fn search(
+        &self,
+        request: wire::SearchGroupsRequest,
+        call: Call,
+    ) -> Result<wire::SearchGroupsResponse, Error> {
+        self.searches.count(call.acting)?;
         let keyword = GroupWords::name(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let prefix = convert::is_prefix(request.r#match)?;
@@ -116,15 +121,11 @@ impl GroupRpc {
         })
     }
 
-    async fn import_one(&self, record: wire::ImportGroup, patience: Duration) -> ImportResult {
+    async fn import_one(&self, record: wire::ImportGroup) -> ImportResult {
         let number = record.record;
-        let call = Call { deadline: tokio::time::Instant::now() + patience, acting: Acting::Service };
         let request = wire::CreateGroupRequest { group: record.group, request_id: record.request_id };
-        let result = match self.create(request, call).await {
-            Ok(created) => import_result::Result::Id(created.group.unwrap_or_default().group_id),
-            Err(error) => import_result::Result::Error(error.to_result()),
-        };
-        ImportResult { record: number, result: Some(result) }
+        let created = self.create(request, bulk::import_call(&self.limits)).await;
+        bulk::import_result(number, created.map(|created| created.group.unwrap_or_default().group_id))
     }
 }
 
@@ -189,7 +190,8 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::SearchGroupsRequest>,
     ) -> Result<Response<wire::SearchGroupsResponse>, Status> {
-        Ok(Response::new(self.search(request.into_inner()).await?))
+        let call = Call::of(&request);
+        Ok(Response::new(self.search(request.into_inner(), call).await?))
     }
 
     async fn get_invite_code(
@@ -224,21 +226,13 @@ impl GroupService for GroupRpc {
         request: Request<Streaming<wire::ImportGroupsRequest>>,
     ) -> Result<Response<Self::ImportGroupsStream>, Status> {
         bulk::only_services(Call::of(&request).acting)?;
-        let (this, limits) = (Arc::new(self.clone()), self.limits);
-        let results = request.into_inner().then(move |message| {
-            let this = Arc::clone(&this);
-            async move {
-                let records = message?.records;
-                bulk::check_count("records", records.len(), limits.import_records)?;
-                let one = |record| {
-                    let this = Arc::clone(&this);
-                    async move { this.import_one(record, limits.import_patience).await }
-                };
-                let results = bulk::each(records, limits.import_at_once, one).await;
-                Ok(wire::ImportGroupsResponse { results })
-            }
-        });
-        Ok(Response::new(bulk::until_first_error(results)))
+        let this = self.clone();
+        let one = move |record| {
+            let this = this.clone();
+            async move { this.import_one(record).await }
+        };
+        let answer = |results| wire::ImportGroupsResponse { results };
+        Ok(Response::new(bulk::import(request.into_inner(), self.limits, one, answer)))
     }
 
     async fn export_groups(
@@ -250,25 +244,16 @@ impl GroupService for GroupRpc {
             0 => None,
             id => Some(convert::group_id(id)?),
         };
-        Ok(Response::new(Box::pin(export(self.groups.clone(), after))))
+        let groups = self.groups.clone();
+        let page = move |after| {
+            let groups = groups.clone();
+            async move { groups.scan(after, bulk::EXPORT_PAGE).await }
+        };
+        let answer = |page: &[Group]| wire::ExportGroupsResponse {
+            groups: page.iter().map(convert::to_wire).collect(),
+        };
+        Ok(Response::new(bulk::export(after, page, |group: &Group| group.id, answer)))
     }
-}
-
-/// Pages of all groups, each read when the one before has been taken.
-fn export(
-    groups: Groups,
-    after: Option<GroupId>,
-) -> impl Stream<Item = Result<wire::ExportGroupsResponse, Status>> + Send + 'static {
-    futures::stream::try_unfold(Some(after), move |after| {
-        let groups = groups.clone();
-        async move {
-            let Some(after) = after else { return Ok(None) };
-            let page = groups.scan(after, bulk::EXPORT_PAGE).await?;
-            let next = page.last().filter(|_| page.len() == bulk::EXPORT_PAGE).map(|group| Some(group.id));
-            let groups: Vec<_> = page.iter().map(convert::to_wire).collect();
-            Ok((!groups.is_empty()).then_some((wire::ExportGroupsResponse { groups }, next)))
-        }
-    })
 }
 
 fn begins(group: &Group, folded: &str) -> bool {

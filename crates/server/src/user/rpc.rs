@@ -1,11 +1,9 @@
 //! Decode, one call, encode.
 
-use std::{sync::Arc, time::Duration};
-
-use futures::{Stream, StreamExt as _, stream::BoxStream};
+use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};
 use kith_proto::{
-    r#type::v1::{ImportResult, import_result},
+    r#type::v1::ImportResult,
     user::v1::{self as wire, user_service_server::UserService},
 };
 use kith_store::{Keyword, User, UserId};
@@ -23,6 +21,7 @@ use crate::{
     page::PageTokens,
     params::take_secrets,
     request::{RequestSeed, consistency, expected_version},
+    search_quota::SearchQuota,
     secret::{PlainSecrets, check_secret},
 };
 
@@ -32,13 +31,14 @@ pub struct UserRpc {
     users: Users,
     pages: PageTokens,
     limits: Limits,
+    searches: SearchQuota,
 }
 
 impl UserRpc {
     /// Over the users of this node.
     #[must_use]
-    pub const fn new(users: Users, pages: PageTokens, limits: Limits) -> Self {
-        Self { users, pages, limits }
+    pub const fn new(users: Users, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
+        Self { users, pages, limits, searches }
     }
 
     fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
@@ -132,6 +132,7 @@ impl UserRpc {
         request: wire::SearchUsersRequest,
         call: Call,
     ) -> Result<wire::SearchUsersResponse, Error> {
+        self.searches.count(call.acting)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;
@@ -147,15 +148,11 @@ impl UserRpc {
         })
     }
 
-    async fn import_one(&self, record: wire::ImportUser, patience: Duration) -> ImportResult {
+    async fn import_one(&self, record: wire::ImportUser) -> ImportResult {
         let number = record.record;
-        let call = Call { deadline: tokio::time::Instant::now() + patience, acting: Acting::Service };
         let request = wire::CreateUserRequest { user: record.user, request_id: record.request_id };
-        let result = match self.create(request, call).await {
-            Ok(created) => import_result::Result::Id(created.user.unwrap_or_default().user_id),
-            Err(error) => import_result::Result::Error(error.to_result()),
-        };
-        ImportResult { record: number, result: Some(result) }
+        let created = self.create(request, bulk::import_call(&self.limits)).await;
+        bulk::import_result(number, created.map(|created| created.user.unwrap_or_default().user_id))
     }
 }
 
@@ -246,21 +243,13 @@ impl UserService for UserRpc {
         request: Request<Streaming<wire::ImportUsersRequest>>,
     ) -> Result<Response<Self::ImportUsersStream>, Status> {
         bulk::only_services(Call::of(&request).acting)?;
-        let (this, limits) = (Arc::new(self.clone()), self.limits);
-        let results = request.into_inner().then(move |message| {
-            let this = Arc::clone(&this);
-            async move {
-                let records = message?.records;
-                bulk::check_count("records", records.len(), limits.import_records)?;
-                let one = |record| {
-                    let this = Arc::clone(&this);
-                    async move { this.import_one(record, limits.import_patience).await }
-                };
-                let results = bulk::each(records, limits.import_at_once, one).await;
-                Ok(wire::ImportUsersResponse { results })
-            }
-        });
-        Ok(Response::new(bulk::until_first_error(results)))
+        let this = self.clone();
+        let one = move |record| {
+            let this = this.clone();
+            async move { this.import_one(record).await }
+        };
+        let answer = |results| wire::ImportUsersResponse { results };
+        Ok(Response::new(bulk::import(request.into_inner(), self.limits, one, answer)))
     }
 
     async fn export_users(
@@ -272,25 +261,16 @@ impl UserService for UserRpc {
             0 => None,
             id => Some(convert::user_id(id)?),
         };
-        Ok(Response::new(Box::pin(export(self.users.clone(), after))))
+        let users = self.users.clone();
+        let page = move |after| {
+            let users = users.clone();
+            async move { users.scan(after, bulk::EXPORT_PAGE).await }
+        };
+        let answer = |page: &[User]| wire::ExportUsersResponse {
+            users: page.iter().map(|user| convert::to_wire(user, Acting::Service)).collect(),
+        };
+        Ok(Response::new(bulk::export(after, page, |user: &User| user.id, answer)))
     }
-}
-
-/// Pages of all users, each read when the one before has been taken.
-fn export(
-    users: Users,
-    after: Option<UserId>,
-) -> impl Stream<Item = Result<wire::ExportUsersResponse, Status>> + Send + 'static {
-    futures::stream::try_unfold(Some(after), move |after| {
-        let users = users.clone();
-        async move {
-            let Some(after) = after else { return Ok(None) };
-            let page = users.scan(after, bulk::EXPORT_PAGE).await?;
-            let next = page.last().filter(|_| page.len() == bulk::EXPORT_PAGE).map(|user| Some(user.id));
-            let users: Vec<_> = page.iter().map(|user| convert::to_wire(user, Acting::Service)).collect();
-            Ok((!users.is_empty()).then_some((wire::ExportUsersResponse { users }, next)))
-        }
-    })
 }
 
 fn result(id: UserId, user: Result<Option<Entry<User>>, Error>, acting: Acting) -> wire::UserResult {

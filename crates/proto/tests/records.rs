@@ -1,0 +1,46 @@
+//! Messages of imports are decoded as the contract has them, and never into much more than they are.
+
+use kith_proto::{
+    RECORDS_MAX,
+    group::v1::{Group, ImportGroup, ImportGroupsRequest},
+    user::v1::{ImportUser, ImportUsersRequest, User},
+};
+use prost::Message as _;
+
+#[test]
+fn records_are_read_back_in_order_and_unknown_fields_passed_over() {
+    let record = |number: i64| ImportUser {
+        record: number,
+        user: Some(User { user_name: format!("user {number}"), ..Default::default() }),
+        request_id: format!("r-{number}"),
+    };
+    let message = ImportUsersRequest { records: (1..=500).map(record).collect() };
+    let mut bytes = message.encode_to_vec();
+    assert_eq!(bytes.len(), message.encoded_len());
+    // Field 2, three bytes.
+    bytes.extend([0x12, 3, 1, 2, 3]);
+    assert_eq!(ImportUsersRequest::decode(&bytes[..]).unwrap(), message);
+    let groups = ImportGroupsRequest {
+        records: vec![ImportGroup {
+            group: Some(Group { name: "a".into(), ..Default::default() }),
+            ..Default::default()
+        }],
+    };
+    assert_eq!(ImportGroupsRequest::decode(&groups.encode_to_vec()[..]).unwrap(), groups);
+}
+
+#[test]
+fn a_message_of_a_mebibyte_of_empty_records_is_not_decoded_into_hundreds() {
+    let bytes = [0x0a, 0].repeat(520_000);
+    let message = ImportUsersRequest::decode(&bytes[..]).unwrap();
+    assert_eq!(message.records.len(), RECORDS_MAX + 1, "enough to be refused");
+    let held = message.records.capacity() * size_of::<ImportUser>();
+    assert!(held < 4 << 20, "{held} bytes");
+}
+
+#[test]
+fn what_is_no_message_is_still_refused_behind_the_bound() {
+    let mut bytes = [0x0a, 0].repeat(RECORDS_MAX + 10);
+    bytes.extend([0x0a, 0xff]);
+    ImportUsersRequest::decode(&bytes[..]).unwrap_err();
+}

@@ -1,0 +1,95 @@
+//! What writers have sent and what was acknowledged, in one order.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kith_proto::{
+    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    user::v1::{self as users, user_service_client::UserServiceClient},
+};
+use prost_types::FieldMask;
+use tonic::{Status, transport::Channel};
+
+/// One clock for all writers: two moments of it compare as they happened.
+#[derive(Debug, Default)]
+pub(crate) struct Clock(AtomicU64);
+
+impl Clock {
+    pub(crate) fn tick(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+/// A write: the making of a group (odd), or the raising of the writer's step (even).
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: u64,
+    /// Set when it was acknowledged.
+    pub(crate) acknowledged: Option<u64>,
+    /// Of the making of a group that was acknowledged.
+    pub(crate) group_id: i64,
+}
+
+/// A user who makes groups, one after the other, and counts them in a parameter of its own.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) id: i64,
+    pub(crate) sent: Vec<Sent>,
+}
+
+impl Writer {
+    /// Creates the user.
+    pub(crate) async fn new(id: i64, channel: &Channel) -> Self {
+        let user = users::User { user_id: id, user_name: format!("writer {id}"), ..Default::default() };
+        let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
+        UserServiceClient::new(channel.clone()).create_user(request).await.unwrap();
+        Self { id, sent: Vec::new() }
+    }
+
+    /// Writes until the node is gone, or `enough` says so.
+    pub(crate) async fn write(mut self, channel: Channel, clock: &Clock, enough: impl Fn() -> bool) -> Self {
+        for step in 1.. {
+            if enough() {
+                break;
+            }
+            self.sent.push(Sent { at: clock.tick(), acknowledged: None, group_id: 0 });
+            let Ok(group_id) = make_group(self.id, step, channel.clone()).await else { break };
+            self.acknowledge(clock, group_id);
+            self.sent.push(Sent { at: clock.tick(), acknowledged: None, group_id: 0 });
+            if self.raise(step, channel.clone()).await.is_err() {
+                break;
+            }
+            self.acknowledge(clock, 0);
+        }
+        self
+    }
+
+    fn acknowledge(&mut self, clock: &Clock, group_id: i64) {
+        let last = self.sent.last_mut().unwrap();
+        (last.acknowledged, last.group_id) = (Some(clock.tick()), group_id);
+    }
+
+    async fn raise(&self, step: usize, channel: Channel) -> Result<(), Status> {
+        let user = users::User {
+            user_id: self.id,
+            params: [("step".to_owned(), step.to_string())].into(),
+            ..Default::default()
+        };
+        let request = users::UpdateUserRequest {
+            user: Some(user),
+            update_mask: Some(FieldMask { paths: vec!["params.step".into()] }),
+            ..Default::default()
+        };
+        UserServiceClient::new(channel).update_user(request).await.map(|_| ())
+    }
+}
+
+/// Makes the group of this step, a private one: with an allocated id and an invite code. The same step is
+/// the same request.
+pub(crate) async fn make_group(writer: i64, step: usize, channel: Channel) -> Result<i64, Status> {
+    let request = groups::CreateGroupRequest {
+        group: Some(groups::Group { name: format!("{writer}/{step}"), ..Default::default() }),
+        request_id: format!("{writer}-{step}"),
+    };
+    let answer = GroupServiceClient::new(channel).create_group(request).await?;
+    Ok(answer.into_inner().group.unwrap_or_default().group_id)
+}

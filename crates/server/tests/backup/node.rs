@@ -1,0 +1,101 @@
+//! Nodes and commands as processes.
+
+use std::{
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use kith_proto::user::v1::{BatchGetUsersRequest, user_service_client::UserServiceClient};
+use kith_store::{NewUser, Params, Timestamp, UserId, UserName, Write};
+use serde_json::Value;
+use tonic::transport::{Channel, Endpoint};
+
+/// A node over a data folder; killed when dropped.
+pub(crate) struct Node {
+    process: Child,
+    pub(crate) channel: Channel,
+}
+
+impl Node {
+    /// Starts it and waits until it serves.
+    pub(crate) async fn start(data: &Path) -> Self {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let process = command(data, &["serve", "--set", "operations.enabled=false"])
+            .args(["--listen", &address.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+        let node = Self { process, channel };
+        let serves = async {
+            let mut users = UserServiceClient::new(node.channel.clone());
+            while users.batch_get_users(BatchGetUsersRequest::default()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), serves).await.expect("the node serves");
+        node
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// The program, for a data folder.
+pub(crate) fn command(data: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
+    command.args(arguments).arg("--data-dir").arg(data);
+    command
+}
+
+/// Runs `kith backup` and returns what it says.
+pub(crate) fn backup(data: &Path, to: &Path) -> Value {
+    succeeded(&command(data, &["backup", "-o", "json", "--to", to.to_str().unwrap()]).output().unwrap())
+}
+
+/// Runs `kith restore` and returns what it says.
+pub(crate) fn restore(from: &Path, data: &Path) -> Value {
+    succeeded(&command(data, &["restore", "-o", "json", from.to_str().unwrap()]).output().unwrap())
+}
+
+#[track_caller]
+pub(crate) fn succeeded(output: &Output) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(errors, "", "nothing is said where nobody looks");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Makes a data folder with so many users of 60 kB each.
+pub(crate) async fn filled(data: &Path, users: i64) {
+    let options = kith_store_sqlite::SqliteOptions::new(data.join("kith.db"));
+    let handle = kith_store_sqlite::open(options).await.unwrap();
+    let stores = handle.stores();
+    stores.migrations.migrate().await.unwrap();
+    let text = [("text".to_owned(), "x".repeat(60_000))];
+    let writes = (1..=users).map(|number| {
+        let user = NewUser {
+            id: UserId::new(1_000_000 + number).unwrap(),
+            user_name: UserName::new(&format!("filler {number}")).unwrap(),
+            nick_name: "".into(),
+            email: None,
+            phone: None,
+            gender: kith_store::Gender::Unspecified,
+            age: 0,
+            region: "".into(),
+            icon: "".into(),
+            params: Params::new(text.clone().into()).unwrap(),
+            secrets: std::collections::BTreeMap::new(),
+        };
+        stores.users.create_user(user, Write::at(Timestamp::now()))
+    });
+    futures::future::try_join_all(writes).await.unwrap();
+    handle.close().await;
+}

@@ -1,0 +1,131 @@
+//! Why there is no backup, or nothing was restored.
+
+use std::{error::Error, io, path::PathBuf};
+
+use crate::OpenError;
+
+/// Why a backup was not taken or not restored: one line with the cause and the way out. What stood under the
+/// final names before stands there still.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// No data file where there should be one.
+    #[error("there are no data at {}; name the data folder of the node with --data-dir", .path.display())]
+    NoData {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A backup never replaces a file.
+    #[error("{} exists already; choose another name, or move it away", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The folder of the backup is missing.
+    #[error("there is no folder {}; make it, or choose another", .path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another process writes a backup under the same name.
+    #[error("another backup to {} is under way; wait for it, or choose another name", .path.display())]
+    UnderWay {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No file where a backup should be.
+    #[error("there is no backup at {}; name a file that kith backup has written", .path.display())]
+    NoBackup {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of a backup cannot be read.
+    #[error("{} cannot be read ({source}); give this user the right to it", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The manifest of a backup is missing.
+    #[error("{} is missing; a backup is two files: copy both, and name the one without .manifest.json",
+        .path.display())]
+    NoManifest {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The manifest, or what it stands beside, is something else.
+    #[error("{} is no backup made by kith; name a file that kith backup has written", .path.display())]
+    NotABackup {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is not the one that the manifest tells of.
+    #[error("{} is not as it was backed up (its size or SHA-256 differs); take another copy of it",
+        .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A newer version of the program made it.
+    #[error(
+        "the backup was made by kith {theirs} at migration {found}, this is kith {ours}, which knows \
+        {known}; restore it with kith {theirs} or newer"
+    )]
+    NewerSchema {
+        /// Version of the program that made the backup.
+        theirs: String,
+        /// Newest migration of the backup.
+        found: u32,
+        /// Version of this program.
+        ours: &'static str,
+        /// Newest migration of this program.
+        known: u32,
+    },
+    /// There are data where the backup should go.
+    #[error("{} holds data already; choose another data folder, or say --force: what is there is kept beside it",
+        .path.display())]
+    HasData {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SQLite finds faults in the data.
+    #[error("{} is damaged: SQLite finds faults in it; restore an earlier backup", .path.display())]
+    Unsound {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The data file cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system or SQLite failed.
+    #[error("{}: {source}; check disk, path and rights", .path.display())]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// What was said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl BackupError {
+    /// Whether it failed while it ran, and not before anything began.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Unsound { .. })
+    }
+
+    pub(super) fn failed(path: impl Into<PathBuf>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Failed { path: path.into(), source: source.into() }
+    }
+
+    /// As [`Self::failed`], but a missing right is one to be given before anything begins.
+    pub(super) fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                OpenError::NotWritable { path, source }.into()
+            }
+            _ => Self::failed(path, source),
+        }
+    }
+}

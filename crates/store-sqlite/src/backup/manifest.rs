@@ -1,0 +1,98 @@
+//! What stands beside a backup.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BackupError,
+    files::{private, with_suffix},
+};
+
+/// The form of manifests that this program writes and reads.
+const FORMAT: u32 = 1;
+/// A manifest has some 400 bytes; what is longer is none.
+const BYTES_MAX: u64 = 64 * 1024;
+
+/// What a backup holds; kept as JSON in `FILE.manifest.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Form of the manifest.
+    pub format: u32,
+    /// Version of the program that made the backup.
+    pub kith: String,
+    /// Newest migration of the data.
+    pub schema: u32,
+    /// Epoch of the node when the backup was taken.
+    pub epoch: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// SHA-256 of the file, in hexadecimal digits.
+    pub sha256: String,
+    /// Living users.
+    pub users: u64,
+    /// Groups that stand.
+    pub groups: u64,
+    /// The second in which it was begun: all that was acknowledged before that is in it.
+    #[serde(with = "humantime_serde")]
+    pub began: SystemTime,
+    /// The second in which it was complete.
+    #[serde(with = "humantime_serde")]
+    pub ended: SystemTime,
+}
+
+impl Manifest {
+    /// The form that this program writes.
+    pub(super) const FORMAT: u32 = FORMAT;
+
+    /// Where the manifest of a backup is.
+    #[must_use]
+    pub fn beside(backup: &Path) -> PathBuf {
+        with_suffix(backup, ".manifest.json")
+    }
+
+    /// Reads the manifest of a backup.
+    ///
+    /// # Errors
+    /// When it is missing, too large, or something else.
+    pub fn of(backup: &Path) -> Result<Self, BackupError> {
+        let path = Self::beside(backup);
+        let mut text = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut text));
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(BackupError::NoManifest { path });
+            }
+            Err(source) => return Err(BackupError::Unreadable { path, source }),
+            Ok(_) => {}
+        }
+        let manifest: Self = match serde_json::from_slice(&text) {
+            Ok(manifest) => manifest,
+            Err(_) => return Err(BackupError::NotABackup { path }),
+        };
+        if manifest.format == FORMAT { Ok(manifest) } else { Err(BackupError::NotABackup { path }) }
+    }
+
+    /// Writes it beside `backup`, whole or not at all, in place of one that is there.
+    pub(super) fn save(&self, backup: &Path) -> io::Result<()> {
+        let path = Self::beside(backup);
+        let part = with_suffix(&path, ".part");
+        let mut file = private(&part)?;
+        file.set_len(0)?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        fs::rename(part, path)
+    }
+}
+
+/// This moment, in whole seconds: what is told of it is exact then.
+pub(super) fn now() -> SystemTime {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(since.as_secs())
+}

@@ -1,0 +1,228 @@
+//! Restoring a backup.
+//!
+//! What was written after the backup is gone, but clients remember of it: consistency tokens, and ids that
+//! were given out. So the epoch and the counters of ids go on above all that can have been told to anybody.
+//! How far that was, the data that are replaced tell where they can be read; else time does: no node starts
+//! more than a thousand times a second, which bounds epochs, and none allocates more than
+//! [`IDS_A_MILLISECOND`]. Both bounds also hold when the same backup is restored a second time.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use kith_store::{IdKind, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::{
+    BackupError, Manifest,
+    facts::{Facts, ID_KINDS, epoch, facts, has_table, is_sound, next_id, open_alone},
+    files,
+};
+use crate::{
+    OpenError, SqliteOptions,
+    error::Failure,
+    lock::{Lock, LockError},
+    migrate, open,
+};
+
+/// More than one node can use: it writes to disk for every block of ids and for every record.
+const IDS_A_MILLISECOND: i64 = 100;
+/// What is skipped at least, should the clock have been set back.
+const IDS_LEAST: i64 = 1_000_000;
+const RAISE: &str = "INSERT INTO node_state (name, value) VALUES ('epoch', ?1)
+    ON CONFLICT (name) DO UPDATE SET value = ?1";
+const SKIP: &str = "INSERT INTO id_counters (kind, next) VALUES (?1, ?2)
+    ON CONFLICT (kind) DO UPDATE SET next = ?2";
+
+/// Whether data that are in the way may be put aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// They may not.
+    Never,
+    /// They are kept under another name, beside what takes their place.
+    KeepAside,
+}
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The data file.
+    pub path: PathBuf,
+    /// Where the data are that it replaced.
+    pub kept: Option<PathBuf>,
+    /// The epoch of the restored data; tokens of any other vouch for nothing.
+    pub epoch: u64,
+    /// Of the backup.
+    pub backup: Manifest,
+}
+
+/// Restores the backup `from` as the data file `to`; makes its folder when it is missing. Checks the backup
+/// first, and all of it: until that is done, and the new file is on the disk, nothing is changed. Raises the
+/// epoch and skips ids, so that nothing that clients remember of the lost time means something else now. The
+/// next start migrates the data.
+///
+/// Blocks its thread: reads the backup three times. Holds the lock of the data file meanwhile.
+///
+/// # Errors
+/// See [`BackupError`]; the data in place are as before then.
+pub fn restore(from: &Path, to: &Path, replace: Replace) -> Result<Restored, BackupError> {
+    if !from.exists() {
+        return Err(BackupError::NoBackup { path: from.to_owned() });
+    }
+    let backup = Manifest::of(from)?;
+    let known = migrate::newest_known();
+    if backup.schema > known {
+        let ours = env!("CARGO_PKG_VERSION");
+        return Err(BackupError::NewerSchema { theirs: backup.kith, found: backup.schema, ours, known });
+    }
+    open::make_folder(to).map_err(|error| BackupError::io(to, error))?;
+    let _lock = Lock::take(to).map_err(|error| match error {
+        LockError::Held(pid) => OpenError::Locked { pid, path: to.to_owned() }.into(),
+        LockError::Io(error) => BackupError::io(to, error),
+    })?;
+    if replace == Replace::Never && holds_data(to) {
+        return Err(BackupError::HasData { path: to.to_owned() });
+    }
+    let part = files::with_suffix(to, ".restoring");
+    let restored = write(from, &part, to, backup);
+    if restored.is_err() {
+        files::remove(&part).and_then(|()| files::remove_logs(&part)).ok();
+    }
+    restored
+}
+
+/// A log without its file counts: it belongs to data that were moved.
+fn holds_data(file: &Path) -> bool {
+    [file.to_owned(), files::with_suffix(file, "-wal")]
+        .iter()
+        .any(|file| file.metadata().is_ok_and(|file| file.len() > 0))
+}
+
+fn write(from: &Path, part: &Path, to: &Path, backup: Manifest) -> Result<Restored, BackupError> {
+    let file = fetch(from, part, &backup)?;
+    let seen = Seen::of(to);
+    let epoch = prepare(part, from, &backup, &seen)?;
+    let failed = |error: io::Error| BackupError::failed(to, error);
+    file.sync_all().map_err(failed)?;
+    let kept = put_aside(to, seen.is_folded).map_err(failed)?;
+    fs::rename(part, to).and_then(|()| files::sync_folder(to)).map_err(failed)?;
+    Ok(Restored { path: to.to_owned(), kept, epoch: epoch.unsigned_abs(), backup })
+}
+
+/// Copies the backup; what was copied is what the manifest tells of.
+fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupError> {
+    let unreadable = |source| BackupError::Unreadable { path: from.to_owned(), source };
+    let source = File::open(from).map_err(unreadable)?;
+    let failed = |error: io::Error| BackupError::io(part, error);
+    let file = files::private(part).map_err(failed)?;
+    file.set_len(0).and_then(|()| files::remove_logs(part)).map_err(failed)?;
+    let (bytes, sha256) = files::copy_hashed(source, &file).map_err(failed)?;
+    if bytes != backup.bytes || sha256 != backup.sha256 {
+        return Err(BackupError::Damaged { path: from.to_owned() });
+    }
+    Ok(file)
+}
+
+/// What the data tell that are to be replaced.
+#[derive(Debug, Default)]
+struct Seen {
+    epoch: i64,
+    /// By the order of [`ID_KINDS`].
+    next_ids: [i64; 2],
+    /// Whether the log is in the file.
+    is_folded: bool,
+}
+
+impl Seen {
+    /// Nothing where there are no data, or where they cannot be read; these are left as they are.
+    fn of(file: &Path) -> Self {
+        if file.exists() { Self::read(file).unwrap_or_default() } else { Self::default() }
+    }
+
+    fn read(file: &Path) -> rusqlite::Result<Self> {
+        let connection = open::reader(&SqliteOptions::new(file))?;
+        let mut next_ids = [0; 2];
+        for (next, kind) in next_ids.iter_mut().zip(ID_KINDS) {
+            *next = next_id(&connection, kind)?;
+        }
+        let epoch = epoch(&connection)?;
+        drop(connection);
+        Ok(Self { epoch, next_ids, is_folded: open_alone(file).is_ok() })
+    }
+}
+
+/// Checks the copy and takes it beyond what clients remember. Returns the new epoch.
+fn prepare(part: &Path, from: &Path, backup: &Manifest, seen: &Seen) -> Result<i64, BackupError> {
+    let foreign = |_| BackupError::NotABackup { path: from.to_owned() };
+    let connection = open_alone(part).map_err(foreign)?;
+    let Facts { schema, epoch, .. } = facts(&connection).map_err(foreign)?;
+    if schema != backup.schema {
+        return Err(BackupError::NotABackup { path: from.to_owned() });
+    }
+    if !is_sound(&connection).map_err(foreign)? {
+        return Err(BackupError::Unsound { path: from.to_owned() });
+    }
+    let failed = |error: Failure| match error {
+        Failure::Sqlite(error) => BackupError::failed(part, error),
+        Failure::Store(error) => BackupError::failed(part, error),
+    };
+    let now = Timestamp::now();
+    let raised = epoch.max(seen.epoch).max(now.0).saturating_add(1);
+    advance(&connection, raised, skipped(backup.began), seen).map_err(failed)?;
+    connection.close().map_err(|(_, error)| BackupError::failed(part, error))?;
+    Ok(raised)
+}
+
+fn advance(connection: &Connection, epoch: i64, skip: i64, seen: &Seen) -> Result<(), Failure> {
+    if !has_table(connection, "node_state")? {
+        // Of a program that kept no epoch yet; the tables are those of a migration.
+        migrate::migrate(connection)?;
+    }
+    let transaction = connection.unchecked_transaction()?;
+    transaction.execute(RAISE, [epoch])?;
+    for (kind, seen) in ID_KINDS.into_iter().zip(seen.next_ids) {
+        let next = next_id(&transaction, kind)?.max(IdKind::FIRST_ALLOCATED).saturating_add(skip);
+        transaction.execute(SKIP, params![kind.name(), next.max(seen)])?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// How many ids are skipped: as many as may have been given out since.
+fn skipped(since: SystemTime) -> i64 {
+    let elapsed = SystemTime::now().duration_since(since).unwrap_or_default();
+    let elapsed = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
+    elapsed.saturating_mul(IDS_A_MILLISECOND).saturating_add(IDS_LEAST)
+}
+
+/// Gives the data in place a second name that says when; the first is taken from them by what replaces them.
+/// So there is no moment without data under the first, at which a node would begin anew.
+fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
+    if !holds_data(file) {
+        return Ok(None);
+    }
+    let kept = free_name(file);
+    if file.exists() && fs::hard_link(file, &kept).is_err() {
+        // Not every file system has links.
+        fs::rename(file, &kept)?;
+    }
+    let log = files::with_suffix(file, "-wal");
+    if !is_folded && log.exists() {
+        // SQLite would write it into the new file; beside its own it is still good.
+        fs::rename(log, files::with_suffix(&kept, "-wal"))?;
+    }
+    files::remove_logs(file)?;
+    Ok(Some(kept))
+}
+
+fn free_name(file: &Path) -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let stamp = now.replace(['-', ':'], "");
+    let name = |number: u32| match number {
+        0 => files::with_suffix(file, &format!(".before-{stamp}")),
+        _ => files::with_suffix(file, &format!(".before-{stamp}-{number}")),
+    };
+    (0..).map(name).find(|name| !name.exists()).unwrap_or_else(|| name(0))
+}
