@@ -7,17 +7,21 @@
 mod check;
 mod limits;
 mod load;
+mod place;
+mod said;
 mod secret;
 mod sections;
 mod show;
 mod size;
+mod termination;
 mod unknown;
 
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use secret::Secret;
 pub use sections::{
-    Backend, CacheConfig, Config, IdsConfig, LogFormat, MongodbConfig, OperationsConfig, SecretsConfig,
-    SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
+    Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,
+    SecretsConfig, SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
 };
 pub use show::show;
+pub(crate) use termination::termination_log;
