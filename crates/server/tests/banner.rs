@@ -19,7 +19,7 @@ fn parts(url: &Value) -> (String, String) {
     (address.to_owned(), format!("/{path}"))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_address_that_it_names_answers() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &[]);
@@ -34,11 +34,12 @@ async fn every_address_that_it_names_answers() {
     assert_eq!(api, format!("http://{}", node.grpc()));
     let mut health = HealthClient::new(Endpoint::from_shared(api.clone()).unwrap().connect().await.unwrap());
     assert_eq!(health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status, 1);
+    drop(health);
     let (code, rest, _) = node.terminate();
     assert_eq!((code, rest.as_str()), (Some(0), ""), "nothing else on standard output");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_data_lie_where_it_says_and_are_kept_as_it_says() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &[]);
@@ -51,6 +52,7 @@ async fn the_data_lie_where_it_says_and_are_kept_as_it_says() {
     };
     let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
     users.create_user(create()).await.unwrap();
+    drop(users);
     node.terminate();
     let node = Started::new(dir.path(), &[]);
     let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();

@@ -71,6 +71,7 @@ fn words(expected: &str) -> &str {
         "f64" | "f32" => "a number",
         "bool" | "a boolean" => "true or false",
         "a duration" => "a time with its unit, as 500ms, 10s or 5m",
+        _ if expected.starts_with("struct ") => "a section with keys of its own",
         "socket address" => "an address and a port, as 127.0.0.1:7600",
         other => other,
     }
