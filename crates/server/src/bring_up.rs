@@ -96,6 +96,13 @@ impl BringUp {
 
     async fn until_it_serves(self, tried: oneshot::Sender<()>) {
         let (mut tried, since) = (Some(tried), SystemTime::now());
+        let message = format!("opens {}", self.about.data().place);
+        self.health.because(State::Starting, health::cause(State::Starting, Some(message), since));
+        // A server without transactions would take the migrations and fail the writes.
+        if let Some(line) = self.about.unfit().await {
+            self.fatal.send_replace(Some(line));
+            return;
+        }
         for tries in 1_u64.. {
             match self.serve().await {
                 Ok(()) => break,

@@ -38,7 +38,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// What writes that have begun get at least, when calls took all of the time to drain.
 const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
 /// How long a start waits for the first answer of a cluster's store, so that one which refuses is told at once.
-const FIRST_ANSWER: Duration = Duration::from_secs(1);
+const FIRST_ANSWER: Duration = Duration::from_millis(1500);
 
 /// Where a node listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 mod node;
 mod spawned;
 
+use kith_cache::{CacheError, LoadError};
 use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
 use kith_server::{
     error::Error,
@@ -92,7 +93,7 @@ fn a_store_that_fails_tells_callers_nothing_of_its_driver() {
         StoreError::Corrupt { source: source() },
     ];
     for failure in failures {
-        let wrapped = kith_cache::CacheError::Load(std::sync::Arc::new(failure.clone()));
+        let wrapped = CacheError::Load(LoadError::new(failure.clone()));
         for error in [Error::store("user", &failure), Error::cache("user", &wrapped)] {
             let status = tonic::Status::from(error);
             let told = format!("{status:?} {}", String::from_utf8_lossy(status.details()));

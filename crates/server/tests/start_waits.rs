@@ -84,6 +84,8 @@ async fn a_mongodb_that_is_away_is_named_without_its_password_everywhere() {
     let arguments = cluster(&format!("mongodb://ann:hunter2@{free}/?replicaSet=rs0"));
     let node = Started::new(dir.path(), &words(&arguments));
     assert_eq!(node.banner["state"], "starting");
+    let waits = node.banner["reasons"][0]["message"].as_str().unwrap();
+    assert!(waits.contains(&free.to_string()), "{waits}");
     let line = format!(
         "MongoDB at {free} (database kith) does not answer as a primary; start it, or correct store.mongodb.uri"
     );

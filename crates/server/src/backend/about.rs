@@ -69,12 +69,22 @@ impl About {
         &self.data
     }
 
+    /// What keeps a store that answers from being used at all; `None` also where it is away. Asks the hosts of a
+    /// cluster, within the time for a connection.
+    pub(crate) async fn unfit(&self) -> Option<StartError> {
+        #[cfg(feature = "cluster")]
+        if let Some(probe) = &self.probe {
+            return probe.unfit().await.map(|unfit| StartError::new(of(&unfit)));
+        }
+        None
+    }
+
     /// Why the store failed so. May ask the hosts of a cluster, within their limits.
     pub(crate) async fn why(&self, error: &StoreError) -> Why {
         let place = &self.data.place;
         #[cfg(feature = "cluster")]
-        if let Some(probe) = &self.probe {
-            return mongodb(place, probe, error).await;
+        if self.probe.is_some() {
+            return self.why_mongodb(error).await;
         }
         Why::Wrong(StartError::new(match error {
             StoreError::Unavailable { .. } => {
@@ -92,22 +102,23 @@ impl About {
             other => format!("{place}: {other}; the log says more with --log debug"),
         }))
     }
-}
 
-#[cfg(feature = "cluster")]
-async fn mongodb(place: &str, probe: &Probe, error: &StoreError) -> Why {
-    if let StoreError::Corrupt { .. } = error {
-        return Why::Wrong(StartError::new(format!(
-            "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start the \
-             newer kith, or restore a backup",
-            env!("CARGO_PKG_VERSION")
-        )));
-    }
-    match probe.unfit().await {
-        Some(unfit) => Why::Wrong(StartError::new(of(&unfit))),
-        None => Why::Away(StartError::new(format!(
-            "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
-        ))),
+    #[cfg(feature = "cluster")]
+    async fn why_mongodb(&self, error: &StoreError) -> Why {
+        let place = &self.data.place;
+        if let StoreError::Corrupt { .. } = error {
+            return Why::Wrong(StartError::new(format!(
+                "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
+                 the newer kith, or restore a backup",
+                env!("CARGO_PKG_VERSION")
+            )));
+        }
+        let away = || {
+            Why::Away(StartError::new(format!(
+                "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
+            )))
+        };
+        self.unfit().await.map_or_else(away, Why::Wrong)
     }
 }
 

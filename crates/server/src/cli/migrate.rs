@@ -30,12 +30,16 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
 }
 
 async fn act(store: &Opened, config: &Config, arguments: &Arguments) -> Result<Listed, StartError> {
+    let about = store.about(config);
+    if let Some(unfit) = about.unfit().await {
+        return Err(unfit);
+    }
     let migrations = store.stores().migrations;
     let only_listed = arguments.status || arguments.dry_run;
     let found = if only_listed { migrations.status().await } else { migrations.migrate().await };
     let found = match found {
         Ok(found) => found,
-        Err(error) => return Err(store.about(config).why(&error).await.line()),
+        Err(error) => return Err(about.why(&error).await.line()),
     };
     Ok(Listed::new(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none())))
 }

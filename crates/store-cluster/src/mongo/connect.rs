@@ -96,7 +96,7 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
     driver.read_concern = Some(ReadConcern::majority());
     driver.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     driver.write_concern = Some(durable(options.write_majority));
-    let probe = Probe::new(&driver, &options.database, options.connect + options.server_selection);
+    let probe = Probe::new(&driver, &options.database, options.connect);
     let client = Client::with_options(driver).map_err(|_| OpenError::Address)?;
     Ok(ClusterHandle { mongo: Arc::new(Mongo::new(client, options)), probe })
 }

@@ -1,13 +1,14 @@
 //! Whether a MongoDB that does not serve is away, or is there and cannot serve as it is.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use mongodb::{
     Client,
     bson::{Document, doc},
     error::{Error, ErrorKind},
-    options::ClientOptions,
+    options::{ClientOptions, ServerAddress},
 };
+use tokio::time::{Instant, timeout_at};
 
 use super::error::code;
 
@@ -52,7 +53,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// `limit` bounds each host.
+    /// `limit` bounds the asking of all hosts together.
     pub(super) fn new(driver: &ClientOptions, database: &str, limit: Duration) -> Self {
         Self { driver: Arc::new(driver.clone()), database: database.to_owned(), limit }
     }
@@ -63,25 +64,29 @@ impl Probe {
         self.driver.hosts.iter().map(ToString::to_string).collect()
     }
 
-    /// What keeps a server that answers from serving; `None` when there is nothing, or none answers. Opens a
-    /// connection to each of the first three hosts in turn, so it takes up to three times the limit: ask it when
-    /// the store fails, not for every call.
+    /// What keeps a server that answers from serving; `None` when there is nothing, or none answers in time.
+    /// Opens a connection to each of the first three hosts: ask it before the node serves and not for every call.
     pub async fn unfit(&self) -> Option<Unfit> {
-        for host in self.driver.hosts.iter().take(HOSTS_MAX) {
-            let mut driver = ClientOptions::clone(&self.driver);
-            driver.hosts = vec![host.clone()];
-            driver.direct_connection = Some(true);
-            driver.repl_set_name = None;
-            driver.server_selection_timeout = Some(self.limit);
-            let (host, database) = (host.to_string(), self.database.clone());
-            let set = self.driver.repl_set_name.clone();
-            // In a task of its own: a driver's future is not to be dropped half-way.
-            let asked = tokio::spawn(ask(driver, database, host, set));
-            if let Ok(Ok(Some(unfit))) = tokio::time::timeout(self.limit, asked).await {
+        let until = Instant::now() + self.limit;
+        // Tasks of their own: a driver's future is not to be dropped half-way.
+        let asked: Vec<_> =
+            self.driver.hosts.iter().take(HOSTS_MAX).map(|host| tokio::spawn(self.ask(host))).collect();
+        for answer in asked {
+            if let Ok(Ok(Some(unfit))) = timeout_at(until, answer).await {
                 return Some(unfit);
             }
         }
         None
+    }
+
+    /// Whether this host by itself can serve.
+    fn ask(&self, host: &ServerAddress) -> impl Future<Output = Option<Unfit>> + use<> {
+        let mut driver = ClientOptions::clone(&self.driver);
+        let set = driver.repl_set_name.take();
+        driver.hosts = vec![host.clone()];
+        driver.direct_connection = Some(true);
+        driver.server_selection_timeout = Some(self.limit);
+        ask(driver, self.database.clone(), host.to_string(), set)
     }
 }
 
