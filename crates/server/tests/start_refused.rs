@@ -23,6 +23,11 @@ use spawned::{FREE, Started, ended, kith};
 /// A user that owns nothing of a test that root runs.
 const NOBODY: u32 = 65534;
 
+/// Whether this user may have file systems of its own.
+fn can_mount() -> bool {
+    Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
+}
+
 /// The one line of a start that fails, masked.
 #[track_caller]
 fn refused(dir: &Path, command: Command) -> String {
@@ -297,16 +302,25 @@ fn a_folder_and_a_file_that_may_not_be_written_are_named_with_owner_and_the_line
 fn a_full_disk_is_called_full() {
     let dir = tempfile::tempdir().unwrap();
     // No file of this process may grow: what a full disk or a used-up quota does to a first write.
-    let arguments = FREE.map(|word| format!("'{word}'")).join(" ");
-    let program = env!("CARGO_BIN_EXE_kith");
-    let script = format!("trap '' XFSZ; ulimit -f 0; exec {program} {arguments}");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script]).current_dir(dir.path()).env("RUST_BACKTRACE", "1");
-    assert_eq!(
-        refused(dir.path(), command),
-        "kith: there is no room left for ./data/kith.db (disk, quota or limit on file size); make room, or choose \
-         another data folder (--data-dir)"
-    );
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    let mut limited = vec![vec!["sh".to_owned(), "-c".to_owned(), script.to_owned(), "sh".to_owned()]];
+    // Disks of different sizes fill up at different steps of the start.
+    for kilobytes in if can_mount() { &[4, 24, 40, 64][..] } else { &[] } {
+        let script = format!("mkdir -p data; mount -t tmpfs -o size={kilobytes}k tmpfs data && exec \"$@\"");
+        limited.push(["unshare", "-Urm", "sh", "-c", &script, "sh"].map(str::to_owned).to_vec());
+    }
+    for words in limited {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_kith")).args(FREE).args(["--log", "warn"]);
+        command.current_dir(dir.path()).env("RUST_BACKTRACE", "1");
+        let line = refused(dir.path(), command).replace("./data", "<dir>/data");
+        assert_eq!(
+            line,
+            "kith: there is no room left for <dir>/data/kith.db (disk, quota or limit on file size); make room, \
+             or choose another data folder (--data-dir)",
+            "{words:?}"
+        );
+    }
 }
 
 #[test]

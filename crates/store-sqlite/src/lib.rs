@@ -28,7 +28,7 @@ use std::{sync::Arc, thread::JoinHandle};
 use kith_store::{GroupStore, Migrations, NodeStore, SecretStore, StoreError, Stores, UserStore};
 
 pub use open::{SqliteOptions, migration_status, open, open_in_memory};
-pub use refused::{OpenError, Right};
+pub use refused::{OpenError, Right, has_room};
 
 use crate::{readers::Readers, writer::Writer};
 

@@ -180,6 +180,9 @@ pub(crate) fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
             not_writable(path, &unwritable(path), io::Error::other(error))
         }
         Some(ErrorCode::DiskFull) => OpenError::Full { path: path.to_owned(), source: error.into() },
+        Some(ErrorCode::SystemIoFailure) if !has_room(path) => {
+            OpenError::Full { path: path.to_owned(), source: error.into() }
+        }
         _ => OpenError::Other { path: path.to_owned(), source: error.into() },
     }
 }
@@ -219,6 +222,23 @@ fn unwritable(path: &Path) -> PathBuf {
         opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied && file.exists())
     };
     beside.into_iter().find(refused).unwrap_or_else(|| folder(path))
+}
+
+/// Whether the file at `path` could grow by 64 KiB: SQLite does not tell a full disk from a broken one where it
+/// makes its shared memory. Writes a file beside it and removes it; ask it only when something has failed.
+#[must_use]
+pub fn has_room(path: &Path) -> bool {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".room");
+    let written = fs::write(&name, [0; 64 << 10]);
+    drop(fs::remove_file(&name));
+    let full = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    };
+    !written.is_err_and(|error| full(&error))
 }
 
 /// The part of the path that is no folder.

@@ -1,5 +1,6 @@
 //! What people are told of the store: where it is, whether it keeps what it has, and why it fails.
 
+#[cfg(feature = "embedded")]
 use std::path::{Path, absolute};
 
 use kith_store::StoreError;
@@ -86,21 +87,37 @@ impl About {
         if self.probe.is_some() {
             return self.why_mongodb(error).await;
         }
+        let full = || {
+            format!(
+                "there is no room left for {place} (disk, quota or limit on file size); make room, or choose \
+                 another data folder (--data-dir)"
+            )
+        };
         Why::Wrong(StartError::new(match error {
+            StoreError::Full { .. } => full(),
+            StoreError::Unavailable { .. } if self.is_full() => full(),
             StoreError::Unavailable { .. } => {
                 format!(
                     "{place}: the file cannot be used now; does another program use it, is the disk in order?"
                 )
             }
-            StoreError::Full { .. } => format!(
-                "there is no room left for {place} (disk, quota or limit on file size); make room, or choose \
-                 another data folder (--data-dir)"
-            ),
             StoreError::Corrupt { .. } => {
                 format!("{place}: what is stored cannot be read; it is damaged: restore a backup")
             }
-            other => format!("{place}: {other}; the log says more with --log debug"),
+            other => {
+                format!("{place}: {other}; try again with --log debug, and restore a backup if it stays")
+            }
         }))
+    }
+
+    #[cfg(feature = "embedded")]
+    fn is_full(&self) -> bool {
+        !kith_store_sqlite::has_room(Path::new(&self.data.place))
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    fn is_full(&self) -> bool {
+        false
     }
 
     #[cfg(feature = "cluster")]
