@@ -1,12 +1,16 @@
 //! The store that the configuration names.
 
+mod about;
+
 use std::path::PathBuf;
 
-use kith_store::{StoreError, Stores};
+use kith_store::{Migration, Stores};
 #[cfg(feature = "cluster")]
 use kith_store_cluster::{ClusterHandle, MongoOptions};
 #[cfg(feature = "embedded")]
-use kith_store_sqlite::{SqliteHandle, SqliteOptions};
+use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
+
+pub(crate) use about::{About, Data, Why};
 
 use crate::{
     config::{Backend, Config, Synchronous},
@@ -52,6 +56,16 @@ impl Opened {
             Self::Cluster(handle) => handle.close().await,
         }
     }
+
+    /// What is told of it.
+    pub(crate) fn about(&self, config: &Config) -> About {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Sqlite(_) => About::file(&data_file(config)),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(handle) => About::mongodb(handle.probe(), &config.store.mongodb.database),
+        }
+    }
 }
 
 /// The data file of an embedded node.
@@ -59,28 +73,17 @@ pub(crate) fn data_file(config: &Config) -> PathBuf {
     config.data_dir.join(FILE)
 }
 
-/// Where the data lie, for people.
-pub(crate) fn place(config: &Config) -> String {
-    match config.store.backend {
-        Backend::Sqlite => data_file(config).display().to_string(),
-        Backend::Cluster => format!("MongoDB database {}", config.store.mongodb.database),
-    }
+/// The first migration that the data file still needs, read beside whoever has it open.
+#[cfg(feature = "embedded")]
+pub(crate) async fn pending_in_file(config: &Config) -> Result<Option<Migration>, StartError> {
+    let status = kith_store_sqlite::migration_status(config.data_dir.join(FILE)).await;
+    let all = status.map_err(|error| not_opened(&error))?;
+    Ok(all.into_iter().find(|migration| migration.applied.is_none()))
 }
 
-/// Why a node without its store does not start.
-pub(crate) fn unusable(config: &Config, error: &StoreError) -> StartError {
-    let place = place(config);
-    StartError::new(match error {
-        StoreError::Unavailable { .. } => {
-            format!("{place}: the store does not answer; is it running, and is its address right?")
-        }
-        StoreError::Corrupt { .. } => {
-            format!(
-                "{place}: what is stored cannot be read; it was written by a newer version of kith, or is damaged"
-            )
-        }
-        other => format!("{place}: {other}"),
-    })
+#[cfg(not(feature = "embedded"))]
+pub(crate) async fn pending_in_file(_config: &Config) -> Result<Option<Migration>, StartError> {
+    Ok(None)
 }
 
 #[cfg(feature = "embedded")]
@@ -93,7 +96,20 @@ async fn sqlite(config: &Config) -> Result<Opened, StartError> {
     };
     match kith_store_sqlite::open(options).await {
         Ok(handle) => Ok(Opened::Sqlite(handle)),
-        Err(error) => Err(StartError::new(error.to_string())),
+        Err(error) => Err(not_opened(&error)),
+    }
+}
+
+/// The store does not know how a person names another data folder.
+#[cfg(feature = "embedded")]
+fn not_opened(error: &OpenError) -> StartError {
+    match error {
+        OpenError::NewerSchema { .. } | OpenError::NotADatabase { .. } => StartError::new(error.to_string()),
+        OpenError::Locked { .. }
+        | OpenError::NotWritable { .. }
+        | OpenError::WrongKind { .. }
+        | OpenError::Full { .. }
+        | OpenError::Other { .. } => StartError::new(format!("{error} (--data-dir)")),
     }
 }
 
@@ -114,7 +130,20 @@ async fn cluster(config: &Config) -> Result<Opened, StartError> {
     };
     match kith_store_cluster::connect(options).await {
         Ok(handle) => Ok(Opened::Cluster(handle)),
-        Err(error) => Err(StartError::new(format!("store.mongodb: {error}"))),
+        Err(error) => Err(StartError::new(refused_options(&error))),
+    }
+}
+
+#[cfg(feature = "cluster")]
+fn refused_options(error: &kith_store_cluster::OpenError) -> &'static str {
+    match error {
+        kith_store_cluster::OpenError::Address => {
+            "store.mongodb.uri cannot be used; write mongodb://HOST:27017/?replicaSet=rs0, with USER:PASSWORD@ \
+             before HOST where MongoDB asks for them (special characters as %XX)"
+        }
+        kith_store_cluster::OpenError::Database => {
+            "store.mongodb.database cannot be used; write 1 to 63 letters, digits, _ or -"
+        }
     }
 }
 

@@ -2,23 +2,31 @@
 
 use std::{
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
-use kith_store::{StoreError, Stores, Timestamp};
+use kith_store::{Migration, StoreError, Stores, Timestamp};
+use parking_lot::Mutex;
 use rand::Rng as _;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::{oneshot, watch},
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::Config,
+    backend::{self, About, Opened, Why},
+    config::{Config, Migrate},
     edge::Edge,
-    health::{Reporter, State},
+    health::{self, Cause, Reporter, State},
+    start::StartError,
     wiring::{self, Services},
 };
 
 /// Longest pause between two tries to bring up a node whose store is away.
 const RETRY_MAX: Duration = Duration::from_secs(1);
+/// How often a file is looked at that waits for `kith migrate`.
+const MIGRATED_POLL: Duration = Duration::from_millis(500);
 /// How often the store is asked whether it answers, and for how long.
 const PING_PERIOD: Duration = Duration::from_millis(500);
 const PING_LIMIT: Duration = Duration::from_secs(1);
@@ -28,53 +36,155 @@ const AWAY: Duration = Duration::from_secs(3);
 /// How often requests that are remembered long enough are forgotten.
 const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
 
+/// An open store that whoever ends the node closes. Empty while the node leaves its file to others.
+pub(crate) type StoreSlot = Arc<Mutex<Option<Opened>>>;
+
 /// What it takes to bring a node up.
 #[derive(Clone, Debug)]
 pub(crate) struct BringUp {
     pub(crate) config: Arc<Config>,
     pub(crate) stores: Stores,
+    pub(crate) about: About,
+    pub(crate) slot: StoreSlot,
     pub(crate) health: Reporter,
     pub(crate) edge: Edge,
     pub(crate) services: Arc<OnceLock<Services>>,
+    /// Takes the reason when waiting for the store turns out to be in vain.
+    pub(crate) fatal: watch::Sender<Option<StartError>>,
     pub(crate) end: CancellationToken,
 }
 
+/// Why a node does not serve yet.
+enum Hitch {
+    Store(StoreError),
+    Pending(Migration),
+}
+
+impl From<StoreError> for Hitch {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 impl BringUp {
-    /// Migrates, builds the services, serves them, and watches over the store from then on.
-    pub(crate) async fn now(self) -> Result<(), StoreError> {
-        self.serve().await?;
+    /// Migrates, builds the services, serves them, and watches over the store from then on. Where a migration is
+    /// left to a person, the node lets its file go, and serves once the migration has been applied.
+    pub(crate) async fn now(self) -> Result<(), StartError> {
         let end = self.end.clone();
-        tokio::spawn(async move { end.run_until_cancelled(self.keep()).await });
+        match self.serve().await {
+            Ok(()) => {
+                tokio::spawn(async move { end.run_until_cancelled(self.keep()).await });
+            }
+            Err(Hitch::Pending(migration)) => {
+                self.tell_pending(&migration);
+                self.release().await;
+                tokio::spawn(async move { end.run_until_cancelled(Box::pin(self.when_migrated())).await });
+            }
+            Err(Hitch::Store(error)) => return Err(self.about.why(&error).await.line()),
+        }
         Ok(())
     }
 
-    /// The same, as often as it takes: the store may come later.
-    pub(crate) fn patiently(self) {
+    /// The same, as often as it takes: the store may come later. Returns after the first try, or after `limit`.
+    pub(crate) async fn patiently(self, limit: Duration) {
         let end = self.end.clone();
-        tokio::spawn(async move {
-            end.run_until_cancelled(async {
-                let mut told = false;
-                while let Err(error) = self.serve().await {
-                    if !std::mem::replace(&mut told, true) {
-                        tracing::warn!(%error, "the store is not there yet; trying until it is");
-                    }
-                    sleep(pause()).await;
-                }
-                self.keep().await;
-            })
-            .await
-        });
+        let (tried, first) = oneshot::channel();
+        tokio::spawn(async move { end.run_until_cancelled(self.until_it_serves(tried)).await });
+        // Neither that it takes longer nor that the node ends matters here.
+        drop(timeout(limit, first).await);
     }
 
-    async fn serve(&self) -> Result<(), StoreError> {
-        for migration in self.stores.migrations.migrate().await? {
-            tracing::info!(number = migration.number, name = migration.name, "migrated");
+    async fn until_it_serves(self, tried: oneshot::Sender<()>) {
+        let (mut tried, since) = (Some(tried), SystemTime::now());
+        let message = format!("opens {}", self.about.data().place);
+        self.health.because(State::Starting, health::cause(State::Starting, Some(message), since));
+        // A server without transactions would take the migrations and fail the writes.
+        if let Some(line) = self.about.unfit().await {
+            self.fatal.send_replace(Some(line));
+            return;
         }
+        for tries in 1_u64.. {
+            match self.serve().await {
+                Ok(()) => break,
+                Err(Hitch::Pending(migration)) => self.tell_pending(&migration),
+                Err(Hitch::Store(error)) => match self.about.why(&error).await {
+                    Why::Away(line) => self.tell_away(&line, tries, since),
+                    Why::Wrong(line) => {
+                        self.fatal.send_replace(Some(line));
+                        return;
+                    }
+                },
+            }
+            drop(tried.take());
+            sleep(pause()).await;
+        }
+        drop(tried);
+        self.keep().await;
+    }
+
+    /// Waits until somebody has migrated the file, which this node must not hold meanwhile.
+    async fn when_migrated(mut self) {
+        loop {
+            sleep(MIGRATED_POLL).await;
+            let Ok(None) = backend::pending_in_file(&self.config).await else { continue };
+            // Whoever migrates may still have it.
+            let Ok(opened) = Opened::open(&self.config).await else { continue };
+            self.stores = opened.stores();
+            self.slot.lock().replace(opened);
+            match self.serve().await {
+                Ok(()) => break,
+                Err(_) => self.release().await,
+            }
+        }
+        self.keep().await;
+    }
+
+    async fn release(&self) {
+        let opened = self.slot.lock().take();
+        if let Some(opened) = opened {
+            opened.close().await;
+        }
+    }
+
+    fn tell_pending(&self, migration: &Migration) {
+        let line =
+            format!("migration {:04} {} pending: run `kith migrate`", migration.number, migration.name);
+        if self.health.state() == State::MigrationPending {
+            return;
+        }
+        tracing::warn!("{line}");
+        let told = health::cause(State::MigrationPending, Some(line), SystemTime::now());
+        self.health.because(State::MigrationPending, told);
+    }
+
+    /// Said less and less often, and always to whoever asks.
+    fn tell_away(&self, line: &StartError, tries: u64, since: SystemTime) {
+        if tries.is_power_of_two() {
+            tracing::warn!(tries, "waiting: {line}");
+        }
+        let message = format!("{line} ({tries} tries)");
+        self.health.because(State::Starting, Cause { reason: "store_away", message, since });
+    }
+
+    async fn serve(&self) -> Result<(), Hitch> {
+        self.migrate().await?;
         let services = wiring::services(&self.stores, &self.config).await?;
         self.edge.open(services.routes.clone());
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");
+        Ok(())
+    }
+
+    async fn migrate(&self) -> Result<(), Hitch> {
+        if self.config.store.migrate == Migrate::Manual {
+            let all = self.stores.migrations.status().await?;
+            let pending = all.into_iter().find(|migration| migration.applied.is_none());
+            return pending.map_or(Ok(()), |migration| Err(Hitch::Pending(migration)));
+        }
+        for migration in self.stores.migrations.migrate().await? {
+            tracing::info!(number = migration.number, name = migration.name, "migrated");
+        }
         Ok(())
     }
 
@@ -92,32 +202,34 @@ impl BringUp {
     }
 
     async fn watch(&self) {
-        let mut answered = Instant::now();
+        let mut answered = (Instant::now(), SystemTime::now());
         loop {
             sleep(PING_PERIOD).await;
             match self.stores.node.ping(PING_LIMIT).await {
                 Ok(()) => {
-                    answered = Instant::now();
-                    self.turn(State::Serving);
+                    answered = (Instant::now(), SystemTime::now());
+                    self.turn(State::Serving, answered.1);
                 }
-                Err(_) if answered.elapsed() > AWAY => self.turn(State::StoreAway),
+                Err(_) if answered.0.elapsed() > AWAY => self.turn(State::StoreAway, answered.1),
                 Err(_) => {}
             }
         }
     }
 
-    fn turn(&self, state: State) {
+    fn turn(&self, state: State, since: SystemTime) {
         if !matches!(
             (self.health.state(), state),
             (State::Serving, State::StoreAway) | (State::StoreAway, State::Serving)
         ) {
             return;
         }
+        let place = &self.about.data().place;
         match state {
-            State::StoreAway => tracing::error!("the store does not answer"),
+            State::StoreAway => tracing::error!("the store does not answer: {place}"),
             _ => tracing::info!("the store answers again"),
         }
-        self.health.set(state);
+        let message = format!("the store does not answer: {place}");
+        self.health.because(state, health::cause(state, Some(message), since));
     }
 }
 

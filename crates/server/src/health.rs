@@ -1,9 +1,10 @@
 //! Whether the node answers: `grpc.health.v1` for every service and for the node as a whole (""), and the
 //! reasons behind it for operators.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tonic::{Request, Response, Status};
@@ -20,6 +21,8 @@ use crate::edge;
 pub enum State {
     /// It waits for its store.
     Starting,
+    /// It waits for `kith migrate`.
+    MigrationPending,
     /// It answers.
     Serving,
     /// Its store does not answer.
@@ -34,6 +37,7 @@ impl State {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
+            Self::MigrationPending => "migration_pending",
             Self::Serving => "serving",
             Self::StoreAway => "store_away",
             Self::Stopping => "stopping",
@@ -43,9 +47,38 @@ impl State {
     const fn status(self) -> ServingStatus {
         match self {
             Self::Serving => ServingStatus::Serving,
-            Self::Starting | Self::StoreAway | Self::Stopping => ServingStatus::NotServing,
+            Self::Starting | Self::MigrationPending | Self::StoreAway | Self::Stopping => {
+                ServingStatus::NotServing
+            }
         }
     }
+
+    /// Name and text of the reason that a state is by itself.
+    const fn usual(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Starting => ("starting", "the store has not been opened yet"),
+            Self::MigrationPending => ("migration_pending", "a migration is pending: run `kith migrate`"),
+            Self::Serving => ("serving", "the node serves"),
+            Self::StoreAway => ("store_away", "the store does not answer"),
+            Self::Stopping => ("draining", "the node stops"),
+        }
+    }
+}
+
+/// Why a node does not serve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// For programs: `starting`, `store_away`, `migration_pending`, `draining`.
+    pub reason: &'static str,
+    /// For people, with what to do. Holds nothing of what is stored, and no credentials.
+    pub message: String,
+    /// From when on, in UTC (RFC 3339).
+    #[serde(serialize_with = "rfc3339")]
+    pub since: SystemTime,
+}
+
+fn rfc3339<S: serde::Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&humantime::format_rfc3339_seconds(*at))
 }
 
 /// Holds the state and tells it to whoever watches. Starts as [`State::Starting`].
@@ -53,8 +86,9 @@ impl State {
 pub struct Reporter {
     state: watch::Sender<State>,
     services: Arc<Vec<String>>,
-    /// So that nothing that is found out late undoes a stop.
-    changing: Arc<Mutex<()>>,
+    /// Why it does not serve; locked while the state changes, so that nothing that is found out late undoes a
+    /// stop.
+    causes: Arc<Mutex<Vec<Cause>>>,
 }
 
 impl Reporter {
@@ -62,7 +96,12 @@ impl Reporter {
     #[must_use]
     pub fn new() -> Self {
         let services = Arc::new(edge::services());
-        Self { state: watch::Sender::new(State::Starting), services, changing: Arc::default() }
+        let starting = cause(State::Starting, None, SystemTime::now());
+        Self {
+            state: watch::Sender::new(State::Starting),
+            services,
+            causes: Arc::new(Mutex::new(vec![starting])),
+        }
     }
 
     /// What the node is doing.
@@ -71,15 +110,39 @@ impl Reporter {
         *self.state.borrow()
     }
 
-    /// Tells a new state. A node that stops does nothing else any more.
+    /// Why it does not serve, the newest first; empty while it serves.
+    #[must_use]
+    pub fn causes(&self) -> Vec<Cause> {
+        self.causes.lock().clone()
+    }
+
+    /// Tells a new state, with its usual reason from now on. A node that stops does nothing else any more.
     pub fn set(&self, state: State) {
-        let _changing = self.changing.lock();
+        if self.state() != state {
+            self.change(state, cause(state, None, SystemTime::now()));
+        }
+    }
+
+    /// Tells a state with a reason of its own; the same state may be told again with another message.
+    pub fn because(&self, state: State, told: Cause) {
+        self.change(state, told);
+    }
+
+    fn change(&self, state: State, told: Cause) {
+        let mut causes = self.causes.lock();
         let before = self.state();
-        if before == State::Stopping || before == state {
+        if before == State::Stopping {
             return;
         }
-        self.state.send_replace(state);
-        metrics::gauge!("kith_serving").set(if state == State::Serving { 1.0 } else { 0.0 });
+        match state {
+            State::Serving => causes.clear(),
+            State::Stopping => causes.insert(0, told),
+            State::Starting | State::MigrationPending | State::StoreAway => *causes = vec![told],
+        }
+        if before != state {
+            self.state.send_replace(state);
+            metrics::gauge!("kith_serving").set(if state == State::Serving { 1.0 } else { 0.0 });
+        }
     }
 
     /// The gRPC service.
@@ -97,6 +160,12 @@ impl Default for Reporter {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The usual reason of a state, with a message of its own where there is one.
+pub(crate) fn cause(state: State, message: Option<String>, since: SystemTime) -> Cause {
+    let (reason, text) = state.usual();
+    Cause { reason, message: message.unwrap_or_else(|| text.to_owned()), since }
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {

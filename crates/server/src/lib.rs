@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod backend;
+mod banner;
 mod bring_up;
 pub mod bulk;
 pub mod call;

@@ -1,4 +1,5 @@
-//! The port for operators: `/metrics`, `/livez`, `/readyz`.
+//! The port for operators: `/metrics`, `/livez`, `/readyz`. It tells how the node fares and nothing of what is
+//! stored.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -8,7 +9,7 @@ use std::{
 use axum::{
     Json, Router,
     extract::State as Shared,
-    http::{StatusCode, header},
+    http::{StatusCode, Uri, header},
     response::IntoResponse,
     routing::get,
 };
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     edge::Edge,
-    health::{Reporter, State},
+    health::{Cause, Reporter, State},
     telemetry,
     transport::Connections,
     wiring::Services,
@@ -27,6 +28,16 @@ use crate::{
 
 /// How long requests that have begun may take to end when the port closes.
 const CLOSE: Duration = Duration::from_secs(1);
+/// How long a task may wait for its turn before the node counts as stuck.
+const TURN: Duration = Duration::from_secs(2);
+/// How much of an unknown path is repeated.
+const PATH_SHOWN: usize = 100;
+/// What `/` answers.
+const ROUTES: &str = "\
+/livez    200 while the node turns
+/readyz   200 while it serves, else 503; JSON with each reason
+/metrics  counters, gauges and histograms, for Prometheus
+";
 
 /// What the port tells of.
 #[derive(Clone, Debug)]
@@ -47,8 +58,10 @@ pub struct Operations {
 pub async fn serve(listener: TcpListener, operations: Operations, closing: CancellationToken) {
     let router = Router::new()
         .route("/metrics", get(metrics))
-        .route("/livez", get(|| async { "alive\n" }))
+        .route("/livez", get(alive))
         .route("/readyz", get(ready))
+        .route("/", get(|| async { ROUTES }))
+        .fallback(unknown)
         .with_state(Arc::new(operations));
     let ended = axum::serve(listener, router).with_graceful_shutdown(closing.clone().cancelled_owned());
     let bounded = async {
@@ -65,29 +78,36 @@ pub async fn serve(listener: TcpListener, operations: Operations, closing: Cance
     }
 }
 
-/// Readiness with its reason.
+/// Whether a new task gets its turn.
+async fn alive() -> (StatusCode, &'static str) {
+    match timeout(TURN, tokio::spawn(async {})).await {
+        Ok(_) => (StatusCode::OK, "alive\n"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "tasks of the node do not get their turn\n"),
+    }
+}
+
+async fn unknown(uri: Uri) -> (StatusCode, String) {
+    let path: String = uri.path().chars().take(PATH_SHOWN).filter(|c| !c.is_control()).collect();
+    (StatusCode::NOT_FOUND, format!("there is nothing at {path}; there is:\n{ROUTES}"))
+}
+
+/// Readiness with its reasons.
 #[derive(Serialize)]
 struct Readiness {
     ready: bool,
     state: &'static str,
-    reasons: Vec<&'static str>,
+    reasons: Vec<Cause>,
     connections: usize,
     calls_in_flight: usize,
 }
 
 async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
     let state = operations.health.state();
-    let reasons = match state {
-        State::Serving => vec![],
-        State::Starting => vec!["the store has not been opened yet"],
-        State::StoreAway => vec!["the store does not answer"],
-        State::Stopping => vec!["the node stops"],
-    };
     let ready = state == State::Serving;
     let body = Readiness {
         ready,
         state: state.name(),
-        reasons,
+        reasons: operations.health.causes(),
         connections: operations.connections.open(),
         calls_in_flight: operations.edge.in_flight(),
     };

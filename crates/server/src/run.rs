@@ -6,9 +6,12 @@ use std::{
     time::Duration,
 };
 
+use kith_store::Stores;
 use metrics_exporter_prometheus::PrometheusHandle;
+use parking_lot::Mutex;
 use tokio::{
     net::TcpListener,
+    sync::watch,
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -16,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::{
-    backend::{self, Opened},
-    bring_up::BringUp,
+    backend::{About, Data, Opened},
+    bring_up::{BringUp, StoreSlot},
     config::{Backend, Config},
     edge::Edge,
-    health::{Reporter, State},
+    health::{Cause, Reporter, State},
     operations::{self, Operations},
     start::StartError,
     telemetry,
@@ -34,6 +37,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const UPKEEP: Duration = Duration::from_secs(5);
 /// What writes that have begun get at least, when calls took all of the time to drain.
 const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
+/// How long a start waits for the first answer of a cluster's store, so that one which refuses is told at once.
+const FIRST_ANSWER: Duration = Duration::from_millis(1500);
 
 /// Where a node listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +58,10 @@ pub struct Node {
     edge: Edge,
     connections: Connections,
     operations: Option<JoinHandle<()>>,
-    store: Opened,
+    about: About,
+    store: StoreSlot,
     services: Arc<OnceLock<Services>>,
+    fatal: watch::Sender<Option<StartError>>,
     /// Ends the operations port and the tasks beside the calls.
     end: CancellationToken,
 }
@@ -62,7 +69,7 @@ pub struct Node {
 /// Runs a node until `shutdown`. `ready` is told where it listens once it does.
 ///
 /// # Errors
-/// When it cannot start.
+/// When it cannot start, or waits for a store that turns out to be the wrong one.
 pub async fn run(
     config: Config,
     ready: impl FnOnce(Addresses),
@@ -70,43 +77,55 @@ pub async fn run(
 ) -> Result<(), StartError> {
     let node = Node::start(config).await?;
     ready(node.addresses());
-    shutdown.await;
+    let refused = tokio::select! {
+        () = shutdown => None,
+        refused = node.refused() => Some(refused),
+    };
     node.stop(std::future::pending()).await;
-    Ok(())
+    refused.map_or(Ok(()), Err)
 }
 
 impl Node {
-    /// Binds the ports, opens the store, and serves. An embedded node serves all when this returns; that of a
-    /// cluster may still wait for its store, and says so by its health.
+    /// Binds the ports, opens the store, and serves. An embedded node serves all when this returns, unless a
+    /// migration is left to a person; that of a cluster may still wait for its store. Its health says so.
     ///
     /// # Errors
-    /// When a port, a file or the store of an embedded node cannot be used.
+    /// When a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let config = Arc::new(config);
         let port = Port::bind(&config).await?;
         let operations = bind_operations(&config).await?;
         let metrics = telemetry::metrics()?;
         let store = Opened::open(&config).await?;
+        let bring_up = (store.stores(), store.about(&config));
         let node = Self::listen(config, port, operations, metrics, store)?;
+        if let Err(error) = node.bring_up(bring_up).await {
+            node.wind_down(std::future::ready(())).await;
+            return Err(error);
+        }
+        node.say_where();
+        Ok(node)
+    }
+
+    async fn bring_up(&self, (stores, about): (Stores, About)) -> Result<(), StartError> {
         let bring_up = BringUp {
-            config: Arc::clone(&node.config),
-            stores: node.store.stores(),
-            health: node.health.clone(),
-            edge: node.edge.clone(),
-            services: Arc::clone(&node.services),
-            end: node.end.clone(),
+            config: Arc::clone(&self.config),
+            stores,
+            about,
+            slot: Arc::clone(&self.store),
+            health: self.health.clone(),
+            edge: self.edge.clone(),
+            services: Arc::clone(&self.services),
+            fatal: self.fatal.clone(),
+            end: self.end.clone(),
         };
-        match node.config.store.backend {
-            Backend::Cluster => bring_up.patiently(),
-            Backend::Sqlite => {
-                if let Err(error) = bring_up.now().await {
-                    let error = backend::unusable(&node.config, &error);
-                    node.stop(std::future::ready(())).await;
-                    return Err(error);
-                }
+        match self.config.store.backend {
+            Backend::Sqlite => bring_up.now().await,
+            Backend::Cluster => {
+                bring_up.patiently(FIRST_ANSWER).await;
+                self.fatal.borrow().clone().map_or(Ok(()), Err)
             }
         }
-        Ok(node)
     }
 
     /// Serves health, reflection and the port for operators; calls of the domains are told to come again.
@@ -125,7 +144,6 @@ impl Node {
         warn_of_open_port(&port, &end);
         let upkeep = metrics.clone();
         every(UPKEEP, &end, move || upkeep.run_upkeep());
-        say_where(&config, addresses);
         let connections = port.serve(edge.clone(), &config.limits);
         let services = Arc::default();
         let told = Operations {
@@ -137,7 +155,19 @@ impl Node {
         };
         let operations =
             operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, told, end.clone())));
-        Ok(Self { addresses, config, health, edge, connections, operations, store, services, end })
+        Ok(Self {
+            addresses,
+            about: store.about(&config),
+            config,
+            health,
+            edge,
+            connections,
+            operations,
+            store: Arc::new(Mutex::new(Some(store))),
+            services,
+            fatal: watch::Sender::new(None),
+            end,
+        })
     }
 
     /// Where it listens.
@@ -152,10 +182,42 @@ impl Node {
         self.health.state()
     }
 
+    /// Why it does not serve; empty while it does.
+    #[must_use]
+    pub fn causes(&self) -> Vec<Cause> {
+        self.health.causes()
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) const fn data(&self) -> &Data {
+        self.about.data()
+    }
+
+    /// Yields why waiting for the store is in vain, if that turns out; the node is to be stopped then. Else it
+    /// never returns.
+    pub async fn refused(&self) -> StartError {
+        let mut fatal = self.fatal.subscribe();
+        let found = fatal.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        match found {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Stops in order; nothing that was acknowledged is lost. `hurry` skips the wait for load balancers.
     /// False when calls or writes had to be left behind.
     pub async fn stop(self, hurry: impl Future<Output = ()>) -> bool {
         tracing::info!("kith stops");
+        let (calls, writes) = self.wind_down(hurry).await;
+        tracing::info!(calls_ended = calls, writes_ended = writes, "kith has stopped");
+        calls && writes
+    }
+
+    /// Whether calls, and whether writes, ended in time.
+    async fn wind_down(self, hurry: impl Future<Output = ()>) -> (bool, bool) {
         self.health.set(State::Stopping);
         self.wait_for_load_balancers(hurry).await;
         let until = Instant::now() + self.config.drain;
@@ -172,9 +234,21 @@ impl Node {
         {
             tracing::error!(%error, "the operations port failed");
         }
-        self.store.close().await;
-        tracing::info!(calls_ended = calls, writes_ended = writes, "kith has stopped");
-        calls && writes
+        let store = self.store.lock().take();
+        if let Some(store) = store {
+            store.close().await;
+        }
+        (calls, writes)
+    }
+
+    fn say_where(&self) {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            grpc = %self.addresses.grpc,
+            operations = self.addresses.operations.map(tracing::field::display),
+            data = self.data().place,
+            "kith listens"
+        );
     }
 
     /// They see NOT_SERVING and send their calls elsewhere. Where nobody is connected nobody is waited for.
@@ -209,16 +283,6 @@ fn base(health: &Reporter) -> Result<Routes, StartError> {
     let v1 = builder().build_v1().map_err(unreadable)?;
     let v1alpha = builder().build_v1alpha().map_err(unreadable)?;
     Ok(Routes::new(health.service()).add_service(v1).add_service(v1alpha))
-}
-
-fn say_where(config: &Config, addresses: Addresses) {
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        grpc = %addresses.grpc,
-        operations = addresses.operations.map(tracing::field::display),
-        data = backend::place(config),
-        "kith listens"
-    );
 }
 
 fn warn_of_open_port(port: &Port, end: &CancellationToken) {

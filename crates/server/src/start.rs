@@ -1,5 +1,7 @@
 //! Why a node does not start.
 
+mod holder;
+
 use std::{io, net::SocketAddr};
 
 use crate::config::ConfigError;
@@ -10,32 +12,57 @@ use crate::config::ConfigError;
 pub struct StartError(String);
 
 impl StartError {
-    /// One line.
+    /// One line: what would break it, or steer a terminal, is escaped.
     pub fn new(line: impl Into<String>) -> Self {
-        Self(line.into())
+        let line = line.into();
+        if !line.contains(char::is_control) {
+            return Self(line);
+        }
+        let escaped =
+            line.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.into() });
+        Self(escaped.collect())
     }
 
     /// Of an address that `flag` sets.
     pub(crate) fn bind(address: SocketAddr, flag: &str, error: &io::Error) -> Self {
+        let port = address.port();
         let why = match error.kind() {
-            io::ErrorKind::AddrInUse => format!("port {} is taken by another program", address.port()),
-            io::ErrorKind::PermissionDenied => format!("port {} needs a permission", address.port()),
-            io::ErrorKind::AddrNotAvailable => format!("{} is no address of this machine", address.ip()),
-            _ => error.to_string(),
+            io::ErrorKind::AddrInUse => {
+                let holder = holder::of(port).unwrap_or_else(|| "another program".to_owned());
+                format!("port {port} is taken by {holder}; stop it, or choose another port with {flag}")
+            }
+            io::ErrorKind::PermissionDenied => {
+                format!("port {port} is for root alone; choose one above 1023 with {flag}")
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                format!("{} is no address of this machine; choose another with {flag}", address.ip())
+            }
+            _ => format!("{error}; choose another address with {flag}"),
         };
-        Self(format!("cannot listen on {address}: {why}; choose another with {flag}"))
+        Self::new(format!("cannot listen on {address}: {why}"))
     }
 }
 
 /// Of standard output, where a command writes what it found.
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
-        Self(format!("standard output cannot be written: {error}"))
+        Self::new(format!("standard output cannot be written: {error}"))
     }
 }
 
 impl From<ConfigError> for StartError {
     fn from(error: ConfigError) -> Self {
-        Self(error.to_string())
+        Self::new(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StartError;
+
+    #[test]
+    fn an_error_is_one_line_whatever_a_path_holds() {
+        let error = StartError::new("a\nb\u{1b}[31mc");
+        assert_eq!(error.to_string(), "a\\nb\\u{1b}[31mc");
     }
 }

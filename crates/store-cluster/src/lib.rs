@@ -10,4 +10,4 @@
 
 mod mongo;
 
-pub use mongo::{ClusterHandle, MongoOptions, OpenError, connect};
+pub use mongo::{ClusterHandle, MongoOptions, OpenError, Probe, Unfit, connect};

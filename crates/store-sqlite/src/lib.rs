@@ -13,6 +13,7 @@ mod migrate;
 mod node;
 mod open;
 mod readers;
+mod refused;
 mod request;
 mod row;
 mod secret;
@@ -27,7 +28,8 @@ use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{GroupStore, Migrations, NodeStore, SecretStore, StoreError, Stores, UserStore};
 
-pub use open::{OpenError, SqliteOptions, open, open_in_memory};
+pub use open::{SqliteOptions, migration_status, open, open_in_memory};
+pub use refused::{OpenError, Right, has_room};
 
 use crate::{readers::Readers, writer::Writer};
 

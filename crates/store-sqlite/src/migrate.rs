@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, StoreError, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
     Sqlite,
@@ -20,6 +20,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS migrations (
 const TABLE_EXISTS: &str =
     "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations')";
 const APPLIED: &str = "SELECT number, applied_ms FROM migrations ORDER BY number";
+const NEWEST: &str = "SELECT number, name FROM migrations ORDER BY number DESC LIMIT 1";
 const NOTE: &str = "INSERT INTO migrations (number, name, applied_ms) VALUES (?1, ?2, ?3)";
 
 #[async_trait]
@@ -38,9 +39,22 @@ pub(crate) fn newest_known() -> u32 {
     KNOWN.last().map_or(0, |(number, ..)| *number)
 }
 
-/// The newest migration that the file has seen; 0: none.
-pub(crate) fn newest_applied(connection: &Connection) -> rusqlite::Result<u32> {
-    Ok(applied(connection)?.last().map_or(0, |(number, _)| *number))
+/// Number and name of the newest migration that the file has seen.
+pub(crate) fn newest_applied(connection: &Connection) -> rusqlite::Result<Option<(u32, String)>> {
+    if !has_table(connection)? {
+        return Ok(None);
+    }
+    connection.query_row(NEWEST, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+}
+
+/// All that this program knows, pending.
+pub(crate) fn none_applied() -> Vec<Migration> {
+    let pending = |(number, name, _): &(u32, &str, &str)| Migration {
+        number: *number,
+        name: (*name).to_owned(),
+        applied: None,
+    };
+    KNOWN.iter().map(pending).collect()
 }
 
 /// Applies what is pending, all or nothing.
@@ -60,24 +74,26 @@ pub(crate) fn migrate(connection: &Connection) -> Result<Vec<Migration>, Failure
     Ok(done)
 }
 
-fn status(connection: &Connection) -> Result<Vec<Migration>, Failure> {
+/// See [`Migrations::status`].
+pub(crate) fn status(connection: &Connection) -> Result<Vec<Migration>, Failure> {
     let applied = applied(connection)?;
     if applied.last().is_some_and(|(number, _)| *number > newest_known()) {
         return Err(corrupt("the data file was written by a newer version").into());
     }
     let at = |number: u32| applied.iter().find(|one| one.0 == number).map(|one| Timestamp(one.1));
-    let known = KNOWN.iter();
-    Ok(known
-        .map(|(number, name, _)| Migration {
-            number: *number,
-            name: (*name).to_owned(),
-            applied: at(*number),
-        })
-        .collect())
+    let mut all = none_applied();
+    for migration in &mut all {
+        migration.applied = at(migration.number);
+    }
+    Ok(all)
+}
+
+fn has_table(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row(TABLE_EXISTS, [], |row| row.get(0))
 }
 
 fn applied(connection: &Connection) -> rusqlite::Result<Vec<(u32, i64)>> {
-    if !connection.query_row(TABLE_EXISTS, [], |row| row.get(0))? {
+    if !has_table(connection)? {
         return Ok(Vec::new());
     }
     let mut read = connection.prepare(APPLIED)?;

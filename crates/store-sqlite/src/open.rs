@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    fs::{DirBuilder, OpenOptions},
+    fs::{self, DirBuilder, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -13,7 +13,8 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use kith_store::Migration;
+use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     Sqlite, SqliteHandle,
@@ -21,6 +22,7 @@ use crate::{
     lock::{Lock, LockError},
     migrate,
     readers::Readers,
+    refused::{OpenError, folder_error, io_error, refused},
     writer::Writer,
 };
 
@@ -66,50 +68,6 @@ impl SqliteOptions {
     }
 }
 
-/// Why a data file was not opened: one line with the cause and the way out.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another process has it.
-    #[error("another kith process (pid {}) has {} open; stop it, or give this one another data folder",
-        .pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()), .path.display())]
-    Locked {
-        /// Which process, if it could be read.
-        pid: Option<u32>,
-        /// The file.
-        path: PathBuf,
-    },
-    /// A newer version of the program has migrated it.
-    #[error("the data file is at migration {found}, this program knows {known}; start a newer kith")]
-    NewerSchema {
-        /// Newest migration of the file.
-        found: u32,
-        /// Newest migration of this program.
-        known: u32,
-    },
-    /// The file or its folder may not be written.
-    #[error("{} cannot be written; give this user the right to it, or choose another data folder", .path.display())]
-    NotWritable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file is something else, or damaged at its beginning.
-    #[error("{} is not a kith data file; move it away, or restore a backup", .path.display())]
-    NotADatabase {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Anything else.
-    #[error("{} cannot be opened ({source}); check disk and path", .path.display())]
-    Other {
-        /// The file.
-        path: PathBuf,
-        /// What the system or SQLite said.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-}
-
 /// Takes the lock of the data file and opens it; makes folder and file when they are missing. Does not
 /// migrate: see [`Migrations`](kith_store::Migrations).
 ///
@@ -119,6 +77,17 @@ pub async fn open(options: SqliteOptions) -> Result<SqliteHandle, OpenError> {
     let path = options.path.clone();
     let opened = tokio::task::spawn_blocking(move || open_file(&options)).await;
     opened.map_err(|error| OpenError::Other { path, source: error.into() })?
+}
+
+/// The migrations of the data file at `path`, applied or pending, read beside whoever has it open: takes no
+/// lock and changes nothing. All are pending where there is no file.
+///
+/// # Errors
+/// See [`OpenError`].
+pub async fn migration_status(path: PathBuf) -> Result<Vec<Migration>, OpenError> {
+    let read = path.clone();
+    let status = tokio::task::spawn_blocking(move || status_of_file(&read)).await;
+    status.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
 
 /// Opens an empty, migrated store that lives in memory and is gone with its handle: the double for tests.
@@ -143,19 +112,43 @@ pub async fn open_in_memory() -> Result<SqliteHandle, OpenError> {
 
 fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
     let path = &options.path;
-    make_folder(path).map_err(|error| io_error(path, error))?;
+    make_folder(path).map_err(|error| folder_error(path, error))?;
     let lock = Lock::take(path).map_err(|error| match error {
         LockError::Held(pid) => OpenError::Locked { pid, path: path.clone() },
         LockError::Io(error) => io_error(path, error),
     })?;
     make_file(path).map_err(|error| io_error(path, error))?;
     let writer = writer(options).map_err(|error| refused(path, error))?;
-    let found = migrate::newest_applied(&writer).map_err(|error| refused(path, error))?;
-    let known = migrate::newest_known();
-    if found > known {
-        return Err(OpenError::NewerSchema { found, known });
-    }
+    refuse_newer(path, &writer)?;
     start(options, writer, Box::new(lock))
+}
+
+/// The newest migration of the file, 0 without any; refused when it is newer than this program.
+pub(crate) fn refuse_newer(path: &Path, connection: &Connection) -> Result<u32, OpenError> {
+    let newest = migrate::newest_applied(connection).map_err(|error| refused(path, error))?;
+    let known = migrate::newest_known();
+    match newest {
+        Some((found, name)) if found > known => {
+            Err(OpenError::NewerSchema { path: path.to_owned(), found, name, known })
+        }
+        Some((found, _)) => Ok(found),
+        None => Ok(0),
+    }
+}
+
+fn status_of_file(path: &Path) -> Result<Vec<Migration>, OpenError> {
+    match fs::metadata(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(migrate::none_applied()),
+        Err(error) => return Err(io_error(path, error)),
+    }
+    let options = SqliteOptions::new(path);
+    let connection = reader(&options).map_err(|error| refused(path, error))?;
+    refuse_newer(path, &connection)?;
+    migrate::status(&connection).map_err(|failure| match failure {
+        Failure::Sqlite(error) => refused(path, error),
+        Failure::Store(error) => OpenError::Other { path: path.to_owned(), source: error.into() },
+    })
 }
 
 fn start(
@@ -217,25 +210,4 @@ fn connect(options: &SqliteOptions, mode: OpenFlags) -> rusqlite::Result<Connect
 
 fn bytes(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
-    let path = path.to_owned();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::NotADatabase { path },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            OpenError::NotWritable { path, source: io::Error::other(error) }
-        }
-        _ => OpenError::Other { path, source: error.into() },
-    }
-}
-
-fn io_error(path: &Path, error: io::Error) -> OpenError {
-    let path = path.to_owned();
-    match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            OpenError::NotWritable { path, source: error }
-        }
-        _ => OpenError::Other { path, source: error.into() },
-    }
 }

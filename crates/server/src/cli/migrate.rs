@@ -5,12 +5,7 @@ use kith_store::Migration;
 use serde::Serialize;
 
 use super::{Common, OK, output::Report, runtime};
-use crate::{
-    backend::{self, Opened},
-    config::Config,
-    start::StartError,
-    telemetry,
-};
+use crate::{backend::Opened, config::Config, start::StartError, telemetry};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -35,14 +30,18 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
 }
 
 async fn act(store: &Opened, config: &Config, arguments: &Arguments) -> Result<Listed, StartError> {
-    let migrations = store.stores().migrations;
-    let unusable = |error| backend::unusable(config, &error);
-    if arguments.status || arguments.dry_run {
-        let all = migrations.status().await.map_err(unusable)?;
-        let wanted = all.iter().filter(|migration| arguments.status || migration.applied.is_none());
-        return Ok(Listed::new(wanted));
+    let about = store.about(config);
+    if let Some(unfit) = about.unfit().await {
+        return Err(unfit);
     }
-    Ok(Listed::new(migrations.migrate().await.map_err(unusable)?.iter()))
+    let migrations = store.stores().migrations;
+    let only_listed = arguments.status || arguments.dry_run;
+    let found = if only_listed { migrations.status().await } else { migrations.migrate().await };
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Err(about.why(&error).await.line()),
+    };
+    Ok(Listed::new(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none())))
 }
 
 /// Migrations, as `kith migrate` tells of them.

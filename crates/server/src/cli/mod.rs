@@ -19,7 +19,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    config::{Flag, Loaded, Sources, load},
+    config::{Flag, Loaded, Sources, load, termination_log},
     start::StartError,
 };
 
@@ -112,19 +112,27 @@ fn ended(result: Result<u8, StartError>) -> ExitCode {
 impl Common {
     /// The configuration out of all sources.
     fn load(&self) -> Result<Loaded, StartError> {
+        Ok(load(&self.sources()?)?)
+    }
+
+    /// Where the reason of a failed start is to be written, whatever else is wrong.
+    fn termination_log(&self) -> Option<PathBuf> {
+        termination_log(&self.sources().ok()?)
+    }
+
+    fn sources(&self) -> Result<Sources, StartError> {
         let mut environment = Vec::new();
         for (name, value) in std::env::vars_os() {
             let Ok(name) = name.into_string() else { continue };
             match value.into_string() {
                 Ok(value) => environment.push((name, value)),
                 Err(_) if name.starts_with("KITH_") => {
-                    return Err(StartError::new(format!("{name}: the value is not UTF-8")));
+                    return Err(StartError::new(format!("{name}: the value is not UTF-8; write it anew")));
                 }
                 Err(_) => {}
             }
         }
-        let sources = Sources { file: self.config.clone(), environment, flags: self.flags()? };
-        Ok(load(&sources)?)
+        Ok(Sources { file: self.config.clone(), environment, flags: self.flags()? })
     }
 
     fn flags(&self) -> Result<Vec<Flag>, StartError> {

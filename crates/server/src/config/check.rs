@@ -1,118 +1,165 @@
 //! What a single value cannot say: secrets in files, and values that contradict each other.
 
-use std::{fs, net::IpAddr, path::Path};
+use std::{fs, path::Path};
 
-use super::{Backend, Config, ConfigError, Secret};
+use super::{Backend, Config, Secret, said};
+
+/// A value that cannot be taken, or not beside others.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    /// The key at fault; its source is told.
+    pub(super) key: &'static str,
+    /// What is wrong and what would be right.
+    pub(super) text: String,
+}
 
 /// Reads secrets out of their files and looks at what belongs together.
-pub(super) fn complete(config: &mut Config) -> Result<(), ConfigError> {
+pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     let mongodb = &mut config.store.mongodb;
-    from_file("store.mongodb.uri", &mut mongodb.uri, mongodb.uri_file.as_deref())?;
+    from_file(
+        ("store.mongodb.uri", "store.mongodb.uri_file"),
+        &mut mongodb.uri,
+        mongodb.uri_file.as_deref(),
+    )?;
     let secrets = &mut config.secrets;
     let file = secrets.invite_code_key_file.as_deref();
-    from_file("secrets.invite_code_key", &mut secrets.invite_code_key, file)?;
+    let keys = ("secrets.invite_code_key", "secrets.invite_code_key_file");
+    from_file(keys, &mut secrets.invite_code_key, file)?;
     listening(config)?;
     super::http::check(&config.http)?;
     store(config)?;
     invite_code_key(config)?;
+    above_zero(config)?;
     bounds(config)
 }
 
-fn wrong(text: impl Into<String>) -> Result<(), ConfigError> {
-    Err(ConfigError(text.into()))
+/// `text` follows the key.
+pub(super) fn wrong(key: &'static str, text: &str) -> Result<(), Wrong> {
+    Err(Wrong { key, text: format!("{key} {text}") })
 }
 
-fn from_file(key: &str, secret: &mut Option<Secret>, file: Option<&Path>) -> Result<(), ConfigError> {
-    let Some(file) = file else { return Ok(()) };
-    if secret.is_some() {
-        return wrong(format!("{key} and {key}_file are both given; give one"));
+/// `keys`: of the value itself and of its file.
+fn from_file(
+    keys: (&'static str, &'static str),
+    secret: &mut Option<Secret>,
+    file: Option<&Path>,
+) -> Result<(), Wrong> {
+    let (of_value, of_file) = keys;
+    match (&secret, file) {
+        (Some(_), Some(_)) => return wrong(of_file, &format!("and {of_value} are both given; give one")),
+        (Some(secret), None) if secret.expose().trim().is_empty() => {
+            return wrong(of_value, "is empty; give it a value, or leave it out");
+        }
+        (_, None) => return Ok(()),
+        (None, Some(_)) => {}
     }
+    let file = file.unwrap_or(Path::new(""));
     let text = fs::read_to_string(file)
-        .map_err(|error| ConfigError(format!("{key}_file: {} cannot be read: {error}", file.display())))?;
-    *secret = Some(Secret::new(text.trim_end_matches(['\r', '\n']).to_owned()));
+        .map_err(|error| Wrong { key: of_file, text: said::unreadable(of_file, file, &error) })?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.trim().is_empty() {
+        return wrong(
+            of_file,
+            &format!("names {}, which is empty; write the secret into it", file.display()),
+        );
+    }
+    *secret = Some(Secret::new(text.to_owned()));
     Ok(())
 }
 
-fn listening(config: &Config) -> Result<(), ConfigError> {
+fn listening(config: &Config) -> Result<(), Wrong> {
     let tls = &config.tls;
-    if tls.cert_file.is_some() != tls.key_file.is_some() {
-        return wrong("tls: cert_file and key_file belong together; one of them is missing");
+    match (&tls.cert_file, &tls.key_file) {
+        (Some(_), None) => return wrong("tls.cert_file", "needs tls.key_file beside it"),
+        (None, Some(_)) => return wrong("tls.key_file", "needs tls.cert_file beside it"),
+        _ => {}
     }
-    let loopback = matches!(config.listen.ip(), ip if is_loopback(ip));
-    if !loopback && tls.cert_file.is_none() && !config.insecure_listen {
-        return wrong(format!(
-            "listen: {} can be reached by other machines without TLS; set tls.cert_file and tls.key_file, or \
-             say --insecure-listen",
+    if !config.listen.ip().to_canonical().is_loopback() && tls.cert_file.is_none() && !config.insecure_listen
+    {
+        let text = format!(
+            "{} can be reached by other machines, without TLS; set tls.cert_file and tls.key_file, or say \
+             --insecure-listen",
             config.listen
-        ));
+        );
+        return wrong("listen", &text);
     }
     Ok(())
 }
 
-fn is_loopback(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
-}
-
-fn store(config: &Config) -> Result<(), ConfigError> {
+fn store(config: &Config) -> Result<(), Wrong> {
     if config.store.backend == Backend::Cluster && config.store.mongodb.uri.is_none() {
         return wrong(
-            "store.backend is \"cluster\", which needs store.mongodb.uri or store.mongodb.uri_file",
+            "store.backend",
+            "\"cluster\" needs to know where MongoDB is; set store.mongodb.uri or store.mongodb.uri_file",
         );
     }
     Ok(())
 }
 
-fn invite_code_key(config: &Config) -> Result<(), ConfigError> {
+fn invite_code_key(config: &Config) -> Result<(), Wrong> {
     let secrets = &config.secrets;
     if secrets.invite_code_key.is_some() && secrets.invite_code_key_bytes().is_none() {
-        return wrong("secrets.invite_code_key must be 32 bytes in base64");
+        return wrong(
+            "secrets.invite_code_key",
+            "must be 32 bytes in base64; make one: head -c 32 /dev/urandom | base64",
+        );
     }
     Ok(())
 }
 
-fn bounds(config: &Config) -> Result<(), ConfigError> {
+fn above_zero(config: &Config) -> Result<(), Wrong> {
     let limits = &config.limits;
-    let above_zero = [
-        ("limits.message_bytes", limits.message_bytes),
-        ("limits.batch_message_bytes", limits.batch_message_bytes),
-        ("limits.in_flight", limits.in_flight),
-        ("limits.connections", limits.connections),
-        ("limits.batch_ids", limits.batch_ids),
-        ("limits.page_default", limits.page_default),
-        ("limits.import_records", limits.import_records),
-        ("limits.tokens", limits.tokens),
-        ("store.sqlite.readers", config.store.sqlite.readers),
-        ("store.sqlite.queue", config.store.sqlite.queue),
-        ("cache.loads_in_flight", config.cache.loads_in_flight),
+    let values = [
+        ("limits.message_bytes", limits.message_bytes == 0),
+        ("limits.batch_message_bytes", limits.batch_message_bytes == 0),
+        ("limits.in_flight", limits.in_flight == 0),
+        ("limits.connections", limits.connections == 0),
+        ("limits.streams_per_connection", limits.streams_per_connection == 0),
+        ("limits.batch_ids", limits.batch_ids == 0),
+        ("limits.page_default", limits.page_default == 0),
+        ("limits.import_records", limits.import_records == 0),
+        ("limits.searches_per_minute", limits.searches_per_minute == 0),
+        ("limits.tokens", limits.tokens == 0),
+        ("limits.deadline_default", limits.deadline_default.is_zero()),
+        ("store.sqlite.readers", config.store.sqlite.readers == 0),
+        ("store.sqlite.queue", config.store.sqlite.queue == 0),
+        ("cache.loads_in_flight", config.cache.loads_in_flight == 0),
+        ("ids.block", config.ids.block == 0),
+        ("users.verify_tries_per_minute", config.users.verify_tries_per_minute == 0),
     ];
-    if let Some((key, _)) = above_zero.into_iter().find(|(_, value)| *value == 0) {
-        return wrong(format!("{key} must be above 0"));
+    match values.into_iter().find(|(_, zero)| *zero) {
+        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
+        None => Ok(()),
     }
-    if limits.streams_per_connection == 0
-        || config.ids.block == 0
-        || config.users.verify_tries_per_minute == 0
-        || limits.searches_per_minute == 0
-    {
-        return wrong(
-            "limits.streams_per_connection, limits.searches_per_minute, ids.block and \
-             users.verify_tries_per_minute must be above 0",
-        );
-    }
+}
+
+fn bounds(config: &Config) -> Result<(), Wrong> {
+    let (limits, cache) = (&config.limits, &config.cache);
     if limits.import_records > kith_proto::RECORDS_MAX {
-        return wrong(format!("limits.import_records must not be above {}", kith_proto::RECORDS_MAX));
+        let text = format!("is {}; it must not be above {}", limits.import_records, kith_proto::RECORDS_MAX);
+        return wrong("limits.import_records", &text);
     }
     if limits.page_default > limits.page_max {
-        return wrong("limits.page_default must not be above limits.page_max");
+        let text =
+            format!("is {}; it must not be above limits.page_max, {}", limits.page_default, limits.page_max);
+        return wrong("limits.page_default", &text);
     }
-    if limits.deadline_default > limits.deadline_max || limits.deadline_default.is_zero() {
-        return wrong("limits.deadline_default must be above 0 and not above limits.deadline_max");
+    if limits.deadline_default > limits.deadline_max {
+        let text = format!(
+            "is {:?}; it must not be above limits.deadline_max, {:?}",
+            limits.deadline_default, limits.deadline_max
+        );
+        return wrong("limits.deadline_default", &text);
     }
-    let part = |value: f64| (0.0..=1.0).contains(&value);
-    if !part(config.cache.jitter) || !part(config.cache.early_refresh) {
-        return wrong("cache.jitter and cache.early_refresh must be between 0 and 1");
+    for (key, value) in [("cache.jitter", cache.jitter), ("cache.early_refresh", cache.early_refresh)] {
+        if !(0.0..=1.0).contains(&value) {
+            return wrong(key, &format!("is {value}; it must be between 0 and 1"));
+        }
     }
-    if config.cache.load_soft > config.cache.load_hard {
-        return wrong("cache.load_soft must not be above cache.load_hard");
+    if cache.load_soft > cache.load_hard {
+        let text =
+            format!("is {:?}; it must not be above cache.load_hard, {:?}", cache.load_soft, cache.load_hard);
+        return wrong("cache.load_soft", &text);
     }
     Ok(())
 }

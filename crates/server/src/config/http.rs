@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
+use super::check::{Wrong, wrong};
+
+const KEY: &str = "http.cors.origins";
 
 /// HTTP besides gRPC: JSON and gRPC-Web, which the gRPC port serves too.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -33,18 +35,17 @@ impl Default for CorsConfig {
 }
 
 /// An origin that no browser would send would be without effect, and nobody would be told.
-pub(super) fn check(http: &HttpConfig) -> Result<(), ConfigError> {
+pub(super) fn check(http: &HttpConfig) -> Result<(), Wrong> {
     match http.cors.origins.iter().find(|origin| !is_origin(origin)) {
         None => Ok(()),
-        Some(origin) if origin == "*" => Err(ConfigError(
-            "http.cors.origins: * would let every page on the web call this node; name the origins"
-                .to_owned(),
-        )),
-        Some(_) => Err(ConfigError(
-            "http.cors.origins must hold origins such as https://app.example: scheme, host and, if need be, \
-             port, in lower case and without a path"
-                .to_owned(),
-        )),
+        Some(origin) if origin == "*" => {
+            wrong(KEY, "holds *, which would let every page on the web call this node; name the origins")
+        }
+        Some(_) => wrong(
+            KEY,
+            "must hold origins such as https://app.example: scheme, host and, if need be, port, in lower case \
+             and without a path",
+        ),
     }
 }
 
@@ -58,7 +59,7 @@ fn is_origin(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn checked(origin: &str) -> Result<(), ConfigError> {
+    fn checked(origin: &str) -> Result<(), Wrong> {
         let cors = CorsConfig { origins: vec![origin.to_owned()], ..CorsConfig::default() };
         check(&HttpConfig { cors })
     }
@@ -67,12 +68,12 @@ mod tests {
     fn origins_are_what_browsers_send() {
         for fine in ["https://app.example", "http://localhost:3000", "http://[::1]:3000", "tauri://localhost"]
         {
-            assert_eq!(checked(fine), Ok(()), "{fine}");
+            assert!(checked(fine).is_ok(), "{fine}");
         }
         for wrong in ["", "null", "app.example", "https://app.example/", "https://App.example", "https://a@b"]
         {
             assert!(checked(wrong).is_err(), "{wrong}");
         }
-        assert!(checked("*").unwrap_err().to_string().contains("every page"));
+        assert!(checked("*").unwrap_err().text.contains("every page"));
     }
 }

@@ -8,7 +8,7 @@ use figment::{
     value::{Dict, Map, Value},
 };
 
-use super::{Config, check, unknown};
+use super::{Config, check, place::Places, said, unknown};
 
 /// A configuration that cannot be taken: one line that says what and where, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +37,13 @@ pub struct Sources {
     pub flags: Vec<Flag>,
 }
 
+impl Sources {
+    /// The file, whether it exists or not.
+    pub(super) fn file_path(&self) -> PathBuf {
+        self.file.clone().unwrap_or_else(|| PathBuf::from(FILE))
+    }
+}
+
 /// A configuration and where each of its values came from.
 #[derive(Clone, Debug)]
 pub struct Loaded {
@@ -44,6 +51,23 @@ pub struct Loaded {
     pub config: Config,
     /// By path of the key: `default`, the name of the file, of the variable, or of the flag.
     pub origins: BTreeMap<String, String>,
+}
+
+impl Loaded {
+    /// What was read, each once and in the order in which the later wins: `defaults`, the file, variables,
+    /// flags. A source whose values were all replaced by later ones is left out.
+    #[must_use]
+    pub fn sources(&self) -> Vec<&str> {
+        let rank = |origin: &str| match origin {
+            _ if origin.starts_with("--") => 2,
+            _ if origin.starts_with(PREFIX) => 1,
+            _ => 0,
+        };
+        let mut named: Vec<&str> = self.origins.values().map(String::as_str).collect();
+        named.sort_by_key(|origin| (rank(origin), *origin));
+        named.dedup();
+        std::iter::once("defaults").chain(named).collect()
+    }
 }
 
 const FILE: &str = "kith.toml";
@@ -57,7 +81,8 @@ const NOT_CONFIGURATION: [&str; 3] = ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RA
 /// When a key is unknown or given twice, a value cannot be taken, or a file cannot be read.
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let known = defaults()?;
-    let mut layers = Layers { known, origins: BTreeMap::new(), figment: Figment::new() };
+    let mut layers =
+        Layers { known, origins: BTreeMap::new(), places: Places::default(), figment: Figment::new() };
     layers.figment = layers.figment.merge(Layer("default", layers.known.clone()));
     layers.file(sources)?;
     for (name, value) in &sources.environment {
@@ -67,33 +92,33 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         let place = if flag.name == "--set" { format!("--set {}", flag.key) } else { flag.name.to_owned() };
         layers.one(&place, &flag.key, &flag.value)?;
     }
-    let mut config: Config = layers.figment.extract().map_err(|error| layers.describe(error))?;
-    check::complete(&mut config)?;
+    let mut config: Config = layers.figment.extract().map_err(|error| layers.describe(&error))?;
+    check::complete(&mut config).map_err(|wrong| layers.locate(&wrong))?;
     Ok(Loaded { config, origins: layers.origins })
 }
 
 struct Layers {
     known: Dict,
     origins: BTreeMap<String, String>,
+    /// Lines of the file.
+    places: Places,
     figment: Figment,
 }
 
 impl Layers {
     fn file(&mut self, sources: &Sources) -> Result<(), ConfigError> {
-        let (path, asked) = match &sources.file {
-            Some(path) => (path.clone(), true),
-            None => (PathBuf::from(FILE), false),
-        };
+        let (path, asked) = (sources.file_path(), sources.file.is_some());
         let place = path.display().to_string();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !asked => return Ok(()),
-            Err(error) => return Err(ConfigError(format!("{place} cannot be read: {error}"))),
+            Err(error) => return Err(ConfigError(said::unreadable("--config", &path, &error))),
         };
         let dict = toml::from_str::<Dict>(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             ConfigError(format!("{place}:{line}: {}", error.message().replace('\n', "; ")))
         })?;
+        self.places = Places::of(&place, &text);
         self.layer(&place, dict)
     }
 
@@ -104,7 +129,10 @@ impl Layers {
         }
         let quoted = |mark| value.len() > 1 && value.starts_with(mark) && value.ends_with(mark);
         if quoted('"') || quoted('\'') {
-            return Err(ConfigError(format!("{name}: the value stands in quotes; write it without them")));
+            return Err(ConfigError(format!(
+                "{name}: the value has quote characters around it, which count as part of it (a shell takes them \
+                 away, a file of variables does not); write it without quotes"
+            )));
         }
         self.one(name, &key.replace("__", ".").to_lowercase(), value)
     }
@@ -128,7 +156,11 @@ impl Layers {
 
     fn layer(&mut self, place: &str, dict: Dict) -> Result<(), ConfigError> {
         if let Some((key, meant)) = unknown::find(&dict, &self.known) {
-            let hint = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
+            let hint = meant.map_or_else(
+                || "; `kith config` lists the keys that there are".to_owned(),
+                |key| format!("; did you mean `{key}`?"),
+            );
+            let place = self.places.line(place, &key);
             return Err(ConfigError(format!("{place}: unknown key `{key}`{hint}")));
         }
         note(&dict, "", place, &mut self.origins);
@@ -136,16 +168,23 @@ impl Layers {
         Ok(())
     }
 
-    fn describe(&self, error: figment::Error) -> ConfigError {
+    /// What is wrong with a single value.
+    fn describe(&self, error: &figment::Error) -> ConfigError {
         let path = error.path.join(".");
-        let place = self.origins.get(&path).map_or("default", String::as_str);
-        // Secrets are texts and take any text, so that no error can repeat one; a value put in the place
-        // of a whole section could be one, and is not repeated.
-        let what = match error.kind {
-            figment::error::Kind::InvalidType(_, expected) => format!("must be {expected}"),
-            other => other.to_string(),
-        };
-        ConfigError(format!("{place}: {path}: {what}"))
+        let value = Value::from(self.known.clone()).find(&path).filter(said::is_shown);
+        let given = value.and_then(|_| self.figment.find_value(&path).ok());
+        ConfigError(format!("{}: {path}: {}", self.place(&path), said::refused(&error.kind, given.as_ref())))
+    }
+
+    /// What is wrong with values that can each be read.
+    fn locate(&self, wrong: &check::Wrong) -> ConfigError {
+        ConfigError(format!("{}: {}", self.place(wrong.key), wrong.text))
+    }
+
+    /// Where the value of this key stands: `kith.toml:3`, `KITH_LISTEN`, `--listen`, `default`.
+    fn place(&self, path: &str) -> String {
+        let origin = self.origins.get(path).map_or("default", String::as_str);
+        self.places.line(origin, path)
     }
 }
 

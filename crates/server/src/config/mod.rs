@@ -8,10 +8,13 @@ mod check;
 mod http;
 mod limits;
 mod load;
+mod place;
+mod said;
 mod secret;
 mod sections;
 mod show;
 mod size;
+mod termination;
 mod unknown;
 
 pub use http::{CorsConfig, HttpConfig};
@@ -19,7 +22,8 @@ pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use secret::Secret;
 pub use sections::{
-    Backend, CacheConfig, Config, IdsConfig, LogFormat, MongodbConfig, OperationsConfig, SecretsConfig,
-    SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
+    Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,
+    SecretsConfig, SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
 };
 pub use show::show;
+pub(crate) use termination::termination_log;

@@ -27,6 +27,9 @@ pub struct Config {
     /// How long the node goes on serving after it has said that it stops, for load balancers to notice.
     #[serde(with = "humantime_serde")]
     pub drain_wait: Duration,
+    /// File that gets the one line about why the node could not start or did not end well, as
+    /// /dev/termination-log of Kubernetes.
+    pub termination_log: Option<PathBuf>,
     /// The port for operators.
     pub operations: OperationsConfig,
     /// TLS of the gRPC port.
@@ -57,6 +60,7 @@ impl Default for Config {
             data_dir: PathBuf::from("./data"),
             drain: Duration::from_secs(10),
             drain_wait: Duration::from_secs(2),
+            termination_log: None,
             operations: OperationsConfig::default(),
             tls: TlsConfig::default(),
             http: HttpConfig::default(),
@@ -103,6 +107,8 @@ pub struct TlsConfig {
 pub struct StoreConfig {
     /// Which store.
     pub backend: Backend,
+    /// Who brings stored data into the form that this version reads.
+    pub migrate: Migrate,
     /// Of the embedded store.
     pub sqlite: SqliteConfig,
     /// Of the cluster.
@@ -118,6 +124,17 @@ pub enum Backend {
     Sqlite,
     /// MongoDB.
     Cluster,
+}
+
+/// Who applies migrations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Migrate {
+    /// The node, when it starts.
+    #[default]
+    Auto,
+    /// `kith migrate`; the node waits for it.
+    Manual,
 }
 
 /// The embedded store.

@@ -8,6 +8,8 @@ use mongodb::{
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::probe::Probe;
+
 /// Where MongoDB is, and how long and how much this node asks of it.
 #[derive(Clone)]
 pub struct MongoOptions {
@@ -94,17 +96,25 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
     driver.read_concern = Some(ReadConcern::majority());
     driver.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     driver.write_concern = Some(durable(options.write_majority));
+    let probe = Probe::new(&driver, &options.database, options.connect);
     let client = Client::with_options(driver).map_err(|_| OpenError::Address)?;
-    Ok(ClusterHandle { mongo: Arc::new(Mongo::new(client, options)) })
+    Ok(ClusterHandle { mongo: Arc::new(Mongo::new(client, options)), probe })
 }
 
 /// The stores of a cluster, and the connections under them.
 #[derive(Debug)]
 pub struct ClusterHandle {
     mongo: Arc<Mongo>,
+    probe: Probe,
 }
 
 impl ClusterHandle {
+    /// Tells why MongoDB does not serve, where it can be told.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        self.probe.clone()
+    }
+
     /// The stores. Clones share the connections.
     #[must_use]
     pub fn stores(&self) -> Stores {

@@ -6,6 +6,7 @@ mod error;
 mod group;
 mod migrate;
 mod node;
+mod probe;
 mod record;
 mod request;
 mod secret;
@@ -14,3 +15,4 @@ mod user;
 mod write;
 
 pub use connect::{ClusterHandle, MongoOptions, OpenError, connect};
+pub use probe::{Probe, Unfit};

@@ -12,7 +12,7 @@ use rusqlite::{
 };
 
 use super::BackupError;
-use crate::{OpenError, SqliteOptions, migrate, open};
+use crate::{SqliteOptions, open, refused::refused};
 
 /// Pages of one step: 1 MiB at the usual size of a page.
 const STEP_PAGES: i32 = 256;
@@ -34,15 +34,10 @@ pub struct Progress {
 /// other process may have. Until it returns the log of `from` grows by what is written to it.
 pub(super) fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(), BackupError> {
     let options = SqliteOptions::new(from);
-    let source = open::reader(&options).map_err(|error| open::refused(from, error))?;
+    let source = open::reader(&options).map_err(|error| refused(from, error))?;
     // Deferred: the first read fixes the moment, and the transaction keeps it for every later one.
-    source.execute_batch("BEGIN").map_err(|error| open::refused(from, error))?;
-    let found = migrate::newest_applied(&source).map_err(|error| open::refused(from, error))?;
-    let known = migrate::newest_known();
-    if found > known {
-        return Err(OpenError::NewerSchema { found, known }.into());
-    }
-    if found == 0 {
+    source.execute_batch("BEGIN").map_err(|error| refused(from, error))?;
+    if open::refuse_newer(from, &source)? == 0 {
         return Err(BackupError::NoData { path: from.to_owned() });
     }
     let failed = |error| BackupError::failed(to, error);

@@ -2,7 +2,7 @@
 
 use std::{error::Error, io, path::PathBuf};
 
-use crate::OpenError;
+use crate::{OpenError, refused};
 
 /// Why a backup was not taken or not restored: one line with the cause and the way out. What stood under the
 /// final names before stands there still.
@@ -123,7 +123,7 @@ impl BackupError {
         let path = path.into();
         match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                OpenError::NotWritable { path, source }.into()
+                refused::io_error(&path, source).into()
             }
             _ => Self::failed(path, source),
         }

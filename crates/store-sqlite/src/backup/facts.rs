@@ -44,7 +44,7 @@ pub(super) fn facts(connection: &Connection) -> rusqlite::Result<Facts> {
         false => Ok(0),
     };
     Ok(Facts {
-        schema: migrate::newest_applied(connection)?,
+        schema: migrate::newest_applied(connection)?.map_or(0, |(number, _)| number),
         epoch: epoch(connection)?,
         users: count("users", USERS)?.unsigned_abs(),
         groups: count("groups", GROUPS)?.unsigned_abs(),

@@ -1,0 +1,162 @@
+//! What people are told of the store: where it is, whether it keeps what it has, and why it fails.
+
+#[cfg(feature = "embedded")]
+use std::path::{Path, absolute};
+
+use kith_store::StoreError;
+#[cfg(feature = "cluster")]
+use kith_store_cluster::{Probe, Unfit};
+use serde::Serialize;
+
+use crate::start::StartError;
+
+/// Where the data lie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Data {
+    /// For people: a path, or a database with its hosts. Holds no credentials.
+    pub(crate) place: String,
+    /// Whether they outlive the node.
+    pub(crate) kept: bool,
+}
+
+/// Why a store fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It may come by itself.
+    #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a file does not come by itself"))]
+    Away(StartError),
+    /// It does not, until somebody changes something.
+    Wrong(StartError),
+}
+
+impl Why {
+    /// In one line.
+    pub(crate) fn line(self) -> StartError {
+        match self {
+            Self::Away(line) | Self::Wrong(line) => line,
+        }
+    }
+}
+
+/// What is told of an open store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    data: Data,
+    #[cfg(feature = "cluster")]
+    probe: Option<Probe>,
+}
+
+impl About {
+    /// Of a data file.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn file(path: &Path) -> Self {
+        let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+        Self {
+            data: Data { place: path.display().to_string(), kept: true },
+            #[cfg(feature = "cluster")]
+            probe: None,
+        }
+    }
+
+    /// Of a database in MongoDB.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn mongodb(probe: Probe, database: &str) -> Self {
+        let place = format!("MongoDB at {} (database {database})", probe.hosts().join(", "));
+        Self { data: Data { place, kept: true }, probe: Some(probe) }
+    }
+
+    /// Where the data lie.
+    pub(crate) const fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// What keeps a store that answers from being used at all; `None` also where it is away. Asks the hosts of a
+    /// cluster, within the time for a connection.
+    pub(crate) async fn unfit(&self) -> Option<StartError> {
+        #[cfg(feature = "cluster")]
+        if let Some(probe) = &self.probe {
+            return probe.unfit().await.map(|unfit| StartError::new(of(&unfit)));
+        }
+        None
+    }
+
+    /// Why the store failed so. May ask the hosts of a cluster, within their limits.
+    pub(crate) async fn why(&self, error: &StoreError) -> Why {
+        let place = &self.data.place;
+        #[cfg(feature = "cluster")]
+        if self.probe.is_some() {
+            return self.why_mongodb(error).await;
+        }
+        let full = || {
+            format!(
+                "there is no room left for {place} (disk, quota or limit on file size); make room, or choose \
+                 another data folder (--data-dir)"
+            )
+        };
+        Why::Wrong(StartError::new(match error {
+            StoreError::Full { .. } => full(),
+            StoreError::Unavailable { .. } if self.is_full() => full(),
+            StoreError::Unavailable { .. } => {
+                format!(
+                    "{place}: the file cannot be used now; does another program use it, is the disk in order?"
+                )
+            }
+            StoreError::Corrupt { .. } => {
+                format!("{place}: what is stored cannot be read; it is damaged: restore a backup")
+            }
+            other => {
+                format!("{place}: {other}; try again with --log debug, and restore a backup if it stays")
+            }
+        }))
+    }
+
+    #[cfg(feature = "embedded")]
+    fn is_full(&self) -> bool {
+        !kith_store_sqlite::has_room(Path::new(&self.data.place))
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "cluster")]
+    async fn why_mongodb(&self, error: &StoreError) -> Why {
+        let place = &self.data.place;
+        if let StoreError::Corrupt { .. } = error {
+            return Why::Wrong(StartError::new(format!(
+                "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
+                 the newer kith, or restore a backup",
+                env!("CARGO_PKG_VERSION")
+            )));
+        }
+        let away = || {
+            Why::Away(StartError::new(format!(
+                "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
+            )))
+        };
+        self.unfit().await.map_or_else(away, Why::Wrong)
+    }
+}
+
+#[cfg(feature = "cluster")]
+fn of(unfit: &Unfit) -> String {
+    match unfit {
+        Unfit::Credentials { host } => format!(
+            "MongoDB at {host} refuses the user or password of store.mongodb.uri, or wants ones; correct them, \
+             and authSource, the database that knows the user"
+        ),
+        Unfit::Rights { host } => format!(
+            "MongoDB at {host} does not let the user of store.mongodb.uri use the database; grant it readWrite \
+             and dbAdmin there"
+        ),
+        Unfit::NoReplicaSet { host } => format!(
+            "MongoDB at {host} is not a replica set, which transactions need; start it with --replSet rs0 and \
+             run rs.initiate() once"
+        ),
+        Unfit::OtherReplicaSet { host, found } => format!(
+            "MongoDB at {host} belongs to the replica set {found}, not to the one that store.mongodb.uri names; \
+             write replicaSet={found} there"
+        ),
+    }
+}

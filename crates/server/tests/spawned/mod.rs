@@ -1,0 +1,149 @@
+//! The `kith` program as a person or an orchestrator starts it: what it prints, where, and how it ends.
+
+#![allow(dead_code, reason = "every test file uses a part")]
+#![allow(unreachable_pub, reason = "a module of tests has no outside")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// How long a node may take over anything that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A command within `dir`, without what the environment of the tests says to nodes, and with backtraces asked for.
+pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
+    command.current_dir(dir).args(arguments).env("RUST_BACKTRACE", "1").stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("KITH_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs it to its end: its code, standard output and standard error.
+pub fn ended(mut command: Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// On any free ports.
+pub const FREE: [&str; 4] = ["--listen", "127.0.0.1:0", "--set", "operations.listen=127.0.0.1:0"];
+
+/// A node that has printed its banner; killed when dropped.
+pub struct Started {
+    /// Its one line on standard output.
+    pub banner: Value,
+    process: Child,
+    out: BufReader<std::process::ChildStdout>,
+    errors: Arc<Mutex<String>>,
+    reading: Option<JoinHandle<()>>,
+}
+
+impl Started {
+    /// Starts a node on free ports, out of `dir`, and reads its banner.
+    pub fn new(dir: &Path, arguments: &[&str]) -> Self {
+        Self::of(kith(dir, &[&FREE, arguments].concat()))
+    }
+
+    pub fn of(mut command: Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let errors = Arc::<Mutex<String>>::default();
+        let (mut pipe, taken) = (process.stderr.take().unwrap(), Arc::clone(&errors));
+        let reading = std::thread::spawn(move || {
+            let mut part = [0; 8192];
+            while let Ok(1..) = pipe.read(&mut part).inspect(|read| {
+                taken.lock().unwrap().push_str(&String::from_utf8_lossy(&part[..*read]));
+            }) {}
+        });
+        let mut out = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let banner = serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("no banner: {line:?}, but: {}", errors.lock().unwrap()));
+        Self { banner, process, out, errors, reading: Some(reading) }
+    }
+
+    pub fn grpc(&self) -> String {
+        self.banner["grpc"].as_str().unwrap().to_owned()
+    }
+
+    pub fn operations(&self) -> String {
+        self.banner["operations"].as_str().unwrap().to_owned()
+    }
+
+    /// What it has logged so far.
+    pub fn logged(&self) -> String {
+        self.errors.lock().unwrap().clone()
+    }
+
+    pub fn readyz(&self) -> (u16, Value) {
+        let (code, body) = http(&self.operations(), "GET", "/readyz");
+        (code, serde_json::from_str(&body).unwrap())
+    }
+
+    /// Waits until `/readyz` says what is expected, and yields it.
+    pub fn until_ready(&self, expected: impl Fn(u16, &Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            let (code, body) = self.readyz();
+            if expected(code, &body) {
+                return body;
+            }
+            assert!(begun.elapsed() < PATIENCE, "still {code} {body}\n{}", self.logged());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the end: the code, what else came on standard output, and all of standard error.
+    pub fn ended(mut self) -> (Option<i32>, String, String) {
+        let begun = Instant::now();
+        let code = loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                break status.code();
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end\n{}", self.logged());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        self.reading.take().unwrap().join().unwrap();
+        (code, rest, self.logged())
+    }
+
+    /// SIGTERM, then as [`Self::ended`].
+    pub fn terminate(self) -> (Option<i32>, String, String) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.ended()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// One request of HTTP/1.1: status and body.
+pub fn http(address: &str, method: &str, path: &str) -> (u16, String) {
+    let mut socket = TcpStream::connect(address).unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: kith\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}

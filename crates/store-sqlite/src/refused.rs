@@ -1,0 +1,287 @@
+//! Why a data file is not opened: one line with the cause and the way out.
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use rusqlite::ErrorCode;
+
+/// Why a data file was not opened: one line with the cause and the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("another kith process (pid {}) has {} open; stop it, or choose another data folder",
+        .pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()), .path.display())]
+    Locked {
+        /// Which process, if it could be read.
+        pid: Option<u32>,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A newer version of the program has migrated it.
+    #[error("{} was written by a newer kith: it is at migration {found:04} ({name}), and kith {} knows up to \
+        {known:04}; start the newer kith, or restore a backup from before the upgrade",
+        .path.display(), env!("CARGO_PKG_VERSION"))]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Newest migration of the file.
+        found: u32,
+        /// Its name.
+        name: String,
+        /// Newest migration of this program.
+        known: u32,
+    },
+    /// The file or its folder may not be written.
+    #[error("{right}")]
+    NotWritable {
+        /// What stands in the way.
+        right: Right,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file stands where a folder must be, or a folder where the file must be.
+    #[error("{} is {found} and must be {wanted}; move it away, or choose another data folder", .path.display())]
+    WrongKind {
+        /// What stands there.
+        path: PathBuf,
+        /// "a file" or "a folder".
+        found: &'static str,
+        /// What must stand there.
+        wanted: &'static str,
+    },
+    /// The disk, the quota of the user or the largest size of a file is used up.
+    #[error("there is no room left for {} (disk, quota or limit on file size); make room, or choose another \
+        data folder", .path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What the system or SQLite said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is something else, or damaged at its beginning.
+    #[error("{} is not a kith data file; move it away, or restore a backup", .path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Anything else.
+    #[error("{} cannot be opened ({source}); check disk and path", .path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What the system or SQLite said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// What may not be written, whose it is, and who this process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// The data folder.
+    folder: PathBuf,
+    /// What may not be written: the file, the folder, or the nearest folder above it that exists.
+    fault: PathBuf,
+    /// Owner and mode of it, where they can be read.
+    owner: Option<(u32, u32)>,
+    /// The user of this process, where it can be read.
+    uid: Option<u32>,
+    read_only: bool,
+}
+
+impl Right {
+    fn of(folder: &Path, wanted: &Path, read_only: bool) -> Self {
+        let (fault, found) = nearest(wanted);
+        let owner = found.map(|found| (found.uid(), found.permissions().mode() & 0o7777));
+        Self { folder: folder.to_owned(), fault, owner, uid: own_uid(), read_only }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (folder, fault) = (self.folder.display(), self.fault.display());
+        if self.read_only {
+            return write!(
+                f,
+                "{fault} is on a file system that can only be read; mount it for writing, or choose another \
+                 data folder"
+            );
+        }
+        let (Some((owner, mode)), Some(uid)) = (self.owner, self.uid) else {
+            return write!(
+                f,
+                "{fault} may not be written by this user; give it the right to, or choose another data folder"
+            );
+        };
+        write!(
+            f,
+            "{fault} may not be written: it belongs to uid {owner} (mode {mode:03o}), this process runs as uid \
+             {uid}; "
+        )?;
+        // Above the data folder nothing is to change hands: only the folder is to be made.
+        if self.folder != self.fault && self.folder.starts_with(&self.fault) {
+            return write!(f, "make the folder: sudo install -d -m 700 -o {uid} {folder}");
+        }
+        if owner == uid {
+            return write!(f, "give the right back: chmod -R u+rwX {folder}");
+        }
+        write!(f, "make them the same: sudo chown -R {uid} {folder}")
+    }
+}
+
+/// The path, or the nearest one above it that exists.
+fn nearest(path: &Path) -> (PathBuf, Option<fs::Metadata>) {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for above in absolute.ancestors() {
+        if let Ok(found) = fs::metadata(above) {
+            return (above.to_owned(), Some(found));
+        }
+    }
+    (absolute, None)
+}
+
+/// The effective user of this process; `None` where the system does not tell.
+fn own_uid() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Of the folder of the file at `path`.
+pub(crate) fn folder_error(path: &Path, error: io::Error) -> OpenError {
+    let folder = folder(path);
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            OpenError::WrongKind { path: not_a_folder(&folder), found: "a file", wanted: "a folder" }
+        }
+        _ => by_kind(path, &folder, error),
+    }
+}
+
+/// Of the file at `path`, or of one beside it.
+pub(crate) fn io_error(path: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::IsADirectory => {
+            OpenError::WrongKind { path: path.to_owned(), found: "a folder", wanted: "a file" }
+        }
+        _ => by_kind(path, &unwritable(path), error),
+    }
+}
+
+/// Of what SQLite said of the file at `path`.
+pub(crate) fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            OpenError::NotADatabase { path: path.to_owned() }
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            not_writable(path, &unwritable(path), io::Error::other(error))
+        }
+        Some(ErrorCode::DiskFull) => OpenError::Full { path: path.to_owned(), source: error.into() },
+        Some(ErrorCode::SystemIoFailure) if !has_room(path) => {
+            OpenError::Full { path: path.to_owned(), source: error.into() }
+        }
+        _ => OpenError::Other { path: path.to_owned(), source: error.into() },
+    }
+}
+
+fn by_kind(path: &Path, wanted: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            not_writable(path, wanted, error)
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            OpenError::Full { path: path.to_owned(), source: error.into() }
+        }
+        _ => OpenError::Other { path: path.to_owned(), source: error.into() },
+    }
+}
+
+fn not_writable(path: &Path, wanted: &Path, source: io::Error) -> OpenError {
+    let read_only = source.kind() == io::ErrorKind::ReadOnlyFilesystem;
+    OpenError::NotWritable { right: Right::of(&folder(path), wanted, read_only), source }
+}
+
+/// The folder of the file, absolute so that it can be compared with those above it.
+fn folder(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+/// The file among those of the store that may not be written, else their folder.
+fn unwritable(path: &Path) -> PathBuf {
+    let beside = ["", ".lock", "-wal", "-shm"].map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    });
+    let refused = |file: &PathBuf| {
+        let opened = fs::OpenOptions::new().write(true).open(file);
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied && file.exists())
+    };
+    beside.into_iter().find(refused).unwrap_or_else(|| folder(path))
+}
+
+/// Whether the file at `path` could grow by 64 KiB: SQLite does not tell a full disk from a broken one where it
+/// makes its shared memory. Writes a file beside it and removes it; ask it only when something has failed.
+#[must_use]
+pub fn has_room(path: &Path) -> bool {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".room");
+    let written = fs::write(&name, [0; 64 << 10]);
+    drop(fs::remove_file(&name));
+    let full = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    };
+    !written.is_err_and(|error| full(&error))
+}
+
+/// The part of the path that is no folder.
+fn not_a_folder(folder: &Path) -> PathBuf {
+    folder.ancestors().find(|path| path.exists()).unwrap_or(folder).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn right(fault: &str, owner: u32, uid: u32) -> String {
+        let (folder, fault) = (PathBuf::from("/srv/kith"), PathBuf::from(fault));
+        Right { folder, fault, owner: Some((owner, 0o755)), uid: Some(uid), read_only: false }.to_string()
+    }
+
+    #[test]
+    fn the_way_out_changes_nothing_above_the_data_folder() {
+        assert_eq!(
+            right("/srv", 0, 7),
+            "/srv may not be written: it belongs to uid 0 (mode 755), this process runs as uid 7; make the \
+             folder: sudo install -d -m 700 -o 7 /srv/kith"
+        );
+        assert!(right("/srv/kith/kith.db", 0, 7).ends_with("sudo chown -R 7 /srv/kith"));
+        assert!(right("/srv/kith", 7, 7).ends_with("chmod -R u+rwX /srv/kith"));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_by_the_system_and_by_sqlite_alike() {
+        let path = Path::new("/srv/kith/kith.db");
+        let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+        for error in [
+            io_error(path, io::ErrorKind::StorageFull.into()),
+            io_error(path, io::ErrorKind::QuotaExceeded.into()),
+            refused(path, rusqlite::Error::SqliteFailure(full, None)),
+        ] {
+            assert!(error.to_string().starts_with("there is no room left for /srv/kith/kith.db"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_system_that_can_only_be_read_is_named_so() {
+        let error = io_error(Path::new("/srv/kith.db"), io::ErrorKind::ReadOnlyFilesystem.into());
+        assert!(error.to_string().contains("can only be read"), "{error}");
+    }
+}
