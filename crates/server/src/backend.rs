@@ -6,6 +6,8 @@ use kith_store_cluster::{ClusterHandle, MongoOptions};
 #[cfg(feature = "embedded")]
 use kith_store_sqlite::{SqliteHandle, SqliteOptions};
 
+#[cfg(feature = "embedded")]
+use crate::ephemeral;
 use crate::{
     config::{Backend, Config, Synchronous},
     start::StartError,
@@ -27,6 +29,8 @@ impl Opened {
     /// Opens the store without migrating it. That of a cluster may be away.
     pub(crate) async fn open(config: &Config) -> Result<Self, StartError> {
         match config.store.backend {
+            #[cfg(feature = "embedded")]
+            Backend::Sqlite if config.ephemeral.enabled => ephemeral::open(config).await.map(Self::Sqlite),
             Backend::Sqlite => sqlite(config).await,
             Backend::Cluster => cluster(config).await,
         }
@@ -55,6 +59,7 @@ impl Opened {
 /// Where the data lie, for people.
 pub(crate) fn place(config: &Config) -> String {
     match config.store.backend {
+        Backend::Sqlite if config.ephemeral.enabled => "memory, gone with the node".to_owned(),
         Backend::Sqlite => config.data_dir.join(FILE).display().to_string(),
         Backend::Cluster => format!("MongoDB database {}", config.store.mongodb.database),
     }

@@ -14,6 +14,7 @@ use crate::{
     config::Config,
     edge::Edge,
     health::{Reporter, State},
+    sandbox::Sandboxes,
     wiring::{self, Services},
 };
 
@@ -37,6 +38,8 @@ pub(crate) struct BringUp {
     pub(crate) edge: Edge,
     pub(crate) services: Arc<OnceLock<Services>>,
     pub(crate) end: CancellationToken,
+    /// Of a node for tests.
+    pub(crate) sandboxes: Option<Sandboxes>,
 }
 
 impl BringUp {
@@ -71,7 +74,11 @@ impl BringUp {
             tracing::info!(number = migration.number, name = migration.name, "migrated");
         }
         let services = wiring::services(&self.stores, &self.config).await?;
-        self.edge.open(services.routes.clone());
+        let routes = services.routes.clone();
+        self.edge.open(match &self.sandboxes {
+            Some(sandboxes) => sandboxes.beside(routes),
+            None => routes,
+        });
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

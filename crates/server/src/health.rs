@@ -71,6 +71,13 @@ impl Reporter {
         *self.state.borrow()
     }
 
+    /// Returns once the node serves, or stops.
+    pub async fn serving(&self) {
+        let mut states = self.state.subscribe();
+        // The sender lives in this value, so that the wait ends with a state alone.
+        drop(states.wait_for(|state| matches!(state, State::Serving | State::Stopping)).await);
+    }
+
     /// Tells a new state. A node that stops does nothing else any more.
     pub fn set(&self, state: State) {
         let _changing = self.changing.lock();

@@ -22,6 +22,7 @@ use crate::{
     edge::Edge,
     health::{Reporter, State},
     operations::{self, Operations},
+    sandbox::Sandboxes,
     start::StartError,
     telemetry,
     transport::{self, Connections, Port},
@@ -95,6 +96,7 @@ impl Node {
             edge: node.edge.clone(),
             services: Arc::clone(&node.services),
             end: node.end.clone(),
+            sandboxes: Sandboxes::of(&node.config, &node.store).await?,
         };
         match node.config.store.backend {
             Backend::Cluster => bring_up.patiently(),
@@ -118,7 +120,7 @@ impl Node {
         store: Opened,
     ) -> Result<Self, StartError> {
         let health = Reporter::new();
-        let edge = Edge::new(base(&health)?, &config.limits);
+        let edge = Edge::new(base(&health)?, &config.limits).with_sandboxes(config.ephemeral.enabled);
         let addresses =
             Addresses { grpc: port.address(), operations: operations.as_ref().map(|(_, address)| *address) };
         let end = CancellationToken::new();
@@ -144,6 +146,11 @@ impl Node {
     #[must_use]
     pub const fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// Returns once it serves, or stops: that of a cluster may wait long for its store.
+    pub async fn serving(&self) {
+        self.health.serving().await;
     }
 
     /// What it is doing.

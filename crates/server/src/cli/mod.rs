@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+pub(crate) mod either;
 mod export;
 mod fields;
 mod groups;
@@ -9,6 +10,7 @@ mod import;
 mod kind;
 mod migrate;
 mod output;
+mod ports;
 mod serve;
 mod users;
 
@@ -41,7 +43,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Run a node (what `kith` does when nothing is said)
-    Serve,
+    Serve(serve::Arguments),
     /// Create users or groups out of a file of JSON Lines
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
@@ -85,8 +87,8 @@ pub fn main() -> ExitCode {
         return ended(Err(StartError::new("the provider of TLS cannot be installed")));
     }
     let command = Command::parse();
-    ended(match command.what.unwrap_or(What::Serve) {
-        What::Serve => serve::run(&command.common),
+    ended(match command.what.unwrap_or_else(|| What::Serve(serve::Arguments::default())) {
+        What::Serve(arguments) => serve::run(&command.common, &arguments),
         What::Import(options) => client::block_on(import::run(&options)),
         What::Export(options) => client::block_on(export::run(&options)),
         What::Migrate(arguments) => migrate::run(&command.common, &arguments),
@@ -104,6 +106,11 @@ fn ended(result: Result<u8, StartError>) -> ExitCode {
 impl Common {
     /// The configuration out of all sources.
     fn load(&self) -> Result<Loaded, StartError> {
+        self.load_with(Vec::new())
+    }
+
+    /// The same with the flags of one command, which win.
+    fn load_with(&self, flags: Vec<Flag>) -> Result<Loaded, StartError> {
         let mut environment = Vec::new();
         for (name, value) in std::env::vars_os() {
             let Ok(name) = name.into_string() else { continue };
@@ -115,7 +122,8 @@ impl Common {
                 Err(_) => {}
             }
         }
-        let sources = Sources { file: self.config.clone(), environment, flags: self.flags()? };
+        let sources =
+            Sources { file: self.config.clone(), environment, flags: [self.flags()?, flags].concat() };
         Ok(load(&sources)?)
     }
 

@@ -5,6 +5,7 @@
 //! this program reads the environment.
 
 mod check;
+mod ephemeral;
 mod limits;
 mod load;
 mod secret;
@@ -13,6 +14,7 @@ mod show;
 mod size;
 mod unknown;
 
+pub use ephemeral::EphemeralConfig;
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use secret::Secret;
