@@ -31,3 +31,8 @@ pub mod versions;
 pub mod wiring;
 
 pub use run::{Addresses, Node, run};
+
+/// The examples in Rust of the page about tests are run.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../../../docs/testing.md")]
+mod testing_page {}
