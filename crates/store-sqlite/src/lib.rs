@@ -63,11 +63,11 @@ impl SqliteHandle {
         }
     }
 
-    /// A store in memory with so many readers that holds what this one holds now; from then on each goes its
-    /// own way. Takes a reader of this one for the time of a copy.
+    /// A store in memory with so many readers that holds what this one, in memory too, holds now; from then on
+    /// each goes its own way. Takes a reader of this one for the time of a copy.
     ///
     /// # Errors
-    /// When this store is closed or being written, or there is no memory or no thread for the copy.
+    /// When this store is a file, is closed or being written, or there is no memory or no thread for the copy.
     pub async fn copy_in_memory(&self, readers: usize) -> Result<Self, StoreError> {
         self.sqlite
             .readers
