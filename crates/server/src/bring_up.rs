@@ -9,12 +9,14 @@ use kith_store::{StoreError, Stores, Timestamp};
 use rand::Rng as _;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 
+#[cfg(feature = "embedded")]
+use crate::sandbox::Sandboxes;
 use crate::{
     config::Config,
     edge::Edge,
     health::{Reporter, State},
-    sandbox::Sandboxes,
     wiring::{self, Services},
 };
 
@@ -39,6 +41,7 @@ pub(crate) struct BringUp {
     pub(crate) services: Arc<OnceLock<Services>>,
     pub(crate) end: CancellationToken,
     /// Of a node for tests.
+    #[cfg(feature = "embedded")]
     pub(crate) sandboxes: Option<Sandboxes>,
 }
 
@@ -74,15 +77,25 @@ impl BringUp {
             tracing::info!(number = migration.number, name = migration.name, "migrated");
         }
         let services = wiring::services(&self.stores, &self.config).await?;
-        let routes = services.routes.clone();
-        self.edge.open(match &self.sandboxes {
-            Some(sandboxes) => sandboxes.beside(routes),
-            None => routes,
-        });
+        self.edge.open(self.beside_sandboxes(services.routes.clone()));
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");
         Ok(())
+    }
+
+    #[cfg(feature = "embedded")]
+    fn beside_sandboxes(&self, routes: Routes) -> Routes {
+        match &self.sandboxes {
+            Some(sandboxes) => sandboxes.beside(routes),
+            None => routes,
+        }
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    #[expect(clippy::unused_self, reason = "a build without a store in memory has no sandboxes")]
+    const fn beside_sandboxes(&self, routes: Routes) -> Routes {
+        routes
     }
 
     /// What goes on beside the calls for as long as the node runs.

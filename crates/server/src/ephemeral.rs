@@ -1,18 +1,14 @@
 //! The store of a node for tests: SQLite in memory, seeded, and copies of it.
 
-#[cfg(feature = "embedded")]
 use kith_store_sqlite::{SqliteHandle, open_in_memory_with};
 
-use crate::{backend::Opened, config::Config, start::StartError};
+use crate::{backend::Opened, config::Config, seed::Seed, start::StartError};
 
 /// Threads that read in a sandbox: there may be many sandboxes, and each serves one test.
-#[cfg(feature = "embedded")]
 const SANDBOX_READERS: usize = 1;
 
 /// Opens a store in memory, migrated, with what the seed holds.
-#[cfg(feature = "embedded")]
 pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
-    use crate::seed::Seed;
     let seed = config.ephemeral.seed.as_deref().map(Seed::read).transpose()?;
     let handle = open_in_memory_with(config.store.sqlite.readers).await.map_err(no_memory)?;
     if let Some(seed) = seed {
@@ -25,23 +21,17 @@ pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
 #[derive(Debug)]
 pub(crate) enum Template {
     /// Nothing.
-    #[cfg(feature = "embedded")]
     Empty,
     /// The seed. Nothing writes to it.
-    #[cfg(feature = "embedded")]
     Seeded(SqliteHandle),
 }
 
 impl Template {
     /// Of a store that nothing has been written to since it was opened; `None` where data are kept.
-    #[cfg_attr(not(feature = "embedded"), expect(clippy::unused_async, reason = "there is nothing to copy"))]
     pub(crate) async fn of(config: &Config, store: &Opened) -> Result<Option<Self>, StartError> {
         match store {
-            #[cfg(feature = "embedded")]
             Opened::Sqlite(_) if !config.ephemeral.enabled => Ok(None),
-            #[cfg(feature = "embedded")]
             Opened::Sqlite(_) if config.ephemeral.seed.is_none() => Ok(Some(Self::Empty)),
-            #[cfg(feature = "embedded")]
             Opened::Sqlite(handle) => {
                 let copy = handle.copy_in_memory(SANDBOX_READERS).await;
                 copy.map(|copy| Some(Self::Seeded(copy))).map_err(no_memory)
@@ -52,20 +42,14 @@ impl Template {
     }
 
     /// A migrated store that begins so. Dropping it ends it.
-    #[cfg_attr(not(feature = "embedded"), expect(clippy::unused_async, reason = "there is no template"))]
-    pub(crate) async fn open(&self) -> Result<Opened, StartError> {
-        match *self {
-            #[cfg(feature = "embedded")]
-            Self::Empty => open_in_memory_with(SANDBOX_READERS).await.map(Opened::Sqlite).map_err(no_memory),
-            #[cfg(feature = "embedded")]
-            Self::Seeded(ref seed) => {
-                seed.copy_in_memory(SANDBOX_READERS).await.map(Opened::Sqlite).map_err(no_memory)
-            }
+    pub(crate) async fn open(&self) -> Result<SqliteHandle, StartError> {
+        match self {
+            Self::Empty => open_in_memory_with(SANDBOX_READERS).await.map_err(no_memory),
+            Self::Seeded(seed) => seed.copy_in_memory(SANDBOX_READERS).await.map_err(no_memory),
         }
     }
 }
 
-#[cfg(feature = "embedded")]
 fn no_memory(error: impl std::fmt::Display) -> StartError {
     StartError::new(format!("a store in memory cannot be opened: {error}"))
 }

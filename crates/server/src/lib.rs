@@ -8,6 +8,7 @@ pub mod call;
 pub mod cli;
 pub mod config;
 pub mod edge;
+#[cfg(feature = "embedded")]
 mod ephemeral;
 pub mod error;
 pub mod group;
@@ -20,8 +21,10 @@ pub mod params;
 mod parent;
 pub mod request;
 pub mod run;
+#[cfg(feature = "embedded")]
 mod sandbox;
 pub mod secret;
+#[cfg(feature = "embedded")]
 mod seed;
 pub mod start;
 pub mod telemetry;

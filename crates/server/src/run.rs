@@ -15,6 +15,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+#[cfg(feature = "embedded")]
+use crate::sandbox::Sandboxes;
 use crate::{
     backend::{self, Opened},
     bring_up::BringUp,
@@ -22,7 +24,6 @@ use crate::{
     edge::Edge,
     health::{Reporter, State},
     operations::{self, Operations},
-    sandbox::Sandboxes,
     start::StartError,
     telemetry,
     transport::{self, Connections, Port},
@@ -96,6 +97,7 @@ impl Node {
             edge: node.edge.clone(),
             services: Arc::clone(&node.services),
             end: node.end.clone(),
+            #[cfg(feature = "embedded")]
             sandboxes: Sandboxes::of(&node.config, &node.store).await?,
         };
         match node.config.store.backend {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
+use kith_store_sqlite::SqliteHandle;
 use parking_lot::Mutex;
 use tokio::{sync::OnceCell, time::Instant};
 use tonic::{Status, body::Body, service::Routes};
@@ -57,7 +58,7 @@ struct Sandbox {
 struct World {
     routes: Routes,
     /// Ends with the sandbox.
-    _store: Opened,
+    _store: SqliteHandle,
 }
 
 impl Sandboxes {

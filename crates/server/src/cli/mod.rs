@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+#[cfg(feature = "embedded")]
 pub(crate) mod either;
 mod export;
 mod fields;

@@ -31,6 +31,7 @@ pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
 pub(crate) use methods::services;
+#[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
 pub(crate) use trace::TARGET as TRACE_TARGET;
 
