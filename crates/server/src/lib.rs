@@ -14,6 +14,7 @@ pub mod error;
 pub mod group;
 pub mod health;
 pub mod ids;
+mod json;
 pub mod mutation;
 pub mod operations;
 pub mod page;

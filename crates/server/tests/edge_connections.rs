@@ -40,11 +40,13 @@ async fn a_peer_that_never_greets_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_speak_http2_is_let_go() {
+async fn a_peer_that_speaks_no_http_is_let_go() {
     let node = serve(|_| {}).await;
-    let mut socket = TcpStream::connect(node.address).await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut socket, b"GET / HTTP/1.1\r\nhost: kith\r\n\r\n").await.unwrap();
-    assert!(is_closed(socket).await);
+    for said in [b"EHLO kith\r\n\r\n".as_slice(), b"\x16\x03\x01\x02\x00\x01\r\n\r\n"] {
+        let mut socket = TcpStream::connect(node.address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut socket, said).await.unwrap();
+        assert!(is_closed(socket).await);
+    }
     node.assert_healthy().await;
 }
 

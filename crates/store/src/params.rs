@@ -207,6 +207,25 @@ mod tests {
     }
 
     #[test]
+    fn stored_pairs_are_kept_by_key_and_of_equal_keys_the_last() {
+        let stored: Params =
+            [("b", "1"), ("a", "2"), ("c", "3"), ("a", "4"), ("b", "5")].into_iter().collect();
+        assert!(stored.iter().eq([("a", "4"), ("b", "5"), ("c", "3")]));
+        assert_eq!((stored.len(), stored.is_empty(), stored.bytes()), (3, false, 6));
+    }
+
+    #[test]
+    fn they_are_written_down_as_a_map() {
+        let given = params(&[("lang", "en"), ("theme", "dark")]);
+        let text = serde_json::to_string(&given).unwrap();
+        assert_eq!(text, r#"{"lang":"en","theme":"dark"}"#);
+        assert_eq!(serde_json::from_str::<Params>(&text).unwrap(), given);
+        assert!(
+            serde_json::from_str::<Params>("[]").unwrap_err().to_string().contains("a map of parameters")
+        );
+    }
+
+    #[test]
     fn keys_that_begin_with_a_letter_are_taken() {
         for key in ["a", "Z", "a0", "a_b", "a-b", "constructor", &"a".repeat(64)] {
             assert!(Params::check_key(key).is_ok(), "{key:?}");

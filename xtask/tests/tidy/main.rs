@@ -6,5 +6,6 @@ mod contract;
 mod dependencies;
 mod files;
 mod links;
+mod migrations;
 mod modules;
 mod tree;

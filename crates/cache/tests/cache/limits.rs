@@ -1,5 +1,5 @@
 use futures::future::join_all;
-use kith_cache::CacheError;
+use kith_cache::{CacheError, Consistency};
 
 use crate::stage::{SECOND, Stage, until};
 
@@ -69,4 +69,23 @@ async fn nothing_of_a_load_or_write_remains_when_it_has_ended() {
     drop((store, cache));
     assert!(weak.upgrade().is_none());
     assert!(node.namespaces().is_empty());
+}
+
+/// A batch does not tell the popularity sketch of a miss when it looks, but when its load ends.
+#[tokio::test]
+async fn keys_that_are_asked_for_in_batches_win_room_from_keys_that_are_not_asked_for() {
+    const BATCH: std::ops::Range<u64> = 1_000..1_020;
+    let stage = Stage::with(|policy| policy.memory_bytes = 20_000);
+    (0..200).chain(BATCH).for_each(|key| stage.store.put(key, 1));
+    for key in (0..200).chain(0..200) {
+        stage.read(key).await;
+    }
+    let keys: Vec<u64> = BATCH.collect();
+    for _ in 0..10 {
+        stage.cache.get_many(&keys, &Consistency::Cached).await;
+        until(|| stage.store.loads() > 0 && stage.stats().loads_in_flight == 0).await;
+        tokio::task::yield_now().await;
+    }
+    let kept = keys.iter().filter(|key| stage.kept(**key).is_some()).count();
+    assert!(kept > keys.len() / 2, "{kept} of {} are in memory", keys.len());
 }

@@ -12,6 +12,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), ConfigError> {
     let file = secrets.invite_code_key_file.as_deref();
     from_file("secrets.invite_code_key", &mut secrets.invite_code_key, file)?;
     listening(config)?;
+    super::http::check(&config.http)?;
     store(config)?;
     invite_code_key(config)?;
     bounds(config)

@@ -37,7 +37,8 @@ pub struct LimitsConfig {
     /// Longest life of a stream.
     #[serde(with = "humantime_serde")]
     pub stream_max: Duration,
-    /// How long a connection may take to greet, with and without TLS.
+    /// How long a connection may take to greet, with and without TLS; over HTTP/1.1 also how long it may take
+    /// from one answer to the end of the next headers.
     #[serde(with = "humantime_serde")]
     pub handshake: Duration,
     /// After how long a connection is told to go, less up to a tenth at random.

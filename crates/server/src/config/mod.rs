@@ -6,6 +6,7 @@
 
 mod check;
 mod ephemeral;
+mod http;
 mod limits;
 mod load;
 mod secret;
@@ -15,6 +16,7 @@ mod size;
 mod unknown;
 
 pub use ephemeral::EphemeralConfig;
+pub use http::{CorsConfig, HttpConfig};
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use secret::Secret;

@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-use super::{EphemeralConfig, LimitsConfig, Secret, size};
+use super::{EphemeralConfig, HttpConfig, LimitsConfig, Secret, size};
 
 /// Everything that a node is told from outside.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -31,6 +31,8 @@ pub struct Config {
     pub operations: OperationsConfig,
     /// TLS of the gRPC port.
     pub tls: TlsConfig,
+    /// What browsers may do.
+    pub http: HttpConfig,
     /// Where the truth is kept.
     pub store: StoreConfig,
     /// The tiers before the store.
@@ -59,6 +61,7 @@ impl Default for Config {
             drain_wait: Duration::from_secs(2),
             operations: OperationsConfig::default(),
             tls: TlsConfig::default(),
+            http: HttpConfig::default(),
             store: StoreConfig::default(),
             cache: CacheConfig::default(),
             limits: LimitsConfig::default(),

@@ -16,12 +16,14 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// Texts by which tonic's answers about a message are known from those of handlers.
 const TOO_LARGE: [&str; 2] = ["Error, decoded message length too large", "Error decompressing: size limit"];
-const MALFORMED: [&str; 5] = [
+const MALFORMED: [&str; 6] = [
     "failed to decode Protobuf message",
     "Unexpected EOF decoding stream",
     "Missing request message",
     "protocol error: received message",
     "Error decompressing:",
+    // Base64 of gRPC-Web, or a body that ended early.
+    "tonic-web:",
 ];
 
 fn details(reason: &str) -> ErrorDetails {
@@ -54,7 +56,7 @@ pub(super) fn stopping() -> Status {
 }
 
 /// Metadata that cannot be taken. `why` follows its name.
-pub(super) fn invalid_metadata(name: &str, why: &str) -> Status {
+pub(crate) fn invalid_metadata(name: &str, why: &str) -> Status {
     let text = format!("{name} {why}");
     let mut details = details("INVALID_METADATA");
     details.add_bad_request_violation(name, text.as_str());

@@ -76,7 +76,7 @@ impl Method {
             kind,
             exempt,
             known: true,
-            batch: kind != Kind::Unary || name.starts_with("Batch"),
+            batch: kind != Kind::Unary || takes_many(name),
             answers: Default::default(),
             seconds: OnceLock::new(),
         }
@@ -142,6 +142,11 @@ fn contract() -> Vec<(String, String, bool)> {
         }
     }
     methods
+}
+
+/// Whether the message of a unary method of this name is one of many records, by the words of the contract.
+pub(crate) fn takes_many(method: &str) -> bool {
+    method.starts_with("Batch")
 }
 
 /// Names of the services of the contract.

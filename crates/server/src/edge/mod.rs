@@ -27,10 +27,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, service::Routes};
 use tower::Service as _;
 
+pub(crate) use answer::invalid_metadata;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
-pub(crate) use methods::services;
+pub(crate) use methods::{services, takes_many};
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
 pub(crate) use trace::TARGET as TRACE_TARGET;

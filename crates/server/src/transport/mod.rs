@@ -1,14 +1,24 @@
-//! The gRPC port: connections, their number, their age, and how they end.
+//! The gRPC port: connections, their number, their age, and how they end. It speaks HTTP/2 and HTTP/1.1, with
+//! and without TLS.
 //!
 //! Connections are accepted here and not by tonic's server, which has no bound on their number, no limit on
 //! a handshake, no jitter in their age, and answers a deadline with CANCELLED before the edge can.
 
-mod prefixed;
+mod cors;
+mod front;
+mod greeting;
 mod tls;
+mod web;
 
-use std::{fmt, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
-use hyper::{body::Incoming, server::conn::http2, service::Service};
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rand::Rng as _;
 use tokio::{
@@ -20,8 +30,13 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::{
+    front::Front,
+    greeting::{Prefixed, Protocol},
+    web::Web,
+};
 use crate::{
-    config::{Config, LimitsConfig},
+    config::{Config, HttpConfig, LimitsConfig},
     edge::Edge,
     start::StartError,
 };
@@ -32,12 +47,16 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
 /// Pause after a failed accept: most often file descriptors ran out, and a tight loop would not help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What HTTP/1.1 may hold of one connection's bytes beside the headers: enough for quick bodies, little enough
+/// for every connection to have it. (HTTP/2 has its windows.)
+const HTTP1_BUFFER: usize = 64 << 10;
 
 /// A bound port that does not yet accept.
 pub struct Port {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
+    http: HttpConfig,
 }
 
 impl Port {
@@ -48,7 +67,7 @@ impl Port {
     pub async fn bind(config: &Config) -> Result<Self, StartError> {
         let tls = tls::acceptor(&config.tls)?;
         let (listener, address) = bind(config.listen, "--listen").await?;
-        Ok(Self { listener, address, tls })
+        Ok(Self { listener, address, tls, http: config.http.clone() })
     }
 
     /// Where it is bound.
@@ -71,9 +90,11 @@ impl Port {
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
         };
+        let web = Web::new(edge.clone(), limits, &self.http.cors);
         let server = Server {
-            http: http(limits),
-            edge,
+            http1: http1(limits),
+            http2: http2(limits),
+            front: Front::new(edge, web),
             tls: self.tls,
             handshake: limits.handshake,
             age: limits.connection_age,
@@ -132,8 +153,9 @@ impl Connections {
 
 /// What every connection is served by.
 struct Server {
-    http: http2::Builder<TokioExecutor>,
-    edge: Edge,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    front: Front,
     tls: Option<TlsAcceptor>,
     handshake: Duration,
     age: Duration,
@@ -141,13 +163,24 @@ struct Server {
     connections: Connections,
 }
 
-fn http(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
+fn http2(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams_per_connection)
         .max_header_list_size(limits.headers_bytes)
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE_ANSWER);
+    http
+}
+
+/// Requests of one connection come one after the other, also if a peer does not wait for answers.
+fn http1(limits: &LimitsConfig) -> http1::Builder {
+    let headers = usize::try_from(limits.headers_bytes).unwrap_or(usize::MAX);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.handshake)
+        .max_header_size(headers)
+        .max_buf_size(headers.saturating_add(HTTP1_BUFFER));
     http
 }
 
@@ -184,28 +217,45 @@ impl Server {
         }
         let closing = self.connections.closing.cancelled();
         let Some(tls) = &self.tls else {
-            let greeted = timeout(self.handshake, prefixed::greeted(socket));
-            if let Some(Ok(Ok(io))) = closing_first(closing, greeted).await {
-                self.connection(io).await;
+            let greeted = timeout(self.handshake, greeting::greeted(socket));
+            if let Some(Ok(Ok(greeted))) = closing_first(closing, greeted).await {
+                self.connection(greeted).await;
             }
             return;
         };
-        let greeted = timeout(self.handshake, async { prefixed::greeted(tls.accept(socket).await?).await });
-        if let Some(Ok(Ok(io))) = closing_first(closing, greeted).await {
-            self.connection(io).await;
+        let greeted = timeout(self.handshake, async { greeting::greeted(tls.accept(socket).await?).await });
+        if let Some(Ok(Ok(greeted))) = closing_first(closing, greeted).await {
+            self.connection(greeted).await;
         }
     }
 
-    async fn connection<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, io: I) {
-        let mut connection = pin!(self.http.serve_connection(TokioIo::new(io), self.edge.clone()));
+    async fn connection<I>(&self, (protocol, io): (Protocol, Prefixed<I>))
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (io, front) = (TokioIo::new(io), self.front.clone());
+        match protocol {
+            Protocol::Http1 => {
+                let connection = pin!(self.http1.serve_connection(io, front));
+                self.live(connection, |connection| connection.graceful_shutdown()).await;
+            }
+            Protocol::Http2 => {
+                let connection = pin!(self.http2.serve_connection(io, front));
+                self.live(connection, |connection| connection.graceful_shutdown()).await;
+            }
+        }
+    }
+
+    /// Serves until the connection ends or is told to go; `go` lets the calls that have begun end.
+    async fn live<C: Future>(&self, mut connection: Pin<&mut C>, go: impl FnOnce(Pin<&mut C>)) {
         tokio::select! {
             _ended = connection.as_mut() => return,
             () = sleep(jittered(self.age)) => {}
             () = self.connections.closing.cancelled() => {}
         }
-        connection.as_mut().graceful_shutdown();
+        go(connection.as_mut());
         tokio::select! {
-            _ended = connection.as_mut() => {}
+            _ended = connection => {}
             () = self.end_of_grace() => {}
         }
     }
@@ -233,15 +283,4 @@ async fn closing_first<T>(closing: impl Future<Output = ()>, work: impl Future<O
 /// Shorter by up to a tenth, so that connections made at one time do not all end at one time.
 fn jittered(age: Duration) -> Duration {
     age.mul_f64(1.0 - rand::rng().random_range(0.0..0.1))
-}
-
-/// hyper clones the service for every connection and calls it by reference.
-impl Service<hyper::Request<Incoming>> for Edge {
-    type Response = http::Response<crate::edge::EdgeBody>;
-    type Error = std::convert::Infallible;
-    type Future = crate::edge::EdgeFuture<Incoming>;
-
-    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
-        self.handle(request)
-    }
 }

@@ -25,7 +25,7 @@ pub(super) fn acceptor(config: &TlsConfig) -> Result<Option<TlsAcceptor>, StartE
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| StartError::new(format!("tls: certificate and key do not serve: {error}")))?;
-    tls.alpn_protocols = vec![b"h2".to_vec()];
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Some(TlsAcceptor::from(Arc::new(tls))))
 }
 

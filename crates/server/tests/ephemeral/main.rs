@@ -158,3 +158,22 @@ async fn a_node_that_keeps_its_data_has_a_file_of_its_ports_too() {
     assert!(output.status.success());
     assert!(left.len() == 1 && left[0].ends_with("data"), "{left:?}");
 }
+
+#[test]
+fn a_sandbox_is_a_header_of_json_too() {
+    let node = Node::start(&["--ephemeral"]);
+    let call = |method: &str, sandbox: &str| {
+        let url = format!("http://{}/kith.user.v1.UserService/{method}", node.ports.grpc);
+        let body =
+            if method == "CreateUser" { r#"{"user":{"userName":"ann"}}"# } else { r#"{"userName":"ann"}"# };
+        let sandbox = format!("kith-sandbox: {sandbox}");
+        let json = "content-type: application/json";
+        let output =
+            Command::new("curl").args(["-sS", "-H", json, "-H", &sandbox, "-d", body, &url]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert!(call("CreateUser", "a").contains(r#""userName":"ann""#));
+    assert!(call("FindUserByName", "a").contains(r#""userName":"ann""#));
+    assert!(call("FindUserByName", "b").contains("not_found"), "{}", call("FindUserByName", "b"));
+    assert!(call("FindUserByName", "a.b").contains("kith-sandbox"), "{}", call("FindUserByName", "a.b"));
+}

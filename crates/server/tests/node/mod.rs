@@ -1,4 +1,5 @@
-//! A node in this process, on free ports, over a file of its own.
+//! A node in this process, on free ports, over a file of its own or, where `KITH_TEST_STORE` says `mongodb`,
+//! a database of its own.
 
 #![allow(
     dead_code,
@@ -7,14 +8,18 @@
     reason = "every test file uses a part; a test may panic"
 )]
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
 
 use kith_proto::{
     admin::v1::admin_service_client::AdminServiceClient,
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
-use kith_server::config::Config;
+use kith_server::config::{Backend, Config, Secret};
 use tokio::{sync::oneshot, task::JoinHandle};
 use tonic::{
     Code, Request, Status,
@@ -40,8 +45,9 @@ impl TestNode {
         let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };
         config.listen.set_port(0);
         config.operations.listen.set_port(0);
-        config.drain_wait = std::time::Duration::ZERO;
+        config.drain_wait = Duration::ZERO;
         change(&mut config);
+        over_the_store_of_the_tests(&mut config);
         let (ready, bound) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
@@ -50,6 +56,7 @@ impl TestNode {
         });
         let address = bound.await.expect("the node starts").grpc;
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        until_it_serves(&channel).await;
         Self { address, channel, data, stop: Some(stop), running }
     }
 
@@ -98,6 +105,30 @@ impl TestNode {
         self.running.await.unwrap();
         self.data
     }
+}
+
+/// The same data folder is the same database.
+fn over_the_store_of_the_tests(config: &mut Config) {
+    let variable = |wanted: &str| std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    if variable("KITH_TEST_STORE").as_deref() != Some("mongodb") {
+        return;
+    }
+    let mut name = DefaultHasher::new();
+    config.data_dir.hash(&mut name);
+    config.store.backend = Backend::Cluster;
+    config.store.mongodb.database = format!("kith_policy_{:016x}", name.finish());
+    config.store.mongodb.uri = variable("KITH_TEST_MONGODB").map(Secret::new);
+}
+
+async fn until_it_serves(channel: &Channel) {
+    let mut users = UserServiceClient::new(channel.clone());
+    let serves = async {
+        let request = users::GetUserRequest { user_id: i64::MAX, consistency: None };
+        while users.get_user(request.clone()).await.is_err_and(|why| why.code() == Code::Unavailable) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), serves).await.expect("the node comes to serve");
 }
 
 /// The request, on behalf of a user.

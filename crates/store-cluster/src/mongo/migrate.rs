@@ -20,8 +20,10 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 1] =
-    [(1, "users_and_groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json"))];
+const KNOWN: [(u32, &str, &str); 2] = [
+    (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
+    (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
+];
 const LOCK: &str = "lock";
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_secs(10);

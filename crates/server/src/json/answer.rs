@@ -1,0 +1,201 @@
+//! What the edge answered, as the Connect protocol says it.
+
+use std::{future::poll_fn, pin::Pin};
+
+use axum::body::Body;
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body::Body as _;
+use prost::Message as _;
+use prost_reflect::DynamicMessage;
+use serde::Serialize;
+use tonic::{Code, Status};
+use tonic_types::{StatusExt as _, pb};
+
+use super::catalogue::{self, Rpc};
+use crate::{
+    edge::EdgeBody,
+    error::{Error, Reason},
+};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Flag and length before a message.
+const PREFIX: usize = 5;
+
+/// Name and code of HTTP of every code of gRPC, by its number.
+const CODES: [(&str, StatusCode); 17] = [
+    ("ok", StatusCode::OK),
+    ("canceled", CLIENT_CLOSED),
+    ("unknown", StatusCode::INTERNAL_SERVER_ERROR),
+    ("invalid_argument", StatusCode::BAD_REQUEST),
+    ("deadline_exceeded", StatusCode::GATEWAY_TIMEOUT),
+    ("not_found", StatusCode::NOT_FOUND),
+    ("already_exists", StatusCode::CONFLICT),
+    ("permission_denied", StatusCode::FORBIDDEN),
+    ("resource_exhausted", StatusCode::TOO_MANY_REQUESTS),
+    ("failed_precondition", StatusCode::BAD_REQUEST),
+    ("aborted", StatusCode::CONFLICT),
+    ("out_of_range", StatusCode::BAD_REQUEST),
+    ("unimplemented", StatusCode::NOT_IMPLEMENTED),
+    ("internal", StatusCode::INTERNAL_SERVER_ERROR),
+    ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
+    ("data_loss", StatusCode::INTERNAL_SERVER_ERROR),
+    ("unauthenticated", StatusCode::UNAUTHORIZED),
+];
+
+/// 499, which has no name of its own.
+const CLIENT_CLOSED: StatusCode = match StatusCode::from_u16(499) {
+    Ok(code) => code,
+    Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
+};
+
+/// Of a call that the edge has answered.
+pub(super) async fn of(rpc: &Rpc, response: Response<EdgeBody>) -> Response<Body> {
+    let (head, body) = response.into_parts();
+    // An error without a message has its status among the headers.
+    if let Some(status) = Status::from_header_map(&head.headers) {
+        return answered(&status, &HeaderMap::new(), &head.headers);
+    }
+    match collect(body).await {
+        Ok((message, trailers)) => match Status::from_header_map(&trailers) {
+            Some(status) if status.code() == Code::Ok => success(rpc, &message, &head.headers, &trailers),
+            Some(status) => answered(&status, &head.headers, &trailers),
+            None => failure(&internal()),
+        },
+        Err(status) => failure(&status),
+    }
+}
+
+/// An error that no call came to.
+pub(super) fn failure(status: &Status) -> Response<Body> {
+    let details = details(status);
+    let failure = Failure { code: code(status).0, message: status.message(), details };
+    // Names, texts and base64: nothing of it can fail to be written.
+    let text = serde_json::to_vec(&failure).unwrap_or_else(|_| br#"{"code":"internal"}"#.to_vec());
+    let mut response = json(text);
+    *response.status_mut() = http_status(status);
+    response
+}
+
+fn answered(status: &Status, headers: &HeaderMap, trailers: &HeaderMap) -> Response<Body> {
+    let mut response = failure(status);
+    tell(response.headers_mut(), headers, trailers);
+    response
+}
+
+fn success(rpc: &Rpc, framed: &[u8], headers: &HeaderMap, trailers: &HeaderMap) -> Response<Body> {
+    let message = framed.get(PREFIX..).and_then(|bytes| {
+        let message = DynamicMessage::decode(rpc.output.clone(), bytes).ok()?;
+        serde_json::to_vec(&message).ok()
+    });
+    let Some(text) = message else { return failure(&internal()) };
+    let mut response = json(text);
+    tell(response.headers_mut(), headers, trailers);
+    response
+}
+
+/// A line feed ends it, for those who read it in a terminal.
+fn json(mut text: Vec<u8>) -> Response<Body> {
+    text.push(b'\n');
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}
+
+fn internal() -> Status {
+    Error::new(Reason::Internal, "something went wrong within Kith").into()
+}
+
+/// The one message of a unary answer, with its prefix, and the trailers.
+async fn collect(mut body: EdgeBody) -> Result<(Bytes, HeaderMap), Status> {
+    let (mut message, mut trailers) = (BytesMut::new(), HeaderMap::new());
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        match frame?.into_data() {
+            Ok(mut data) => message.extend_from_slice(&data.copy_to_bytes(data.remaining())),
+            Err(frame) => trailers.extend(frame.into_trailers().unwrap_or_default()),
+        }
+    }
+    Ok((message.freeze(), trailers))
+}
+
+/// Metadata of the answer: as it is, and, where it came behind the message, with `trailer-` before its name.
+fn tell(into: &mut HeaderMap, headers: &HeaderMap, trailers: &HeaderMap) {
+    for (name, value) in headers.iter().filter(|(name, _)| is_metadata(name)) {
+        into.append(name, value.clone());
+    }
+    for (name, value) in trailers.iter().filter(|(name, _)| is_metadata(name)) {
+        if let Ok(name) = HeaderName::try_from(format!("trailer-{name}")) {
+            into.append(name, value.clone());
+        }
+    }
+}
+
+fn is_metadata(name: &HeaderName) -> bool {
+    *name != header::CONTENT_TYPE && *name != header::DATE && !name.as_str().starts_with("grpc-")
+}
+
+fn code(status: &Status) -> (&'static str, StatusCode) {
+    let index = usize::try_from(i32::from(status.code())).unwrap_or_default();
+    CODES.get(index).copied().unwrap_or(CODES[2])
+}
+
+/// As Connect has it; but 429 asks to come again, and what is too large stays so.
+fn http_status(status: &Status) -> StatusCode {
+    let too_large = status.code() == Code::ResourceExhausted
+        && status.get_details_error_info().is_some_and(|info| info.reason == "MESSAGE_TOO_LARGE");
+    if too_large { StatusCode::PAYLOAD_TOO_LARGE } else { code(status).1 }
+}
+
+/// An error as Connect writes it.
+#[derive(Serialize)]
+struct Failure<'a> {
+    code: &'static str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    details: Vec<Detail>,
+}
+
+#[derive(Serialize)]
+struct Detail {
+    r#type: String,
+    value: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    debug: Option<DynamicMessage>,
+}
+
+fn details(status: &Status) -> Vec<Detail> {
+    let Ok(told) = pb::Status::decode(status.details()) else { return Vec::new() };
+    told.details
+        .into_iter()
+        .map(|any| {
+            let name = any.type_url.rsplit('/').next().unwrap_or_default().to_owned();
+            let debug = catalogue::message(&name)
+                .and_then(|descriptor| DynamicMessage::decode(descriptor, any.value.as_slice()).ok());
+            Detail { r#type: name, value: STANDARD_NO_PAD.encode(&any.value), debug }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codes_are_named_by_their_number() {
+        assert_eq!(CODES[Code::Unauthenticated as usize].0, "unauthenticated");
+        assert_eq!(CODES[Code::Cancelled as usize].1.as_u16(), 499);
+        assert_eq!(CODES[Code::Unimplemented as usize].1, StatusCode::NOT_IMPLEMENTED);
+    }
+
+    #[test]
+    fn what_came_behind_the_message_is_told_before_it() {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("kith-tier", HeaderValue::from_static("memory"));
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        let mut told = HeaderMap::new();
+        tell(&mut told, &HeaderMap::new(), &trailers);
+        assert_eq!(told.len(), 1);
+        assert_eq!(told["trailer-kith-tier"], "memory");
+    }
+}

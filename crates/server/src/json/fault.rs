@@ -1,0 +1,126 @@
+//! What is said of a text that cannot be read. Never a value: it may be a secret.
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::error::Category;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::tracked::{Place, Spot, Why};
+use crate::error::{ERROR_DOMAIN, Error};
+use kith_store::Invalid;
+
+/// Of a name that nothing bears so much is repeated.
+const NAME_MAX: usize = 64;
+/// From which likeness on a name is proposed, of 1.
+const ALIKE: f64 = 0.8;
+
+/// The status for an error at a place.
+pub(super) fn status(place: &Place, error: &serde_json::Error, empty: bool) -> Box<Status> {
+    if empty {
+        return malformed("the body is empty; it must be a JSON object, {} at least");
+    }
+    let (name, spot) = place.trace();
+    match error.classify() {
+        Category::Data => Box::new(of_field(place, name, &spot)),
+        Category::Syntax | Category::Eof | Category::Io => {
+            // These texts are fixed; they hold line and column, but nothing of what was read.
+            let within = if name.is_empty() { String::new() } else { format!(", in {name}") };
+            malformed(format!("the body is not JSON: {error}{within}"))
+        }
+    }
+}
+
+fn of_field(place: &Place, name: String, spot: &Spot) -> Status {
+    let why = match (place.why(), spot) {
+        (Some(Why::Twice), _) => "is given twice".to_owned(),
+        (Some(Why::Read), _) => "excludes another field that is given; give one of them".to_owned(),
+        (None, Spot::Unknown(message, key)) => unknown(message, key),
+        (None, Spot::Root) => return *malformed("the body must be a JSON object"),
+        (None, Spot::Field(field)) if field.is_list() => {
+            format!("must be a list, each of which {}", expected(&field.kind()))
+        }
+        (None, Spot::Field(field)) if field.is_map() => "must be an object".to_owned(),
+        (None, Spot::Field(field)) => expected(&field.kind()),
+        (None, Spot::Value(field)) => value_of(field),
+    };
+    Error::invalid(name, &Invalid::new(why)).into()
+}
+
+fn value_of(field: &FieldDescriptor) -> String {
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => expected(&entry.map_entry_value_field().kind()),
+        kind => expected(&kind),
+    }
+}
+
+/// What a value of this kind has to be.
+fn expected(kind: &Kind) -> String {
+    match kind {
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => "must be a whole number of 32 bits".to_owned(),
+        Kind::Uint32 | Kind::Fixed32 => "must be a whole number of 32 bits, not below 0".to_owned(),
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => "must be a whole number of 64 bits".to_owned(),
+        Kind::Uint64 | Kind::Fixed64 => "must be a whole number of 64 bits, not below 0".to_owned(),
+        Kind::Float | Kind::Double => "must be a number".to_owned(),
+        Kind::Bool => "must be true or false".to_owned(),
+        Kind::String => "must be a string".to_owned(),
+        Kind::Bytes => "must be a string of base64".to_owned(),
+        Kind::Enum(kind) => {
+            let names: Vec<_> = kind.values().map(|value| value.name().to_owned()).collect();
+            format!("must be one of {}", names.join(", "))
+        }
+        Kind::Message(message) => match message.full_name() {
+            "google.protobuf.Timestamp" => "must be a time such as \"2026-01-31T12:00:00Z\"",
+            "google.protobuf.Duration" => "must be a duration such as \"1.5s\"",
+            "google.protobuf.FieldMask" => "must be one string of fields with commas between",
+            _ => "must be an object",
+        }
+        .to_owned(),
+    }
+}
+
+/// A name that the message does not have, with the one that may have been meant.
+fn unknown(message: &MessageDescriptor, key: &str) -> String {
+    let alike = |field: &FieldDescriptor| {
+        strsim::jaro_winkler(field.json_name(), key).max(strsim::jaro_winkler(field.name(), key))
+    };
+    let meant = message
+        .fields()
+        .map(|field| (alike(&field), field))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let hint = meant.map_or(String::new(), |(_, field)| format!("; did you mean {}?", field.json_name()));
+    format!("is no field of {}{hint}", message.name())
+}
+
+/// A name as it may stand in a message: short, and in one line.
+pub(super) fn shown(name: &str) -> String {
+    let clean = |letter: char| if letter.is_control() { '?' } else { letter };
+    let mut shown: String = name.chars().take(NAME_MAX).map(clean).collect();
+    if name.chars().nth(NAME_MAX).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+fn malformed(text: impl Into<String>) -> Box<Status> {
+    let details = ErrorDetails::with_error_info("MALFORMED_MESSAGE", ERROR_DOMAIN, []);
+    Box::new(Status::with_error_details(Code::InvalidArgument, text, details))
+}
+
+/// The text has more bytes than it may.
+pub(super) fn too_large(most: usize, key: &str) -> Status {
+    let text = format!("the body is larger than {most} bytes ({key})");
+    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", ERROR_DOMAIN, []);
+    Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_short_and_in_one_line() {
+        assert_eq!(shown("user\nId"), "user?Id");
+        assert_eq!(shown(&"x".repeat(1000)).len(), NAME_MAX + 3);
+    }
+}

@@ -1,0 +1,152 @@
+//! From text to message.
+
+use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
+use prost_types::FieldMask;
+use serde_json::Deserializer;
+use tonic::Status;
+
+use super::{
+    fault,
+    tracked::{Place, Tracked},
+};
+
+/// Reads the message from its JSON form (that of proto3; what differs stands at [`mask`]).
+///
+/// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field. What
+/// the message does not know, and what is given twice, is an error.
+///
+/// # Errors
+/// INVALID_ARGUMENT that names the field, or, where the text is no JSON, line and column. Never a value.
+pub(super) fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
+    let place = Place::new(input.clone());
+    let mut reader = Deserializer::from_slice(text);
+    let read = DynamicMessage::deserialize(input.clone(), Tracked::new(&mut reader, &place));
+    let mut message = read
+        .and_then(|message| reader.end().map(|()| message))
+        .map_err(|error| fault::status(&place, &error, text.is_empty()))?;
+    for (field, text) in place.into_masks() {
+        let mut value = match field.kind().as_message() {
+            Some(descriptor) => DynamicMessage::new(descriptor.clone()),
+            None => continue,
+        };
+        if value.transcode_from(&mask(&text)).is_ok() {
+            message.set_field(&field, Value::Message(value));
+        }
+    }
+    Ok(message)
+}
+
+/// Paths with commas between. The first part of a path may be written as in JSON or as in the contract; what
+/// follows a dot is a key of a map and stands for itself. (The general rule of proto3 would change the case of
+/// such keys, and could not name those with a `_`.)
+fn mask(text: &str) -> FieldMask {
+    let paths = text.split(',').map(str::trim).filter(|path| !path.is_empty());
+    FieldMask { paths: paths.map(path).collect() }
+}
+
+fn path(text: &str) -> String {
+    let (field, key) = text.split_once('.').map_or((text, None), |(field, key)| (field, Some(key)));
+    let mut path = String::with_capacity(text.len() + 4);
+    for letter in field.chars() {
+        if letter.is_ascii_uppercase() {
+            path.push('_');
+        }
+        path.push(letter.to_ascii_lowercase());
+    }
+    if let Some(key) = key {
+        path.push('.');
+        path.push_str(key);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_proto::user::v1::UpdateUserRequest;
+    use tonic::Code;
+    use tonic_types::StatusExt as _;
+
+    use super::*;
+    use crate::json::catalogue;
+
+    fn read(text: &str) -> Result<UpdateUserRequest, Box<Status>> {
+        let input = catalogue::message("kith.user.v1.UpdateUserRequest").unwrap();
+        Ok(message(&input, text.as_bytes())?.transcode_to().unwrap())
+    }
+
+    /// The field that the error names, and its text.
+    #[track_caller]
+    fn wrong(text: &str) -> (String, String) {
+        let status = read(text).unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let bad = status.get_details_bad_request().unwrap();
+        (bad.field_violations[0].field.clone(), status.message().to_owned())
+    }
+
+    #[test]
+    fn numbers_are_read_as_numbers_and_as_text_and_names_in_both_forms() {
+        let texts = [
+            r#"{"user":{"userId":7,"age":"30"},"expectedVersion":"5"}"#,
+            r#"{"user":{"user_id":"7","age":30},"expected_version":5.0,"requestId":null}"#,
+        ];
+        let read = texts.map(|text| read(text).unwrap());
+        assert_eq!(read[0], read[1]);
+        assert_eq!(read[0].user.as_ref().unwrap().user_id, 7);
+    }
+
+    #[test]
+    fn a_mask_names_fields_in_both_forms_and_keys_as_they_are() {
+        let read = read(r#"{"updateMask":"userName, nick_name,params.theKey,params.a_b,*"}"#).unwrap();
+        let paths = ["user_name", "nick_name", "params.theKey", "params.a_b", "*"];
+        assert_eq!(read.update_mask.unwrap().paths, paths);
+    }
+
+    #[test]
+    fn the_field_at_fault_is_named_where_it_stands() {
+        assert_eq!(wrong(r#"{"user":{"usrName":"a"}}"#).0, "user.usrName");
+        assert_eq!(
+            wrong(r#"{"user":{"age":"old"}}"#),
+            ("user.age".into(), "user.age must be a whole number of 32 bits".into())
+        );
+        assert_eq!(wrong(r#"{"user":{"params":{"color":{}}}}"#).0, "user.params.color");
+        assert_eq!(wrong(r#"{"user":[]}"#), ("user".into(), "user must be an object".into()));
+        assert_eq!(wrong(r#"{"updateMask":["user_name"]}"#).0, "update_mask");
+        assert!(wrong(r#"{"user":{"gender":"MALE"}}"#).1.contains("GENDER_MALE"));
+    }
+
+    #[test]
+    fn what_is_given_twice_is_refused_also_under_two_names() {
+        assert_eq!(wrong(r#"{"requestId":"a","requestId":"a"}"#).1, "request_id is given twice");
+        assert_eq!(wrong(r#"{"user":{"user_id":1,"userId":1}}"#).0, "user.user_id");
+        let keys = read(r#"{"user":{"params":{"a_b":"1","aB":"2"}}}"#).unwrap();
+        assert_eq!(keys.user.unwrap().params.len(), 2, "keys of a map are what they are");
+    }
+
+    #[test]
+    fn no_value_is_repeated() {
+        for text in
+            [r#"{"user":{"age":"4929"}"#, r#"{"user":{"age":"49x29"}}"#, r#"{"user":{"userName":4929}}"#]
+        {
+            let message = read(text).unwrap_err().message().to_owned();
+            assert!(!message.contains("29"), "{message}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let input = catalogue::message("kith.user.v1.UpdateUserRequest").unwrap();
+            drop(message(&input, &bytes));
+        }
+
+        #[test]
+        fn what_looks_like_json_is_read_or_refused(
+            text in r#"\{("(user|userId|user_id|params|updateMask|x)":|[{}\[\],":0-9enul. \\]){0,30}\}"#,
+        ) {
+            if let Err(status) = read(&text) {
+                proptest::prop_assert_eq!(status.code(), Code::InvalidArgument);
+                proptest::prop_assert!(status.get_details_error_info().is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A call as JSON, turned into one of gRPC while it is read.
+
+use std::{
+    fmt::Write as _,
+    future::poll_fn,
+    mem,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
+use http_body::{Body, Frame};
+use prost::Message as _;
+use tokio::time::timeout;
+use tonic::{Status, codegen::StdError};
+
+use super::{BodyLimits, catalogue::Rpc, fault, read};
+use crate::edge;
+
+/// Of the connection, of HTTP, or of Connect: nothing for a handler.
+const NOT_METADATA: [HeaderName; 12] = [
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::EXPECT,
+    header::HOST,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("connect-protocol-version"),
+    HeaderName::from_static("grpc-accept-encoding"),
+    HeaderName::from_static("grpc-encoding"),
+];
+const CONNECT_TIMEOUT: &str = "connect-timeout-ms";
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+/// Connect allows at most so many digits, gRPC fewer.
+const DIGITS_MAX: usize = 10;
+const GRPC_MOST: u64 = 99_999_999;
+
+/// What is read of a body that was refused, and for how long. A caller of HTTP/1.1 that still sends would
+/// otherwise meet a reset before it reads why.
+const LET_GO_BYTES: usize = 16 << 20;
+const LET_GO_TIME: Duration = Duration::from_secs(2);
+
+/// The request as gRPC has it; its body is transcoded when the handler asks for it, within its deadline.
+pub(super) fn translate<B: Body<Data = Bytes> + Unpin + Send + 'static>(
+    rpc: &'static Rpc,
+    limits: BodyLimits,
+    request: Request<B>,
+) -> Result<Request<Transcoded<B>>, Box<Status>> {
+    let lingers = lingers(&request);
+    let (mut head, inner) = request.into_parts();
+    let limit = if rpc.batch {
+        Limit { bytes: limits.batch, key: "limits.batch_message_bytes" }
+    } else {
+        Limit { bytes: limits.message, key: "limits.message_bytes" }
+    };
+    if let Err(status) = metadata(&mut head.headers) {
+        if lingers {
+            tokio::spawn(read_away(inner));
+        }
+        return Err(status);
+    }
+    head.method = Method::POST;
+    head.version = Version::HTTP_2;
+    let body = Transcoded { inner: Some(inner), read: BytesMut::new(), rpc, limit, lingers };
+    Ok(Request::from_parts(head, body))
+}
+
+fn metadata(headers: &mut HeaderMap) -> Result<(), Box<Status>> {
+    for name in &NOT_METADATA {
+        headers.remove(name);
+    }
+    if let Some(value) = headers.remove(CONNECT_TIMEOUT) {
+        headers.insert(GRPC_TIMEOUT, timeout_of(&value).ok_or_else(wrong_timeout)?);
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    Ok(())
+}
+
+/// Milliseconds of Connect as a timeout of gRPC.
+fn timeout_of(value: &HeaderValue) -> Option<HeaderValue> {
+    let digits = value.to_str().ok()?;
+    if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let milliseconds: u64 = digits.parse().ok()?;
+    let mut text = String::new();
+    match milliseconds {
+        0..=GRPC_MOST => write!(text, "{milliseconds}m").ok()?,
+        _ => write!(text, "{}S", milliseconds / 1000).ok()?,
+    }
+    text.try_into().ok()
+}
+
+fn wrong_timeout() -> Box<Status> {
+    Box::new(edge::invalid_metadata(CONNECT_TIMEOUT, "must be 1 to 10 digits"))
+}
+
+/// The bound on the text, and the key that sets it.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    bytes: usize,
+    key: &'static str,
+}
+
+/// The body of a call as JSON. Yields its message as gRPC frames it, once all of it has come; fails with the
+/// status that the caller is to get.
+#[derive(Debug)]
+pub(super) struct Transcoded<B> {
+    /// `None` once the message was yielded, or refused.
+    inner: Option<B>,
+    read: BytesMut,
+    rpc: &'static Rpc,
+    limit: Limit,
+    lingers: bool,
+}
+
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
+    /// Reads on; true at the end.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StdError>>
+    where
+        B::Error: Into<StdError>,
+    {
+        let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(true)) };
+        let announced = usize::try_from(inner.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > self.limit.bytes.saturating_sub(self.read.len()) {
+            return Poll::Ready(Err(self.too_large()));
+        }
+        let Some(frame) = ready!(Pin::new(inner).poll_frame(cx)) else { return Poll::Ready(Ok(true)) };
+        if let Ok(data) = frame.map_err(Into::into)?.into_data() {
+            if data.len() > self.limit.bytes - self.read.len() {
+                return Poll::Ready(Err(self.too_large()));
+            }
+            self.read.extend_from_slice(&data);
+        }
+        Poll::Ready(Ok(false))
+    }
+
+    fn too_large(&mut self) -> StdError {
+        if let (Some(inner), true) = (self.inner.take(), self.lingers) {
+            tokio::spawn(read_away(inner));
+        }
+        fault::too_large(self.limit.bytes, self.limit.key).into()
+    }
+
+    fn framed(&mut self) -> Result<Bytes, StdError> {
+        let text = mem::take(&mut self.read);
+        let message = read::message(&self.rpc.input, &text).map_err(|status| *status)?;
+        let length = message.encoded_len();
+        let mut frame = BytesMut::with_capacity(5 + length);
+        frame.put_u8(0);
+        frame.put_u32(u32::try_from(length)?);
+        message.encode(&mut frame)?;
+        Ok(frame.freeze())
+    }
+}
+
+impl<B> Body for Transcoded<B>
+where
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<StdError>,
+{
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let this = &mut *self;
+        if this.inner.is_none() {
+            return Poll::Ready(None);
+        }
+        while !ready!(this.poll_read(cx))? {}
+        this.inner = None;
+        Poll::Ready(Some(this.framed().map(Frame::data)))
+    }
+}
+
+/// Whether the caller may still be sending when it is refused, and would not read the answer then. Callers
+/// that wait to be asked for their body do not send, and HTTP/2 ends one stream without the others.
+fn lingers<B>(request: &Request<B>) -> bool {
+    request.version() < Version::HTTP_2 && !request.headers().contains_key(header::EXPECT)
+}
+
+/// Ends a request that was refused before its body was read.
+pub(super) fn let_go<B: Body<Data = Bytes> + Unpin + Send + 'static>(request: Request<B>) {
+    if lingers(&request) && !request.body().is_end_stream() {
+        tokio::spawn(read_away(request.into_body()));
+    }
+}
+
+async fn read_away<B: Body<Data = Bytes> + Unpin>(mut body: B) {
+    let read = async {
+        let mut left = LET_GO_BYTES;
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let Some(rest) = left.checked_sub(bytes) else { return };
+            left = rest;
+        }
+    };
+    // Either way the body is dropped, which ends it.
+    drop(timeout(LET_GO_TIME, read).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_of_connect_become_timeouts_of_grpc() {
+        let of = |text: &'static str| timeout_of(&HeaderValue::from_static(text));
+        assert_eq!(of("1500").unwrap(), "1500m");
+        assert_eq!(of("9999999999").unwrap(), "9999999S");
+        for wrong in ["", "-1", "+1", "1.5", "1s", "12345678901"] {
+            assert!(of(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! A reader of JSON that knows where in the message it is, and refuses what is given twice.
+//!
+//! It stands between the JSON parser and the reflection of messages, whose errors say neither where they
+//! happened nor anything that could be shown without showing values.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashSet,
+    fmt,
+};
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use serde::{
+    Deserializer,
+    de::{DeserializeSeed, Error, IntoDeserializer as _, MapAccess, SeqAccess, Visitor},
+    forward_to_deserialize_any,
+};
+
+use super::fault::shown;
+
+/// Where the reader is, and what it kept aside.
+pub(super) struct Place {
+    root: MessageDescriptor,
+    path: RefCell<Vec<Step>>,
+    why: Cell<Option<Why>>,
+    masks: RefCell<Vec<(FieldDescriptor, String)>>,
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// What is wrong, where the place alone does not tell.
+#[derive(Clone, Copy)]
+pub(super) enum Why {
+    /// The field was there before.
+    Twice,
+    /// The value was read; the message did not take it.
+    Read,
+}
+
+/// What a path leads to.
+pub(super) enum Spot {
+    /// The message itself.
+    Root,
+    /// A field.
+    Field(FieldDescriptor),
+    /// An element of a list, or a value of a map.
+    Value(FieldDescriptor),
+    /// A name that the message does not have.
+    Unknown(MessageDescriptor, String),
+}
+
+impl Place {
+    pub(super) const fn new(root: MessageDescriptor) -> Self {
+        Self { root, path: RefCell::new(Vec::new()), why: Cell::new(None), masks: RefCell::new(Vec::new()) }
+    }
+
+    pub(super) const fn why(&self) -> Option<Why> {
+        self.why.get()
+    }
+
+    /// Field masks by field of the root: they have a form of their own in JSON.
+    pub(super) fn into_masks(self) -> Vec<(FieldDescriptor, String)> {
+        self.masks.into_inner()
+    }
+
+    /// The path in words of the contract, and what stands there.
+    pub(super) fn trace(&self) -> (String, Spot) {
+        let (mut name, mut spot) = (String::new(), Spot::Root);
+        for step in self.path.borrow().iter() {
+            spot = self.step(&spot, step);
+            match (&spot, step) {
+                (_, Step::Index(index)) => name.push_str(&format!("[{index}]")),
+                (Spot::Field(field), Step::Key(_)) => name = joined(name, field.name()),
+                (_, Step::Key(key)) => name = joined(name, &shown(key)),
+            }
+        }
+        (name, spot)
+    }
+
+    fn step(&self, spot: &Spot, step: &Step) -> Spot {
+        let Step::Key(key) = step else {
+            return match spot {
+                Spot::Field(field) | Spot::Value(field) => Spot::Value(field.clone()),
+                Spot::Root | Spot::Unknown(..) => Spot::Root,
+            };
+        };
+        let message = match spot {
+            Spot::Field(field) if field.is_map() => return Spot::Value(field.clone()),
+            _ => self.message_at(spot),
+        };
+        let field = message.get_field_by_json_name(key).or_else(|| message.get_field_by_name(key));
+        field.map_or_else(|| Spot::Unknown(message, key.clone()), Spot::Field)
+    }
+
+    fn message_at(&self, spot: &Spot) -> MessageDescriptor {
+        let kind = match spot {
+            Spot::Root => return self.root.clone(),
+            Spot::Unknown(message, _) => return message.clone(),
+            Spot::Field(field) | Spot::Value(field) => field.kind(),
+        };
+        match (kind, spot) {
+            (Kind::Message(entry), Spot::Value(_)) if entry.is_map_entry() => {
+                entry.map_entry_value_field().kind().as_message().cloned().unwrap_or(entry)
+            }
+            (Kind::Message(message), _) => message,
+            _ => self.root.clone(),
+        }
+    }
+
+    fn enter(&self, step: Step) {
+        self.why.set(None);
+        self.path.borrow_mut().push(step);
+    }
+
+    fn leave(&self) {
+        self.why.set(None);
+        self.path.borrow_mut().pop();
+    }
+
+    /// One name for both names of the field where the reader is; keys of maps have one anyway.
+    fn field_name(&self, key: &str) -> Option<String> {
+        // Without one both names are the same, and the way here need not be walked.
+        if !key.contains('_') {
+            return None;
+        }
+        match self.trace().1 {
+            Spot::Field(field) if field.name() == key => Some(field.json_name().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The field of the root that the reader is at, if it is a mask.
+    fn mask(&self) -> Option<FieldDescriptor> {
+        let path = self.path.borrow();
+        let [Step::Key(key)] = path.as_slice() else { return None };
+        let field = self.root.get_field_by_json_name(key).or_else(|| self.root.get_field_by_name(key))?;
+        let is_mask = field.kind().as_message()?.full_name() == "google.protobuf.FieldMask";
+        (is_mask && !field.is_list()).then_some(field)
+    }
+}
+
+fn joined(mut path: String, name: &str) -> String {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
+    path
+}
+
+/// A deserializer, or a seed or visitor for one, with the place that it is at.
+pub(super) struct Tracked<'a, T> {
+    inner: T,
+    place: &'a Place,
+}
+
+impl<'a, T> Tracked<'a, T> {
+    pub(super) const fn new(inner: T, place: &'a Place) -> Self {
+        Self { inner, place }
+    }
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tracked<'_, D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_any(Tracked::new(visitor, self.place))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_option(Tracked::new(visitor, self.place))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Tracked<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
+        self.inner.deserialize(Tracked::new(deserializer, self.place))
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Tracked<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<V::Value, E> {
+        self.inner.visit_bool(value)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<V::Value, E> {
+        self.inner.visit_i64(value)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<V::Value, E> {
+        self.inner.visit_u64(value)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        self.inner.visit_f64(value)
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<V::Value, E> {
+        self.inner.visit_str(value)
+    }
+
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<V::Value, E> {
+        self.inner.visit_borrowed_str(value)
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<V::Value, E> {
+        self.inner.visit_string(value)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_unit()
+    }
+
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_none()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        self.inner.visit_some(Tracked::new(deserializer, self.place))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_seq(List { inner: list, place: self.place, index: 0 })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_map(Object { inner: map, place: self.place, inside: false, seen: HashSet::new() })
+    }
+}
+
+struct List<'a, A> {
+    inner: A,
+    place: &'a Place,
+    index: usize,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
+    type Error = A::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        self.place.enter(Step::Index(self.index));
+        let element = self.inner.next_element_seed(Tracked::new(seed, self.place))?;
+        self.place.leave();
+        self.index += 1;
+        Ok(element)
+    }
+}
+
+struct Object<'a, A> {
+    inner: A,
+    place: &'a Place,
+    /// Whether the place is still at the last key: the message may refuse a value after it was read.
+    inside: bool,
+    seen: HashSet<String>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        if std::mem::take(&mut self.inside) {
+            self.place.leave();
+        }
+        let Some(key) = self.inner.next_key::<String>()? else { return Ok(None) };
+        self.place.enter(Step::Key(key.clone()));
+        self.inside = true;
+        let name = self.place.field_name(&key).unwrap_or_else(|| key.clone());
+        if !self.seen.insert(name) {
+            self.place.why.set(Some(Why::Twice));
+            return Err(A::Error::custom("given twice"));
+        }
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        let value = match self.place.mask() {
+            Some(field) => {
+                if let Some(text) = self.inner.next_value::<Option<String>>()? {
+                    self.place.masks.borrow_mut().push((field, text));
+                }
+                seed.deserialize(().into_deserializer())?
+            }
+            None => self.inner.next_value_seed(Tracked::new(seed, self.place))?,
+        };
+        self.place.why.set(Some(Why::Read));
+        Ok(value)
+    }
+}

@@ -1,0 +1,86 @@
+//! Which pages of other origins may call.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use http::{HeaderName, HeaderValue, Method, Request, Response, header};
+use hyper::body::Incoming;
+use tower::{Layer as _, Service, ServiceExt as _};
+use tower_http::cors::CorsLayer;
+
+use crate::config::CorsConfig;
+
+/// What a page may send: JSON, gRPC-Web, and what Kith itself reads.
+const SENT: [HeaderName; 11] = [
+    header::CONTENT_TYPE,
+    header::AUTHORIZATION,
+    HeaderName::from_static("connect-protocol-version"),
+    HeaderName::from_static("connect-timeout-ms"),
+    HeaderName::from_static("grpc-timeout"),
+    HeaderName::from_static("kith-acting-user"),
+    HeaderName::from_static("kith-sandbox"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("x-grpc-web"),
+    HeaderName::from_static("x-user-agent"),
+];
+/// What a page may read.
+const READ: [HeaderName; 9] = [
+    HeaderName::from_static("grpc-status"),
+    HeaderName::from_static("grpc-message"),
+    HeaderName::from_static("grpc-status-details-bin"),
+    HeaderName::from_static("kith-tier"),
+    HeaderName::from_static("kith-version"),
+    HeaderName::from_static("kith-age-ms"),
+    HeaderName::from_static("trailer-kith-tier"),
+    HeaderName::from_static("trailer-kith-version"),
+    HeaderName::from_static("trailer-kith-age-ms"),
+];
+
+/// The origins that may, and what they are told.
+#[derive(Debug)]
+pub(super) struct Cors {
+    origins: Vec<HeaderValue>,
+    layer: CorsLayer,
+}
+
+impl Cors {
+    /// `None` when no origin may.
+    pub(super) fn new(config: &CorsConfig) -> Option<Self> {
+        let origins: Vec<HeaderValue> =
+            config.origins.iter().filter_map(|origin| origin.parse().ok()).collect();
+        if origins.is_empty() {
+            return None;
+        }
+        let layer = CorsLayer::new()
+            .allow_origin(origins.clone())
+            .allow_methods([Method::POST])
+            .allow_headers(SENT)
+            .expose_headers(READ)
+            .max_age(config.max_age);
+        Some(Self { origins, layer })
+    }
+
+    /// Answers a browser that asks first, and lets `calls` answer the rest. Other origins are told nothing
+    /// about what they might do.
+    pub(super) async fn answer<S>(&self, request: Request<Incoming>, calls: S) -> Response<Body>
+    where
+        S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+    {
+        let headers = request.headers();
+        let listed = headers.get(header::ORIGIN).is_some_and(|origin| self.origins.contains(origin));
+        let asks = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        let answer = if listed && (asks || request.method() != Method::OPTIONS) {
+            self.layer.layer(calls).oneshot(request).await
+        } else {
+            calls.oneshot(request).await.map(varies)
+        };
+        answer.unwrap_or_else(|never| match never {})
+    }
+}
+
+/// The answer would be another one for another origin.
+fn varies(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
+    response
+}

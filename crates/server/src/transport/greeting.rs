@@ -1,0 +1,122 @@
+//! The first bytes of a connection, read before anything else: they tell HTTP/2 from HTTP/1.1, and a peer that
+//! says nothing is let go.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What a peer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Whatever is not HTTP/2; it may be no HTTP at all.
+    Http1,
+    Http2,
+}
+
+/// Waits for the greeting; the stream returned yields it again.
+pub(super) async fn greeted<I: AsyncRead + Unpin>(mut io: I) -> io::Result<(Protocol, Prefixed<I>)> {
+    let (mut said, mut count) = ([0; PREFACE.len()], 0);
+    while count < said.len() && said[..count] == PREFACE[..count] {
+        match io.read(&mut said[count..]).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            more => count += more,
+        }
+    }
+    let protocol = if said == *PREFACE { Protocol::Http2 } else { Protocol::Http1 };
+    Ok((protocol, Prefixed { said, next: 0, count, io }))
+}
+
+/// A stream that yields the greeting and then goes on as before.
+#[derive(Debug)]
+pub(super) struct Prefixed<I> {
+    said: [u8; PREFACE.len()],
+    next: usize,
+    count: usize,
+    io: I,
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Prefixed<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.next == self.count {
+            return Pin::new(&mut self.io).poll_read(cx, into);
+        }
+        let end = self.count.min(self.next + into.remaining());
+        into.put_slice(&self.said[self.next..end]);
+        self.next = end;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Prefixed<I> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, from)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, from)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    async fn protocol(said: &[u8]) -> (Protocol, Vec<u8>) {
+        let (mut peer, io) = tokio::io::duplex(1024);
+        peer.write_all(said).await.unwrap();
+        drop(peer);
+        let (protocol, mut io) = greeted(io).await.unwrap();
+        let mut again = Vec::new();
+        io.read_to_end(&mut again).await.unwrap();
+        (protocol, again)
+    }
+
+    #[tokio::test]
+    async fn the_protocols_are_told_apart_and_nothing_is_lost() {
+        let http2 = [PREFACE.as_slice(), b"more"].concat();
+        assert_eq!(protocol(&http2).await, (Protocol::Http2, http2));
+        for text in ["POST / HTTP/1.1\r\n\r\n", "PRI * HTTP/1.1\r\n\r\n", "X"] {
+            assert_eq!(
+                protocol(text.as_bytes()).await,
+                (Protocol::Http1, text.as_bytes().to_vec()),
+                "{text}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_greeting_that_ends_early_is_none() {
+        let (mut peer, io) = tokio::io::duplex(64);
+        peer.write_all(b"PRI").await.unwrap();
+        drop(peer);
+        assert!(greeted(io).await.is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! What is not gRPC: JSON, gRPC-Web, and what browsers ask before either.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use http::{Method, Request, Response, header};
+use hyper::body::Incoming;
+use tonic_web::GrpcWebLayer;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use super::cors::Cors;
+use crate::{
+    config::{CorsConfig, LimitsConfig},
+    edge::Edge,
+    json::{self, BodyLimits},
+};
+
+/// The content types that [`tonic_web`] knows.
+const GRPC_WEB: [&str; 4] = [
+    "application/grpc-web",
+    "application/grpc-web+proto",
+    "application/grpc-web-text",
+    "application/grpc-web-text+proto",
+];
+
+/// Answers what is not gRPC.
+#[derive(Debug)]
+pub(super) struct Web {
+    edge: Edge,
+    limits: BodyLimits,
+    /// `None`: no page of another origin may call.
+    cors: Option<Cors>,
+}
+
+impl Web {
+    pub(super) fn new(edge: Edge, limits: &LimitsConfig, cors: &CorsConfig) -> Self {
+        Self { edge, limits: BodyLimits::of(limits), cors: Cors::new(cors) }
+    }
+
+    /// Answers one request.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let Some(cors) = &self.cors else { return self.call(request).await };
+        let calls = service_fn(|request| async { Ok::<_, Infallible>(self.call(request).await) });
+        cors.answer(request, calls).await
+    }
+
+    async fn call(&self, request: Request<Incoming>) -> Response<Body> {
+        if !is_grpc_web(&request) {
+            return json::answer(&self.edge, self.limits, request).await;
+        }
+        let calls = GrpcWebLayer::new().layer(self.edge.clone());
+        calls.oneshot(request).await.unwrap_or_else(|never| match never {}).map(Body::new)
+    }
+}
+
+fn is_grpc_web<B>(request: &Request<B>) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    request.method() == Method::POST && kind.is_some_and(|kind| GRPC_WEB.iter().any(|web| kind == web))
+}

@@ -1,0 +1,178 @@
+//! Calls that are made twice, as JSON on one node and as gRPC on another, and what makes their answers
+//! comparable.
+
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "a module of tests")]
+
+pub mod generate;
+pub mod raw;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use prost::Message as _;
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use serde_json::{Map, Value, json};
+use tonic::{Request, Status};
+use tonic_types::pb;
+
+use crate::{
+    http::{Answer, Connection},
+    node::TestNode,
+};
+
+/// Fields that differ from node to node and from moment to moment.
+const VARYING: [&str; 13] = [
+    "createTime",
+    "updateTime",
+    "startTime",
+    "age",
+    "ttl",
+    "nodeId",
+    "consistencyToken",
+    "nextPageToken",
+    "inviteCode",
+    "entries",
+    "weightBytes",
+    "evictions",
+    "mutationsInFlight",
+];
+
+/// One unary method.
+#[derive(Clone)]
+pub struct Rpc {
+    pub path: String,
+    pub input: MessageDescriptor,
+    output: MessageDescriptor,
+}
+
+/// Every unary method of the contract.
+pub fn rpcs() -> Vec<Rpc> {
+    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
+    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+    let unary = methods.filter(|method| !method.is_client_streaming() && !method.is_server_streaming());
+    unary
+        .map(|method| Rpc {
+            path: format!("/{}/{}", method.parent_service().full_name(), method.name()),
+            input: method.input(),
+            output: method.output(),
+        })
+        .collect()
+}
+
+/// What came of a call, in one form for both.
+#[derive(Debug, PartialEq)]
+pub struct Outcome {
+    pub code: String,
+    message: String,
+    details: Vec<(String, String)>,
+    answer: Value,
+    tier: Option<String>,
+    version: Option<String>,
+}
+
+/// By JSON.
+pub async fn by_json(
+    connection: &mut Connection<tokio::net::TcpStream>,
+    rpc: &Rpc,
+    headers: &[(&str, &str)],
+    body: &Value,
+) -> Outcome {
+    let headers = [&[crate::http::JSON], headers].concat();
+    let answer = connection.post(&rpc.path, &headers, body.to_string()).await;
+    let json = answer.json();
+    let trailer = |name| answer.header(name).map(str::to_owned);
+    let (tier, version) = (trailer("trailer-kith-tier"), trailer("trailer-kith-version"));
+    if answer.code == 200 {
+        let answer = masked(json);
+        return Outcome { code: "ok".into(), message: String::new(), details: vec![], answer, tier, version };
+    }
+    failed(&answer, &json)
+}
+
+fn failed(answer: &Answer, json: &Value) -> Outcome {
+    assert!(answer.code >= 400, "{answer:?}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let details = json["details"].as_array().cloned().unwrap_or_default();
+    Outcome {
+        code: text(&json["code"]),
+        message: text(&json["message"]),
+        details: details.iter().map(|detail| (text(&detail["type"]), text(&detail["value"]))).collect(),
+        answer: Value::Null,
+        tier: None,
+        version: None,
+    }
+}
+
+/// By gRPC.
+pub async fn by_grpc(
+    node: &TestNode,
+    rpc: &Rpc,
+    headers: &[(&str, &str)],
+    message: &DynamicMessage,
+) -> Outcome {
+    let mut request = Request::new(message.encode_to_vec());
+    for (name, value) in headers {
+        let name: tonic::metadata::AsciiMetadataKey = name.parse().unwrap();
+        request.metadata_mut().insert(name, value.parse().unwrap());
+    }
+    match raw::call(&node.channel, &rpc.path, request).await {
+        Ok(response) => {
+            let told = |name| response.metadata().get(name).map(|value| value.to_str().unwrap().to_owned());
+            let message = DynamicMessage::decode(rpc.output.clone(), response.get_ref().as_slice()).unwrap();
+            Outcome {
+                code: "ok".into(),
+                message: String::new(),
+                details: vec![],
+                answer: masked(serde_json::to_value(&message).unwrap()),
+                tier: told("kith-tier"),
+                version: told("kith-version"),
+            }
+        }
+        Err(status) => refused(&status),
+    }
+}
+
+fn refused(status: &Status) -> Outcome {
+    let details = pb::Status::decode(status.details()).unwrap().details;
+    let name = |url: &str| url.rsplit('/').next().unwrap().to_owned();
+    Outcome {
+        code: snake_case(&format!("{:?}", status.code())),
+        message: status.message().to_owned(),
+        details: details
+            .iter()
+            .map(|any| (name(&any.type_url), STANDARD_NO_PAD.encode(&any.value)))
+            .collect(),
+        answer: Value::Null,
+        tier: None,
+        version: None,
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// What varies counts only as being there.
+fn masked(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mask = |(name, value): (String, Value)| {
+                let value = if is_varying(&name, &value) { json!("masked") } else { masked(value) };
+                (name, value)
+            };
+            Value::Object(fields.into_iter().map(mask).collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(masked).collect()),
+        other => other,
+    }
+}
+
+/// The age of a user is a number and stays; that of a copy is a duration.
+fn is_varying(name: &str, value: &Value) -> bool {
+    VARYING.contains(&name) && !(name == "age" && value.is_number())
+}

@@ -1,0 +1,19 @@
+use std::collections::BTreeMap;
+
+use crate::tree::tracked;
+
+#[test]
+fn the_same_number_is_the_same_migration_on_every_store_and_none_is_left_out() {
+    let mut stores: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in tracked("").into_iter().filter(|file| file.starts_with("migrations/")) {
+        let (folder, name) = file.rsplit_once('/').unwrap();
+        let stem = name.split_once('.').unwrap().0;
+        stores.entry(folder.to_owned()).or_default().push(stem.to_owned());
+    }
+    assert!(stores.len() > 1, "{stores:?}");
+    let first = stores.values().next().unwrap();
+    assert!(stores.values().all(|names| names == first), "{stores:#?}");
+    for (at, name) in first.iter().enumerate() {
+        assert!(name.starts_with(&format!("{:04}_", at + 1)), "{name}");
+    }
+}
