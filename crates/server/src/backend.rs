@@ -12,6 +12,8 @@ use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
 pub(crate) use about::{About, Data, Why};
 
+#[cfg(feature = "embedded")]
+use crate::ephemeral;
 use crate::{
     config::{Backend, Config, Synchronous},
     start::StartError,
@@ -33,6 +35,8 @@ impl Opened {
     /// Opens the store without migrating it. That of a cluster may be away.
     pub(crate) async fn open(config: &Config) -> Result<Self, StartError> {
         match config.store.backend {
+            #[cfg(feature = "embedded")]
+            Backend::Sqlite if config.ephemeral.enabled => ephemeral::open(config).await.map(Self::Sqlite),
             Backend::Sqlite => sqlite(config).await,
             Backend::Cluster => cluster(config).await,
         }
@@ -60,6 +64,8 @@ impl Opened {
     /// What is told of it.
     pub(crate) fn about(&self, config: &Config) -> About {
         match self {
+            #[cfg(feature = "embedded")]
+            Self::Sqlite(_) if config.ephemeral.enabled => About::memory(),
             #[cfg(feature = "embedded")]
             Self::Sqlite(_) => About::file(&data_file(config)),
             #[cfg(feature = "cluster")]

@@ -13,7 +13,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 
+#[cfg(feature = "embedded")]
+use crate::sandbox::Sandboxes;
 use crate::{
     backend::{self, About, Opened, Why},
     config::{Config, Migrate},
@@ -52,6 +55,9 @@ pub(crate) struct BringUp {
     /// Takes the reason when waiting for the store turns out to be in vain.
     pub(crate) fatal: watch::Sender<Option<StartError>>,
     pub(crate) end: CancellationToken,
+    /// Of a node for tests.
+    #[cfg(feature = "embedded")]
+    pub(crate) sandboxes: Option<Sandboxes>,
 }
 
 /// Why a node does not serve yet.
@@ -169,7 +175,7 @@ impl BringUp {
     async fn serve(&self) -> Result<(), Hitch> {
         self.migrate().await?;
         let services = wiring::services(&self.stores, &self.config).await?;
-        self.edge.open(services.routes.clone());
+        self.edge.open(self.beside_sandboxes(services.routes.clone()));
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");
@@ -186,6 +192,20 @@ impl BringUp {
             tracing::info!(number = migration.number, name = migration.name, "migrated");
         }
         Ok(())
+    }
+
+    #[cfg(feature = "embedded")]
+    fn beside_sandboxes(&self, routes: Routes) -> Routes {
+        match &self.sandboxes {
+            Some(sandboxes) => sandboxes.beside(routes),
+            None => routes,
+        }
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    #[expect(clippy::unused_self, reason = "a build without a store in memory has no sandboxes")]
+    const fn beside_sandboxes(&self, routes: Routes) -> Routes {
+        routes
     }
 
     /// What goes on beside the calls for as long as the node runs.

@@ -110,6 +110,13 @@ impl Reporter {
         *self.state.borrow()
     }
 
+    /// Returns once the node serves, or stops.
+    pub async fn serving(&self) {
+        let mut states = self.state.subscribe();
+        // The sender lives in this value, so that the wait ends with a state alone.
+        drop(states.wait_for(|state| matches!(state, State::Serving | State::Stopping)).await);
+    }
+
     /// Why it does not serve, the newest first; empty while it serves.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {

@@ -9,6 +9,8 @@ pub mod call;
 pub mod cli;
 pub mod config;
 pub mod edge;
+#[cfg(feature = "embedded")]
+mod ephemeral;
 pub mod error;
 pub mod group;
 pub mod health;
@@ -18,10 +20,15 @@ pub mod mutation;
 pub mod operations;
 pub mod page;
 pub mod params;
+mod parent;
 pub mod request;
 pub mod run;
+#[cfg(feature = "embedded")]
+mod sandbox;
 pub mod search_quota;
 pub mod secret;
+#[cfg(feature = "embedded")]
+mod seed;
 pub mod start;
 pub mod telemetry;
 pub mod transport;
@@ -30,3 +37,8 @@ pub mod versions;
 pub mod wiring;
 
 pub use run::{Addresses, Node, run};
+
+/// The examples in Rust of the page about tests are run.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../../../docs/testing.md")]
+mod testing_page {}

@@ -18,6 +18,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+#[cfg(feature = "embedded")]
+use crate::sandbox::Sandboxes;
 use crate::{
     backend::{About, Data, Opened},
     bring_up::{BringUp, StoreSlot},
@@ -97,9 +99,9 @@ impl Node {
         let operations = bind_operations(&config).await?;
         let metrics = telemetry::metrics()?;
         let store = Opened::open(&config).await?;
-        let bring_up = (store.stores(), store.about(&config));
+        let found = Found::of(&config, &store).await?;
         let node = Self::listen(config, port, operations, metrics, store)?;
-        if let Err(error) = node.bring_up(bring_up).await {
+        if let Err(error) = node.bring_up(found).await {
             node.wind_down(std::future::ready(())).await;
             return Err(error);
         }
@@ -107,17 +109,19 @@ impl Node {
         Ok(node)
     }
 
-    async fn bring_up(&self, (stores, about): (Stores, About)) -> Result<(), StartError> {
+    async fn bring_up(&self, found: Found) -> Result<(), StartError> {
         let bring_up = BringUp {
             config: Arc::clone(&self.config),
-            stores,
-            about,
+            stores: found.stores,
+            about: found.about,
             slot: Arc::clone(&self.store),
             health: self.health.clone(),
             edge: self.edge.clone(),
             services: Arc::clone(&self.services),
             fatal: self.fatal.clone(),
             end: self.end.clone(),
+            #[cfg(feature = "embedded")]
+            sandboxes: found.sandboxes,
         };
         match self.config.store.backend {
             Backend::Sqlite => bring_up.now().await,
@@ -137,7 +141,7 @@ impl Node {
         store: Opened,
     ) -> Result<Self, StartError> {
         let health = Reporter::new();
-        let edge = Edge::new(base(&health)?, &config.limits);
+        let edge = Edge::new(base(&health)?, &config.limits).with_sandboxes(config.ephemeral.enabled);
         let addresses =
             Addresses { grpc: port.address(), operations: operations.as_ref().map(|(_, address)| *address) };
         let end = CancellationToken::new();
@@ -174,6 +178,11 @@ impl Node {
     #[must_use]
     pub const fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// Returns once it serves, or stops: that of a cluster may wait long for its store.
+    pub async fn serving(&self) {
+        self.health.serving().await;
     }
 
     /// What it is doing.
@@ -260,6 +269,26 @@ impl Node {
             () = sleep(self.config.drain_wait) => {}
             () = hurry => {}
         }
+    }
+}
+
+/// What is needed of a store to bring a node up.
+struct Found {
+    stores: Stores,
+    about: About,
+    #[cfg(feature = "embedded")]
+    sandboxes: Option<Sandboxes>,
+}
+
+impl Found {
+    #[cfg_attr(not(feature = "embedded"), expect(clippy::unused_async, reason = "sandboxes copy the store"))]
+    async fn of(config: &Config, store: &Opened) -> Result<Self, StartError> {
+        Ok(Self {
+            stores: store.stores(),
+            about: store.about(config),
+            #[cfg(feature = "embedded")]
+            sandboxes: Sandboxes::of(config, store).await?,
+        })
     }
 }
 

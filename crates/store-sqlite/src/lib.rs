@@ -26,9 +26,9 @@ mod tests;
 
 use std::{sync::Arc, thread::JoinHandle};
 
-use kith_store::{GroupStore, Migrations, NodeStore, SecretStore, StoreError, Stores, UserStore};
+use kith_store::{GroupStore, Migrations, NodeStore, Outcome, SecretStore, StoreError, Stores, UserStore};
 
-pub use open::{SqliteOptions, migration_status, open, open_in_memory};
+pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_memory_with};
 pub use refused::{OpenError, Right, has_room};
 
 use crate::{readers::Readers, writer::Writer};
@@ -64,6 +64,24 @@ impl SqliteHandle {
         if closed.await.is_err() {
             tracing::error!("the store was not closed in good order");
         }
+    }
+
+    /// A store in memory with so many readers that holds what this one, in memory too, holds now; from then on
+    /// each goes its own way. Takes a reader of this one for the time of a copy.
+    ///
+    /// # Errors
+    /// When this store is a file, is closed or being written, or there is no memory or no thread for the copy.
+    pub async fn copy_in_memory(&self, readers: usize) -> Result<Self, StoreError> {
+        self.sqlite
+            .readers
+            .read(move |connection| {
+                let failed = |error| StoreError::Unavailable {
+                    outcome: Outcome::NotApplied,
+                    source: Arc::new(error) as Arc<_>,
+                };
+                Ok(open::copy(connection, readers).map_err(failed)?)
+            })
+            .await
     }
 
     /// Reads all of the file and returns what is wrong with it: nothing, if it is sound. Takes a reader

@@ -14,7 +14,10 @@ use std::{
 };
 
 use kith_store::Migration;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{
+    Connection, OpenFlags,
+    backup::{Backup, StepResult},
+};
 
 use crate::{
     Sqlite, SqliteHandle,
@@ -26,6 +29,8 @@ use crate::{
     writer::Writer,
 };
 
+/// Threads that read when nothing is said.
+const READERS: usize = 3;
 /// Statements that a connection keeps prepared; above the number that there are.
 const STATEMENTS: usize = 128;
 /// How long a connection waits for another one, which is for recovery and checkpoints alone.
@@ -58,7 +63,7 @@ impl SqliteOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            readers: 3,
+            readers: READERS,
             queue: 4096,
             group_commit_max: 256,
             synchronous_full: true,
@@ -91,13 +96,20 @@ pub async fn migration_status(path: PathBuf) -> Result<Vec<Migration>, OpenError
 }
 
 /// Opens an empty, migrated store that lives in memory and is gone with its handle: the double for tests.
+/// It holds at most 1 GiB, and is [`Full`](kith_store::StoreError::Full) then.
 ///
 /// # Errors
 /// [`OpenError::Other`] when there is no memory or no thread for it.
 pub async fn open_in_memory() -> Result<SqliteHandle, OpenError> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("file:/kith-{}?vfs=memdb", COUNT.fetch_add(1, Ordering::Relaxed));
-    let options = SqliteOptions::new(name);
+    open_in_memory_with(READERS).await
+}
+
+/// The same with so many threads that read, 1 to 16.
+///
+/// # Errors
+/// As [`open_in_memory`].
+pub async fn open_in_memory_with(readers: usize) -> Result<SqliteHandle, OpenError> {
+    let options = SqliteOptions { readers, ..SqliteOptions::new(memory_name()) };
     let path = options.path.clone();
     let opened = tokio::task::spawn_blocking(move || {
         let writer = writer(&options).map_err(|error| refused(&options.path, error))?;
@@ -108,6 +120,24 @@ pub async fn open_in_memory() -> Result<SqliteHandle, OpenError> {
         start(&options, writer, Box::new(()))
     });
     opened.await.map_err(|error| OpenError::Other { path, source: error.into() })?
+}
+
+/// Copies what `source` holds into a store in memory with so many readers. Called on a reading thread.
+pub(crate) fn copy(source: &Connection, readers: usize) -> Result<SqliteHandle, OpenError> {
+    let options = SqliteOptions { readers, ..SqliteOptions::new(memory_name()) };
+    let refused = |error| refused(&options.path, error);
+    let mut target = writer(&options).map_err(refused)?;
+    let copied = Backup::new(source, &mut target).and_then(|backup| backup.step(-1)).map_err(refused)?;
+    if copied != StepResult::Done {
+        return Err(OpenError::Other { path: options.path, source: "the source is being written".into() });
+    }
+    start(&options, target, Box::new(()))
+}
+
+/// A database in memory that all connections of this process share which name it so, and no other process.
+fn memory_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("file:/kith-{}?vfs=memdb", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {

@@ -58,6 +58,16 @@ impl About {
         }
     }
 
+    /// Of a store in memory.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn memory() -> Self {
+        Self {
+            data: Data { place: "memory".to_owned(), kept: false },
+            #[cfg(feature = "cluster")]
+            probe: None,
+        }
+    }
+
     /// Of a database in MongoDB.
     #[cfg(feature = "cluster")]
     pub(crate) fn mongodb(probe: Probe, database: &str) -> Self {

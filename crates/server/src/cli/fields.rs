@@ -22,6 +22,24 @@ impl Fields {
         }
     }
 
+    /// Whether a field is there, in either case of its name.
+    #[cfg(feature = "embedded")]
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name) || self.0.contains_key(&camel(name))
+    }
+
+    /// The fields of the object under `name`, when nothing stands beside it; taken out then.
+    #[cfg(feature = "embedded")]
+    pub(super) fn only(&mut self, name: &str) -> Option<Self> {
+        if self.0.len() != 1 || !self.0.get(name)?.is_object() {
+            return None;
+        }
+        match self.0.remove(name) {
+            Some(Value::Object(fields)) => Some(Self(fields)),
+            _ => None,
+        }
+    }
+
     /// A text; absent: empty.
     pub(super) fn text(&mut self, name: &str) -> Result<String, String> {
         match self.take(name)? {

@@ -3,6 +3,8 @@
 mod backup;
 mod client;
 mod config;
+#[cfg(feature = "embedded")]
+pub(crate) mod either;
 mod export;
 mod fields;
 mod groups;
@@ -10,6 +12,7 @@ mod import;
 mod kind;
 mod migrate;
 mod output;
+mod ports;
 mod restore;
 mod serve;
 mod users;
@@ -43,7 +46,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Run a node (what `kith` does when nothing is said)
-    Serve,
+    Serve(serve::Arguments),
     /// Create users or groups out of a file of JSON Lines
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
@@ -91,8 +94,8 @@ pub fn main() -> ExitCode {
         return ended(Err(StartError::new("the provider of TLS cannot be installed")));
     }
     let command = Command::parse();
-    ended(match command.what.unwrap_or(What::Serve) {
-        What::Serve => serve::run(&command.common),
+    ended(match command.what.unwrap_or_else(|| What::Serve(serve::Arguments::default())) {
+        What::Serve(arguments) => serve::run(&command.common, &arguments),
         What::Import(options) => client::block_on(import::run(&options)),
         What::Export(options) => client::block_on(export::run(&options)),
         What::Migrate(arguments) => migrate::run(&command.common, &arguments),
@@ -112,15 +115,20 @@ fn ended(result: Result<u8, StartError>) -> ExitCode {
 impl Common {
     /// The configuration out of all sources.
     fn load(&self) -> Result<Loaded, StartError> {
-        Ok(load(&self.sources()?)?)
+        self.load_with(Vec::new())
+    }
+
+    /// The same with the flags of one command, which win.
+    fn load_with(&self, flags: Vec<Flag>) -> Result<Loaded, StartError> {
+        Ok(load(&self.sources(flags)?)?)
     }
 
     /// Where the reason of a failed start is to be written, whatever else is wrong.
     fn termination_log(&self) -> Option<PathBuf> {
-        termination_log(&self.sources().ok()?)
+        termination_log(&self.sources(Vec::new()).ok()?)
     }
 
-    fn sources(&self) -> Result<Sources, StartError> {
+    fn sources(&self, flags: Vec<Flag>) -> Result<Sources, StartError> {
         let mut environment = Vec::new();
         for (name, value) in std::env::vars_os() {
             let Ok(name) = name.into_string() else { continue };
@@ -132,7 +140,8 @@ impl Common {
                 Err(_) => {}
             }
         }
-        Ok(Sources { file: self.config.clone(), environment, flags: self.flags()? })
+        let flags = [self.flags()?, flags].concat();
+        Ok(Sources { file: self.config.clone(), environment, flags })
     }
 
     fn flags(&self) -> Result<Vec<Flag>, StartError> {

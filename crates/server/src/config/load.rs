@@ -8,7 +8,7 @@ use figment::{
     value::{Dict, Map, Value},
 };
 
-use super::{Config, check, place::Places, said, unknown};
+use super::{Config, check, ephemeral, place::Places, said, unknown};
 
 /// A configuration that cannot be taken: one line that says what and where, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +94,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     }
     let mut config: Config = layers.figment.extract().map_err(|error| layers.describe(&error))?;
     check::complete(&mut config).map_err(|wrong| layers.locate(&wrong))?;
+    ephemeral::check(&config, &layers.origins)?;
+    ephemeral::settle(&mut config, &mut layers.origins);
     Ok(Loaded { config, origins: layers.origins })
 }
 

@@ -5,6 +5,7 @@
 //! this program reads the environment.
 
 mod check;
+mod ephemeral;
 mod http;
 mod limits;
 mod load;
@@ -17,6 +18,7 @@ mod size;
 mod termination;
 mod unknown;
 
+pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};

@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-use super::{HttpConfig, LimitsConfig, Secret, size};
+use super::{EphemeralConfig, HttpConfig, LimitsConfig, Secret, size};
 
 /// Everything that a node is told from outside.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -50,6 +50,8 @@ pub struct Config {
     pub secrets: SecretsConfig,
     /// Logs and traces.
     pub telemetry: TelemetryConfig,
+    /// A node for tests.
+    pub ephemeral: EphemeralConfig,
 }
 
 impl Default for Config {
@@ -71,6 +73,7 @@ impl Default for Config {
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),
             telemetry: TelemetryConfig::default(),
+            ephemeral: EphemeralConfig::default(),
         }
     }
 }

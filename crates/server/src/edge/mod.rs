@@ -11,6 +11,7 @@ mod deadline;
 mod future;
 mod gate;
 mod methods;
+mod sandbox;
 mod trace;
 
 use std::{
@@ -31,6 +32,8 @@ pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
 pub(crate) use methods::{services, takes_many};
+#[cfg(feature = "embedded")]
+pub(crate) use sandbox::SandboxName;
 pub(crate) use trace::TARGET as TRACE_TARGET;
 
 use self::{
@@ -52,6 +55,8 @@ pub struct Edge {
     /// The domains: served once the store is there.
     domains: Arc<OnceLock<Routes>>,
     shared: Arc<Shared>,
+    /// Whether calls may name one.
+    sandboxes: bool,
 }
 
 #[derive(Debug)]
@@ -78,7 +83,15 @@ impl Edge {
             message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
             closing: CancellationToken::new(),
         };
-        Self { base: base.prepare(), domains: Arc::default(), shared: Arc::new(shared) }
+        Self { base: base.prepare(), domains: Arc::default(), shared: Arc::new(shared), sandboxes: false }
+    }
+
+    /// Whether a call may name a sandbox (metadata `kith-sandbox`); at first none may. Its name is found in
+    /// the extensions of the request then.
+    #[must_use]
+    pub fn with_sandboxes(mut self, allowed: bool) -> Self {
+        self.sandboxes = allowed;
+        self
     }
 
     /// Serves `domains` too. A second call changes nothing.
@@ -125,6 +138,9 @@ impl Edge {
         };
         let deadline = deadline::of(request.headers(), started, limit)?;
         let acting = acting(request.headers())?;
+        if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
+            request.extensions_mut().insert(name);
+        }
         let call = Call { deadline, acting };
         request.extensions_mut().insert(call);
         Ok((request, call))

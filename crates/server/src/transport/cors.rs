@@ -11,13 +11,14 @@ use tower_http::cors::CorsLayer;
 use crate::config::CorsConfig;
 
 /// What a page may send: JSON, gRPC-Web, and what Kith itself reads.
-const SENT: [HeaderName; 10] = [
+const SENT: [HeaderName; 11] = [
     header::CONTENT_TYPE,
     header::AUTHORIZATION,
     HeaderName::from_static("connect-protocol-version"),
     HeaderName::from_static("connect-timeout-ms"),
     HeaderName::from_static("grpc-timeout"),
     HeaderName::from_static("kith-acting-user"),
+    HeaderName::from_static("kith-sandbox"),
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
     HeaderName::from_static("x-grpc-web"),

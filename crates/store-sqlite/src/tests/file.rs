@@ -144,6 +144,32 @@ async fn close_finishes_what_is_queued_and_leaves_one_whole_file() {
 }
 
 #[tokio::test]
+async fn a_copy_in_memory_holds_what_its_source_held_and_goes_its_own_way() {
+    async fn held(handle: &SqliteHandle) -> Vec<i64> {
+        let users = handle.stores().users.scan_users(None, 10).await.unwrap();
+        users.iter().map(|user| user.id.get()).collect()
+    }
+    let source = open_in_memory().await.unwrap();
+    create(&source, new_user(1)).await.unwrap();
+    let copy = source.copy_in_memory(1).await.unwrap();
+    assert_eq!(copy.stores().migrations.migrate().await.unwrap(), []);
+    create(&source, new_user(2)).await.unwrap();
+    create(&copy, new_user(3)).await.unwrap();
+    assert_eq!(held(&source).await, [1, 2]);
+    source.close().await;
+    assert_eq!(held(&copy).await, [1, 3]);
+    assert_eq!(copy.integrity_check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_file_cannot_be_copied_into_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = open_migrated(&folder).await;
+    let error = source.copy_in_memory(1).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_not_shown_in_the_error() {
     let handle = open_in_memory().await.unwrap();
     create(&handle, new_user(1)).await.unwrap();

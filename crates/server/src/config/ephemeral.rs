@@ -1,0 +1,124 @@
+//! A node for tests: data in memory alone, sandboxes, and what else holds then when nothing is said.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Backend, Config, ConfigError};
+
+/// A node for tests.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EphemeralConfig {
+    /// Whether data are kept in memory alone and are gone with the node. Logs are quiet and a stop is quick then.
+    pub enabled: bool,
+    /// JSON Lines of users and groups that the node, and each of its sandboxes, begins with.
+    pub seed: Option<PathBuf>,
+    /// Most sandboxes at one time.
+    pub sandboxes: usize,
+    /// How long a sandbox must have been unused before it makes room for another one.
+    #[serde(with = "humantime_serde")]
+    pub sandbox_idle: Duration,
+}
+
+impl Default for EphemeralConfig {
+    fn default() -> Self {
+        Self { enabled: false, seed: None, sandboxes: 256, sandbox_idle: Duration::from_secs(60) }
+    }
+}
+
+/// What a test waits for at most when it stops a node with calls in flight.
+const DRAIN: Duration = Duration::from_millis(500);
+const LOG_FILTER: &str = "warn";
+/// As the origin of a value.
+const ORIGIN: &str = "ephemeral.enabled";
+
+impl Config {
+    /// Of a node for tests in this process: in memory, on free ports of the loopback device, quick to stop.
+    #[must_use]
+    pub fn ephemeral() -> Self {
+        let mut config = Self::default();
+        config.ephemeral.enabled = true;
+        config.listen.set_port(0);
+        config.operations.listen.set_port(0);
+        settle(&mut config, &mut BTreeMap::new());
+        config
+    }
+}
+
+/// Puts what suits tests where no source said anything else, and notes it among the origins.
+pub(super) fn settle(config: &mut Config, origins: &mut BTreeMap<String, String>) {
+    if !config.ephemeral.enabled {
+        return;
+    }
+    let mut unsaid = |key: &str| {
+        let unsaid = !origins.contains_key(key);
+        if unsaid {
+            origins.insert(key.to_owned(), ORIGIN.to_owned());
+        }
+        unsaid
+    };
+    if unsaid("drain") {
+        config.drain = DRAIN;
+    }
+    if unsaid("drain_wait") {
+        config.drain_wait = Duration::ZERO;
+    }
+    if unsaid("telemetry.log_filter") {
+        LOG_FILTER.clone_into(&mut config.telemetry.log_filter);
+    }
+}
+
+/// Refuses what contradicts data in memory.
+pub(super) fn check(config: &Config, origins: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    let ephemeral = &config.ephemeral;
+    let wrong = |text: &str| Err(ConfigError(text.to_owned()));
+    if !ephemeral.enabled {
+        return match ephemeral.seed {
+            Some(_) => {
+                wrong("ephemeral.seed is for a node that says --ephemeral; use kith import for others")
+            }
+            None => Ok(()),
+        };
+    }
+    if config.store.backend == Backend::Cluster {
+        return wrong("an ephemeral node keeps data in memory; leave store.backend = \"cluster\" out");
+    }
+    if let Some(place) = origins.get("data_dir").filter(|place| place.starts_with("--")) {
+        return Err(ConfigError(format!("an ephemeral node keeps data in memory; leave {place} out")));
+    }
+    if ephemeral.sandboxes == 0 {
+        return wrong("ephemeral.sandboxes must be above 0");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Flag, Loaded, Sources, load};
+
+    fn loaded(flags: &[(&str, &str)]) -> Loaded {
+        let flag = |(key, value): &(&str, &str)| Flag {
+            name: "--set",
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        };
+        load(&Sources { flags: flags.iter().map(flag).collect(), ..Sources::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_node_for_tests_is_quiet_and_quick_to_stop() {
+        let loaded = loaded(&[("ephemeral.enabled", "true")]);
+        assert_eq!(loaded.config.telemetry.log_filter, "warn");
+        assert!(loaded.config.drain_wait.is_zero());
+        assert_eq!(loaded.origins["drain"], "ephemeral.enabled");
+    }
+
+    #[test]
+    fn what_was_said_holds_for_a_node_for_tests_too() {
+        let said = [("ephemeral.enabled", "true"), ("telemetry.log_filter", "debug"), ("drain", "7s")];
+        let loaded = loaded(&said);
+        assert_eq!(loaded.config.telemetry.log_filter, "debug");
+        assert_eq!(loaded.config.drain.as_secs(), 7);
+    }
+}
