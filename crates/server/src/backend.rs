@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The file of an embedded node, within its data folder.
-const FILE: &str = "kith.db";
+pub(crate) const FILE: &str = "kith.db";
 
 /// An open store, to be closed when the node ends.
 #[derive(Debug)]
@@ -38,6 +38,16 @@ impl Opened {
             Self::Sqlite(handle) => handle.stores(),
             #[cfg(feature = "cluster")]
             Self::Cluster(handle) => handle.stores(),
+        }
+    }
+
+    /// Whether it takes transactions as it must: always for SQLite; not for a MongoDB server by itself.
+    pub(crate) async fn takes_transactions(&self) -> Result<bool, StoreError> {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Sqlite(_) => Ok(true),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(handle) => handle.is_replicated().await,
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    admin::Vitals,
     config::Config,
     edge::Edge,
     health::{Reporter, State},
@@ -70,7 +71,8 @@ impl BringUp {
         for migration in self.stores.migrations.migrate().await? {
             tracing::info!(number = migration.number, name = migration.name, "migrated");
         }
-        let services = wiring::services(&self.stores, &self.config).await?;
+        let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
+        let services = wiring::services(&self.stores, &self.config, vitals).await?;
         self.edge.open(services.routes.clone());
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);

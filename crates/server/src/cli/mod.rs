@@ -1,20 +1,29 @@
 //! The `kith` command.
 
+mod call;
+mod check;
 mod client;
+mod completions;
 mod config;
+mod doctor;
 mod export;
+mod facts;
 mod fields;
 mod groups;
 mod import;
+mod inspect;
 mod kind;
+mod man;
 mod migrate;
 mod output;
+mod ping;
 mod serve;
+mod status;
 mod users;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::{
     config::{Flag, Loaded, Sources, load},
@@ -50,6 +59,22 @@ enum What {
     Migrate(migrate::Arguments),
     /// Show the configuration and where each value came from
     Config(config::Arguments),
+    /// Call any method of a node, in JSON
+    Call(call::Arguments),
+    /// Show how nodes fare: a row for each
+    Status(status::Arguments),
+    /// Show what each tier of each node holds of one record, changing nothing
+    Inspect(inspect::Arguments),
+    /// Hold values of a node against thresholds, for monitoring
+    Check(check::Arguments),
+    /// Look for what is wrong with this machine, the configuration and the node, and say what to run
+    Doctor(doctor::Arguments),
+    /// Ask whether a node serves
+    Ping(ping::Arguments),
+    /// Write what a shell needs to complete a line of kith
+    Completions(completions::Arguments),
+    /// Write the manual
+    Man(man::Arguments),
 }
 
 /// Flags that set values of the configuration.
@@ -87,11 +112,25 @@ pub fn main() -> ExitCode {
     let command = Command::parse();
     ended(match command.what.unwrap_or(What::Serve) {
         What::Serve => serve::run(&command.common),
-        What::Import(options) => client::block_on(import::run(&options)),
-        What::Export(options) => client::block_on(export::run(&options)),
+        What::Import(options) => client::block_on(import::run(&command.common, &options)),
+        What::Export(options) => client::block_on(export::run(&command.common, &options)),
         What::Migrate(arguments) => migrate::run(&command.common, &arguments),
         What::Config(arguments) => config::run(&command.common, &arguments),
+        What::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
+        What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
+        What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
+        What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
+        What::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
+        What::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
+        What::Completions(arguments) => completions::run(&command.common, &arguments),
+        What::Man(arguments) => man::run(&command.common, &arguments),
     })
+}
+
+/// All commands with their flags: what completions, manuals and documents are made of.
+#[must_use]
+pub fn tree() -> clap::Command {
+    Command::command()
 }
 
 fn ended(result: Result<u8, StartError>) -> ExitCode {
@@ -117,6 +156,14 @@ impl Common {
         }
         let sources = Sources { file: self.config.clone(), environment, flags: self.flags()? };
         Ok(load(&sources)?)
+    }
+
+    /// The environment, for what has to do with other programs; what is no text is left out.
+    fn environment() -> Vec<(String, String)> {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        std::env::vars_os().filter_map(text).collect()
     }
 
     fn flags(&self) -> Result<Vec<Flag>, StartError> {

@@ -40,6 +40,20 @@ impl Output {
         self.form.unwrap_or(usual)
     }
 
+    /// The form that was asked for.
+    pub(super) const fn asked(self) -> Option<Form> {
+        self.form
+    }
+
+    /// Writes the report on standard error, where standard output carries records.
+    ///
+    /// # Errors
+    /// When standard error cannot be written.
+    pub(super) fn print_beside(self, report: &impl Report) -> io::Result<()> {
+        let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
+        io::stderr().lock().write_all(rendered(report, self.form.unwrap_or(usual))?.as_bytes())
+    }
+
     /// Writes the report.
     ///
     /// # Errors

@@ -48,8 +48,8 @@ pub struct Loaded {
 
 const FILE: &str = "kith.toml";
 const PREFIX: &str = "KITH_";
-/// Variables of tests, which are none of the configuration.
-const NOT_CONFIGURATION: [&str; 3] = ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES"];
+/// Variables of tests and of the flag --addr, which are none of the configuration.
+const NOT_CONFIGURATION: [&str; 4] = ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES", "KITH_ADDR"];
 
 /// Reads the configuration.
 ///

@@ -20,4 +20,4 @@ pub use sections::{
     Backend, CacheConfig, Config, IdsConfig, LogFormat, MongodbConfig, OperationsConfig, SecretsConfig,
     SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
 };
-pub use show::show;
+pub use show::{Value, show, values};

@@ -3,10 +3,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use kith_store::{StoreError, Stores};
 use mongodb::{
     Client, Collection, Database,
-    bson::RawDocumentBuf,
+    bson::{RawDocumentBuf, doc},
     options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::error::read_failed;
 
 /// Where MongoDB is, and how long and how much this node asks of it.
 #[derive(Clone)]
@@ -115,6 +117,16 @@ impl ClusterHandle {
             node: Arc::<Mongo>::clone(&self.mongo),
             migrations: Arc::<Mongo>::clone(&self.mongo),
         }
+    }
+
+    /// Whether the servers are a replica set or a sharded cluster: a single server takes no transactions.
+    ///
+    /// # Errors
+    /// When no server answers.
+    pub async fn is_replicated(&self) -> Result<bool, StoreError> {
+        let hello = self.mongo.database.run_command(doc! { "hello": 1 }).await.map_err(read_failed)?;
+        let sharded = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
+        Ok(sharded || hello.contains_key("setName"))
     }
 
     /// Closes the connections. Calls that still run fail; later ones too.
