@@ -16,6 +16,9 @@ use tonic::{
 use super::failure::Failure;
 use crate::cli::output::Form;
 
+/// What every answer has, and tells nobody anything.
+const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
+
 /// Standard output for messages, standard error for all else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sink {
@@ -61,7 +64,9 @@ impl Sink {
             return;
         }
         for entry in metadata.iter() {
-            if let KeyAndValueRef::Ascii(name, value) = entry {
+            if let KeyAndValueRef::Ascii(name, value) = entry
+                && !USUAL.contains(&name.as_str())
+            {
                 eprintln!("{name}: {}", value.to_str().unwrap_or("(not text)"));
             }
         }
