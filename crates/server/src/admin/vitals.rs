@@ -58,3 +58,37 @@ impl Vitals {
         StoreVitals { answers: true, applied, pending: pending.len() }
     }
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use tonic::service::Routes;
+
+    use super::*;
+    use crate::{config::LimitsConfig, edge::Edge};
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_an_answer_too() {
+        let file = kith_store_sqlite::open_in_memory().await.unwrap();
+        let edge = Edge::new(Routes::default(), &LimitsConfig::default());
+        let vitals = Vitals::new(Reporter::new(), edge.load(), &file.stores());
+        let there = vitals.store().await;
+        assert!(there.answers && there.pending == 0 && there.applied[0].starts_with("0001 "), "{there:?}");
+        file.close().await;
+        let away = vitals.store().await;
+        assert!(!away.answers && away.applied.is_empty(), "{away:?}");
+    }
+
+    #[test]
+    fn whoever_looks_at_the_load_of_an_edge_does_not_keep_its_services() {
+        let routes = Arc::new(());
+        let edge = Edge::new(Routes::default(), &LimitsConfig::default());
+        let (kept, held) = (Arc::clone(&routes), edge.load());
+        let service = axum::Router::new().fallback(move || {
+            let _kept = Arc::clone(&kept);
+            async { "" }
+        });
+        edge.open(Routes::from(service));
+        drop(edge);
+        assert_eq!((Arc::strong_count(&routes), held.in_flight()), (1, 0));
+    }
+}

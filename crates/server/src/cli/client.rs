@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{
     Code, Request, Status,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
@@ -17,8 +17,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(5);
 /// The same for each message of a stream.
 const STREAMED: Duration = Duration::from_secs(60);
-/// How much later than the node one gives up here, so that its own words about a deadline arrive.
-const GRACE: Duration = Duration::from_millis(500);
 /// Largest message taken from a node: a batch of 500 records of the largest size.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -108,7 +106,15 @@ impl Target {
 
     /// The answer to a call, or DEADLINE_EXCEEDED when it does not come in time.
     pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-        timeout(self.reach.answer().saturating_add(GRACE), call).await.map_err(|_| self.late())?
+        let (begun, limit) = (Instant::now(), self.reach.answer());
+        match timeout(limit, call).await {
+            // What tonic says when a request has had the time that it asked for.
+            Ok(Err(status)) if status.code() == Code::Cancelled && begun.elapsed() >= limit => {
+                Err(self.late())
+            }
+            Ok(answer) => answer,
+            Err(_) => Err(self.late()),
+        }
     }
 
     /// A request that tells the node how long its answer may take.

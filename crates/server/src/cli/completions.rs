@@ -1,13 +1,11 @@
 //! `kith completions`: what a shell needs to complete a line of `kith`.
 
-use std::io::{self, Write as _};
-
 use clap_complete::Shell;
 use serde::Serialize;
 
 use super::{
     Common, OK,
-    output::{Form, Report},
+    output::{Form, Report, write},
     tree,
 };
 use crate::start::StartError;
@@ -33,7 +31,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
             let script = String::from_utf8_lossy(&script).into_owned();
             common.output.print(&Script { shell: arguments.shell.to_string(), script })?;
         }
-        Form::Table | Form::Plain => io::stdout().lock().write_all(&script)?,
+        Form::Table | Form::Plain => write(&script)?,
     }
     Ok(OK)
 }

@@ -1,8 +1,7 @@
 //! `kith man`: the manual, a page for each command.
 
 use std::{
-    fs,
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -12,7 +11,7 @@ use serde::Serialize;
 
 use super::{
     Common, OK,
-    output::{Form, Report},
+    output::{Form, Report, write},
     tree,
 };
 use crate::start::StartError;
@@ -37,7 +36,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
         }
         (None, Form::Table | Form::Plain) => {
             if let Some(first) = pages.first() {
-                io::stdout().lock().write_all(&first.roff)?;
+                write(&first.roff)?;
             }
         }
     }

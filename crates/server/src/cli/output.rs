@@ -59,7 +59,19 @@ impl Output {
     /// # Errors
     /// When standard output cannot be written.
     pub(super) fn print(self, report: &impl Report) -> io::Result<()> {
-        io::stdout().lock().write_all(rendered(report, self.form())?.as_bytes())
+        write(rendered(report, self.form())?.as_bytes())
+    }
+}
+
+/// Writes a whole result. A reader that has seen enough (`head`) is no fault.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(super) fn write(result: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(result).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

@@ -22,7 +22,8 @@ impl Scene {
         let scene = Self { dir: tempfile::tempdir().unwrap(), node: Node::start() };
         user(&scene.node, 7, "ada");
         fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
-        fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"ownerId\":\"7\"}\n").unwrap();
+        fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
+            .unwrap();
         scene
     }
 

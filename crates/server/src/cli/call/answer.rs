@@ -14,7 +14,7 @@ use tonic::{
 };
 
 use super::failure::Failure;
-use crate::cli::output::Form;
+use crate::cli::output::{Form, write};
 
 /// What every answer has, and tells nobody anything.
 const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
@@ -40,9 +40,10 @@ impl Sink {
         match self.form {
             Form::Plain => self.line(message),
             Form::Table | Form::Json => {
-                let mut out = io::stdout().lock();
-                message.serialize(&mut serde_json::Serializer::pretty(&mut out))?;
-                writeln!(out)
+                let mut text = Vec::new();
+                message.serialize(&mut serde_json::Serializer::pretty(&mut text))?;
+                text.push(b'\n');
+                write(&text)
             }
         }
     }
