@@ -29,7 +29,13 @@ pub(super) fn block_on(command: impl Future<Output = Result<u8>>) -> Result<u8, 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Target {
     /// Address of a node
-    #[arg(long, env = "KITH_ADDR", value_name = "ADDRESS", default_value = "http://127.0.0.1:7600")]
+    #[arg(
+        long,
+        env = "KITH_ADDR",
+        hide_env_values = true,
+        value_name = "ADDRESS",
+        default_value = "http://127.0.0.1:7600"
+    )]
     pub(super) addr: String,
     #[command(flatten)]
     pub(super) reach: Reach,
@@ -42,6 +48,7 @@ pub(super) struct Targets {
     #[arg(
         long,
         env = "KITH_ADDR",
+        hide_env_values = true,
         value_name = "ADDRESS",
         value_delimiter = ',',
         default_value = "http://127.0.0.1:7600"

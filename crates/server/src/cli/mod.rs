@@ -77,26 +77,29 @@ enum What {
     Man(man::Arguments),
 }
 
+/// Under which the help shows the flags of a node apart from those of a command.
+const CONFIGURATION: &str = "Configuration of a node";
+
 /// Flags that set values of the configuration.
 #[derive(Args, Debug)]
 struct Common {
     /// File of the configuration [default: ./kith.toml, where there is one]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where gRPC is served [default: 127.0.0.1:7600]
-    #[arg(long, global = true, value_name = "ADDRESS")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Where an embedded node keeps its data [default: ./data]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "DIR")]
     data_dir: Option<String>,
     /// Allow other machines to be served without TLS
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = CONFIGURATION)]
     insecure_listen: bool,
     /// Which log lines are written: error, warn, info, debug, trace, or target=level pairs
-    #[arg(long, global = true, value_name = "FILTER")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "FILTER")]
     log: Option<String>,
     /// Set any value: --set limits.in_flight=100
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
     output: output::Output,
