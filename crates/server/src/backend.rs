@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The file of an embedded node, within its data folder.
-const FILE: &str = "kith.db";
+pub(crate) const FILE: &str = "kith.db";
 
 /// An open store, to be closed when the node ends.
 #[derive(Debug)]

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 #[cfg(feature = "embedded")]
-use crate::sandbox::Sandboxes;
+use crate::sandbox::{Hosted, Sandboxes};
 use crate::{
+    admin::Vitals,
     backend::{self, About, Opened, Why},
     config::{Config, Migrate},
     edge::Edge,
@@ -174,7 +175,8 @@ impl BringUp {
 
     async fn serve(&self) -> Result<(), Hitch> {
         self.migrate().await?;
-        let services = wiring::services(&self.stores, &self.config).await?;
+        let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
+        let services = wiring::services(&self.stores, &self.config, vitals).await?;
         self.edge.open(self.beside_sandboxes(services.routes.clone()));
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
@@ -197,7 +199,9 @@ impl BringUp {
     #[cfg(feature = "embedded")]
     fn beside_sandboxes(&self, routes: Routes) -> Routes {
         match &self.sandboxes {
-            Some(sandboxes) => sandboxes.beside(routes),
+            Some(sandboxes) => {
+                sandboxes.beside(routes, Hosted { health: self.health.clone(), load: self.edge.load() })
+            }
             None => routes,
         }
     }

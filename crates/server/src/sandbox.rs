@@ -20,17 +20,26 @@ use tonic::{Status, body::Body, service::Routes};
 use tower::Service;
 
 use crate::{
+    admin::Vitals,
     backend::Opened,
     config::Config,
-    edge::SandboxName,
+    edge::{Load, SandboxName},
     ephemeral::Template,
     error::{Error, Reason},
+    health::Reporter,
     start::StartError,
     wiring,
 };
 
 /// What the memory tier of a sandbox may hold: a node with all of them stays within what a test machine has.
 const MEMORY_BYTES: u64 = 8 << 20;
+
+/// What sandboxes tell of the node that they are on.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosted {
+    pub(crate) health: Reporter,
+    pub(crate) load: Load,
+}
 
 /// The sandboxes of a node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -72,17 +81,17 @@ impl Sandboxes {
     }
 
     /// Serves calls that name a sandbox by that one, and the others by `own`.
-    pub(crate) fn beside(&self, own: Routes) -> Routes {
+    pub(crate) fn beside(&self, own: Routes, host: Hosted) -> Routes {
         let mut routes = Routes::default();
-        let dispatch = Dispatch { own: own.prepare(), sandboxes: self.clone() };
+        let dispatch = Dispatch { own: own.prepare(), sandboxes: self.clone(), host };
         *routes.axum_router_mut() = axum::Router::new().fallback_service(dispatch);
         routes
     }
 
     /// The sandbox of this name, made now where there is none.
-    async fn enter(&self, name: SandboxName) -> Result<Held, Status> {
+    async fn enter(&self, name: SandboxName, host: &Hosted) -> Result<Held, Status> {
         let held = Held(self.place(name)?);
-        held.0.world.get_or_try_init(|| self.make()).await.map_err(|error| {
+        held.0.world.get_or_try_init(|| self.make(host)).await.map_err(|error| {
             tracing::error!(%error, "a sandbox cannot be made");
             Error::new(Reason::StoreUnavailable, "the store of the sandbox cannot be opened")
         })?;
@@ -102,9 +111,11 @@ impl Sandboxes {
         Ok(Arc::clone(by_name.entry(name).or_default()))
     }
 
-    async fn make(&self) -> Result<World, StartError> {
+    async fn make(&self, host: &Hosted) -> Result<World, StartError> {
         let store = self.0.template.open().await?;
-        let services = wiring::services(&store.stores(), &self.0.config).await;
+        let Hosted { health, load } = host;
+        let vitals = Vitals::new(health.clone(), load.clone(), &store.stores());
+        let services = wiring::services(&store.stores(), &self.0.config, vitals).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
         Ok(World { routes: services.routes.prepare(), _store: store })
     }
@@ -150,6 +161,7 @@ impl Drop for Held {
 struct Dispatch {
     own: Routes,
     sandboxes: Sandboxes,
+    host: Hosted,
 }
 
 impl Service<Request<axum::body::Body>> for Dispatch {
@@ -165,9 +177,9 @@ impl Service<Request<axum::body::Body>> for Dispatch {
         let Some(name) = request.extensions_mut().remove::<SandboxName>() else {
             return Box::pin(self.own.call(request));
         };
-        let sandboxes = self.sandboxes.clone();
+        let (sandboxes, host) = (self.sandboxes.clone(), self.host.clone());
         Box::pin(async move {
-            let held = match sandboxes.enter(name).await {
+            let held = match sandboxes.enter(name, &host).await {
                 Ok(held) => held,
                 Err(status) => return Ok(status.into_http()),
             };

@@ -11,9 +11,12 @@ use tokio::time::Instant;
 use tonic::{Request, Status, service::Routes};
 
 use crate::{
+    admin::Vitals,
     call::{Acting, Call},
     cli::either::{Record, parse},
     config::Config,
+    edge::Edge,
+    health::Reporter,
     start::StartError,
     wiring,
 };
@@ -52,7 +55,10 @@ impl Seed {
     /// Creates the records in their order, so that ids given by the node are the same each time. The caches
     /// that it makes for it are gone afterwards.
     pub(crate) async fn apply(self, stores: &Stores, config: &Config) -> Result<(), StartError> {
-        let services = wiring::services(stores, config).await;
+        // Of a node that nobody asks how it fares.
+        let edge = Edge::new(Routes::default(), &config.limits);
+        let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
+        let services = wiring::services(stores, config, vitals).await;
         let services = services.map_err(|error| StartError::new(format!("{}: {error}", self.place)))?;
         let routes = services.routes.prepare();
         for (line, record) in self.records {

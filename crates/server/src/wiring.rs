@@ -11,7 +11,7 @@ use kith_store::{Group, StoreError, Stores, Timestamp, User};
 use tonic::{codec::CompressionEncoding, service::Routes};
 
 use crate::{
-    admin::{AdminRpc, NodeFacts},
+    admin::{AdminRpc, NodeFacts, Vitals},
     bulk::Limits,
     config::{CacheConfig, Config, UsersConfig},
     group::{GroupRpc, Groups},
@@ -45,7 +45,7 @@ pub struct Services {
 ///
 /// # Errors
 /// When the store cannot answer.
-pub async fn services(stores: &Stores, config: &Config) -> Result<Services, StoreError> {
+pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Result<Services, StoreError> {
     let node = Node::local(stores.node.raise_epoch(stores.node.epoch().await?).await?);
     let mutations = Mutations::new(node.clone(), WRITE_LIMIT);
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
@@ -72,8 +72,7 @@ pub async fn services(stores: &Stores, config: &Config) -> Result<Services, Stor
         started: Timestamp::now(),
         backend: stores.node.backend(),
     };
-    let admin =
-        AdminRpc::new(node.clone(), facts, mutations.clone(), std::sync::Arc::clone(&stores.migrations));
+    let admin = AdminRpc::new(node.clone(), facts, mutations.clone(), vitals);
 
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);

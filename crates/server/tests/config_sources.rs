@@ -111,7 +111,12 @@ fn a_value_in_quotes_is_refused_where_quotes_would_be_part_of_it() {
 
 #[test]
 fn variables_of_tests_are_no_configuration() {
-    let variables = [("KITH_TEST_MONGODB", "mongodb://h"), ("KITH_MUTANT", "x"), ("KITH_NAME_RACES", "1")];
+    let variables = [
+        ("KITH_TEST_MONGODB", "mongodb://h"),
+        ("KITH_MUTANT", "x"),
+        ("KITH_NAME_RACES", "1"),
+        ("KITH_ADDR", "127.0.0.1:7600"),
+    ];
     assert!(environment(&variables).is_ok());
 }
 

@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{CacheError, Namespace, Node, Presence, Stats, TierCopy};
 use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
-use kith_store::{Invalid, Migrations, Timestamp};
+use kith_store::{Invalid, Timestamp};
 use tonic::{Request, Response, Status};
 
+use super::Vitals;
 use crate::{
     bulk::only_services,
     call::Call,
     error::{Error, Reason},
     mutation::Mutations,
+    telemetry,
     versions::wire_time,
 };
 
@@ -32,14 +34,14 @@ pub struct AdminRpc {
     node: Node,
     facts: NodeFacts,
     mutations: Mutations,
-    migrations: Arc<dyn Migrations>,
+    vitals: Vitals,
 }
 
 impl AdminRpc {
     /// Over the tiers and mutations of this node.
     #[must_use]
-    pub fn new(node: Node, facts: NodeFacts, mutations: Mutations, migrations: Arc<dyn Migrations>) -> Self {
-        Self { node, facts, mutations, migrations }
+    pub const fn new(node: Node, facts: NodeFacts, mutations: Mutations, vitals: Vitals) -> Self {
+        Self { node, facts, mutations, vitals }
     }
 
     /// The namespace and the rest of `NAMESPACE/KEY`.
@@ -49,22 +51,27 @@ impl AdminRpc {
         Ok((self.node.namespace(namespace).ok_or_else(refused)?, key))
     }
 
-    async fn node(&self) -> Result<wire::GetNodeResponse, Error> {
-        let migrations = self.migrations.status().await.map_err(|error| Error::store("node", &error))?;
-        let applied = migrations.iter().filter(|migration| migration.applied.is_some());
-        Ok(wire::GetNodeResponse {
+    /// Answers also while the store does not.
+    async fn node(&self) -> wire::GetNodeResponse {
+        let store = self.vitals.store().await;
+        wire::GetNodeResponse {
             node_id: self.facts.node_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             start_time: Some(wire_time(self.facts.started)),
             store_backend: self.facts.backend.to_owned(),
             epoch: signed(self.node.epoch()),
             trusted: self.node.trusted(),
-            migrations: applied
-                .map(|migration| format!("{:04} {}", migration.number, migration.name))
-                .collect(),
-            mutations_in_flight: i64::try_from(self.mutations.in_flight()).unwrap_or(i64::MAX),
+            migrations: store.applied,
+            mutations_in_flight: count(self.mutations.in_flight()),
             applied: signed(self.node.applied()),
-        })
+            state: self.vitals.state().to_owned(),
+            store_answers: store.answers,
+            migrations_pending: count(store.pending),
+            calls_in_flight: count(self.vitals.load().in_flight()),
+            calls_limit: count(self.vitals.load().limit()),
+            log_lines_dropped: signed(telemetry::dropped_lines()),
+            time: Some(wire_time(Timestamp::now())),
+        }
     }
 }
 
@@ -75,7 +82,7 @@ impl AdminService for AdminRpc {
         request: Request<wire::GetNodeRequest>,
     ) -> Result<Response<wire::GetNodeResponse>, Status> {
         only_services(Call::of(&request).acting)?;
-        Ok(Response::new(self.node().await?))
+        Ok(Response::new(self.node().await))
     }
 
     async fn inspect_key(
@@ -183,5 +190,9 @@ fn duration(time: Duration) -> prost_types::Duration {
 }
 
 fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -10,17 +10,21 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
+use serde::Serialize;
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Status, transport::Channel};
 
-use super::{OK, client::Target, groups::Groups, kind::Kind, users::Users};
+use super::{Common, OK, client::Target, groups::Groups, kind::Kind, output::Report, users::Users};
 
 const TRIES: u32 = 10;
 const WAIT: Duration = Duration::from_millis(500);
-const ANSWER: Duration = Duration::from_secs(60);
 
 /// What to export.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Records are JSON Lines whatever -o says, since kith import reads them; -o is for the \
+                        summary, which goes to standard error."
+)]
 pub(super) struct ExportOptions {
     #[command(subcommand)]
     kind: ExportKind,
@@ -28,15 +32,15 @@ pub(super) struct ExportOptions {
 
 #[derive(Debug, clap::Subcommand)]
 enum ExportKind {
-    /// All users, without secrets.
+    /// All users, without secrets
     Users(Sink),
-    /// All groups, without invite codes.
+    /// All groups, without invite codes
     Groups(Sink),
 }
 
 #[derive(Debug, clap::Args)]
 struct Sink {
-    /// Written when complete; `-`: the standard output.
+    /// Written when complete; `-`: the standard output
     #[arg(default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -47,24 +51,40 @@ struct Sink {
 ///
 /// # Errors
 /// When the node does not answer or the file cannot be written; a file of that name is as before then.
-pub(super) async fn run(options: &ExportOptions) -> Result<u8> {
-    let count = match &options.kind {
-        ExportKind::Users(sink) => export::<Users>(sink).await?,
-        ExportKind::Groups(sink) => export::<Groups>(sink).await?,
+pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> {
+    let (kind, exported) = match &options.kind {
+        ExportKind::Users(sink) => ("users", export::<Users>(sink).await?),
+        ExportKind::Groups(sink) => ("groups", export::<Groups>(sink).await?),
     };
-    eprintln!("{count} exported");
+    common.output.print_beside(&Exported { kind, exported })?;
     Ok(OK)
 }
 
+#[derive(Serialize)]
+struct Exported {
+    kind: &'static str,
+    exported: u64,
+}
+
+impl Report for Exported {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["kind", "exported"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![vec![self.kind.to_owned(), self.exported.to_string()]]
+    }
+}
+
 async fn export<K: Kind>(sink: &Sink) -> Result<u64> {
-    let channel = sink.target.connect().await?;
+    let (channel, limit) = (sink.target.connect().await?, sink.target.reach.streamed());
     if sink.file == Path::new("-") {
-        return copy::<K>(channel, io::stdout().lock()).await;
+        return copy::<K>(channel, limit, io::stdout().lock()).await;
     }
     let part = part_of(&sink.file);
     let unwritable = || format!("could not write {}", sink.file.display());
     let file = File::create(&part).with_context(unwritable)?;
-    let count = match copy::<K>(channel, &file).await {
+    let count = match copy::<K>(channel, limit, &file).await {
         Ok(count) => count,
         Err(why) => {
             fs::remove_file(&part).ok();
@@ -76,8 +96,8 @@ async fn export<K: Kind>(sink: &Sink) -> Result<u64> {
 }
 
 /// Writes all records; where the stream breaks off, goes on behind the last one.
-async fn copy<K: Kind>(channel: Channel, sink: impl Write) -> Result<u64> {
-    let mut copy = Copy { sink: BufWriter::new(sink), after: 0, count: 0 };
+async fn copy<K: Kind>(channel: Channel, limit: Duration, sink: impl Write) -> Result<u64> {
+    let mut copy = Copy { sink: BufWriter::new(sink), limit, after: 0, count: 0 };
     let mut failures = 0;
     loop {
         let before = copy.count;
@@ -95,6 +115,8 @@ async fn copy<K: Kind>(channel: Channel, sink: impl Write) -> Result<u64> {
 
 struct Copy<W: Write> {
     sink: BufWriter<W>,
+    /// For each message.
+    limit: Duration,
     after: i64,
     count: u64,
 }
@@ -106,7 +128,7 @@ impl<W: Write> Copy<W> {
             Err(status) => return Ok(Err(status)),
         };
         loop {
-            match timeout(ANSWER, messages.next()).await {
+            match timeout(self.limit, messages.next()).await {
                 Ok(Some(Ok(records))) => self.write::<K>(&records)?,
                 Ok(Some(Err(status))) => return Ok(Err(status)),
                 Ok(None) => return Ok(Ok(())),

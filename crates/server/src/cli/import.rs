@@ -18,12 +18,17 @@ use self::{
     flow::Flow,
     progress::{Job, Progress, Tally},
     reader::{Bounds, Reader},
-    report::{Report, summary},
+    report::{Imported, Report},
 };
-use super::{FAILED, OK, client::Target, groups::Groups, kind::Kind, users::Users};
+use super::{Common, FAILED, OK, client::Target, groups::Groups, kind::Kind, users::Users};
 
 /// What to import.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "How it goes and which lines are bad is told on standard error, the counts at its end on \
+                        standard output.\nExit codes: 0 every line stands, 1 some are bad, 2 it did not come to \
+                        the end: run it again and it goes on."
+)]
 pub(super) struct ImportOptions {
     #[command(subcommand)]
     kind: ImportKind,
@@ -31,17 +36,17 @@ pub(super) struct ImportOptions {
 
 #[derive(Debug, clap::Subcommand)]
 enum ImportKind {
-    /// Creates users from a file of JSON Lines.
+    /// Creates users from a file of JSON Lines
     Users(Source),
-    /// Creates groups from a file of JSON Lines.
+    /// Creates groups from a file of JSON Lines
     Groups(Source),
 }
 
 #[derive(Debug, clap::Args)]
 struct Source {
-    /// One record a line, in the JSON of its Protocol Buffers message.
+    /// One record a line, in the JSON of its Protocol Buffers message
     file: PathBuf,
-    /// Begins anew, whatever an earlier run noted in FILE.kith-progress.
+    /// Begins anew, whatever an earlier run noted in FILE.kith-progress
     #[arg(long)]
     restart: bool,
     #[command(flatten)]
@@ -52,12 +57,12 @@ struct Source {
 ///
 /// # Errors
 /// When it could not run to the end of the file.
-pub(super) async fn run(options: &ImportOptions) -> Result<u8> {
-    let tally = match &options.kind {
-        ImportKind::Users(source) => import::<Users>("users", source).await?,
-        ImportKind::Groups(source) => import::<Groups>("groups", source).await?,
+pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> {
+    let (kind, tally) = match &options.kind {
+        ImportKind::Users(source) => ("users", import::<Users>("users", source).await?),
+        ImportKind::Groups(source) => ("groups", import::<Groups>("groups", source).await?),
     };
-    println!("{}", summary(tally));
+    common.output.print(&Imported { kind, tally })?;
     Ok(if tally.bad > 0 { FAILED } else { OK })
 }
 
@@ -73,6 +78,7 @@ async fn import<K: Kind>(kind: &str, source: &Source) -> Result<Tally> {
     let reader = Reader::new(lines, progress.at, progress.run.clone(), Bounds::default());
     let report = Report::new(&source.file, &progress);
     let mut flow = Flow::<K, _>::new(channel, reader, progress, kept.clone(), report);
+    flow.patience.answer = source.target.reach.streamed();
     let tally = flow.run().await;
     flow.report.end();
     let tally = tally?;

@@ -1,25 +1,34 @@
 //! The `kith` command.
 
 mod backup;
+mod call;
+mod check;
 mod client;
+mod completions;
 mod config;
+mod doctor;
 #[cfg(feature = "embedded")]
 pub(crate) mod either;
 mod export;
+mod facts;
 mod fields;
 mod groups;
 mod import;
+mod inspect;
 mod kind;
+mod man;
 mod migrate;
 mod output;
+mod ping;
 mod ports;
 mod restore;
 mod serve;
+mod status;
 mod users;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::{
     config::{Flag, Loaded, Sources, load, termination_log},
@@ -59,28 +68,47 @@ enum What {
     Restore(restore::Arguments),
     /// Show the configuration and where each value came from
     Config(config::Arguments),
+    /// Call any method of a node, in JSON
+    Call(call::Arguments),
+    /// Show how nodes fare: a row for each
+    Status(status::Arguments),
+    /// Show what each tier of each node holds of one record, changing nothing
+    Inspect(inspect::Arguments),
+    /// Hold values of a node against thresholds, for monitoring
+    Check(check::Arguments),
+    /// Look for what is wrong with this machine, the configuration and the node, and say what to run
+    Doctor(doctor::Arguments),
+    /// Ask whether a node serves
+    Ping(ping::Arguments),
+    /// Write what a shell needs to complete a line of kith
+    Completions(completions::Arguments),
+    /// Write the manual
+    Man(man::Arguments),
 }
+
+/// Under which the help shows the flags of a node apart from those of a command.
+const CONFIGURATION: &str = "Configuration of a node";
 
 /// Flags that set values of the configuration.
 #[derive(Args, Debug)]
 struct Common {
     /// File of the configuration [default: ./kith.toml, where there is one]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where gRPC is served [default: 127.0.0.1:7600]
-    #[arg(long, global = true, value_name = "ADDRESS")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Where an embedded node keeps its data [default: ./data]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "DIR")]
     data_dir: Option<String>,
     /// Allow other machines to be served without TLS
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = CONFIGURATION)]
     insecure_listen: bool,
     /// Which log lines are written: error, warn, info, debug, trace, or target=level pairs
-    #[arg(long, global = true, value_name = "FILTER")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "FILTER")]
     log: Option<String>,
     /// Set any value: --set limits.in_flight=100
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
     output: output::Output,
@@ -96,13 +124,27 @@ pub fn main() -> ExitCode {
     let command = Command::parse();
     ended(match command.what.unwrap_or_else(|| What::Serve(serve::Arguments::default())) {
         What::Serve(arguments) => serve::run(&command.common, &arguments),
-        What::Import(options) => client::block_on(import::run(&options)),
-        What::Export(options) => client::block_on(export::run(&options)),
+        What::Import(options) => client::block_on(import::run(&command.common, &options)),
+        What::Export(options) => client::block_on(export::run(&command.common, &options)),
         What::Migrate(arguments) => migrate::run(&command.common, &arguments),
         What::Backup(arguments) => backup::run(&command.common, &arguments),
         What::Restore(arguments) => restore::run(&command.common, &arguments),
         What::Config(arguments) => config::run(&command.common, &arguments),
+        What::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
+        What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
+        What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
+        What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
+        What::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
+        What::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
+        What::Completions(arguments) => completions::run(&command.common, &arguments),
+        What::Man(arguments) => man::run(&command.common, &arguments),
     })
+}
+
+/// All commands with their flags: what completions, manuals and documents are made of.
+#[must_use]
+pub fn tree() -> clap::Command {
+    Command::command()
 }
 
 fn ended(result: Result<u8, StartError>) -> ExitCode {
@@ -142,6 +184,14 @@ impl Common {
         }
         let flags = [self.flags()?, flags].concat();
         Ok(Sources { file: self.config.clone(), environment, flags })
+    }
+
+    /// The environment, for what has to do with other programs; what is no text is left out.
+    fn environment() -> Vec<(String, String)> {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        std::env::vars_os().filter_map(text).collect()
     }
 
     fn flags(&self) -> Result<Vec<Flag>, StartError> {

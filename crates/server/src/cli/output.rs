@@ -40,12 +40,38 @@ impl Output {
         self.form.unwrap_or(usual)
     }
 
+    /// The form that was asked for.
+    pub(super) const fn asked(self) -> Option<Form> {
+        self.form
+    }
+
+    /// Writes the report on standard error, where standard output carries records.
+    ///
+    /// # Errors
+    /// When standard error cannot be written.
+    pub(super) fn print_beside(self, report: &impl Report) -> io::Result<()> {
+        let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
+        io::stderr().lock().write_all(rendered(report, self.form.unwrap_or(usual))?.as_bytes())
+    }
+
     /// Writes the report.
     ///
     /// # Errors
     /// When standard output cannot be written.
     pub(super) fn print(self, report: &impl Report) -> io::Result<()> {
-        io::stdout().lock().write_all(rendered(report, self.form())?.as_bytes())
+        write(rendered(report, self.form())?.as_bytes())
+    }
+}
+
+/// Writes a whole result. A reader that has seen enough (`head`) is no fault.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(super) fn write(result: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(result).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

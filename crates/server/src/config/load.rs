@@ -74,6 +74,8 @@ const FILE: &str = "kith.toml";
 const PREFIX: &str = "KITH_";
 /// Variables of tests, which are none of the configuration.
 const NOT_CONFIGURATION: [&str; 3] = ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES"];
+/// In place of the flag --addr of commands that talk to a node.
+const ADDR: &str = "KITH_ADDR";
 
 /// Reads the configuration.
 ///
@@ -126,7 +128,7 @@ impl Layers {
 
     fn variable(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let Some(key) = name.strip_prefix(PREFIX) else { return Ok(()) };
-        if NOT_CONFIGURATION.iter().any(|other| name.starts_with(other)) {
+        if name == ADDR || NOT_CONFIGURATION.iter().any(|other| name.starts_with(other)) {
             return Ok(());
         }
         let quoted = |mark| value.len() > 1 && value.starts_with(mark) && value.ends_with(mark);

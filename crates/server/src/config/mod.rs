@@ -27,5 +27,5 @@ pub use sections::{
     Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,
     SecretsConfig, SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
 };
-pub use show::show;
+pub use show::{Value, show, values};
 pub(crate) use termination::termination_log;

@@ -2,7 +2,30 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
 use super::{ConfigError, Loaded};
+
+/// A value of the configuration.
+#[derive(Clone, Debug, Serialize)]
+pub struct Value {
+    /// Path of the key: `limits.in_flight`.
+    pub key: String,
+    /// As in TOML; secrets are redacted.
+    pub value: toml::Value,
+    /// `default`, the name of the file, of the variable, or of the flag.
+    pub origin: String,
+}
+
+/// Every value by its path, in the order of [`show`]. Absent values are left out.
+///
+/// # Errors
+/// When a value cannot be written as TOML.
+pub fn values(loaded: &Loaded) -> Result<Vec<Value>, ConfigError> {
+    let mut values = Vec::new();
+    collect(&text(loaded)?, "", loaded, &mut values);
+    Ok(values)
+}
 
 /// The effective configuration as TOML that can be read again, but for secrets, which are redacted. Behind
 /// each value stands where it came from. Absent values are left out.
@@ -10,21 +33,44 @@ use super::{ConfigError, Loaded};
 /// # Errors
 /// When a value cannot be written as TOML.
 pub fn show(loaded: &Loaded) -> Result<String, ConfigError> {
-    let text = toml::Table::try_from(&loaded.config).map_err(|error| ConfigError(error.to_string()))?;
     let mut out = String::new();
-    table(&mut out, &text, "", loaded);
+    table(&mut out, &text(loaded)?, "", loaded);
     Ok(out)
 }
 
+fn text(loaded: &Loaded) -> Result<toml::Table, ConfigError> {
+    toml::Table::try_from(&loaded.config).map_err(|error| ConfigError(error.to_string()))
+}
+
+fn path(above: &str, key: &str) -> String {
+    if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") }
+}
+
+fn origin<'a>(loaded: &'a Loaded, path: &str) -> &'a str {
+    loaded.origins.get(path).map_or("default", String::as_str)
+}
+
+fn collect(table: &toml::Table, above: &str, loaded: &Loaded, into: &mut Vec<Value>) {
+    let (sections, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_table());
+    for (key, value) in values {
+        let key = path(above, key);
+        let origin = origin(loaded, &key).to_owned();
+        into.push(Value { key, value: value.clone(), origin });
+    }
+    for (key, value) in sections {
+        if let toml::Value::Table(inner) = value {
+            collect(inner, &path(above, key), loaded, into);
+        }
+    }
+}
+
 fn table(out: &mut String, values: &toml::Table, above: &str, loaded: &Loaded) {
-    let path = |key: &str| if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
     for (key, value) in values.iter().filter(|(_, value)| !value.is_table()) {
-        let origin = loaded.origins.get(&path(key)).map_or("default", String::as_str);
-        line(out, &format!("{key} = {value}"), origin);
+        line(out, &format!("{key} = {value}"), origin(loaded, &path(above, key)));
     }
     for (key, value) in values {
         if let toml::Value::Table(inner) = value {
-            let path = path(key);
+            let path = path(above, key);
             line(out, &format!("\n[{path}]"), "");
             table(out, inner, &path, loaded);
         }

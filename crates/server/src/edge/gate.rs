@@ -52,6 +52,10 @@ impl Gate {
         self.most - self.slots.available_permits()
     }
 
+    pub(super) const fn limit(&self) -> usize {
+        self.most
+    }
+
     pub(super) fn enter(&self) -> Entry {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             return Entry::Now(slot);

@@ -59,6 +59,24 @@ pub struct Edge {
     sandboxes: bool,
 }
 
+/// How many calls an edge handles. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Load(Arc<Shared>);
+
+impl Load {
+    /// Calls that are being handled, health and reflection not counted.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.gate.in_flight()
+    }
+
+    /// The most that are handled at one time.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.0.gate.limit()
+    }
+}
+
 #[derive(Debug)]
 struct Shared {
     methods: Methods,
@@ -108,6 +126,12 @@ impl Edge {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.shared.gate.in_flight()
+    }
+
+    /// The same, for those that the edge itself serves: it does not keep them alive.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        Load(Arc::clone(&self.shared))
     }
 
     /// Answers one call.

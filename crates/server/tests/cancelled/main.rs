@@ -12,7 +12,7 @@ use kith_proto::user::v1::{
     CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdateUserRequest, User,
     user_service_client::UserServiceClient,
 };
-use kith_server::{config::Config, edge::Edge, mutation::Mutations, wiring};
+use kith_server::{admin::Vitals, config::Config, edge::Edge, health::Reporter, mutation::Mutations, wiring};
 use kith_store::{Stored, Stores, UserId};
 use prost_types::FieldMask;
 use tonic::{Code, Request, Status, service::Routes};
@@ -35,8 +35,9 @@ impl Bench {
         let mut stores = file.stores();
         stores.users = hold.over(&stores.users);
         let config = Config::default();
-        let services = wiring::services(&stores, &config).await.unwrap();
         let edge = Edge::new(Routes::default(), &config.limits);
+        let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
+        let services = wiring::services(&stores, &config, vitals).await.unwrap();
         edge.open(services.routes);
         let users = UserServiceClient::new(edge);
         Self { hold, stores, users, mutations: services.mutations, _file: file }

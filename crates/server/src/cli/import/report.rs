@@ -6,13 +6,35 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
 use super::{
     progress::{Progress, Tally},
     reader::{BadLine, Position},
 };
+use crate::cli::output;
 
 const EVERY: Duration = Duration::from_secs(5);
+
+/// What became of a file, once it is done.
+#[derive(Debug, Serialize)]
+pub(super) struct Imported {
+    pub(super) kind: &'static str,
+    #[serde(flatten)]
+    pub(super) tally: Tally,
+}
+
+impl output::Report for Imported {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["kind", "imported", "already_there", "bad"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let Tally { imported, already_there, bad } = self.tally;
+        let counts = [imported, already_there, bad].map(|count| count.to_string());
+        vec![[self.kind.to_owned()].into_iter().chain(counts).collect()]
+    }
+}
 
 /// Writes to the standard error.
 #[derive(Debug)]
@@ -70,7 +92,7 @@ impl Report {
 }
 
 /// The counts, in one line.
-pub(super) fn summary(tally: Tally) -> String {
+fn summary(tally: Tally) -> String {
     let Tally { imported, already_there, bad } = tally;
     format!("{imported} imported, {already_there} already there, {bad} bad")
 }

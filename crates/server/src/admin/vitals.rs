@@ -1,0 +1,94 @@
+//! How a node fares: its state, its calls, its store.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{Migrations, NodeStore, Stores};
+use tokio::time::timeout;
+
+use crate::{edge::Load, health::Reporter};
+
+/// How long the store may take over an answer; shorter than what operators wait for theirs.
+const STORE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Looks at a node while it runs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Vitals {
+    health: Reporter,
+    load: Load,
+    store: Arc<dyn NodeStore>,
+    migrations: Arc<dyn Migrations>,
+}
+
+/// What the store said.
+#[derive(Debug, Default)]
+pub(super) struct StoreVitals {
+    /// Whether it said anything; if not, the rest is empty.
+    pub(super) answers: bool,
+    /// Number and name of each migration that has been applied.
+    pub(super) applied: Vec<String>,
+    /// How many have not.
+    pub(super) pending: usize,
+}
+
+impl Vitals {
+    /// Of the node with this health and these calls, over its stores.
+    #[must_use]
+    pub fn new(health: Reporter, load: Load, stores: &Stores) -> Self {
+        let (store, migrations) = (Arc::clone(&stores.node), Arc::clone(&stores.migrations));
+        Self { health, load, store, migrations }
+    }
+
+    pub(super) fn state(&self) -> &'static str {
+        self.health.state().name()
+    }
+
+    pub(super) const fn load(&self) -> &Load {
+        &self.load
+    }
+
+    /// Asks the store, which may be away: that is an answer too.
+    pub(super) async fn store(&self) -> StoreVitals {
+        let asked = async {
+            self.store.ping(STORE_LIMIT).await.ok()?;
+            self.migrations.status().await.ok()
+        };
+        let Ok(Some(all)) = timeout(STORE_LIMIT, asked).await else { return StoreVitals::default() };
+        let (applied, pending): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.applied.is_some());
+        let applied = applied.iter().map(|one| format!("{:04} {}", one.number, one.name)).collect();
+        StoreVitals { answers: true, applied, pending: pending.len() }
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use tonic::service::Routes;
+
+    use super::*;
+    use crate::{config::LimitsConfig, edge::Edge};
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_an_answer_too() {
+        let file = kith_store_sqlite::open_in_memory().await.unwrap();
+        let edge = Edge::new(Routes::default(), &LimitsConfig::default());
+        let vitals = Vitals::new(Reporter::new(), edge.load(), &file.stores());
+        let there = vitals.store().await;
+        assert!(there.answers && there.pending == 0 && there.applied[0].starts_with("0001 "), "{there:?}");
+        file.close().await;
+        let away = vitals.store().await;
+        assert!(!away.answers && away.applied.is_empty(), "{away:?}");
+    }
+
+    #[test]
+    fn whoever_looks_at_the_load_of_an_edge_does_not_keep_its_services() {
+        let routes = Arc::new(());
+        let edge = Edge::new(Routes::default(), &LimitsConfig::default());
+        let (kept, held) = (Arc::clone(&routes), edge.load());
+        let service = axum::Router::new().fallback(move || {
+            let _kept = Arc::clone(&kept);
+            async { "" }
+        });
+        edge.open(Routes::from(service));
+        drop(edge);
+        assert_eq!((Arc::strong_count(&routes), held.in_flight()), (1, 0));
+    }
+}

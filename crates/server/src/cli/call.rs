@@ -1,0 +1,204 @@
+//! `kith call`: any method of a node, in JSON, without its `.proto` files.
+
+mod answer;
+mod body;
+mod codec;
+mod failure;
+mod list;
+mod methods;
+mod reflection;
+
+use anyhow::{Context as _, Result, bail};
+use prost_reflect::{DynamicMessage, MethodDescriptor};
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue},
+    transport::Channel,
+};
+
+use self::{
+    answer::{Answers, Sink},
+    codec::DynamicCodec,
+    methods::{Methods, Unknown},
+};
+use super::{
+    Common, FAILED, OK,
+    client::{ANSWER_BYTES_MAX, Target},
+};
+
+const ACTING: &str = "kith-acting-user";
+
+/// Which method to call, and with what.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "kith call [OPTIONS] METHOD [BODY]\n       kith call --list",
+    after_help = "Examples:\n  \
+        kith call CreateUser '{\"user\":{\"userName\":\"Ada\"}}'\n  \
+        kith call user.UserService/GetUser '{\"userId\":10000000000}' -v\n  \
+        kith call ImportUsers @records.jsonl\n\n\
+        Answers go to standard output: indented, or in one line with -o plain; one line each where the node \
+        answers with a stream. Numbers of 64 bits are strings in them, as proto3 JSON has it. What a failed \
+        call says goes to standard error, with -o json as JSON.\n\n\
+        Exit codes: 0 answered, 1 the call failed, 2 it could not begin."
+)]
+pub(super) struct Arguments {
+    /// Such as kith.user.v1.UserService/GetUser, user.UserService/GetUser, or GetUser where that is clear
+    #[arg(required_unless_present = "list")]
+    method: Option<String>,
+    /// The request as JSON; `-`: from standard input; `@FILE`: from a file. JSON Lines where the method takes
+    /// a stream
+    #[arg(default_value = "{}")]
+    body: String,
+    /// List the methods that can be called
+    #[arg(long)]
+    list: bool,
+    /// Metadata to send; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "NAME:VALUE", value_parser = header)]
+    headers: Vec<Header>,
+    /// User on behalf of whom to call
+    #[arg(long, value_name = "ID")]
+    acting_user: Option<i64>,
+    /// Print the metadata of the answer on standard error: which tier it came from, and more
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+type Header = (MetadataKey<Ascii>, MetadataValue<Ascii>);
+
+/// A method with what it is called with.
+struct Call<'a> {
+    method: MethodDescriptor,
+    metadata: MetadataMap,
+    arguments: &'a Arguments,
+    sink: Sink,
+}
+
+/// Calls the method.
+///
+/// # Errors
+/// When it could not begin: no such method, a body that is none, no node.
+pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+    if arguments.list {
+        common.output.print(&list::Listed::of(&Methods::built_in()?))?;
+        return Ok(OK);
+    }
+    let (method, channel) = find(arguments).await?;
+    let sink = Sink::new(common.output.form(), arguments.verbose);
+    let call = Call { method, metadata: metadata(arguments)?, arguments, sink };
+    match call.run(channel).await? {
+        Ok(()) => Ok(OK),
+        Err(status) => {
+            call.sink.failed(&status);
+            Ok(FAILED)
+        }
+    }
+}
+
+/// What this program knows, else what the node tells of itself.
+async fn find(arguments: &Arguments) -> Result<(MethodDescriptor, Channel)> {
+    let name = arguments.method.as_deref().context("which METHOD? kith call --list lists them")?;
+    let unknown = match Methods::built_in()?.find(name) {
+        Ok(method) => return Ok((method, arguments.target.connect().await?)),
+        Err(unknown @ Unknown::Ambiguous(_)) => bail!("{unknown}"),
+        Err(unknown @ Unknown::Absent(_)) => unknown,
+    };
+    let Ok(channel) = arguments.target.connect().await else { bail!("{unknown}") };
+    let told = arguments.target.answer(reflection::methods(channel.clone(), name)).await;
+    let Ok(told) = told else { bail!("{unknown}") };
+    match told.find(name) {
+        Ok(method) => Ok((method, channel)),
+        Err(Unknown::Absent(_)) => bail!("{unknown}"),
+        Err(ambiguous @ Unknown::Ambiguous(_)) => bail!("{ambiguous}"),
+    }
+}
+
+impl Call<'_> {
+    async fn run(&self, channel: Channel) -> Result<Result<(), Status>> {
+        let mut client = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+        if let Err(error) = client.ready().await {
+            bail!("no node answers at {} ({error}); name another with --addr", self.arguments.target.addr);
+        }
+        match (self.method.is_client_streaming(), self.method.is_server_streaming()) {
+            (false, false) => self.unary(client).await,
+            (false, true) => {
+                let message = body::one(&self.method.input(), &self.arguments.body)?;
+                self.streamed(client, tokio_stream::once(message)).await
+            }
+            (true, _) => {
+                let mut lines = body::lines(&self.method.input(), &self.arguments.body)?;
+                let messages = lines.messages();
+                tokio::select! {
+                    biased;
+                    why = lines.failed() => Err(why),
+                    ended = self.streamed(client, messages) => ended,
+                }
+            }
+        }
+    }
+
+    async fn unary(&self, mut client: Grpc<Channel>) -> Result<Result<(), Status>> {
+        let message = body::one(&self.method.input(), &self.arguments.body)?;
+        let mut request = self.request(message);
+        request.set_timeout(self.arguments.target.reach.answer());
+        let call =
+            async { client.unary(request, codec::path(&self.method)?, DynamicCodec::of(&self.method)).await };
+        Ok(match self.arguments.target.answer(call).await {
+            Ok(answer) => {
+                self.sink.metadata(answer.metadata());
+                self.sink.whole(answer.get_ref())?;
+                Ok(())
+            }
+            Err(status) => Err(status),
+        })
+    }
+
+    /// One or many messages there, one or many back.
+    async fn streamed(
+        &self,
+        mut client: Grpc<Channel>,
+        messages: impl tokio_stream::Stream<Item = DynamicMessage> + Send + 'static,
+    ) -> Result<Result<(), Status>> {
+        let limit = self.arguments.target.reach.streamed();
+        let path = match codec::path(&self.method) {
+            Ok(path) => path,
+            Err(status) => return Ok(Err(status)),
+        };
+        let call = client.streaming(self.request(messages), path, DynamicCodec::of(&self.method));
+        match tokio::time::timeout(limit, call).await {
+            Ok(Ok(answer)) => {
+                self.sink.metadata(answer.metadata());
+                Answers { messages: answer.into_inner(), limit }.print(&self.sink).await
+            }
+            Ok(Err(status)) => Ok(Err(status)),
+            Err(_) => Ok(Err(answer::late(limit))),
+        }
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        *request.metadata_mut() = self.metadata.clone();
+        request
+    }
+}
+
+fn metadata(arguments: &Arguments) -> Result<MetadataMap> {
+    let mut metadata = MetadataMap::new();
+    for (name, value) in &arguments.headers {
+        metadata.append(name.clone(), value.clone());
+    }
+    if let Some(user) = arguments.acting_user {
+        metadata.insert(ACTING, user.to_string().parse().context("--acting-user")?);
+    }
+    Ok(metadata)
+}
+
+fn header(text: &str) -> Result<Header, String> {
+    let (name, value) = text.split_once(':').ok_or("say NAME:VALUE")?;
+    let name = name.trim().to_ascii_lowercase();
+    let key = name.parse().map_err(|_| "the name is no name of metadata (a-z, 0-9, - _ .)".to_owned())?;
+    let value = value.trim().parse().map_err(|_| "the value must be printable ASCII".to_owned())?;
+    Ok((key, value))
+}

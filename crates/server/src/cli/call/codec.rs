@@ -1,0 +1,75 @@
+//! Messages whose form is known at run time alone.
+
+use bytes::Buf as _;
+use http::uri::PathAndQuery;
+use prost::Message as _;
+use prost_reflect::{DynamicMessage, MessageDescriptor, MethodDescriptor};
+use tonic::{
+    Status,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+};
+
+/// Writes requests and reads answers of one method.
+#[derive(Debug)]
+pub(super) struct DynamicCodec {
+    answer: MessageDescriptor,
+}
+
+impl DynamicCodec {
+    /// For a method.
+    pub(super) fn of(method: &MethodDescriptor) -> Self {
+        Self { answer: method.output() }
+    }
+}
+
+/// Where a method is called.
+///
+/// # Errors
+/// When its name does not make a path; a node told of it then.
+pub(super) fn path(method: &MethodDescriptor) -> Result<PathAndQuery, Status> {
+    let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
+    path.parse().map_err(|_| Status::invalid_argument("the name of the method makes no path"))
+}
+
+impl Codec for DynamicCodec {
+    type Encode = DynamicMessage;
+    type Decode = DynamicMessage;
+    type Encoder = DynamicEncoder;
+    type Decoder = DynamicDecoder;
+
+    fn encoder(&mut self) -> DynamicEncoder {
+        DynamicEncoder
+    }
+
+    fn decoder(&mut self) -> DynamicDecoder {
+        DynamicDecoder(self.answer.clone())
+    }
+}
+
+/// Of requests.
+#[derive(Debug)]
+pub(super) struct DynamicEncoder;
+
+impl Encoder for DynamicEncoder {
+    type Item = DynamicMessage;
+    type Error = Status;
+
+    fn encode(&mut self, item: DynamicMessage, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        item.encode(into).map_err(|_| Status::internal("the request has no room"))
+    }
+}
+
+/// Of answers.
+#[derive(Debug)]
+pub(super) struct DynamicDecoder(MessageDescriptor);
+
+impl Decoder for DynamicDecoder {
+    type Item = DynamicMessage;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<DynamicMessage>, Status> {
+        let bytes = from.copy_to_bytes(from.remaining());
+        let message = DynamicMessage::decode(self.0.clone(), bytes);
+        message.map(Some).map_err(|_| Status::internal("the node answered with another message than it says"))
+    }
+}

@@ -1,0 +1,101 @@
+//! Why a call failed, out of its status.
+
+use std::fmt;
+
+use serde::Serialize;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::error::ERROR_DOMAIN;
+
+/// A failed call, as it is told.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Failure {
+    code: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u128>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// Reads what a status says and carries.
+    pub(super) fn of(status: &Status) -> Self {
+        let details = status.get_error_details();
+        let info = details.error_info();
+        let field = details.bad_request().and_then(|bad| bad.field_violations.first());
+        let known = info.filter(|info| info.domain == ERROR_DOMAIN);
+        Self {
+            code: name(status.code()),
+            reason: info.map(|info| shown(&info.reason)),
+            message: shown(status.message()),
+            field: field.map(|violation| shown(&violation.field)).filter(|field| !field.is_empty()),
+            retry_after_ms: details.retry_info().and_then(|retry| retry.retry_delay).map(|d| d.as_millis()),
+            hint: known.map(|info| format!("kith errors {}", shown(&info.reason))),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.code)?;
+        if let Some(reason) = &self.reason {
+            write!(f, " {reason}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(field) = &self.field {
+            write!(f, "; field {field}")?;
+        }
+        if let Some(after) = self.retry_after_ms {
+            write!(f, "; try again after {after} ms")?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "; more: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// As the specification of gRPC writes it: `ALREADY_EXISTS`.
+fn name(code: Code) -> String {
+    let mut name = String::new();
+    for c in format!("{code:?}").chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    name
+}
+
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, Reason};
+
+    #[test]
+    fn a_failure_tells_code_reason_message_field_and_where_to_read_on() {
+        let status = Status::from(Error::new(Reason::InvalidField, "user_id must be above 0").at("user_id"));
+        assert_eq!(
+            Failure::of(&status).to_string(),
+            "INVALID_ARGUMENT INVALID_FIELD: user_id must be above 0; field user_id; more: kith errors INVALID_FIELD"
+        );
+        let status = Status::from(Error::new(Reason::Overloaded, "too much work"));
+        let told = Failure::of(&status).to_string();
+        assert!(told.contains("RESOURCE_EXHAUSTED OVERLOADED") && told.contains("after 200 ms"), "{told}");
+    }
+
+    #[test]
+    fn a_failure_without_details_is_told_by_its_code() {
+        assert_eq!(Failure::of(&Status::new(Code::Unknown, "a\nb")).to_string(), "UNKNOWN: a b");
+    }
+}

@@ -1,0 +1,126 @@
+//! At which value a check warns, and at which it is critical.
+
+use super::Level;
+
+/// A value given for a threshold.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Limit {
+    name: &'static str,
+    value: Option<f64>,
+}
+
+/// The thresholds that were given, which hold in place of the defaults. The last one of a name counts.
+#[derive(Debug)]
+pub(super) struct Overrides<'a> {
+    pub(super) warn: &'a [Limit],
+    pub(super) critical: &'a [Limit],
+}
+
+/// A value and where it begins to be bad.
+#[derive(Clone, Debug)]
+pub(super) struct Threshold {
+    /// Of the value.
+    pub(super) name: &'static str,
+    /// From here on a warning; `None`: never.
+    pub(super) warn: Option<f64>,
+    /// From here on critical; `None`: never.
+    pub(super) critical: Option<f64>,
+    /// Whether less is worse.
+    below: bool,
+}
+
+/// Memory that is full and seldom hit is no fault by itself; they are judged only when one asks for it.
+const DEFAULTS: [Threshold; 6] = [
+    Threshold { name: "migrations_pending", warn: Some(1.0), critical: None, below: false },
+    Threshold { name: "memory_hit_rate", warn: None, critical: None, below: true },
+    Threshold { name: "memory_used", warn: None, critical: None, below: false },
+    Threshold { name: "log_lines_dropped", warn: Some(1.0), critical: None, below: false },
+    Threshold { name: "calls_used", warn: Some(0.7), critical: Some(0.9), below: false },
+    Threshold { name: "clock_seconds", warn: Some(1.0), critical: Some(30.0), below: false },
+];
+
+impl Limit {
+    /// Reads `NAME=VALUE`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("say NAME=VALUE")?;
+        let known = DEFAULTS.iter().find(|threshold| threshold.name == name).ok_or_else(|| {
+            let names = DEFAULTS.map(|threshold| threshold.name);
+            format!("no check {name}; there are {}", names.join(", "))
+        })?;
+        let value = match value {
+            "none" => None,
+            number => Some(number.parse().ok().filter(|number: &f64| number.is_finite()).ok_or("no number")?),
+        };
+        Ok(Self { name: known.name, value })
+    }
+}
+
+/// All thresholds, with what was given in place of the defaults.
+pub(super) fn all(overrides: &Overrides<'_>) -> Vec<Threshold> {
+    let given = |limits: &[Limit], name: &str| {
+        limits.iter().rev().find(|limit| limit.name == name).map(|limit| limit.value)
+    };
+    let threshold = |default: Threshold| Threshold {
+        warn: given(overrides.warn, default.name).unwrap_or(default.warn),
+        critical: given(overrides.critical, default.name).unwrap_or(default.critical),
+        ..default
+    };
+    DEFAULTS.into_iter().map(threshold).collect()
+}
+
+impl Threshold {
+    /// How well a value is.
+    pub(super) fn level(&self, value: f64) -> Level {
+        let past = |limit: Option<f64>| {
+            limit.is_some_and(|limit| if self.below { value <= limit } else { value >= limit })
+        };
+        match (past(self.critical), past(self.warn)) {
+            (true, _) => Level::Critical,
+            (false, true) => Level::Warning,
+            (false, false) => Level::Ok,
+        }
+    }
+}
+
+/// At most four digits behind the point.
+pub(super) fn shown(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(name: &str, value: f64, warn: &[&str], critical: &[&str]) -> Level {
+        let limits =
+            |texts: &[&str]| texts.iter().map(|text| Limit::parse(text).unwrap()).collect::<Vec<_>>();
+        let (warn, critical) = (limits(warn), limits(critical));
+        let all = all(&Overrides { warn: &warn, critical: &critical });
+        all.iter().find(|threshold| threshold.name == name).unwrap().level(value)
+    }
+
+    #[test]
+    fn a_value_is_held_against_the_defaults_and_against_what_is_given() {
+        assert_eq!(level("calls_used", 0.5, &[], &[]), Level::Ok);
+        assert_eq!(level("calls_used", 0.7, &[], &[]), Level::Warning);
+        assert_eq!(level("calls_used", 0.95, &[], &[]), Level::Critical);
+        assert_eq!(level("calls_used", 0.95, &[], &["calls_used=none"]), Level::Warning);
+        assert_eq!(level("memory_hit_rate", 0.2, &[], &[]), Level::Ok);
+        assert_eq!(level("memory_hit_rate", 0.2, &["memory_hit_rate=0.5"], &[]), Level::Warning);
+        assert_eq!(level("memory_hit_rate", 0.6, &["memory_hit_rate=0.5"], &[]), Level::Ok);
+    }
+
+    #[test]
+    fn a_limit_that_is_none_is_refused_with_the_names_that_there_are() {
+        assert!(Limit::parse("calls=1").unwrap_err().contains("calls_used"));
+        for text in ["calls_used", "calls_used=", "calls_used=x", "calls_used=NaN"] {
+            assert!(Limit::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([0.0, 1.0, 0.123_456, 10.0].map(shown), ["0", "1", "0.1235", "10"]);
+    }
+}

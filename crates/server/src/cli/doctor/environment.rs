@@ -1,0 +1,77 @@
+//! Variables that make programs behave in ways that are hard to see.
+
+use super::Finding;
+
+const GROUP: &str = "environment";
+/// Programs take them in either case.
+const PROXIES: [&str; 3] = ["http_proxy", "all_proxy", "grpc_proxy"];
+
+/// Looks at name and value of each variable. Values are not repeated: they may be secrets.
+pub(super) fn findings(environment: &[(String, String)]) -> Vec<Finding> {
+    let ours = environment.iter().filter(|(name, _)| name.starts_with("KITH_"));
+    let dressed = ours.filter_map(|(name, value)| dress(name, value));
+    dressed.chain(proxy(environment)).collect()
+}
+
+/// Marks around a value that a shell would have taken away, and a file of variables keeps.
+fn dress(name: &str, value: &str) -> Option<Finding> {
+    let quoted = |mark: char| value.len() > 1 && value.starts_with(mark) && value.ends_with(mark);
+    let what = if quoted('"') || quoted('\'') {
+        "stands in quotes, which are part of it"
+    } else if value.trim() != value {
+        "begins or ends with a blank, which is part of it"
+    } else {
+        return None;
+    };
+    let run = bare(name);
+    Some(Finding::new(GROUP, format!("the value of {name} {what}"), run))
+}
+
+/// Sets a variable without marks.
+pub(super) fn bare(name: &str) -> String {
+    format!("export {name}=VALUE  # as it is, also where a file sets it (.env, compose)")
+}
+
+/// curl sends even 127.0.0.1 through a proxy unless it is told not to.
+fn proxy(environment: &[(String, String)]) -> Option<Finding> {
+    let of = |wanted: &str| {
+        environment.iter().find(|(name, value)| name.eq_ignore_ascii_case(wanted) && !value.is_empty())
+    };
+    let (name, _) = PROXIES.iter().find_map(|name| of(name))?;
+    let spared = of("no_proxy").is_some_and(|(_, value)| {
+        value.split(',').map(str::trim).any(|host| host == "*" || host.starts_with("127."))
+    });
+    (!spared).then(|| {
+        Finding::new(
+            GROUP,
+            format!("{name} is set: curl and others send calls to 127.0.0.1 through it and not to the node"),
+            "export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(pairs: &[(&str, &str)]) -> Vec<String> {
+        let pairs: Vec<_> = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        findings(&pairs).into_iter().map(|finding| format!("{} {}", finding.finding, finding.run)).collect()
+    }
+
+    #[test]
+    fn quotes_and_blanks_around_our_values_are_found_and_never_repeated() {
+        let found = found(&[("KITH_A", "\"sesame\""), ("KITH_B", " sesame"), ("OTHER", "'sesame'")]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("KITH_A stands in quotes") && found[1].contains("KITH_B"), "{found:?}");
+        assert!(found.iter().all(|text| !text.contains("sesame")), "{found:?}");
+    }
+
+    #[test]
+    fn a_proxy_is_found_unless_the_loopback_is_spared() {
+        assert!(found(&[("HTTP_PROXY", "http://p:1")])[0].contains("NO_PROXY=127.0.0.1"));
+        assert!(found(&[("http_proxy", "http://p:1"), ("no_proxy", "example.org")]).len() == 1);
+        assert!(found(&[("http_proxy", "http://p:1"), ("NO_PROXY", "a, 127.0.0.0/8")]).is_empty());
+        assert!(found(&[("http_proxy", ""), ("https_proxy", "http://p:1")]).is_empty());
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether the ports of the configuration are free, or who answers there.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+
+use super::Finding;
+use crate::{
+    cli::{client::Target, facts},
+    config::Config,
+};
+
+const GROUP: &str = "port";
+/// Of the answer of a port for operators; its first line is enough.
+const ANSWER_BYTES: usize = 1024;
+
+/// What stands at the ports.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) findings: Vec<Finding>,
+    /// Whether a node answers at the gRPC port.
+    pub(super) by_kith: bool,
+}
+
+/// Tries to take each port, and asks whoever has it.
+pub(super) async fn held(config: &Config, limit: Duration) -> Held {
+    let mut findings = Vec::new();
+    let mut by_kith = false;
+    if let Some(error) = taken(config.listen).await {
+        by_kith = config.tls.cert_file.is_none() && is_node(config.listen, limit).await;
+        // With TLS the node cannot be asked without its certificates.
+        if !by_kith && config.tls.cert_file.is_none() {
+            findings.push(finding(config.listen, &error, "--listen"));
+        }
+    }
+    let operations = &config.operations;
+    if operations.enabled
+        && let Some(error) = taken(operations.listen).await
+        && !is_operations(operations.listen, limit).await
+    {
+        findings.push(finding(operations.listen, &error, "--set operations.listen="));
+    }
+    Held { findings, by_kith }
+}
+
+/// Where a node that listens on `listen` is reached from here.
+pub(super) fn reached(listen: SocketAddr) -> SocketAddr {
+    match listen {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => {
+            SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, v4.port()))
+        }
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
+            SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, v6.port()))
+        }
+        address => address,
+    }
+}
+
+async fn taken(address: SocketAddr) -> Option<io::Error> {
+    TcpListener::bind(address).await.err()
+}
+
+async fn is_node(address: SocketAddr, limit: Duration) -> bool {
+    let target = Target::at(format!("http://{}", reached(address)), limit);
+    let Ok(Ok(channel)) = timeout(limit, target.connect()).await else { return false };
+    facts::health(&target, channel).await.is_ok()
+}
+
+async fn is_operations(address: SocketAddr, limit: Duration) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect(reached(address)).await.ok()?;
+        stream.write_all(b"GET /livez HTTP/1.0\r\nHost: kith\r\n\r\n").await.ok()?;
+        let mut answer = vec![0; ANSWER_BYTES];
+        let count = stream.read(&mut answer).await.ok()?;
+        Some(answer[..count].starts_with(b"HTTP/1.0 200") || answer[..count].starts_with(b"HTTP/1.1 200"))
+    };
+    matches!(timeout(limit, asked).await, Ok(Some(true)))
+}
+
+fn finding(address: SocketAddr, error: &io::Error, flag: &str) -> Finding {
+    let (port, run) = (address.port(), format!("ss -ltnp 'sport = :{}'", address.port()));
+    let other = if flag.ends_with('=') { format!("{flag}ADDRESS") } else { format!("{flag} ADDRESS") };
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let finding = format!("port {port} of {address} is taken by another program than kith");
+            Finding::new(GROUP, finding, format!("{run}  # who it is; or kith serve {other}"))
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            let finding = format!("{} is no address of this machine", address.ip());
+            Finding::new(
+                GROUP,
+                finding,
+                format!("ip -brief address  # those that are; then kith serve {other}"),
+            )
+        }
+        _ => Finding::new(
+            GROUP,
+            format!("{address} cannot be listened on: {error}"),
+            format!("kith serve {other}"),
+        ),
+    }
+}

@@ -1,0 +1,77 @@
+//! Whether the store can be used: of a newer version, away, without transactions, not migrated.
+
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
+
+use tokio::time::timeout;
+
+use super::Finding;
+use crate::{
+    backend::{Opened, data_file},
+    config::{Backend, Config},
+};
+
+const GROUP: &str = "store";
+
+/// Opens the store, unless that would make or take anything: a data file that is not there or belongs to
+/// another user, or one that a node has.
+pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) -> Vec<Finding> {
+    let cluster = config.store.backend == Backend::Cluster;
+    if !cluster && (node_runs || !is_ours(&data_file(config))) {
+        return Vec::new();
+    }
+    let store = match Opened::open(config).await {
+        Ok(store) => store,
+        Err(error) => return vec![Finding::new(GROUP, error.to_string(), to_open(cluster, config))],
+    };
+    let found = if cluster { away(config, &store, limit).await } else { None };
+    let found = match found {
+        Some(finding) => vec![finding],
+        None => pending(config, &store, limit).await,
+    };
+    store.close().await;
+    found
+}
+
+fn to_open(cluster: bool, config: &Config) -> String {
+    if cluster {
+        "kith config | grep mongodb".to_owned()
+    } else {
+        format!("ls -l {}; kith --version", config.data_dir.display())
+    }
+}
+
+fn is_ours(file: &Path) -> bool {
+    let owner = |path: &Path| fs::metadata(path).map(|data| data.uid()).ok();
+    owner(file).is_some_and(|owned| owner(Path::new("/proc/self")) == Some(owned))
+}
+
+/// Of MongoDB; the connection string is not repeated, since it may hold a password.
+async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
+    let limit = limit.max(config.store.mongodb.server_selection);
+    let look = "mongosh \"$KITH_STORE__MONGODB__URI\" --eval 'db.hello()'";
+    let about = store.about(config);
+    if let Ok(Some(line)) = timeout(limit, about.unfit()).await {
+        return Some(Finding::new(GROUP, line.to_string(), look));
+    }
+    let away = || format!("{} does not answer as a primary", about.data().place);
+    store.stores().node.ping(limit).await.err().map(|_| Finding::new(GROUP, away(), look))
+}
+
+async fn pending(config: &Config, store: &Opened, limit: Duration) -> Vec<Finding> {
+    let about = store.about(config);
+    match timeout(limit, store.stores().migrations.status()).await {
+        Ok(Ok(all)) => {
+            let pending = all.iter().filter(|migration| migration.applied.is_none()).count();
+            let finding = format!("{pending} of {} migrations are pending", all.len());
+            (pending > 0).then(|| Finding::new(GROUP, finding, "kith migrate")).into_iter().collect()
+        }
+        Ok(Err(error)) => {
+            let told = about.why(&error).await.line().to_string();
+            vec![Finding::new(GROUP, told, "kith --version; kith migrate --status")]
+        }
+        Err(_) => {
+            let finding = format!("{}: no answer within the time", about.data().place);
+            vec![Finding::new(GROUP, finding, "kith doctor --timeout 10s")]
+        }
+    }
+}

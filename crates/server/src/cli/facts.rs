@@ -1,0 +1,125 @@
+//! What a node says of itself, asked for in one go.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use kith_proto::admin::v1::{
+    GetCacheStatsRequest, GetNodeRequest, GetNodeResponse, NamespaceStats,
+    admin_service_client::AdminServiceClient,
+};
+use tokio::time::Instant;
+use tonic::{Code, Status, transport::Channel};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+use super::client::{Target, told};
+
+/// What a node says of itself.
+#[derive(Debug)]
+pub(super) struct Facts {
+    /// Whether its health says that it serves.
+    pub(super) serving: bool,
+    /// What it is; absent while it starts.
+    pub(super) node: Option<GetNodeResponse>,
+    /// Of each namespace; empty while it starts.
+    pub(super) memory: Vec<NamespaceStats>,
+    /// By how much its clock goes before ours; negative: behind. Half of the round trip is taken off.
+    pub(super) clock_ahead_seconds: Option<f64>,
+}
+
+/// The health of a node, and how long the answer took.
+///
+/// # Errors
+/// When it does not answer.
+pub(super) async fn health(target: &Target, channel: Channel) -> Result<(bool, Duration), Status> {
+    let begun = Instant::now();
+    let mut client = HealthClient::new(channel);
+    let answer = target.answer(client.check(target.request(HealthCheckRequest::default()))).await?;
+    Ok((answer.into_inner().status() == ServingStatus::Serving, begun.elapsed()))
+}
+
+impl Facts {
+    /// Asks a node.
+    ///
+    /// # Errors
+    /// When it does not answer, or refuses to.
+    pub(super) async fn of(target: &Target) -> Result<Self> {
+        let channel = target.connect().await?;
+        Self::over(target, channel).await.map_err(|status| {
+            anyhow::anyhow!(
+                "{} answers {:?} and not what it is: {}",
+                target.addr,
+                status.code(),
+                told(&status)
+            )
+        })
+    }
+
+    async fn over(target: &Target, channel: Channel) -> Result<Self, Status> {
+        let (serving, _) = health(target, channel.clone()).await?;
+        let mut client = AdminServiceClient::new(channel);
+        let (begun, before) = (Instant::now(), SystemTime::now());
+        let node = match target.answer(client.get_node(target.request(GetNodeRequest {}))).await {
+            Ok(answer) => answer.into_inner(),
+            // Until its store is there a node serves health alone.
+            Err(status) if status.code() == Code::Unavailable && !serving => {
+                return Ok(Self { serving, node: None, memory: Vec::new(), clock_ahead_seconds: None });
+            }
+            Err(status) => return Err(status),
+        };
+        let middle = before + begun.elapsed() / 2;
+        let stats = client.get_cache_stats(target.request(GetCacheStatsRequest {}));
+        let memory = target.answer(stats).await?.into_inner().namespaces;
+        let clock = node.time.and_then(|time| SystemTime::try_from(time).ok());
+        let clock_ahead_seconds = clock.map(|clock| ahead(clock, middle));
+        Ok(Self { serving, node: Some(node), memory, clock_ahead_seconds })
+    }
+
+    /// In a word: serving, starting, `store_away`, stopping.
+    pub(super) fn state(&self) -> &str {
+        match &self.node {
+            Some(node) if !node.state.is_empty() => &node.state,
+            _ if self.serving => "serving",
+            Some(_) => "not_serving",
+            None => "starting",
+        }
+    }
+
+    /// Which part of the reads memory answered, 0 to 1; `None` before the first.
+    pub(super) fn hit_rate(&self) -> Option<f64> {
+        let hits: i64 = self.memory.iter().map(|namespace| namespace.hits).sum();
+        let all = hits + self.memory.iter().map(|namespace| namespace.misses).sum::<i64>();
+        share(hits, all)
+    }
+
+    /// Entries in memory.
+    pub(super) fn entries(&self) -> i64 {
+        self.memory.iter().map(|namespace| namespace.entries).sum()
+    }
+
+    /// How long it has run.
+    pub(super) fn uptime(&self) -> Option<Duration> {
+        let node = self.node.as_ref()?;
+        let seconds = node.time?.seconds.checked_sub(node.start_time?.seconds)?;
+        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+    }
+}
+
+/// Which part of `all` it is; `None` of nothing.
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+pub(super) fn share(part: i64, all: i64) -> Option<f64> {
+    (all > 0).then(|| part as f64 / all as f64)
+}
+
+/// A part of one, in percent with one digit.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn ahead(clock: SystemTime, ours: SystemTime) -> f64 {
+    match clock.duration_since(ours) {
+        Ok(ahead) => ahead.as_secs_f64(),
+        Err(behind) => -behind.duration().as_secs_f64(),
+    }
+}

@@ -1,0 +1,197 @@
+//! `kith inspect`: what each tier of each node holds of one record.
+
+use anyhow::{Result, bail};
+use futures::future::join_all;
+use kith_proto::admin::v1::{
+    InspectKeyRequest, Presence, TierCopy, admin_service_client::AdminServiceClient,
+};
+use serde::Serialize;
+use tonic::Status;
+
+use super::{
+    Common, FAILED, OK,
+    client::{Target, Targets, told},
+    output::Report,
+};
+
+/// It lives in no tier.
+const ABSENT: u8 = 3;
+/// Tiers hold different versions of it.
+const DIFFERING: u8 = 4;
+const STORE: &str = "store";
+
+/// Which record to look at.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Looking changes nothing: no tier is filled, nothing counts as a hit, nothing lives longer.\n\
+                        Exit codes: 0 the tiers that hold it agree, 3 it lives in none, 4 they differ, 1 a node of \
+                        several did not answer, 2 it could not begin. A write between the looks at two tiers \
+                        makes them differ for a moment."
+)]
+pub(super) struct Arguments {
+    /// NAMESPACE/KEY: user/7, group/7
+    key: String,
+    #[command(flatten)]
+    targets: Targets,
+}
+
+/// Looks at the record on every node.
+///
+/// # Errors
+/// When the key is none, or the one node that was asked does not answer.
+pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+    if !arguments.key.contains('/') {
+        bail!("{:?} is no key; say NAMESPACE/KEY, for example user/7 or group/7", arguments.key);
+    }
+    let asked = arguments.targets.each().map(|target| look(target, &arguments.key));
+    let looked = join_all(asked).await;
+    let (alone, mut copies) = (looked.len() == 1, Vec::new());
+    let mut away = false;
+    for looked in looked {
+        match looked {
+            Ok(found) => copies.extend(found),
+            Err(Refused::Key(why)) => bail!("{why}; say NAMESPACE/KEY, for example user/7 or group/7"),
+            Err(Refused::Node(why)) if alone => return Err(why),
+            Err(Refused::Node(why)) => {
+                eprintln!("kith: {why:#}");
+                away = true;
+            }
+        }
+    }
+    let verdict = verdict(&copies);
+    let inspected = Inspected { key: arguments.key.clone(), verdict: verdict.0, copies };
+    common.output.print(&inspected)?;
+    Ok(if away && verdict.1 == OK { FAILED } else { verdict.1 })
+}
+
+/// Why a look failed.
+enum Refused {
+    /// The node does not know such a key.
+    Key(String),
+    /// The node does not answer.
+    Node(anyhow::Error),
+}
+
+async fn look(target: Target, key: &str) -> Result<Vec<Copy>, Refused> {
+    let channel = target.connect().await.map_err(Refused::Node)?;
+    let mut client = AdminServiceClient::new(channel);
+    let request = target.request(InspectKeyRequest { key: key.to_owned() });
+    let answer = target.answer(client.inspect_key(request)).await;
+    let answer = answer.map_err(|status: Status| match status.code() {
+        tonic::Code::InvalidArgument => Refused::Key(told(&status)),
+        code => Refused::Node(anyhow::anyhow!("{} answers {code:?}: {}", target.addr, told(&status))),
+    })?;
+    Ok(answer.into_inner().copies.iter().map(|copy| Copy::of(&target.addr, copy)).collect())
+}
+
+#[derive(Serialize)]
+struct Inspected {
+    key: String,
+    verdict: &'static str,
+    copies: Vec<Copy>,
+}
+
+/// What one tier of one node holds.
+#[derive(Debug, Serialize)]
+struct Copy {
+    node: String,
+    tier: String,
+    presence: &'static str,
+    version: Option<i64>,
+    age_ms: Option<u128>,
+    ttl_ms: Option<u128>,
+    size_bytes: Option<i64>,
+}
+
+impl Copy {
+    fn of(node: &str, copy: &TierCopy) -> Self {
+        let milliseconds = |time: prost_types::Duration| {
+            std::time::Duration::try_from(time).ok().map(|time| time.as_millis())
+        };
+        let presence = match copy.presence() {
+            Presence::Value => "value",
+            Presence::Null => "null",
+            Presence::None | Presence::Unspecified => "none",
+        };
+        Self {
+            node: node.to_owned(),
+            tier: copy.tier.clone(),
+            presence,
+            version: Some(copy.version).filter(|version| *version != 0),
+            age_ms: copy.age.and_then(milliseconds),
+            ttl_ms: copy.ttl.and_then(milliseconds),
+            size_bytes: Some(copy.size_bytes).filter(|size| *size != 0),
+        }
+    }
+
+    /// Whether the tier vouches for what it says: a memory that holds nothing says nothing.
+    fn speaks(&self) -> bool {
+        self.presence != "none" || self.tier == STORE
+    }
+
+    fn lives(&self) -> bool {
+        self.presence == "value"
+    }
+}
+
+fn verdict(copies: &[Copy]) -> (&'static str, u8) {
+    let speaking: Vec<_> = copies.iter().filter(|copy| copy.speaks()).collect();
+    let Some(first) = speaking.iter().find(|copy| copy.lives()) else { return ("absent", ABSENT) };
+    match speaking.iter().all(|copy| copy.lives() && copy.version == first.version) {
+        true => ("same", OK),
+        false => ("differing", DIFFERING),
+    }
+}
+
+impl Report for Inspected {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["node", "tier", "presence", "version", "age", "ttl", "bytes"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let time = |ms: Option<u128>| ms.map_or_else(String::new, |ms| format!("{ms}ms"));
+        let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
+        let row = |copy: &Copy| {
+            vec![
+                copy.node.clone(),
+                copy.tier.clone(),
+                copy.presence.to_owned(),
+                number(copy.version),
+                time(copy.age_ms),
+                time(copy.ttl_ms),
+                number(copy.size_bytes),
+            ]
+        };
+        self.copies.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy(tier: &str, presence: Presence, version: i64) -> Copy {
+        let copy =
+            TierCopy { tier: tier.to_owned(), presence: presence.into(), version, ..TierCopy::default() };
+        Copy::of("node", &copy)
+    }
+
+    #[test]
+    fn tiers_agree_differ_or_have_nothing() {
+        let memory = |presence, version| copy("memory", presence, version);
+        let store = |presence, version| copy(STORE, presence, version);
+        for (copies, expected) in [
+            (vec![memory(Presence::Value, 2), store(Presence::Value, 2)], 0),
+            (vec![memory(Presence::None, 0), store(Presence::Value, 2)], 0),
+            (vec![memory(Presence::Value, 1), store(Presence::Value, 2)], 4),
+            (vec![memory(Presence::Null, 0), store(Presence::Value, 2)], 4),
+            (vec![memory(Presence::Value, 1), store(Presence::Null, 2)], 4),
+            (vec![memory(Presence::Value, 1), store(Presence::None, 0)], 4),
+            (vec![memory(Presence::Null, 0), store(Presence::Null, 3)], 3),
+            (vec![memory(Presence::None, 0), store(Presence::None, 0)], 3),
+            (vec![memory(Presence::Value, 2), memory(Presence::Value, 1), store(Presence::Value, 2)], 4),
+        ] {
+            assert_eq!(verdict(&copies).1, expected, "{copies:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `kith ping`: whether a node serves, for probes that run a program.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{Common, FAILED, OK, client::Target, facts, output::Report};
+
+/// Which node to ask.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 it serves, 1 it answers but does not serve, 2 it does not answer.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Asks for the health of the node as a whole.
+///
+/// # Errors
+/// When it does not answer.
+pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+    let target = &arguments.target;
+    let channel = target.connect().await?;
+    let (serving, took) = facts::health(target, channel).await.map_err(|status| {
+        anyhow::anyhow!("{} does not tell its health: {}", target.addr, super::client::told(&status))
+    })?;
+    let state = if serving { "serving" } else { "not_serving" };
+    let round_trip_ms = took.as_secs_f64() * 1000.0;
+    common.output.print(&Pong { node: target.addr.clone(), state, round_trip_ms })?;
+    Ok(if serving { OK } else { FAILED })
+}
+
+#[derive(Serialize)]
+struct Pong {
+    node: String,
+    state: &'static str,
+    round_trip_ms: f64,
+}
+
+impl Report for Pong {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["node", "state", "round_trip"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![vec![self.node.clone(), self.state.to_owned(), format!("{:.1}ms", self.round_trip_ms)]]
+    }
+}

@@ -1,0 +1,125 @@
+//! `kith doctor`.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{Ended, command, ended};
+use crate::process::free_address;
+
+/// In `dir`, with ports that are free and few connections, so that the machine of the test does not matter.
+fn doctor(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+    let mut command = command(dir);
+    command.args(["doctor", "-o", "json", "--set", "limits.connections=16"]);
+    if !arguments.contains(&"--listen") {
+        command.args(["--listen", "127.0.0.1:0", "--set", "operations.listen=127.0.0.1:0"]);
+    }
+    command.args(arguments).envs(environment.iter().copied());
+    ended(command, "")
+}
+
+/// The one finding.
+#[track_caller]
+fn finding(ended: &Ended) -> (String, String, String) {
+    let found = ended.json()["findings"].as_array().unwrap().clone();
+    assert!(ended.code == 1 && found.len() == 1, "{ended:?}");
+    let text = |name: &str| found[0][name].as_str().unwrap().to_owned();
+    (text("group"), text("finding"), text("run"))
+}
+
+#[test]
+fn a_machine_that_is_well_gives_nothing_to_find_and_nothing_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let well = doctor(dir.path(), &[], &[]);
+    assert_eq!((well.code, &well.json()["findings"]), (0, &Value::Array(Vec::new())), "{well:?}");
+    assert!(well.err.contains("nothing found wrong; looked at environment"), "{well:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn each_fault_is_found_with_the_line_to_run() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let (listen, show) = (format!("127.0.0.1:{port}"), format!("ss -ltnp 'sport = :{port}'"));
+    let free = format!("store.mongodb.uri=mongodb://ann:sesame@{}/", free_address());
+    let cluster =
+        ["--set", "store.backend=cluster", "--set", &free, "--set", "store.mongodb.server_selection=100ms"];
+    let operations_off = ["--listen", &listen, "--set", "operations.enabled=false"];
+    for (arguments, environment, group, run) in [
+        (&["--set", "limits.in_flight=x"][..], &[][..], "configuration", "kith config --check"),
+        (&[], &[("KITH_LOG", "1")], "configuration", "unset KITH_LOG"),
+        (&[], &[("KITH_LISTEN", "'127.0.0.1:7600'")], "environment", "export KITH_LISTEN=VALUE"),
+        (&[], &[("HTTP_PROXY", "http://proxy:1")], "environment", "export NO_PROXY=127.0.0.1"),
+        (&["--set", "limits.connections=100000000"], &[], "machine", "ulimit -n 100000256"),
+        (&["--data-dir", "/dev/null"], &[], "data", "ls -ld /dev/null"),
+        (&operations_off, &[], "port", show.as_str()),
+        #[cfg(feature = "cluster")]
+        (&cluster, &[], "store", "mongosh \"$KITH_STORE__MONGODB__URI\""),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let ended = doctor(dir.path(), arguments, environment);
+        let found = finding(&ended);
+        assert!(found.0 == group && found.2.starts_with(run), "{found:?}");
+        assert!(!ended.out.contains("sesame") && !ended.err.contains("sesame"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_data_file_that_is_open_to_all_not_migrated_or_no_data_file_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, file) = (dir.path().join("data"), dir.path().join("data/kith.db"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let (group, told, run) = finding(&doctor(dir.path(), &[], &[]));
+    assert!(group == "store" && told.contains("pending") && run == "kith migrate", "{told}");
+    fs::write(&file, "this is some other file, which SQLite does not know as one of its own".repeat(20))
+        .unwrap();
+    let (group, told, _) = finding(&doctor(dir.path(), &[], &[]));
+    assert!(group == "store" && told.contains("is not a kith data file"), "{told}");
+    fs::remove_file(&file).unwrap();
+    let mut migrate = command(dir.path());
+    migrate.arg("migrate");
+    assert_eq!(ended(migrate, "").code, 0);
+    assert_eq!(doctor(dir.path(), &[], &[]).code, 0);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let (group, _, run) = finding(&doctor(dir.path(), &[], &[]));
+    assert!(group == "data" && run == "chmod go= ./data/kith.db*", "{run}");
+}
+
+/// Killed when dropped.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[test]
+fn a_node_that_runs_here_and_is_well_is_looked_at_and_not_spoken_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
+    let flags = ["--listen", &listen, "--set", &operations];
+    let mut serve = command(dir.path());
+    serve.args(["serve"]).args(flags).stdout(Stdio::null()).stderr(Stdio::null());
+    let _serving = Serving(serve.spawn().unwrap());
+    let begun = Instant::now();
+    loop {
+        let found = doctor(dir.path(), &flags, &[]);
+        let looked_at = found.json()["looked_at"].clone();
+        if looked_at.as_array().unwrap().iter().any(|group| group == "node") && found.code == 0 {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{found:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,151 @@
+//! `kith status`, `inspect`, `check` and `ping`.
+
+use std::{
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{at, command, kith, silent, user};
+use crate::process::{Node, free_address};
+
+/// A node whose store is away from the start; killed when dropped.
+struct Starting {
+    process: Child,
+    grpc: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Starting {
+    fn start() -> Self {
+        let (dir, grpc, mongodb) = (tempfile::tempdir().unwrap(), free_address(), free_address());
+        let mut command = command(dir.path());
+        command.args(["serve", "--listen", &grpc, "--set", "operations.enabled=false"]);
+        command.args(["--set", "store.backend=cluster"]);
+        command.args(["--set", &format!("store.mongodb.uri=mongodb://{mongodb}/")]);
+        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        while kith(["ping", "--addr", &grpc]).code == 2 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the node does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { process, grpc, _dir: dir }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Hits, misses and entries of users on a node, summed by the node itself.
+fn figures(node: &Node) -> Value {
+    let stats = at(node, &["call", "GetCacheStats"]).json();
+    let users =
+        stats["namespaces"].as_array().unwrap().iter().find(|one| one["namespace"] == "user").cloned();
+    let users = users.unwrap();
+    json!([users["hits"], users["misses"], users["entries"], users["weightBytes"]])
+}
+
+#[test]
+fn status_has_a_row_for_each_node_also_for_one_that_is_away() {
+    let (node, free) = (Node::start(), free_address());
+    let alone = at(&node, &["status"]);
+    assert_eq!(alone.code, 0, "{alone:?}");
+    assert!(alone.out.starts_with("node\tstate\tversion\tstore\tanswers\tepoch\t"), "{alone:?}");
+    let both = kith(["status", "--addr", &node.grpc, "--addr", &free, "-o", "json"]);
+    let rows = both.json();
+    assert_eq!((both.code, &rows[0]["state"], &rows[1]["state"]), (1, &json!("serving"), &json!("away")));
+    assert_eq!((&rows[0]["store_answers"], &rows[0]["migrations_pending"]), (&json!(true), &json!(0)));
+    assert!(rows[1]["error"].as_str().unwrap().contains("no node answers"), "{rows}");
+    let away = kith(["status", "--addr", &free]);
+    assert!(away.code == 2 && away.why().contains(&free) && away.why().contains("--addr"), "{away:?}");
+}
+
+#[test]
+fn inspecting_changes_no_figure_and_fills_nothing() {
+    let node = Node::start();
+    user(&node, 7, "ada");
+    assert_eq!(at(&node, &["call", "FlushMemory"]).code, 0);
+    let before = figures(&node);
+    for _ in 0..3 {
+        let inspected = at(&node, &["inspect", "user/7", "-o", "json"]);
+        let (found, memory) = (inspected.json(), inspected.json()["copies"][0].clone());
+        assert_eq!((inspected.code, &found["verdict"]), (0, &json!("same")), "{found}");
+        assert_eq!((&memory["tier"], &memory["presence"]), (&json!("memory"), &json!("none")));
+        assert_eq!(
+            (&found["copies"][1]["presence"], &found["copies"][1]["version"]),
+            (&json!("value"), &json!(1))
+        );
+    }
+    assert_eq!(figures(&node), before);
+    at(&node, &["call", "GetUser", r#"{"userId":7}"#]);
+    assert_ne!(figures(&node), before, "while a read does");
+}
+
+#[test]
+fn the_code_of_inspect_tells_same_absent_and_differing_across_nodes() {
+    let (one, other) = (Node::start(), Node::start());
+    user(&one, 7, "ada");
+    user(&other, 7, "ada");
+    let both = ["inspect", "user/7", "--addr", &one.grpc, "--addr", &other.grpc, "-o", "json"];
+    assert_eq!(kith(both).code, 0);
+    let change = r#"{"user":{"userId":7,"nickName":"Countess"},"updateMask":"nickName"}"#;
+    assert_eq!(at(&other, &["call", "UpdateUser", change]).code, 0);
+    let differing = kith(both);
+    assert_eq!((differing.code, &differing.json()["verdict"]), (4, &json!("differing")));
+    assert_eq!(at(&one, &["inspect", "user/8"]).code, 3);
+    for key in ["user", "user/x", "nothing/7"] {
+        let refused = at(&one, &["inspect", key]);
+        assert!(refused.code == 2 && refused.why().contains("for example user/7"), "{refused:?}");
+    }
+    let (free, found) = (free_address(), "kith: no node answers at");
+    let half = kith(["inspect", "user/7", "--addr", &one.grpc, "--addr", &free]);
+    assert!(
+        half.code == 1 && half.err.starts_with(found) && half.out.contains("\tstore\tvalue\t1\t"),
+        "{half:?}"
+    );
+}
+
+#[test]
+fn check_prints_every_value_with_its_thresholds_and_ends_with_the_worst() {
+    let node = Node::start();
+    let well = at(&node, &["check"]);
+    assert_eq!(well.code, 0, "{well:?}");
+    assert!(well.out.contains("\ncalls_used\tok\t0.0002\t0.7\t0.9\n"), "{well:?}");
+    assert_eq!(at(&node, &["check", "--warn", "calls_used=0.0001"]).code, 1);
+    let critical = at(&node, &["check", "--critical", "calls_used=0.0001", "-o", "json"]);
+    assert_eq!((critical.code, &critical.json()["level"]), (2, &json!("critical")));
+    let free = free_address();
+    let away = kith(["check", "--addr", &free]);
+    assert!(away.code == 2 && away.out.contains("node\tcritical\taway"), "{away:?}");
+    assert_eq!(kith(["check", "--addr", &free, "--node-away-is", "warning"]).code, 1);
+    let unknown = at(&node, &["check", "--warn", "calls=1"]);
+    assert!(unknown.code == 2 && unknown.err.contains("calls_used"), "{unknown:?}");
+}
+
+#[test]
+fn ping_tells_a_node_that_serves_from_one_that_says_nothing() {
+    let node = Node::start();
+    let pong = at(&node, &["ping", "-o", "json"]);
+    assert_eq!((pong.code, &pong.json()["state"]), (0, &json!("serving")));
+    assert!(pong.json()["round_trip_ms"].as_f64().unwrap() > 0.0);
+    let (_listener, address) = silent();
+    let lost = kith(["ping", "--addr", &address, "--timeout", "200ms"]);
+    assert!(lost.code == 2 && lost.why().contains(&address), "{lost:?}");
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+fn a_node_that_waits_for_its_store_is_seen_to_start() {
+    let node = Starting::start();
+    let pong = kith(["ping", "--addr", &node.grpc]);
+    assert!(pong.code == 1 && pong.out.contains("not_serving"), "{pong:?}");
+    let status = kith(["status", "--addr", &node.grpc, "-o", "json"]);
+    assert_eq!((status.code, &status.json()[0]["state"]), (1, &json!("starting")));
+    let check = kith(["check", "--addr", &node.grpc]);
+    assert!(check.code == 2 && check.out.contains("serving\tcritical\tstarting"), "{check:?}");
+}

@@ -1,0 +1,89 @@
+//! Runs `kith` with nothing of the environment but the path to programs.
+
+mod call;
+mod doctor;
+mod looking;
+mod tree;
+
+use std::{
+    ffi::OsStr,
+    io::Write as _,
+    net::TcpListener,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::process::Node;
+
+/// What a command left.
+#[derive(Debug)]
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|why| panic!("{why}: {self:?}"))
+    }
+
+    /// The one line that it said about why, after `kith: `.
+    #[track_caller]
+    fn why(&self) -> &str {
+        let said: Vec<_> = self.err.lines().collect();
+        assert!(said.len() == 1 && self.out.is_empty(), "{self:?}");
+        said[0].strip_prefix("kith: ").unwrap()
+    }
+}
+
+/// A command that has nothing of the environment but PATH.
+fn command(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(dir);
+    command
+}
+
+fn ended(mut command: Command, input: &str) -> Ended {
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may end without reading.
+    running.stdin.take().unwrap().write_all(input.as_bytes()).ok();
+    let Output { status, stdout, stderr } = running.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: status.code().unwrap(), out: text(stdout), err: text(stderr) }
+}
+
+fn kith<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
+    let mut command = command(&std::env::temp_dir());
+    command.args(arguments);
+    ended(command, "")
+}
+
+/// Against a node, whose address is in the environment.
+fn at(node: &Node, arguments: &[&str]) -> Ended {
+    at_with(node, arguments, "")
+}
+
+fn at_with(node: &Node, arguments: &[&str], input: &str) -> Ended {
+    let mut command = command(&std::env::temp_dir());
+    command.args(arguments).env("KITH_ADDR", &node.grpc);
+    ended(command, input)
+}
+
+/// Creates a user with this id.
+#[track_caller]
+fn user(node: &Node, id: i64, name: &str) {
+    let body = format!(r#"{{"user":{{"userId":{id},"userName":"{name}","email":"{name}@example.org"}}}}"#);
+    let created = at(node, &["call", "CreateUser", &body]);
+    assert_eq!(created.code, 0, "{created:?}");
+}
+
+/// Takes connections and says nothing.
+fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
