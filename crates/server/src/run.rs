@@ -20,6 +20,7 @@ use crate::{
     bring_up::BringUp,
     config::{Backend, Config},
     edge::Edge,
+    error,
     health::{Reporter, State},
     operations::{self, Operations},
     start::StartError,
@@ -86,6 +87,7 @@ impl Node {
         let port = Port::bind(&config).await?;
         let operations = bind_operations(&config).await?;
         let metrics = telemetry::metrics()?;
+        error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
         let node = Self::listen(config, port, operations, metrics, store)?;
         let bring_up = BringUp {

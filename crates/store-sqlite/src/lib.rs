@@ -8,6 +8,7 @@ mod batch;
 mod error;
 mod group;
 mod lock;
+mod metrics;
 mod migrate;
 mod node;
 mod open;
@@ -26,6 +27,7 @@ use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{GroupStore, Migrations, NodeStore, SecretStore, StoreError, Stores, UserStore};
 
+pub use metrics::{METRICS, Metric};
 pub use open::{OpenError, SqliteOptions, open, open_in_memory};
 
 use crate::{readers::Readers, writer::Writer};

@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+mod errors;
 mod export;
 mod fields;
 mod groups;
@@ -9,12 +10,13 @@ mod import;
 mod kind;
 mod migrate;
 mod output;
+mod reference;
 mod serve;
 mod users;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::{
     config::{Flag, Loaded, Sources, load},
@@ -50,6 +52,11 @@ enum What {
     Migrate(migrate::Arguments),
     /// Show the configuration and where each value came from
     Config(config::Arguments),
+    /// Explain the reasons that errors carry: cause, fix, and whether to try again
+    Errors(errors::Arguments),
+    /// Write a reference document
+    #[command(hide = true)]
+    Reference(reference::Arguments),
 }
 
 /// Flags that set values of the configuration.
@@ -91,6 +98,8 @@ pub fn main() -> ExitCode {
         What::Export(options) => client::block_on(export::run(&options)),
         What::Migrate(arguments) => migrate::run(&command.common, &arguments),
         What::Config(arguments) => config::run(&command.common, &arguments),
+        What::Errors(arguments) => errors::run(&command.common, &arguments),
+        What::Reference(arguments) => reference::run(&command.common, &arguments, Command::command()),
     })
 }
 

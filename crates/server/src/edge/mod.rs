@@ -29,7 +29,7 @@ use tower::Service as _;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
-pub(crate) use methods::services;
+pub(crate) use methods::{code_name, services};
 pub(crate) use trace::TARGET as TRACE_TARGET;
 
 use self::{
@@ -134,10 +134,13 @@ impl Edge {
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
     {
+        if !record.method().known {
+            return EdgeFuture::refused(record, answer::method_unknown());
+        }
         let exempt = record.method().exempt;
         let routes = match self.domains.get() {
             Some(domains) if !exempt => domains,
-            None if record.method().known && !exempt => {
+            None if !exempt => {
                 return EdgeFuture::refused(record, answer::starting());
             }
             Some(_) | None => &self.base,

@@ -23,6 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     config::{Config, LimitsConfig},
     edge::Edge,
+    metric,
     start::StartError,
 };
 
@@ -153,7 +154,7 @@ fn http(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
 
 async fn accept(listener: TcpListener, server: Arc<Server>, slots: Arc<Semaphore>) {
     let connections = &server.connections;
-    let refused = metrics::counter!("kith_connections_refused_total");
+    let refused = metrics::counter!(metric::CONNECTIONS_REFUSED.name);
     loop {
         let accepted = tokio::select! {
             () = connections.closing.cancelled() => return,
