@@ -92,7 +92,7 @@ pub(super) const TABLE: [Entry; 21] = [
         reason: Reason::NameTaken,
         name: "NAME_TAKEN",
         code: Code::AlreadyExists,
-        cause: "The name, in its normalised form, is another user's, is kept for a while, or is reserved.",
+        cause: "The name, in its normalised form, is another user's, or still kept after its user was deleted.",
         fix: "Choose another name. The name of a deleted user is free again after `users.name_kept`.",
         retry: Retry::Never,
     },
