@@ -93,7 +93,7 @@ impl SecretHasher {
         &self,
         work: impl FnOnce() -> Option<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let failed = || Error::internal();
+        let failed = Error::internal;
         let _turn = self.turns.acquire().await.map_err(|_| failed())?;
         tokio::task::spawn_blocking(work).await.ok().flatten().ok_or_else(failed)
     }
@@ -194,7 +194,7 @@ impl InviteCodes {
             let code = self.cipher.decrypt(nonce.into(), Payload { msg: sealed, aad: &aad }).ok()?;
             String::from_utf8(code).ok()
         };
-        open().ok_or_else(|| Error::internal())
+        open().ok_or_else(Error::internal)
     }
 }
 

@@ -36,6 +36,12 @@ fn with_id(user_id: i64, name: &str) -> CreateUserRequest {
     CreateUserRequest { user: Some(user), ..Default::default() }
 }
 
+/// It has no invite code.
+fn open_group() -> groups::Group {
+    let visibility = groups::Visibility::Public.into();
+    groups::Group { name: "open".into(), visibility, ..Default::default() }
+}
+
 fn get(user_id: i64) -> GetUserRequest {
     GetUserRequest { user_id, consistency: None }
 }
@@ -75,7 +81,7 @@ async fn health_of(node: &TestNode, service: &str) -> Status {
 async fn of_the_record(node: &TestNode) -> Vec<Got> {
     let mut users = node.users();
     let ann = node.user("ann").await;
-    let group = node.group(groups::Group { name: "open".into(), ..Default::default() }).await;
+    let group = node.group(open_group()).await;
     let once = |name: &str| CreateUserRequest { request_id: "once".into(), ..named(name) };
     users.create_user(once("bob")).await.unwrap();
     let deleted = DeleteUserRequest { user_id: ann.user_id, expected_version: 9, ..Default::default() };

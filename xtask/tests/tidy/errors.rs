@@ -1,7 +1,6 @@
 use crate::tree::{text, tracked};
 
-/// Places that make a status by hand: what turns an error into one, what refuses instead of tonic, and the
-/// command line, which is a client.
+/// What turns an error into a status, and the command line, which is a client.
 const MAY: [&str; 2] = ["crates/server/src/error/", "crates/server/src/cli/"];
 
 #[test]
