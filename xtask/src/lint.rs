@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 
-use crate::process::{cargo, succeed};
+use crate::{
+    docs,
+    process::{cargo, succeed},
+};
 
 const CLIPPY: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
 const DOC: &[&str] = &["doc", "--workspace", "--no-deps", "--quiet"];
@@ -14,6 +17,7 @@ pub(crate) fn run() -> Result<()> {
     succeed(cargo().args(CLIPPY))?;
     succeed(cargo().args(DOC).env("RUSTDOCFLAGS", "-D warnings"))?;
     succeed(cargo().args(EMBEDDED))?;
+    docs::check()?;
     deny()?;
     println!("lint: all checks hold");
     Ok(())

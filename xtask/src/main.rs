@@ -1,6 +1,7 @@
-//! The project's own tasks: `cargo xtask test`, `lint`, `servers`, `bench`, `sample`.
+//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `sample`.
 
 mod bench;
+mod docs;
 mod lint;
 mod process;
 mod sample;
@@ -23,8 +24,15 @@ enum Task {
         /// Only tests whose name contains this.
         filter: Option<String>,
     },
-    /// Checks format, lints, documentation, the embedded-only build and (where installed) cargo-deny.
+    /// Checks format, lints, documentation, reference documents, the embedded-only build and (where installed)
+    /// cargo-deny.
     Lint,
+    /// Writes the reference documents in `docs/` out of the code.
+    Docs {
+        /// Only compare; fails and names each that the code would write otherwise.
+        #[arg(long)]
+        check: bool,
+    },
     /// Starts the servers that tests use and keeps them until ctrl-c.
     Servers,
     /// Builds the laboratory for release and measures the ratios; further arguments are its own.
@@ -61,6 +69,8 @@ fn main() -> Result<()> {
     match Task::parse() {
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Lint => lint::run(),
+        Task::Docs { check: true } => docs::check(),
+        Task::Docs { check: false } => docs::write(),
         Task::Servers => up::run(),
         Task::Bench { arguments } => bench::run(&arguments),
         Task::Sample(options) => sample::run(&options),

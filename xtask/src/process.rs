@@ -16,10 +16,20 @@ pub(crate) fn root() -> PathBuf {
     own.parent().unwrap_or(own).to_owned()
 }
 
+/// What cargo tells of the package that it runs: this one.
+const OF_THIS_PACKAGE: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
+
 /// Cargo, in the root; the one that runs this task where it is known.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(root());
+    // Build scripts that look at these would run again, and all that depends on them be built again, at every
+    // change between a task and cargo by hand.
+    for (name, _) in env::vars_os() {
+        if OF_THIS_PACKAGE.iter().any(|beginning| name.to_string_lossy().starts_with(beginning)) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -1,33 +1,132 @@
 //! Names and meanings of all metrics of the cache.
 
-use std::{sync::Once, time::Duration};
+use std::time::Duration;
 
-use metrics::{
-    Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
+use metrics::{Histogram, counter, gauge, histogram};
 
 use crate::counters::{Counter, Counters, Rejection};
 
-const REQUESTS: &str = "kith_cache_requests_total";
-const LOAD_SECONDS: &str = "kith_cache_load_seconds";
-const LOADS_IN_FLIGHT: &str = "kith_cache_loads_in_flight";
-const LOADS: &str = "kith_cache_loads_total";
-const LOAD_ERRORS: &str = "kith_cache_load_errors_total";
-const JOINED: &str = "kith_cache_joined_total";
-const FILL_REJECTED: &str = "kith_cache_fill_rejected_total";
-const INVALIDATIONS: &str = "kith_cache_invalidations_total";
-const STALE_SERVED: &str = "kith_cache_stale_served_total";
-const SHED: &str = "kith_cache_shed_total";
-const MEMORY_BYTES: &str = "kith_cache_memory_bytes";
-const ENTRIES: &str = "kith_cache_entries";
-const EVICTIONS: &str = "kith_cache_evictions_total";
+/// Every metric of the cache. Those of a namespace are brought up to date by
+/// [`Node::export_metrics`](crate::Node::export_metrics); load times are recorded as they happen.
+pub const METRICS: [Metric; 13] = [
+    REQUESTS,
+    LOAD_SECONDS,
+    LOADS_IN_FLIGHT,
+    LOADS,
+    LOAD_ERRORS,
+    JOINED,
+    FILL_REJECTED,
+    INVALIDATIONS,
+    STALE_SERVED,
+    SHED,
+    MEMORY_BYTES,
+    ENTRIES,
+    EVICTIONS,
+];
+
+/// What is said of one metric. Its unit is the end of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// As it is exported.
+    pub name: &'static str,
+    /// How it moves.
+    pub kind: MetricKind,
+    /// Names of its labels, in no order that matters.
+    pub labels: &'static [&'static str],
+    /// What it counts or measures, in a sentence.
+    pub help: &'static str,
+}
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Rises from the start of the process on.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+    /// Counts observations by their size.
+    Histogram,
+}
+
+const REQUESTS: Metric = Metric::counter(
+    "kith_cache_requests_total",
+    &["namespace", "tier", "result"],
+    "Keys asked of a tier, by what it answered. A memory hit may be absence.",
+);
+const LOAD_SECONDS: Metric = Metric::histogram(
+    "kith_cache_load_seconds",
+    &["namespace"],
+    "Time of loads from the store, without their queue.",
+);
+const LOADS_IN_FLIGHT: Metric =
+    Metric::gauge("kith_cache_loads_in_flight", &["namespace"], "Loads that are with the store.");
+const LOADS: Metric = Metric::counter(
+    "kith_cache_loads_total",
+    &["namespace"],
+    "Loads sent to the store. A chunk of a batch is one.",
+);
+const LOAD_ERRORS: Metric = Metric::counter(
+    "kith_cache_load_errors_total",
+    &["namespace"],
+    "Loads that failed, timed out or were shed.",
+);
+const JOINED: Metric =
+    Metric::counter("kith_cache_joined_total", &["namespace"], "Reads that waited for a load of another.");
+const FILL_REJECTED: Metric = Metric::counter(
+    "kith_cache_fill_rejected_total",
+    &["namespace", "reason"],
+    "Loaded values that were not kept, by the rule that forbade it.",
+);
+const INVALIDATIONS: Metric = Metric::counter(
+    "kith_cache_invalidations_total",
+    &["namespace", "direction"],
+    "Changed keys told to, and heard from, the bus.",
+);
+const STALE_SERVED: Metric = Metric::counter(
+    "kith_cache_stale_served_total",
+    &["namespace", "reason"],
+    "Answers given after their expiry, by what kept the store from answering.",
+);
+const SHED: Metric = Metric::counter(
+    "kith_cache_shed_total",
+    &["namespace"],
+    "Loads refused because too many waited for the store.",
+);
+const MEMORY_BYTES: Metric =
+    Metric::gauge("kith_cache_memory_bytes", &["namespace"], "Weight of the copies in memory.");
+const ENTRIES: Metric = Metric::gauge("kith_cache_entries", &["namespace"], "Copies in memory.");
+const EVICTIONS: Metric = Metric::counter(
+    "kith_cache_evictions_total",
+    &["namespace", "cause"],
+    "Copies given up, by what made them go.",
+);
+
+impl Metric {
+    /// One that rises.
+    #[must_use]
+    pub const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Counter, labels, help }
+    }
+
+    /// One that rises and falls.
+    #[must_use]
+    pub const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Gauge, labels, help }
+    }
+
+    /// One that counts observations by their size.
+    #[must_use]
+    pub const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Histogram, labels, help }
+    }
+}
 
 /// How long loads take, resolved once.
 pub(crate) struct LoadSeconds(Histogram);
 
 impl LoadSeconds {
     pub(crate) fn new(namespace: &'static str) -> Self {
-        Self(histogram!(LOAD_SECONDS, "namespace" => namespace))
+        Self(histogram!(LOAD_SECONDS.name, "namespace" => namespace))
     }
 
     pub(crate) fn record(&self, time: Duration) {
@@ -46,17 +145,16 @@ pub(crate) struct MemoryNow {
 /// Brings the metrics of a namespace up to its counters. They are not raised one by one, so that a hit
 /// costs one addition.
 pub(crate) fn export(namespace: &'static str, counters: &Counters, memory: MemoryNow) {
-    describe();
     requests(namespace, counters);
-    let total = |name: &'static str, value: &Counter| {
-        counter!(name, "namespace" => namespace).absolute(value.get());
+    let total = |metric: Metric, value: &Counter| {
+        counter!(metric.name, "namespace" => namespace).absolute(value.get());
     };
     total(LOADS, &counters.loads);
     total(LOAD_ERRORS, &counters.load_errors);
     total(JOINED, &counters.joined);
     total(SHED, &counters.shed);
-    let labelled = |name: &'static str, label: &'static str, which: &'static str, value: &Counter| {
-        counter!(name, "namespace" => namespace, label => which).absolute(value.get());
+    let labelled = |metric: Metric, label: &'static str, which: &'static str, value: &Counter| {
+        counter!(metric.name, "namespace" => namespace, label => which).absolute(value.get());
     };
     for rejection in Rejection::ALL {
         labelled(FILL_REJECTED, "reason", rejection.as_str(), counters.rejected(rejection));
@@ -65,10 +163,10 @@ pub(crate) fn export(namespace: &'static str, counters: &Counters, memory: Memor
     labelled(INVALIDATIONS, "direction", "received", &counters.invalidations_received);
     labelled(STALE_SERVED, "reason", "slow", &counters.stale_slow);
     labelled(STALE_SERVED, "reason", "error", &counters.stale_error);
-    counter!(EVICTIONS, "namespace" => namespace, "cause" => "size").absolute(memory.evictions);
-    gauge!(LOADS_IN_FLIGHT, "namespace" => namespace).set(float(counters.loads_in_flight.get()));
-    gauge!(ENTRIES, "namespace" => namespace).set(float(memory.entries));
-    gauge!(MEMORY_BYTES, "namespace" => namespace).set(float(memory.bytes));
+    counter!(EVICTIONS.name, "namespace" => namespace, "cause" => "size").absolute(memory.evictions);
+    gauge!(LOADS_IN_FLIGHT.name, "namespace" => namespace).set(float(counters.loads_in_flight.get()));
+    gauge!(ENTRIES.name, "namespace" => namespace).set(float(memory.entries));
+    gauge!(MEMORY_BYTES.name, "namespace" => namespace).set(float(memory.bytes));
 }
 
 fn requests(namespace: &'static str, counters: &Counters) {
@@ -80,38 +178,9 @@ fn requests(namespace: &'static str, counters: &Counters) {
         ("store", "error", &counters.store_errors),
     ];
     for (tier, result, value) in results {
-        counter!(REQUESTS, "namespace" => namespace, "tier" => tier, "result" => result)
+        counter!(REQUESTS.name, "namespace" => namespace, "tier" => tier, "result" => result)
             .absolute(value.get());
     }
-}
-
-fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        describe_counter!(
-            REQUESTS,
-            "Keys asked of a tier, by what it answered. A memory hit may be absence."
-        );
-        describe_histogram!(
-            LOAD_SECONDS,
-            Unit::Seconds,
-            "Time of loads from the store, without their queue."
-        );
-        describe_gauge!(LOADS_IN_FLIGHT, "Loads that are with the store.");
-        describe_counter!(LOADS, "Loads sent to the store. A chunk of a batch is one.");
-        describe_counter!(LOAD_ERRORS, "Loads that failed, timed out or were shed.");
-        describe_counter!(JOINED, "Reads that waited for a load of another.");
-        describe_counter!(FILL_REJECTED, "Loaded values that were not kept, by the rule that forbade it.");
-        describe_counter!(INVALIDATIONS, "Changed keys told to, and heard from, the bus.");
-        describe_counter!(
-            STALE_SERVED,
-            "Answers given after their expiry, by what kept the store from answering."
-        );
-        describe_counter!(SHED, "Loads refused because too many waited for the store.");
-        describe_gauge!(MEMORY_BYTES, Unit::Bytes, "Weight of the copies in memory.");
-        describe_gauge!(ENTRIES, "Copies in memory.");
-        describe_counter!(EVICTIONS, "Copies given up.");
-    });
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; so large a count needs no last digit")]

@@ -14,7 +14,7 @@ use tonic_health::pb::{
     health_server::{Health, HealthServer},
 };
 
-use crate::edge;
+use crate::{edge, error::Error, metric};
 
 /// What a node is doing. NOT_SERVING in all but one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Reporter {
         }
         if before != state {
             self.state.send_replace(state);
-            metrics::gauge!("kith_serving").set(if state == State::Serving { 1.0 } else { 0.0 });
+            metrics::gauge!(metric::SERVING.name).set(if state == State::Serving { 1.0 } else { 0.0 });
         }
     }
 
@@ -186,7 +186,7 @@ impl Health for Reporter {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         if !self.knows(&request.get_ref().service) {
-            return Err(Status::not_found("no such service"));
+            return Err(Error::not_found("service").into());
         }
         Ok(Response::new(response(self.state().status())))
     }

@@ -16,11 +16,13 @@ pub mod group;
 pub mod health;
 pub mod ids;
 mod json;
+pub mod metric;
 pub mod mutation;
 pub mod operations;
 pub mod page;
 pub mod params;
 mod parent;
+pub mod reference;
 pub mod request;
 pub mod run;
 #[cfg(feature = "embedded")]

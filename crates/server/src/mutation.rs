@@ -8,7 +8,7 @@ use kith_store::{Applied, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::error::{Error, Reason};
+use crate::error::Error;
 
 /// Runs and counts the mutations of a node.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl Mutations {
         }
         match self.tasks.spawn(work).await {
             Ok(result) => result,
-            Err(_panicked) => Err(Error::new(Reason::Internal, "something went wrong within Kith")),
+            Err(_panicked) => Err(Error::internal()),
         }
     }
 

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     edge::Edge,
     health::{Cause, Reporter, State},
-    telemetry,
+    metric, telemetry,
     transport::Connections,
     wiring::Services,
 };
@@ -117,11 +117,11 @@ async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse
 /// Gauges are set when they are read: counting on every call would cost every call.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
-    metrics::gauge!("kith_rpc_in_flight").set(operations.edge.in_flight() as f64);
-    metrics::gauge!("kith_connections").set(operations.connections.open() as f64);
-    metrics::counter!("kith_log_lines_dropped_total").absolute(telemetry::dropped_lines());
+    metrics::gauge!(metric::RPC_IN_FLIGHT.name).set(operations.edge.in_flight() as f64);
+    metrics::gauge!(metric::CONNECTIONS.name).set(operations.connections.open() as f64);
+    metrics::counter!(metric::LOG_LINES_DROPPED.name).absolute(telemetry::dropped_lines());
     if let Some(services) = operations.services.get() {
-        metrics::gauge!("kith_mutations_in_flight").set(services.mutations.in_flight() as f64);
+        metrics::gauge!(metric::MUTATIONS_IN_FLIGHT.name).set(services.mutations.in_flight() as f64);
         services.node.export_metrics();
     }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];

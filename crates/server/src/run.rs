@@ -25,6 +25,7 @@ use crate::{
     bring_up::{BringUp, StoreSlot},
     config::{Backend, Config},
     edge::Edge,
+    error,
     health::{Cause, Reporter, State},
     operations::{self, Operations},
     start::StartError,
@@ -98,6 +99,7 @@ impl Node {
         let port = Port::bind(&config).await?;
         let operations = bind_operations(&config).await?;
         let metrics = telemetry::metrics()?;
+        error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
         let found = Found::of(&config, &store).await?;
         let node = Self::listen(config, port, operations, metrics, store)?;

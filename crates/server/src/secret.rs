@@ -93,7 +93,7 @@ impl SecretHasher {
         &self,
         work: impl FnOnce() -> Option<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let failed = || Error::new(Reason::Internal, "something went wrong within Kith");
+        let failed = Error::internal;
         let _turn = self.turns.acquire().await.map_err(|_| failed())?;
         tokio::task::spawn_blocking(work).await.ok().flatten().ok_or_else(failed)
     }
@@ -177,7 +177,7 @@ impl InviteCodes {
         let nonce = ChaCha20Poly1305::generate_nonce(&mut chacha20poly1305::aead::OsRng);
         let aad = group.get().to_be_bytes();
         let sealed = self.cipher.encrypt(&nonce, Payload { msg: code.as_bytes(), aad: &aad });
-        let sealed = sealed.map_err(|_| Error::new(Reason::Internal, "something went wrong within Kith"))?;
+        let sealed = sealed.map_err(|_| Error::internal())?;
         Ok(StoredSecret::new(STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())))
     }
 
@@ -194,7 +194,7 @@ impl InviteCodes {
             let code = self.cipher.decrypt(nonce.into(), Payload { msg: sealed, aad: &aad }).ok()?;
             String::from_utf8(code).ok()
         };
-        open().ok_or_else(|| Error::new(Reason::Internal, "something went wrong within Kith"))
+        open().ok_or_else(Error::internal)
     }
 }
 

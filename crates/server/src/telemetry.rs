@@ -13,7 +13,7 @@ use tracing_subscriber::{
 
 use crate::{
     config::{LogFormat, TelemetryConfig},
-    edge,
+    edge, metric,
     start::StartError,
 };
 
@@ -106,7 +106,9 @@ pub fn metrics() -> Result<PrometheusHandle, StartError> {
         let builder = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
             .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_size".to_owned()), &SIZES));
-        builder.and_then(PrometheusBuilder::install_recorder).ok()
+        let handle = builder.and_then(PrometheusBuilder::install_recorder).ok();
+        metric::describe();
+        handle
     });
     handle.clone().ok_or_else(|| StartError::new("the recorder of metrics cannot be installed"))
 }

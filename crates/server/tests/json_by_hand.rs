@@ -130,26 +130,26 @@ async fn what_is_no_json_is_told_where_it_ends_to_be() {
 async fn what_is_no_call_is_told_what_would_be_one() {
     let node = TestNode::start().await;
     let got = send(node.address, "GET", GET_USER, &[], "").await;
-    got.assert_refused(405, "unimplemented", "METHOD_NOT_ALLOWED");
+    got.assert_refused(405, "unimplemented", "NOT_POSTED");
     assert_eq!(got.header("allow"), Some("POST"));
 
     let lost = send(node.address, "GET", "/", &[], "").await;
-    lost.assert_refused(404, "unimplemented", "UNKNOWN_METHOD");
+    lost.assert_refused(404, "unimplemented", "METHOD_UNKNOWN");
     assert!(lost.json()["message"].as_str().unwrap().contains("POST /kith.user.v1.UserService/GetUser"));
 
     for kind in [None, Some("text/plain"), Some("application/grpc"), Some("application/connect+json")] {
         let headers: Vec<_> = kind.map(|kind| ("content-type", kind)).into_iter().collect();
         let answer = send(node.address, "POST", GET_USER, &headers, r#"{"userId":"7"}"#).await;
-        answer.assert_refused(415, "unimplemented", "UNSUPPORTED_MEDIA_TYPE");
+        answer.assert_refused(415, "unimplemented", "MEDIA_TYPE_UNKNOWN");
         assert!(answer.header("accept-post").unwrap().contains("application/json"), "{kind:?}");
     }
     let gzip = [JSON, ("content-encoding", "gzip")];
     let gzip = send(node.address, "POST", GET_USER, &gzip, "x").await;
-    gzip.assert_refused(415, "unimplemented", "UNSUPPORTED_MEDIA_TYPE");
+    gzip.assert_refused(415, "unimplemented", "MEDIA_TYPE_UNKNOWN");
     assert_eq!(gzip.header("accept-encoding"), Some("identity"));
 
     let stream = post(node.address, http::EXPORT_USERS, "{}").await;
-    stream.assert_refused(415, "unimplemented", "UNSUPPORTED_MEDIA_TYPE");
+    stream.assert_refused(415, "unimplemented", "MEDIA_TYPE_UNKNOWN");
     assert!(stream.json()["message"].as_str().unwrap().contains("ExportUsers streams"));
 }
 

@@ -9,6 +9,7 @@ mod batch;
 mod error;
 mod group;
 mod lock;
+mod metrics;
 mod migrate;
 mod node;
 mod open;
@@ -28,6 +29,7 @@ use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{GroupStore, Migrations, NodeStore, Outcome, SecretStore, StoreError, Stores, UserStore};
 
+pub use metrics::{METRICS, Metric};
 pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_memory_with};
 pub use refused::{OpenError, Right, has_room};
 

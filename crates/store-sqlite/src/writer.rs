@@ -14,7 +14,10 @@ use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::error::{Failure, closed, internal, store_error};
+use crate::{
+    error::{Failure, closed, internal, store_error},
+    metrics::{COMMIT_BATCH_SIZE, COMMIT_SECONDS, QUEUE_LENGTH},
+};
 
 /// Hands changes to the writing thread.
 #[derive(Debug)]
@@ -137,7 +140,7 @@ fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
             }
         }
         if !batch.is_empty() {
-            metrics::gauge!("kith_sqlite_queue_length").set(float(queue.len()));
+            metrics::gauge!(QUEUE_LENGTH.name).set(float(queue.len()));
             commit(connection, &mut batch);
         }
         if let Some(work) = alone {
@@ -149,12 +152,12 @@ fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
 /// Commits the batch and answers each of its changes.
 fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Change>>) {
     let begun = Instant::now();
-    metrics::histogram!("kith_sqlite_commit_batch_size").record(float(batch.len()));
+    metrics::histogram!(COMMIT_BATCH_SIZE.name).record(float(batch.len()));
     let committed = transaction(connection, batch);
     if committed.is_err() && !connection.is_autocommit() {
         rollback(connection);
     }
-    metrics::histogram!("kith_sqlite_commit_seconds").record(begun.elapsed().as_secs_f64());
+    metrics::histogram!(COMMIT_SECONDS.name).record(begun.elapsed().as_secs_f64());
     for change in batch.drain(..) {
         change.answer(committed.clone());
     }

@@ -4,6 +4,7 @@
 
 mod contract;
 mod dependencies;
+mod errors;
 mod files;
 mod links;
 mod migrations;

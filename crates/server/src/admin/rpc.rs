@@ -140,9 +140,7 @@ fn failed(kind: &'static str, error: &CacheError) -> Error {
             Error::invalid("key", &Invalid::new("must name a record, for example user/7"))
         }
         _ => match Error::cache(kind, error) {
-            error if error.reason() == Reason::NotFound => {
-                Error::new(Reason::Internal, "something went wrong within Kith")
-            }
+            error if error.reason() == Reason::NotFound => Error::internal(),
             error => error,
         },
     }

@@ -9,6 +9,7 @@ mod config;
 mod doctor;
 #[cfg(feature = "embedded")]
 pub(crate) mod either;
+mod errors;
 mod export;
 mod facts;
 mod fields;
@@ -22,6 +23,7 @@ mod output;
 mod ping;
 mod ports;
 mod restore;
+mod reference;
 mod serve;
 mod status;
 mod users;
@@ -84,6 +86,11 @@ enum What {
     Completions(completions::Arguments),
     /// Write the manual
     Man(man::Arguments),
+    /// Explain the reasons that errors carry: cause, fix, and whether to try again
+    Errors(errors::Arguments),
+    /// Write a reference document
+    #[command(hide = true)]
+    Reference(reference::Arguments),
 }
 
 /// Under which the help shows the flags of a node apart from those of a command.
@@ -138,6 +145,8 @@ pub fn main() -> ExitCode {
         What::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
         What::Completions(arguments) => completions::run(&command.common, &arguments),
         What::Man(arguments) => man::run(&command.common, &arguments),
+        What::Errors(arguments) => errors::run(&command.common, &arguments),
+        What::Reference(arguments) => reference::run(&command.common, &arguments, Command::command()),
     })
 }
 

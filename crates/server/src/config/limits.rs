@@ -10,25 +10,25 @@ use super::size;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// One message.
+    /// One message. Above 0.
     #[serde(with = "size")]
     pub message_bytes: usize,
-    /// One message of a batch or an import.
+    /// One message of a batch or an import. Above 0.
     #[serde(with = "size")]
     pub batch_message_bytes: usize,
     /// All headers of a call.
     #[serde(with = "size")]
     pub headers_bytes: u32,
-    /// Calls at one time on one connection.
+    /// Calls at one time on one connection. Above 0.
     pub streams_per_connection: u32,
-    /// Calls at one time on the node; as many again may wait for at most `queue_wait`.
+    /// Calls at one time on the node; as many again may wait for at most `queue_wait`. Above 0.
     pub in_flight: usize,
     /// How long a call may wait to be taken on.
     #[serde(with = "humantime_serde")]
     pub queue_wait: Duration,
-    /// Connections at one time.
+    /// Connections at one time. Above 0.
     pub connections: usize,
-    /// Deadline of a call that names none.
+    /// Deadline of a call that names none. Above 0, and not above `deadline_max`.
     #[serde(with = "humantime_serde")]
     pub deadline_default: Duration,
     /// Longest deadline of a call; a later one counts as this.
@@ -47,15 +47,15 @@ pub struct LimitsConfig {
     /// How long a connection that was told to go may take to end its calls.
     #[serde(with = "humantime_serde")]
     pub connection_grace: Duration,
-    /// Ids in one batch.
+    /// Ids in one batch. Above 0.
     pub batch_ids: usize,
-    /// Records in a page when the caller does not say.
+    /// Records in a page when the caller does not say. Above 0.
     pub page_default: usize,
-    /// Most records in a page.
+    /// Most records in a page. Above 0, and not below `page_default`.
     pub page_max: usize,
-    /// Records in one message of an import.
+    /// Records in one message of an import. Above 0.
     pub import_records: usize,
-    /// Consistency tokens in one read.
+    /// Consistency tokens in one read. Above 0.
     pub tokens: usize,
     /// Searches by keyword that an acting user may make in a minute, on this node.
     pub searches_per_minute: u32,

@@ -30,6 +30,9 @@ pub struct Config {
     /// File that gets the one line about why the node could not start or did not end well, as
     /// /dev/termination-log of Kubernetes.
     pub termination_log: Option<PathBuf>,
+    /// Where the documents of this version can be read, for the links in errors: an address, or a path
+    /// within the repository.
+    pub docs_url: String,
     /// The port for operators.
     pub operations: OperationsConfig,
     /// TLS of the gRPC port.
@@ -63,6 +66,7 @@ impl Default for Config {
             drain: Duration::from_secs(10),
             drain_wait: Duration::from_secs(2),
             termination_log: None,
+            docs_url: "docs/".to_owned(),
             operations: OperationsConfig::default(),
             tls: TlsConfig::default(),
             http: HttpConfig::default(),
@@ -146,9 +150,9 @@ pub enum Migrate {
 pub struct SqliteConfig {
     /// When a write counts as durable.
     pub synchronous: Synchronous,
-    /// Connections that read.
+    /// Connections that read. Above 0.
     pub readers: usize,
-    /// Writes that may wait.
+    /// Writes that may wait. Above 0.
     pub queue: usize,
 }
 
@@ -223,7 +227,7 @@ pub struct CacheConfig {
     /// After how long a load is given up.
     #[serde(with = "humantime_serde")]
     pub load_hard: Duration,
-    /// Loads from the store at one time.
+    /// Loads from the store at one time. Above 0.
     pub loads_in_flight: usize,
     /// How long past its TTL a value may be served while the store does not answer.
     #[serde(with = "humantime_serde")]
@@ -259,7 +263,7 @@ pub struct UsersConfig {
     pub name_kept: Duration,
     /// Parameters that are secrets: hashed, and never returned.
     pub secret_params: Vec<String>,
-    /// How often a minute a secret of one user may be checked.
+    /// How often a minute a secret of one user may be checked. Above 0.
     pub verify_tries_per_minute: u32,
 }
 
@@ -280,7 +284,7 @@ impl Default for UsersConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdsConfig {
-    /// How many a node takes from the store at one time; a crash loses at most so many.
+    /// How many a node takes from the store at one time; a crash loses at most so many. Above 0.
     pub block: u32,
 }
 

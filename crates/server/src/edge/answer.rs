@@ -3,16 +3,10 @@
 //! tonic says OUT_OF_RANGE of a message that is too large and INTERNAL of one that cannot be decoded, and
 //! repeats its decoder's text. gRPC callers expect RESOURCE_EXHAUSTED and INVALID_ARGUMENT, and no such text.
 
-use std::{collections::HashMap, time::Duration};
-
 use http::HeaderMap;
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt as _};
+use tonic::{Code, Status, metadata::MetadataValue};
 
-use crate::error::ERROR_DOMAIN;
-
-/// After how long a call that was turned away may come again.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
+use crate::error::{Error, Reason};
 
 /// Texts by which tonic's answers about a message are known from those of handlers.
 const TOO_LARGE: [&str; 2] = ["Error, decoded message length too large", "Error decompressing: size limit"];
@@ -26,52 +20,49 @@ const MALFORMED: [&str; 6] = [
     "tonic-web:",
 ];
 
-fn details(reason: &str) -> ErrorDetails {
-    ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new())
-}
+/// How tonic begins its answer to a compression that it does not know.
+const COMPRESSED: &str = "Content is compressed with";
+/// What the services accept, as [`crate::wiring`] sets it; the protocol wants it in that answer.
+const ENCODINGS: &str = "identity,gzip,zstd";
 
 /// The deadline passed.
 pub(super) fn deadline_exceeded() -> Status {
-    let text = "the deadline passed";
-    Status::with_error_details(Code::DeadlineExceeded, text, details("DEADLINE_EXCEEDED"))
+    Error::deadline().into()
 }
 
 /// Too many calls are in flight; nothing was begun.
 pub(super) fn overloaded() -> Status {
-    let mut details = details("OVERLOADED");
-    details.set_retry_info(Some(RETRY_AFTER));
-    Status::with_error_details(Code::ResourceExhausted, "the node has more calls than it takes on", details)
+    Error::new(Reason::Overloaded, "the node has more calls than it takes on").into()
 }
 
 /// The store is not there yet.
 pub(super) fn starting() -> Status {
-    let mut details = details("STARTING");
-    details.set_retry_info(Some(RETRY_AFTER));
-    Status::with_error_details(Code::Unavailable, "the node is starting", details)
+    Error::new(Reason::Starting, "the node is starting").into()
 }
 
 /// The node stops.
 pub(super) fn stopping() -> Status {
-    Status::with_error_details(Code::Unavailable, "the node stops", details("STOPPING"))
+    Error::new(Reason::Stopping, "the node stops").into()
+}
+
+/// Nothing is served under this path.
+pub(super) fn method_unknown() -> Status {
+    Error::new(Reason::MethodUnknown, "the node serves no method of this name").into()
 }
 
 /// Metadata that cannot be taken. `why` follows its name.
-pub(crate) fn invalid_metadata(name: &str, why: &str) -> Status {
-    let text = format!("{name} {why}");
-    let mut details = details("INVALID_METADATA");
-    details.add_bad_request_violation(name, text.as_str());
-    Status::with_error_details(Code::InvalidArgument, text, details)
+pub(crate) fn invalid_metadata(name: &'static str, why: &str) -> Status {
+    Error::metadata(name, why).into()
 }
 
 /// The message has more bytes than it may.
 pub(super) fn too_large() -> Status {
-    let text = "the message is larger than it may be";
-    Status::with_error_details(Code::ResourceExhausted, text, details("MESSAGE_TOO_LARGE"))
+    Error::new(Reason::MessageTooLarge, "the message is larger than it may be").into()
 }
 
 /// A handler panicked.
 pub(super) fn internal() -> Status {
-    Status::with_error_details(Code::Internal, "something went wrong within Kith", details("INTERNAL"))
+    Error::internal().into()
 }
 
 /// What to say in place of an answer of tonic's; `None`: the answer may stay.
@@ -80,11 +71,18 @@ pub(super) fn instead(code: Code, text: &str) -> Option<Status> {
     match code {
         Code::OutOfRange | Code::ResourceExhausted if begins(&TOO_LARGE) => Some(too_large()),
         Code::Internal if begins(&MALFORMED) => {
-            let text = "the message cannot be decoded";
-            Some(Status::with_error_details(Code::InvalidArgument, text, details("MALFORMED_MESSAGE")))
+            Some(Error::new(Reason::MalformedMessage, "the message cannot be decoded").into())
         }
+        Code::Unimplemented if begins(&[COMPRESSED]) => Some(encoding_unknown()),
         _ => None,
     }
+}
+
+fn encoding_unknown() -> Status {
+    let error = Error::new(Reason::EncodingUnknown, "the node does not read this compression of messages");
+    let mut status = Status::from(error);
+    status.metadata_mut().insert("grpc-accept-encoding", MetadataValue::from_static(ENCODINGS));
+    status
 }
 
 /// The trailers of a stream that ends with `status`.

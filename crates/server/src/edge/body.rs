@@ -104,7 +104,7 @@ impl EdgeBody {
 
 /// An error of tonic's decoder reaches the trailers when a handler passes on what its stream gave it.
 fn replaced(trailers: &HeaderMap, code: Code) -> Option<Status> {
-    if !matches!(code, Code::Internal | Code::OutOfRange | Code::ResourceExhausted) {
+    if !matches!(code, Code::Internal | Code::OutOfRange | Code::ResourceExhausted | Code::Unimplemented) {
         return None;
     }
     let status = Status::from_header_map(trailers)?;

@@ -16,6 +16,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::metric;
+
 /// A place among the calls in flight, until dropped.
 pub(super) type Slot = OwnedSemaphorePermit;
 /// A place that may come within the wait; `None` when it did not.
@@ -44,7 +46,7 @@ pub(super) enum Entry {
 impl Gate {
     pub(super) fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
-        let shed = metrics::counter!("kith_rpc_shed_total");
+        let shed = metrics::counter!(metric::RPC_SHED.name);
         Self { slots: Arc::new(Semaphore::new(most)), most, waiting: Arc::default(), wait, shed }
     }
 

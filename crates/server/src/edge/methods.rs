@@ -12,6 +12,8 @@ use prost_types::FileDescriptorSet;
 use tokio::time::Instant;
 use tonic::Code;
 
+use crate::metric;
+
 /// Name of every code, by its number.
 const CODES: [&str; 17] = [
     "OK",
@@ -87,14 +89,14 @@ impl Method {
         let counter = self.answers.get(index)?;
         Some(counter.get_or_init(|| {
             let (service, method) = (self.service.clone(), self.name.clone());
-            metrics::counter!("kith_rpc_requests_total", "service" => service, "method" => method, "code" => CODES[index])
+            metrics::counter!(metric::RPC_REQUESTS.name, "service" => service, "method" => method, "code" => CODES[index])
         }))
     }
 
     fn seconds(&self) -> &Histogram {
         self.seconds.get_or_init(|| {
             let (service, method) = (self.service.clone(), self.name.clone());
-            metrics::histogram!("kith_rpc_seconds", "service" => service, "method" => method)
+            metrics::histogram!(metric::RPC_SECONDS.name, "service" => service, "method" => method)
         })
     }
 }
@@ -147,6 +149,11 @@ fn contract() -> Vec<(String, String, bool)> {
 /// Whether the message of a unary method of this name is one of many records, by the words of the contract.
 pub(crate) fn takes_many(method: &str) -> bool {
     method.starts_with("Batch")
+}
+
+/// Name of a gRPC code, as the protocol writes it.
+pub(crate) fn code_name(code: Code) -> &'static str {
+    usize::try_from(i32::from(code)).ok().and_then(|at| CODES.get(at)).copied().unwrap_or("UNKNOWN")
 }
 
 /// Names of the services of the contract.

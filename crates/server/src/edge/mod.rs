@@ -31,7 +31,7 @@ pub(crate) use answer::invalid_metadata;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
-pub(crate) use methods::{services, takes_many};
+pub(crate) use methods::{code_name, services, takes_many};
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
 pub(crate) use trace::TARGET as TRACE_TARGET;
@@ -175,10 +175,13 @@ impl Edge {
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
     {
+        if !record.method().known {
+            return EdgeFuture::refused(record, answer::method_unknown());
+        }
         let exempt = record.method().exempt;
         let routes = match self.domains.get() {
             Some(domains) if !exempt => domains,
-            None if record.method().known && !exempt => {
+            None if !exempt => {
                 return EdgeFuture::refused(record, answer::starting());
             }
             Some(_) | None => &self.base,

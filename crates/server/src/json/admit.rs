@@ -1,11 +1,15 @@
 //! Whether a request is a call as JSON, and what is said of one that is not.
 
+use std::borrow::Cow;
+
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt as _};
+use tonic::Status;
 
 use super::catalogue::{self, Rpc};
-use crate::{edge, error::ERROR_DOMAIN};
+use crate::{
+    edge,
+    error::{Error, Reason},
+};
 
 /// What may be posted, for those who posted something else.
 const ACCEPTED: HeaderValue =
@@ -20,10 +24,8 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn new(http: StatusCode, reason: &str, text: impl Into<String>) -> Self {
-        let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, []);
-        let status = Status::with_error_details(Code::Unimplemented, text, details);
-        Self { http, status, header: None }
+    fn new(http: StatusCode, reason: Reason, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { http, status: Error::new(reason, text).into(), header: None }
     }
 
     fn with(self, name: HeaderName, value: HeaderValue) -> Self {
@@ -68,11 +70,11 @@ fn is_json(value: Option<&HeaderValue>) -> bool {
 fn unknown_path() -> Refusal {
     let text = "no such method; a call is POST /kith.user.v1.UserService/GetUser, for example, with \
                 content-type application/json and the message as its body";
-    Refusal::new(StatusCode::NOT_FOUND, "UNKNOWN_METHOD", text)
+    Refusal::new(StatusCode::NOT_FOUND, Reason::MethodUnknown, text)
 }
 
 fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "calls are made by POST")
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Reason::NotPosted, "calls are made by POST")
         .with(header::ALLOW, HeaderValue::from_static("POST"))
 }
 
@@ -85,18 +87,18 @@ fn wrong_type<B>(request: &Request<B>) -> Refusal {
         // What curl sends by itself is that of a form, which pages of other origins may send unasked.
         _ => "content-type must be application/json, in UTF-8 (curl: -H 'content-type: application/json')",
     };
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", text)
+    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
         .with(HeaderName::from_static("accept-post"), ACCEPTED)
 }
 
 fn streams(rpc: &Rpc) -> Refusal {
     let text = format!("{} streams and has no JSON form; call it by gRPC or gRPC-Web", rpc.name);
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", text)
+    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
 }
 
 fn compressed() -> Refusal {
     let text = "content-encoding must be identity: compressed JSON is not taken";
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", text)
+    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
         .with(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"))
 }
 

@@ -1,12 +1,13 @@
 //! What is said of a text that cannot be read. Never a value: it may be a secret.
 
+use std::borrow::Cow;
+
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::error::Category;
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt as _};
+use tonic::Status;
 
 use super::tracked::{Place, Spot, Why};
-use crate::error::{ERROR_DOMAIN, Error};
+use crate::error::{Error, Reason};
 use kith_store::Invalid;
 
 /// Of a name that nothing bears so much is repeated.
@@ -102,16 +103,13 @@ pub(super) fn shown(name: &str) -> String {
     shown
 }
 
-fn malformed(text: impl Into<String>) -> Box<Status> {
-    let details = ErrorDetails::with_error_info("MALFORMED_MESSAGE", ERROR_DOMAIN, []);
-    Box::new(Status::with_error_details(Code::InvalidArgument, text, details))
+fn malformed(text: impl Into<Cow<'static, str>>) -> Box<Status> {
+    Box::new(Error::new(Reason::MalformedMessage, text).into())
 }
 
 /// The text has more bytes than it may.
 pub(super) fn too_large(most: usize, key: &str) -> Status {
-    let text = format!("the body is larger than {most} bytes ({key})");
-    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", ERROR_DOMAIN, []);
-    Status::with_error_details(Code::ResourceExhausted, text, details)
+    Error::new(Reason::MessageTooLarge, format!("the body is larger than {most} bytes ({key})")).into()
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ use self::{
 use crate::{
     config::{Config, HttpConfig, LimitsConfig},
     edge::Edge,
+    metric,
     start::StartError,
 };
 
@@ -186,7 +187,7 @@ fn http1(limits: &LimitsConfig) -> http1::Builder {
 
 async fn accept(listener: TcpListener, server: Arc<Server>, slots: Arc<Semaphore>) {
     let connections = &server.connections;
-    let refused = metrics::counter!("kith_connections_refused_total");
+    let refused = metrics::counter!(metric::CONNECTIONS_REFUSED.name);
     loop {
         let accepted = tokio::select! {
             () = connections.closing.cancelled() => return,

@@ -1,6 +1,10 @@
 //! Why a call failed, and the only place where that becomes a gRPC status.
 
-use std::{borrow::Cow, time::Duration};
+mod link;
+mod reason;
+mod table;
+
+use std::borrow::Cow;
 
 use kith_cache::CacheError;
 use kith_proto::r#type::v1::ResultError;
@@ -8,100 +12,11 @@ use kith_store::{Invalid, Outcome, StoreError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+pub use link::docs_at;
+pub use reason::{Entry, Reason, Retry};
+
 /// `google.rpc.ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "kith";
-
-/// What a caller may branch on. Each has one code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// A field of the request cannot be taken.
-    InvalidField,
-    /// The request id was used with another body.
-    RequestIdReused,
-    /// Nothing lives under the id or name.
-    NotFound,
-    /// The id lives already.
-    IdTaken,
-    /// The name is not free.
-    NameTaken,
-    /// The version is not the expected one.
-    VersionConflict,
-    /// The state of the record forbids it.
-    StateForbids,
-    /// The acting user may not do this.
-    NotAllowed,
-    /// Too many tries within a minute.
-    TooManyTries,
-    /// More work than the node takes on.
-    Overloaded,
-    /// The store has no room.
-    StoreFull,
-    /// The store cannot be reached or has no time.
-    StoreUnavailable,
-    /// The deadline passed.
-    DeadlineExceeded,
-    /// A fault of Kith.
-    Internal,
-}
-
-impl Reason {
-    /// As in `google.rpc.ErrorInfo.reason`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InvalidField => "INVALID_FIELD",
-            Self::RequestIdReused => "REQUEST_ID_REUSED",
-            Self::NotFound => "NOT_FOUND",
-            Self::IdTaken => "ID_TAKEN",
-            Self::NameTaken => "NAME_TAKEN",
-            Self::VersionConflict => "VERSION_CONFLICT",
-            Self::StateForbids => "STATE_FORBIDS",
-            Self::NotAllowed => "NOT_ALLOWED",
-            Self::TooManyTries => "TOO_MANY_TRIES",
-            Self::Overloaded => "OVERLOADED",
-            Self::StoreFull => "STORE_FULL",
-            Self::StoreUnavailable => "STORE_UNAVAILABLE",
-            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Self::Internal => "INTERNAL",
-        }
-    }
-
-    /// The gRPC code.
-    #[must_use]
-    pub const fn code(self) -> Code {
-        match self {
-            Self::InvalidField | Self::RequestIdReused => Code::InvalidArgument,
-            Self::NotFound => Code::NotFound,
-            Self::IdTaken | Self::NameTaken => Code::AlreadyExists,
-            Self::VersionConflict => Code::Aborted,
-            Self::StateForbids => Code::FailedPrecondition,
-            Self::NotAllowed => Code::PermissionDenied,
-            Self::TooManyTries | Self::Overloaded | Self::StoreFull => Code::ResourceExhausted,
-            Self::StoreUnavailable => Code::Unavailable,
-            Self::DeadlineExceeded => Code::DeadlineExceeded,
-            Self::Internal => Code::Internal,
-        }
-    }
-
-    /// After how long a caller may try again; `None`: never with the same request.
-    const fn retry_after(self) -> Option<Duration> {
-        match self {
-            Self::Overloaded | Self::StoreUnavailable => Some(Duration::from_millis(200)),
-            Self::TooManyTries => Some(Duration::from_secs(12)),
-            Self::InvalidField
-            | Self::RequestIdReused
-            | Self::NotFound
-            | Self::IdTaken
-            | Self::NameTaken
-            | Self::VersionConflict
-            | Self::StateForbids
-            | Self::NotAllowed
-            | Self::StoreFull
-            | Self::DeadlineExceeded
-            | Self::Internal => None,
-        }
-    }
-}
 
 /// Why a call failed. Its text names what the caller sent wrong, never a value, a secret or a driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -137,7 +52,20 @@ impl Error {
         Self::new(Reason::NotAllowed, why)
     }
 
-    /// The deadline passed before anything began.
+    /// Metadata that cannot be taken. `why` follows its name: "must be given once".
+    #[must_use]
+    pub fn metadata(name: &'static str, why: &str) -> Self {
+        Self::new(Reason::InvalidMetadata, format!("{name} {why}")).at(name)
+    }
+
+    /// A fault of Kith, of which callers are told no more than that.
+    #[must_use]
+    pub const fn internal() -> Self {
+        let message = Cow::Borrowed("something went wrong within Kith");
+        Self { reason: Reason::Internal, message, field: None, outcome: Outcome::NotApplied }
+    }
+
+    /// The deadline passed.
     #[must_use]
     pub fn deadline() -> Self {
         Self::new(Reason::DeadlineExceeded, "the deadline passed")
@@ -168,9 +96,7 @@ impl Error {
             }
             StoreError::Full { .. } => Self::new(Reason::StoreFull, "the store has no room left"),
             StoreError::Overloaded => Self::new(Reason::Overloaded, "too much work waits for the store"),
-            StoreError::Corrupt { .. } | StoreError::Internal { .. } => {
-                Self::new(Reason::Internal, "something went wrong within Kith")
-            }
+            StoreError::Corrupt { .. } | StoreError::Internal { .. } => Self::internal(),
         };
         Self { outcome: error.outcome(), ..found }
     }
@@ -181,11 +107,11 @@ impl Error {
         match error {
             CacheError::Load(load) => match load.downcast_ref::<StoreError>() {
                 Some(error) => Self::store(kind, error),
-                None => Self::new(Reason::Internal, "something went wrong within Kith"),
+                None => Self::internal(),
             },
             CacheError::Timeout => Self::new(Reason::StoreUnavailable, "the store did not answer in time"),
             CacheError::Overloaded => Self::new(Reason::Overloaded, "too many reads wait for the store"),
-            _ => Self::new(Reason::Internal, "something went wrong within Kith"),
+            _ => Self::internal(),
         }
     }
 
@@ -236,6 +162,7 @@ impl Error {
         if let Some(after) = self.reason.retry_after() {
             details.set_retry_info(Some(after));
         }
+        details.add_help_link(format!("kith errors {}", self.reason.name()), self.reason.link());
         details
     }
 }

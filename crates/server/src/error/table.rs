@@ -1,0 +1,206 @@
+//! The one table of reasons. `docs/errors.md` and `kith errors` are written out of it.
+
+use std::time::Duration;
+
+use tonic::Code;
+
+use super::reason::{Entry, Reason, Retry};
+
+/// Long enough for a burst to pass, short enough for a caller who waits within its own deadline.
+const SOON: Retry = Retry::After(Duration::from_millis(200));
+/// One of five tries a minute comes back after so long.
+const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
+
+/// In the order of the enum.
+pub(super) const TABLE: [Entry; 23] = [
+    Entry {
+        reason: Reason::InvalidField,
+        name: "INVALID_FIELD",
+        code: Code::InvalidArgument,
+        cause: "A field of the request is missing, out of its limits, or not in its form.",
+        fix: "Correct the field that `BadRequest` names; the message says what it must be.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::InvalidMetadata,
+        name: "INVALID_METADATA",
+        code: Code::InvalidArgument,
+        cause: "Metadata of the call (`grpc-timeout`, `kith-acting-user`) is not in its form.",
+        fix: "Correct the entry that `BadRequest` names, or leave it out.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::MalformedMessage,
+        name: "MALFORMED_MESSAGE",
+        code: Code::InvalidArgument,
+        cause: "The message cannot be decoded: it is cut off, or not of the type that the method takes.",
+        fix: "Send the type that the contract names for this method, from a client generated out of `proto/`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::MessageTooLarge,
+        name: "MESSAGE_TOO_LARGE",
+        code: Code::ResourceExhausted,
+        cause: "The message has more bytes than it may, as sent or once decompressed.",
+        fix: "Send less in one message. Operators raise `limits.message_bytes`, or \
+              `limits.batch_message_bytes` for batches and imports.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::EncodingUnknown,
+        name: "ENCODING_UNKNOWN",
+        code: Code::Unimplemented,
+        cause: "The message is compressed in a way that the node does not read.",
+        fix: "Send it uncompressed, or in one of the encodings that `grpc-accept-encoding` of the answer lists.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::MethodUnknown,
+        name: "METHOD_UNKNOWN",
+        code: Code::Unimplemented,
+        cause: "The node serves no method of this name.",
+        fix: "Look for the name in `docs/api.md`, or ask the node by reflection (`grpcurl ADDRESS list`); \
+              an older node may not have it yet.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::NotPosted,
+        name: "NOT_POSTED",
+        code: Code::Unimplemented,
+        cause: "A call came over HTTP by another method than POST.",
+        fix: "Send it by POST, with the message as its body (`curl -d '{...}'` does).",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::MediaTypeUnknown,
+        name: "MEDIA_TYPE_UNKNOWN",
+        code: Code::Unimplemented,
+        cause: "A call came over HTTP in a form that the node does not read, or that its method does not have.",
+        fix: "Send `application/json` in UTF-8, uncompressed, or gRPC-Web; call what streams by gRPC or gRPC-Web.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::RequestIdReused,
+        name: "REQUEST_ID_REUSED",
+        code: Code::InvalidArgument,
+        cause: "The `request_id` was used within 24 hours for a request with another body.",
+        fix: "Make a new `request_id` for each new request; repeat one only with the very same body.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::NotFound,
+        name: "NOT_FOUND",
+        code: Code::NotFound,
+        cause: "No living record has this id or name, or the caller may not know that it has.",
+        fix: "Check the id or name. A record that was written on another node a moment ago is seen with the \
+              `consistency_token` of its write.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::IdTaken,
+        name: "ID_TAKEN",
+        code: Code::AlreadyExists,
+        cause: "A record with this id lives already.",
+        fix: "Choose another id, or send 0 for one that the node chooses.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::NameTaken,
+        name: "NAME_TAKEN",
+        code: Code::AlreadyExists,
+        cause: "The name, in its normalised form, is another user's, or still kept after its user was deleted.",
+        fix: "Choose another name. The name of a deleted user is free again after `users.name_kept`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::VersionConflict,
+        name: "VERSION_CONFLICT",
+        code: Code::Aborted,
+        cause: "The record was changed by somebody else: its version is not `expected_version`.",
+        fix: "Read the record, make the change anew on what it is now, and send the version just read.",
+        retry: Retry::AfterReading,
+    },
+    Entry {
+        reason: Reason::StateForbids,
+        name: "STATE_FORBIDS",
+        code: Code::FailedPrecondition,
+        cause: "The record is in a state in which this cannot be done to it.",
+        fix: "Read the record and change its state first; the message says what stands in the way.",
+        retry: Retry::AfterReading,
+    },
+    Entry {
+        reason: Reason::NotAllowed,
+        name: "NOT_ALLOWED",
+        code: Code::PermissionDenied,
+        cause: "The user named by `kith-acting-user` may not do this.",
+        fix: "Ask somebody who may (the message says who), or call as a service, without `kith-acting-user`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::TooManyTries,
+        name: "TOO_MANY_TRIES",
+        code: Code::ResourceExhausted,
+        cause: "There were more tries within a minute than are allowed.",
+        fix: "Wait as long as `RetryInfo` says. Operators set `users.verify_tries_per_minute`.",
+        retry: NEXT_TRY,
+    },
+    Entry {
+        reason: Reason::Overloaded,
+        name: "OVERLOADED",
+        code: Code::ResourceExhausted,
+        cause: "The node, or the queue of its store, has more work than it takes on; nothing was begun.",
+        fix: "Wait as long as `RetryInfo` says, then longer each time. Operators add nodes, or raise \
+              `limits.in_flight` where the machine has room.",
+        retry: SOON,
+    },
+    Entry {
+        reason: Reason::StoreFull,
+        name: "STORE_FULL",
+        code: Code::ResourceExhausted,
+        cause: "The store has no room left; reads go on, writes do not.",
+        fix: "Tell the operator: free room on the disk of the data folder or of the database.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::StoreUnavailable,
+        name: "STORE_UNAVAILABLE",
+        code: Code::Unavailable,
+        cause: "The store cannot be reached, or did not answer in time.",
+        fix: "Wait as long as `RetryInfo` says. Repeat a write with the same `request_id`: where `outcome` is \
+              `unknown` it may have landed. Operators look at `/readyz`.",
+        retry: SOON,
+    },
+    Entry {
+        reason: Reason::Starting,
+        name: "STARTING",
+        code: Code::Unavailable,
+        cause: "The node has not opened its store yet.",
+        fix: "Wait as long as `RetryInfo` says, or call another node. Operators see at `/readyz` what it waits for.",
+        retry: SOON,
+    },
+    Entry {
+        reason: Reason::Stopping,
+        name: "STOPPING",
+        code: Code::Unavailable,
+        cause: "The node stops and ended a stream that has no end of its own.",
+        fix: "Open the stream anew, on another node.",
+        retry: SOON,
+    },
+    Entry {
+        reason: Reason::DeadlineExceeded,
+        name: "DEADLINE_EXCEEDED",
+        code: Code::DeadlineExceeded,
+        cause: "The deadline of the call passed before its answer was there.",
+        fix: "Give the call more time (`limits.deadline_max` at most). Repeat a write with the same \
+              `request_id`: it may have landed.",
+        retry: Retry::WithMoreTime,
+    },
+    Entry {
+        reason: Reason::Internal,
+        name: "INTERNAL",
+        code: Code::Internal,
+        cause: "Kith has a fault, or cannot read what is stored.",
+        fix: "Tell the operator, whose log has the cause at this time; report it if the log names a fault of Kith.",
+        retry: Retry::Never,
+    },
+];

@@ -1,0 +1,99 @@
+//! Names and meanings of all metrics of the process, those of the memory tier and of the store among them.
+
+pub use kith_cache::{Metric, MetricKind};
+use metrics::{SharedString, Unit};
+
+/// Of the node itself; each is described and documented by being in here.
+const OWN: [Metric; 9] = [
+    SERVING,
+    RPC_REQUESTS,
+    RPC_SECONDS,
+    RPC_IN_FLIGHT,
+    RPC_SHED,
+    CONNECTIONS,
+    CONNECTIONS_REFUSED,
+    MUTATIONS_IN_FLIGHT,
+    LOG_LINES_DROPPED,
+];
+
+pub(crate) const SERVING: Metric = Metric::gauge(
+    "kith_serving",
+    &[],
+    "1 while the node answers, 0 while it starts, stops or lacks its store.",
+);
+pub(crate) const RPC_REQUESTS: Metric = Metric::counter(
+    "kith_rpc_requests_total",
+    &["service", "method", "code"],
+    "Calls answered, by their gRPC code; CANCELLED where the caller went away first.",
+);
+pub(crate) const RPC_SECONDS: Metric = Metric::histogram(
+    "kith_rpc_seconds",
+    &["service", "method"],
+    "Time from the head of a call to the end of its answer.",
+);
+pub(crate) const RPC_IN_FLIGHT: Metric =
+    Metric::gauge("kith_rpc_in_flight", &[], "Calls being handled, health and reflection not counted.");
+pub(crate) const RPC_SHED: Metric =
+    Metric::counter("kith_rpc_shed_total", &[], "Calls turned away because too many were in flight.");
+pub(crate) const CONNECTIONS: Metric =
+    Metric::gauge("kith_connections", &[], "Connections of the gRPC port that are open.");
+pub(crate) const CONNECTIONS_REFUSED: Metric = Metric::counter(
+    "kith_connections_refused_total",
+    &[],
+    "Connections closed at once because `limits.connections` were open.",
+);
+pub(crate) const MUTATIONS_IN_FLIGHT: Metric =
+    Metric::gauge("kith_mutations_in_flight", &[], "Writes that have begun and not ended.");
+pub(crate) const LOG_LINES_DROPPED: Metric = Metric::counter(
+    "kith_log_lines_dropped_total",
+    &[],
+    "Log lines dropped because nobody took them from the process in time.",
+);
+
+/// All metrics that this build can export, by name.
+#[must_use]
+pub fn all() -> Vec<Metric> {
+    let mut all: Vec<_> = OWN.into_iter().chain(kith_cache::METRICS).chain(of_stores()).collect();
+    all.sort_by_key(|metric| metric.name);
+    all
+}
+
+/// The unit of a metric, which its name ends with; `None`: it counts things.
+#[must_use]
+pub fn unit(metric: &Metric) -> Option<Unit> {
+    match metric.name {
+        name if name.ends_with("_seconds") => Some(Unit::Seconds),
+        name if name.ends_with("_bytes") => Some(Unit::Bytes),
+        _ => None,
+    }
+}
+
+/// Tells the recorder what each means, for the HELP lines of `/metrics`.
+pub(crate) fn describe() {
+    for metric in all() {
+        let help = SharedString::from(metric.help);
+        let unit = unit(&metric).unwrap_or(Unit::Count);
+        match metric.kind {
+            MetricKind::Counter => metrics::describe_counter!(metric.name, unit, help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, unit, help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, unit, help),
+        }
+    }
+}
+
+#[cfg(feature = "embedded")]
+fn of_stores() -> Vec<Metric> {
+    let own = |metric: kith_store_sqlite::Metric| {
+        if metric.histogram {
+            Metric::histogram(metric.name, &[], metric.help)
+        } else {
+            Metric::gauge(metric.name, &[], metric.help)
+        }
+    };
+    kith_store_sqlite::METRICS.map(own).to_vec()
+}
+
+#[cfg(not(feature = "embedded"))]
+const fn of_stores() -> Vec<Metric> {
+    Vec::new()
+}

@@ -1,0 +1,57 @@
+//! Pieces of Markdown.
+
+/// Stands at the head of every document that is written out of code.
+pub(super) fn begin(title: &str, out_of: &str) -> String {
+    format!("<!-- Written by `cargo xtask docs` out of {out_of}. Change it there. -->\n\n# {title}\n\n")
+}
+
+/// A table; nothing where there are no rows. Each row has as many cells as there are columns.
+pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(columns.map(str::to_owned).to_vec());
+    text += &line(vec!["---".to_owned(); N]);
+    for row in rows {
+        text += &line(row.iter().map(|cell| one_line(cell).replace('|', "\\|")).collect());
+    }
+    text + "\n"
+}
+
+/// As code, nothing where there is nothing.
+pub(super) fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{text}`") }
+}
+
+/// The lines of a comment as paragraphs.
+pub(super) fn paragraphs(text: &str) -> String {
+    let parts: Vec<_> = text.split("\n\n").map(one_line).filter(|part| !part.is_empty()).collect();
+    parts.iter().fold(String::new(), |text, part| text + part + "\n\n")
+}
+
+/// Words with one space between them.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Without the empty lines at its end, but for the end of the last line.
+pub(super) fn ended(text: &str) -> String {
+    text.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_stays_in_its_cell() {
+        let text = table(["a"], &[["x | y\n  z".to_owned()]]);
+        assert_eq!(text, "| a |\n| --- |\n| x \\| y z |\n\n");
+    }
+
+    #[test]
+    fn a_table_without_rows_is_left_out() {
+        assert_eq!(table(["a"], &[]), "");
+    }
+}

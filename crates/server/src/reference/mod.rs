@@ -1,0 +1,44 @@
+//! The reference documents under `docs/`, written out of the code that they describe.
+//!
+//! `cargo xtask docs` asks the command for each and keeps it; `cargo xtask docs --check` fails where one is
+//! not what the code says.
+
+mod api;
+mod command_line;
+mod configuration;
+mod errors;
+mod markdown;
+mod metrics;
+
+use clap::ValueEnum;
+
+pub use configuration::{Key, keys};
+
+/// One of the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Document {
+    /// Services, methods and messages
+    Api,
+    /// Reasons of errors
+    Errors,
+    /// What `/metrics` exports
+    Metrics,
+    /// Keys of the configuration
+    Configuration,
+    /// Commands and their flags
+    CommandLine,
+}
+
+impl Document {
+    /// Writes it in Markdown. `command` is the whole command line, for the document about it.
+    #[must_use]
+    pub fn markdown(self, command: clap::Command) -> String {
+        match self {
+            Self::Api => api::write(),
+            Self::Errors => errors::write(),
+            Self::Metrics => metrics::write(),
+            Self::Configuration => configuration::write(),
+            Self::CommandLine => command_line::write(command),
+        }
+    }
+}

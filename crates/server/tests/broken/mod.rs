@@ -1,0 +1,78 @@
+//! A user store whose every answer is the same fault, in place of that of a node.
+
+#![expect(clippy::unwrap_used, reason = "for tests")]
+
+use std::{io, sync::Arc};
+
+use async_trait::async_trait;
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use kith_server::{admin::Vitals, config::Config, edge::Edge, health::Reporter, wiring};
+use kith_store::*;
+use tonic::service::Routes;
+
+/// What every call of the store ends with; `None`: it never ends.
+#[derive(Debug)]
+struct Broken(Option<StoreError>);
+
+/// A node without a network, over a user store that fails so. The handle keeps the rest of its store open.
+pub(crate) async fn node(
+    fault: Option<StoreError>,
+    config: Config,
+) -> (UserServiceClient<Edge>, kith_store_sqlite::SqliteHandle) {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let mut stores = file.stores();
+    stores.users = Arc::new(Broken(fault));
+    let edge = Edge::new(Routes::default(), &config.limits);
+    let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
+    edge.open(wiring::services(&stores, &config, vitals).await.unwrap().routes);
+    (UserServiceClient::new(edge), file)
+}
+
+/// What a driver would say, with what nobody outside may read.
+pub(crate) fn driver() -> Arc<io::Error> {
+    Arc::new(io::Error::other("mongodb://kith:hunter2@db.example:27017 refused SELECT email FROM user"))
+}
+
+impl Broken {
+    async fn answer<T>(&self) -> Result<T, StoreError> {
+        match &self.0 {
+            Some(fault) => Err(fault.clone()),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl UserStore for Broken {
+    async fn user(&self, _: UserId) -> Result<Stored<User>, StoreError> {
+        self.answer().await
+    }
+
+    async fn users(&self, _: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
+        self.answer().await
+    }
+
+    async fn user_by_name(&self, _: &UserName) -> Result<Option<User>, StoreError> {
+        self.answer().await
+    }
+
+    async fn search_users(&self, _: &Keyword, _: Option<UserId>, _: usize) -> Result<Vec<User>, StoreError> {
+        self.answer().await
+    }
+
+    async fn scan_users(&self, _: Option<UserId>, _: usize) -> Result<Vec<User>, StoreError> {
+        self.answer().await
+    }
+
+    async fn create_user(&self, _: NewUser, _: Write) -> Result<Applied<User>, StoreError> {
+        self.answer().await
+    }
+
+    async fn update_user(&self, _: UserId, _: UserPatch, _: Write) -> Result<Applied<User>, StoreError> {
+        self.answer().await
+    }
+
+    async fn delete_user(&self, _: UserId, _: Timestamp, _: Write) -> Result<Applied<Version>, StoreError> {
+        self.answer().await
+    }
+}

@@ -1,0 +1,28 @@
+//! Names and meanings of all metrics of this store.
+
+/// Every metric of this store; none has labels.
+pub const METRICS: [Metric; 3] = [QUEUE_LENGTH, COMMIT_BATCH_SIZE, COMMIT_SECONDS];
+
+/// What is said of one metric. Its unit is the end of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// As it is exported.
+    pub name: &'static str,
+    /// Whether it counts observations by their size; else it is a gauge.
+    pub histogram: bool,
+    /// What it counts or measures, in a sentence.
+    pub help: &'static str,
+}
+
+pub(crate) const QUEUE_LENGTH: Metric = Metric {
+    name: "kith_sqlite_queue_length",
+    histogram: false,
+    help: "Writes that waited when the writer began its last commit.",
+};
+pub(crate) const COMMIT_BATCH_SIZE: Metric =
+    Metric { name: "kith_sqlite_commit_batch_size", histogram: true, help: "Writes that shared a commit." };
+pub(crate) const COMMIT_SECONDS: Metric = Metric {
+    name: "kith_sqlite_commit_seconds",
+    histogram: true,
+    help: "Time of a commit with the writes in it, until the disk has it.",
+};
