@@ -10,12 +10,15 @@ use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
 pub(crate) use about::{About, Data, Why};
 
+#[cfg(feature = "embedded")]
+use crate::config::Synchronous;
 use crate::{
-    config::{Backend, Config, Synchronous},
+    config::{Backend, Config},
     start::StartError,
 };
 
 /// The file of an embedded node, within its data folder.
+#[cfg(feature = "embedded")]
 const FILE: &str = "kith.db";
 
 /// An open store, to be closed when the node ends.
