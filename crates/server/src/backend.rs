@@ -13,9 +13,9 @@ use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 pub(crate) use about::{About, Data, Why};
 
 #[cfg(feature = "embedded")]
-use crate::ephemeral;
+use crate::{config::Synchronous, ephemeral};
 use crate::{
-    config::{Backend, Config, Synchronous},
+    config::{Backend, Config},
     start::StartError,
 };
 
