@@ -5,6 +5,7 @@
 
 mod broken;
 mod edge;
+mod http;
 mod node;
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
@@ -70,6 +71,15 @@ async fn of_the_message(node: &TestNode) -> Vec<Got> {
         ("no method", raw(node, "/kith.user.v1.UserService/Greet", &[], &get(1)).await),
         ("no service", raw(node, "/kith.greet.v1.Greeter/Greet", &[], &get(1)).await),
         ("no service to be well", health_of(node, "kith.greet.v1.Greeter").await),
+    ]
+}
+
+/// What only callers over HTTP meet.
+async fn of_http(node: &TestNode) -> Vec<Got> {
+    let text = [("content-type", "text/plain")];
+    vec![
+        ("a GET", http::send(node.address, "GET", GET_USER, &[], "").await.status()),
+        ("a text", http::send(node.address, "POST", GET_USER, &text, "{}").await.status()),
     ]
 }
 
@@ -159,6 +169,7 @@ async fn of_the_stop(node: TestNode) -> Vec<Got> {
 async fn every_reason_can_be_got_and_says_what_to_do() {
     let node = TestNode::start_with(|config| config.users.verify_tries_per_minute = 1).await;
     let mut got = of_the_message(&node).await;
+    got.extend(of_http(&node).await);
     got.extend(of_the_record(&node).await);
     got.extend(of_the_store().await);
     got.extend(of_the_start().await);

@@ -117,7 +117,7 @@ impl Stage {
         symlink(&self.grpcurl, self.programs.path().join("grpcurl")).unwrap();
         let kith = self.programs.path().join("kith");
         let program = env!("CARGO_BIN_EXE_kith");
-        fs::write(&kith, format!("#!/bin/sh\nexec '{program}' \"$@\" --addr http://{}\n", node.grpc))
+        fs::write(&kith, format!("#!/bin/sh\nKITH_ADDR=http://{} exec '{program}' \"$@\"\n", node.grpc))
             .unwrap();
         fs::set_permissions(&kith, fs::Permissions::from_mode(0o755)).unwrap();
         self.node = Some(node);

@@ -21,6 +21,7 @@ impl Scene {
     fn set() -> Self {
         let scene = Self { dir: tempfile::tempdir().unwrap(), node: Node::start() };
         user(&scene.node, 7, "ada");
+        std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
         fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
         fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
             .unwrap();
@@ -43,6 +44,8 @@ fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "export users" => (&["export users"], true),
         "export groups" => (&["export groups"], true),
         "migrate" => (&["migrate", "migrate --status", "migrate --dry-run"], false),
+        "backup" => (&["backup --to copy.db --data-dir live"], false),
+        "restore" => (&["restore copy.db --data-dir restored"], false),
         "config" => (&["config", "config --check"], false),
         "call" => (&["call GetUser {\"userId\":7}", "call --list", "call ExportUsers"], true),
         "status" => (&["status"], false),

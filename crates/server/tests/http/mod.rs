@@ -9,12 +9,17 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use prost::Message as _;
+use prost_types::Any;
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader},
     net::TcpStream,
     time::timeout,
 };
+use tonic::{Code, Status};
+use tonic_types::pb;
 
 pub const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 pub const CREATE_USER: &str = "/kith.user.v1.UserService/CreateUser";
@@ -44,6 +49,21 @@ impl Answer {
     pub fn json(&self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// An error as gRPC would have told it.
+    #[track_caller]
+    pub fn status(&self) -> Status {
+        let json = self.json();
+        let code = Code::from_bytes(b"12");
+        assert_eq!(json["code"], "unimplemented", "{json}");
+        let details = json["details"].as_array().unwrap().iter().map(|detail| Any {
+            type_url: format!("type.googleapis.com/{}", detail["type"].as_str().unwrap()),
+            value: STANDARD_NO_PAD.decode(detail["value"].as_str().unwrap()).unwrap(),
+        });
+        let message = json["message"].as_str().unwrap().to_owned();
+        let told = pb::Status { code: code.into(), message: message.clone(), details: details.collect() };
+        Status::with_details(code, message, told.encode_to_vec().into())
     }
 
     /// The reason that an error gives.

@@ -17,7 +17,7 @@ pub(crate) struct Node {
     /// Where operators look.
     pub(crate) operations: String,
     process: Child,
-    _data: tempfile::TempDir,
+    data: tempfile::TempDir,
 }
 
 impl Node {
@@ -33,7 +33,7 @@ impl Node {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let node = Self { grpc, operations, process, _data: data };
+        let node = Self { grpc, operations, process, data };
         let (begun, ready) = (Instant::now(), format!("http://{}/readyz", node.operations));
         while !Command::new("curl")
             .args(["-fsS", "-o", "/dev/null", &ready])
@@ -46,6 +46,12 @@ impl Node {
             std::thread::sleep(Duration::from_millis(20));
         }
         node
+    }
+
+    /// Where it keeps its data.
+    #[allow(dead_code, reason = "every test file uses a part")]
+    pub(crate) fn data(&self) -> PathBuf {
+        self.data.path().join("data")
     }
 }
 

@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 2] = [include_str!("../../config/sections.rs"), include_str!("../../config/limits.rs")];
+const FILES: [&str; 4] = [
+    include_str!("../../config/sections.rs"),
+    include_str!("../../config/limits.rs"),
+    include_str!("../../config/http.rs"),
+    include_str!("../../config/ephemeral.rs"),
+];
 
 /// A public struct or enum of the configuration.
 #[derive(Debug, Default)]
