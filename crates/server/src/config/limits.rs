@@ -57,7 +57,7 @@ pub struct LimitsConfig {
     pub import_records: usize,
     /// Consistency tokens in one read. Above 0.
     pub tokens: usize,
-    /// Searches by keyword that an acting user may make in a minute, on this node.
+    /// Searches by keyword that an acting user may make in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
 }
 

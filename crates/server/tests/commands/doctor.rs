@@ -55,7 +55,7 @@ fn each_fault_is_found_with_the_line_to_run() {
     for (arguments, environment, group, run) in [
         (&["--set", "limits.in_flight=x"][..], &[][..], "configuration", "kith config --check"),
         (&[], &[("KITH_LOG", "1")], "configuration", "unset KITH_LOG"),
-        (&[], &[("KITH_LISTEN", "'127.0.0.1:7600'")], "environment", "export KITH_LISTEN=VALUE"),
+        (&[], &[("KITH_LISTEN", "'127.0.0.1:7600'")], "configuration", "export KITH_LISTEN=VALUE"),
         (&[], &[("HTTP_PROXY", "http://proxy:1")], "environment", "export NO_PROXY=127.0.0.1"),
         (&["--set", "limits.connections=100000000"], &[], "machine", "ulimit -n 100000256"),
         (&["--data-dir", "/dev/null"], &[], "data", "ls -ld /dev/null"),

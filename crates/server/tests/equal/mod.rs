@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 13] = [
+const VARYING: [&str; 14] = [
+    "time",
     "createTime",
     "updateTime",
     "startTime",

@@ -47,7 +47,7 @@ impl TestNode {
         config.operations.listen.set_port(0);
         config.drain_wait = Duration::ZERO;
         change(&mut config);
-        over_the_store_of_the_tests(&mut config);
+        let elsewhere = over_the_store_of_the_tests(&mut config);
         let (ready, bound) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
@@ -56,7 +56,9 @@ impl TestNode {
         });
         let address = bound.await.expect("the node starts").grpc;
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        until_it_serves(&channel).await;
+        if elsewhere {
+            until_it_serves(&channel).await;
+        }
         Self { address, channel, data, stop: Some(stop), running }
     }
 
@@ -107,17 +109,18 @@ impl TestNode {
     }
 }
 
-/// The same data folder is the same database.
-fn over_the_store_of_the_tests(config: &mut Config) {
+/// The same data folder is the same database. False where the node has a file.
+fn over_the_store_of_the_tests(config: &mut Config) -> bool {
     let variable = |wanted: &str| std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value);
     if variable("KITH_TEST_STORE").as_deref() != Some("mongodb") {
-        return;
+        return false;
     }
     let mut name = DefaultHasher::new();
     config.data_dir.hash(&mut name);
     config.store.backend = Backend::Cluster;
     config.store.mongodb.database = format!("kith_policy_{:016x}", name.finish());
     config.store.mongodb.uri = variable("KITH_TEST_MONGODB").map(Secret::new);
+    true
 }
 
 async fn until_it_serves(channel: &Channel) {

@@ -27,7 +27,7 @@ pub(super) fn refused(error: &StartError, file: Option<&Path>) -> Finding {
     let told = error.to_string();
     let place = file.unwrap_or(Path::new(FILE)).display().to_string();
     let run = match told.split(':').next() {
-        Some(name) if name.starts_with("KITH_") && told.contains("stands in quotes") => {
+        Some(name) if name.starts_with("KITH_") && told.contains("quote characters around it") => {
             environment::bare(name)
         }
         Some(name) if name.starts_with("KITH_") => format!("unset {name}"),
@@ -57,7 +57,10 @@ mod tests {
     #[test]
     fn what_the_loader_refuses_ends_with_the_line_that_mends_it() {
         for (told, run) in [
-            ("KITH_LISTEN: the value stands in quotes; write it without them", "export KITH_LISTEN="),
+            (
+                "KITH_LISTEN: the value has quote characters around it; write it without quotes",
+                "export KITH_LISTEN=",
+            ),
             ("KITH_LISTN: unknown key `listn`; did you mean `listen`?", "unset KITH_LISTN"),
             ("kith.toml:3: unknown key `token`", "${EDITOR:-vi} kith.toml; kith config --check"),
             ("kith.toml cannot be read: Permission denied (os error 13)", "chmod u+r kith.toml"),
