@@ -10,7 +10,7 @@ mod test;
 mod tools;
 mod up;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Parser;
@@ -65,8 +65,19 @@ struct SampleOptions {
     out: PathBuf,
 }
 
-fn main() -> Result<()> {
-    match Task::parse() {
+/// Errors are told in one line, whatever `RUST_BACKTRACE` says: they are about the project, not about this program.
+fn main() -> ExitCode {
+    match run(Task::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Lint => lint::run(),
         Task::Docs { check: true } => docs::check(),
