@@ -1,9 +1,11 @@
 //! The ratios.
 
+use std::{env, path::PathBuf, process::Command};
+
 use anyhow::Result;
 
 use crate::{
-    process::{cargo, outlive_ctrl_c, succeed},
+    process::{cargo, outlive_ctrl_c, root, succeed},
     servers::Mongodb,
 };
 
@@ -12,7 +14,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     succeed(cargo().args(["build", "--release", "-p", "kith-server", "-p", "kith-lab"]))?;
     let mongodb = Mongodb::start()?;
-    let mut command = cargo();
-    command.args(["run", "--release", "-p", "kith-lab", "--", "bench"]).args(arguments);
+    // Not by `cargo run`, which would build the server again with other features.
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let mut command = Command::new(target.join("release/kith-lab"));
+    command.arg("bench").args(arguments).current_dir(root());
     succeed(command.env("KITH_TEST_MONGODB", &mongodb.uri))
 }

@@ -58,15 +58,13 @@ pub(crate) type Outcomes<V> = Arc<[Outcome<V>]>;
 #[derive(Debug)]
 pub(crate) struct Outcome<V> {
     pub(crate) result: Result<Loaded<V>, CacheError>,
-    /// What `weigh` says of the value.
-    pub(crate) size: usize,
     /// When the load began.
     pub(crate) read_at: Moment,
 }
 
 impl<V> Outcome<V> {
     pub(crate) const fn failed(error: CacheError, read_at: Moment) -> Self {
-        Self { result: Err(error), size: 0, read_at }
+        Self { result: Err(error), read_at }
     }
 }
 

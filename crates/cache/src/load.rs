@@ -194,7 +194,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             self.fetch_many(keys, options).await
         };
         self.load_seconds.record(began.elapsed());
-        let outcome = |loaded| Outcome { size: self.size(&loaded), result: Ok(loaded), read_at };
+        let outcome = |loaded| Outcome { result: Ok(loaded), read_at };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(outcome).collect())
     }
 
@@ -222,7 +222,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         Err(CacheError::Overloaded)
     }
 
-    fn size(&self, loaded: &Loaded<V>) -> usize {
+    /// What `weigh` says of the record: asked when memory keeps it, not while its reader waits.
+    pub(crate) fn size(&self, loaded: &Loaded<V>) -> usize {
         match loaded {
             Loaded::Found { value, .. } => (self.policy.weigh)(value),
             Loaded::Absent { .. } => 0,
@@ -283,7 +284,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             Loaded::Found { value, .. } => Some(Arc::clone(value)),
             Loaded::Absent { .. } => None,
         };
-        self.new_slot(value, loaded.version(), outcome.size, outcome.read_at, flush)
+        self.new_slot(value, loaded.version(), self.size(loaded), outcome.read_at, flush)
     }
 
     /// A copy with the TTL that its kind and chance give it.

@@ -112,7 +112,8 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
         let outcomes = tokio::time::timeout(self.policy.hard_timeout, load).await;
         let outcome = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
         let outcome = outcome.ok_or(CacheError::Timeout)?;
-        Ok(vec![memory, store_copy(&outcome.result?, outcome.size)])
+        let loaded = outcome.result?;
+        Ok(vec![memory, store_copy(&loaded, self.size(&loaded))])
     }
 
     async fn invalidate(&self, key: &str) -> Result<Token, CacheError> {

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    CacheError, Entry, Key, Loaded, Tier,
+    CacheError, Entry, Key, Loaded, Moment, Tier,
     flight::{Flight, Outcome, Passenger},
     guards,
     load::{Boarding, OpenRide},
@@ -62,7 +62,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
                     rereads += 1;
                     seek = Seek::Strong;
                 }
-                Waited::Ended(outcome) => return self.answer(key, &outcome, cached),
+                Waited::Ended(outcome) => return self.answer(key, &outcome, self.node.now(), cached),
                 Waited::Stale(entry) => return Ok(entry),
                 Waited::TooLong => return self.too_long(key, cached),
             }
@@ -113,11 +113,11 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
     }
 
-    fn answer(&self, key: &K, outcome: &Outcome<V>, cached: bool) -> Answer<V> {
+    fn answer(&self, key: &K, outcome: &Outcome<V>, now: Moment, cached: bool) -> Answer<V> {
         match &outcome.result {
             Ok(Loaded::Found { value, version }) => {
                 self.counters.store_found.add(1);
-                let age = self.node.now().since(outcome.read_at);
+                let age = now.since(outcome.read_at);
                 let value = Arc::clone(value);
                 Ok(Some(Entry { value, version: *version, tier: Tier::Store, age, stale: false }))
             }
@@ -240,13 +240,14 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
     }
 
     async fn finish(mut self) -> Vec<Answer<V>> {
+        let now = self.inner.node.now();
         for (place, flight) in std::mem::take(&mut self.waiting) {
             let key = &self.keys[place];
             let answer = match flight.outcome() {
                 Some(outcome) if is_lagging(outcome, &flight) => {
                     self.inner.read_until(key, Seek::Strong, self.deadline).await
                 }
-                Some(outcome) => self.inner.answer(key, outcome, self.cached),
+                Some(outcome) => self.inner.answer(key, outcome, now, self.cached),
                 None => self.inner.too_long(key, self.cached),
             };
             self.answers[place] = Some(answer);

@@ -70,7 +70,7 @@ pub(crate) const MEMORY_ENTRY_BYTES: Claim = Claim {
 /// One user from the embedded store through the tiers / the same read by rusqlite on threads of its own.
 pub(crate) const STORE_ONE_SQLITE: Claim = ratio("store_one_sqlite", "us", Better::Lower, Some(1.3));
 /// A hundred users / one query of rusqlite.
-pub(crate) const STORE_100_SQLITE: Claim = ratio("store_100_sqlite", "us", Better::Lower, Some(1.5));
+pub(crate) const STORE_100_SQLITE: Claim = ratio("store_100_sqlite", "us", Better::Lower, Some(1.3));
 /// Changes of 64 callers at once / group commit by rusqlite.
 pub(crate) const UPDATE_SQLITE: Claim = ratio("update_sqlite", "writes/s", Better::Higher, Some(0.8));
 /// One user from MongoDB through the tiers / `find_one`.

@@ -2,7 +2,7 @@
 
 use kith_store_sqlite::{SqliteHandle, open_in_memory_with};
 
-use crate::{backend::Opened, config::Config, seed::Seed, start::StartError};
+use crate::{config::Config, seed::Seed, start::StartError};
 
 /// Threads that read in a sandbox: there may be many sandboxes, and each serves one test.
 const SANDBOX_READERS: usize = 1;
@@ -27,18 +27,12 @@ pub(crate) enum Template {
 }
 
 impl Template {
-    /// Of a store that nothing has been written to since it was opened; `None` where data are kept.
-    pub(crate) async fn of(config: &Config, store: &Opened) -> Result<Option<Self>, StartError> {
-        match store {
-            Opened::Sqlite(_) if !config.ephemeral.enabled => Ok(None),
-            Opened::Sqlite(_) if config.ephemeral.seed.is_none() => Ok(Some(Self::Empty)),
-            Opened::Sqlite(handle) => {
-                let copy = handle.copy_in_memory(SANDBOX_READERS).await;
-                copy.map(|copy| Some(Self::Seeded(copy))).map_err(no_memory)
-            }
-            #[cfg(feature = "cluster")]
-            Opened::Cluster(_) => Ok(None),
+    /// Of a store that nothing has been written to since it was opened.
+    pub(crate) async fn of(config: &Config, store: &SqliteHandle) -> Result<Self, StartError> {
+        if config.ephemeral.seed.is_none() {
+            return Ok(Self::Empty);
         }
+        store.copy_in_memory(SANDBOX_READERS).await.map(Self::Seeded).map_err(no_memory)
     }
 
     /// A migrated store that begins so. Dropping it ends it.

@@ -73,7 +73,12 @@ struct World {
 impl Sandboxes {
     /// Of a node whose store has just been opened; `None` where data are kept.
     pub(crate) async fn of(config: &Config, store: &Opened) -> Result<Option<Self>, StartError> {
-        let Some(template) = Template::of(config, store).await? else { return Ok(None) };
+        let template = match store {
+            Opened::Sqlite(store) if config.ephemeral.enabled => Template::of(config, store).await?,
+            Opened::Sqlite(_) => return Ok(None),
+            #[cfg(feature = "cluster")]
+            Opened::Cluster(_) => return Ok(None),
+        };
         let (most, idle) = (config.ephemeral.sandboxes, config.ephemeral.sandbox_idle);
         let mut config = config.clone();
         config.cache.memory_bytes = config.cache.memory_bytes.min(MEMORY_BYTES);

@@ -2,16 +2,10 @@
 
 use std::{fs, path::Path};
 
-use super::{Backend, Config, Secret, said};
-
-/// A value that cannot be taken, or not beside others.
-#[derive(Debug)]
-pub(super) struct Wrong {
-    /// The key at fault; its source is told.
-    pub(super) key: &'static str,
-    /// What is wrong and what would be right.
-    pub(super) text: String,
-}
+use super::{
+    Backend, Config, Secret, said,
+    wrong::{Wrong, wrong},
+};
 
 /// Reads secrets out of their files and looks at what belongs together.
 pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
@@ -31,11 +25,6 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     invite_code_key(config)?;
     above_zero(config)?;
     bounds(config)
-}
-
-/// `text` follows the key.
-pub(super) fn wrong(key: &'static str, text: &str) -> Result<(), Wrong> {
-    Err(Wrong { key, text: format!("{key} {text}") })
 }
 
 /// `keys`: of the value itself and of its file.

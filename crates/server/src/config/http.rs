@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::check::{Wrong, wrong};
+use super::wrong::{Wrong, wrong};
 
 const KEY: &str = "http.cors.origins";
 

@@ -8,7 +8,7 @@ use figment::{
     value::{Dict, Map, Value},
 };
 
-use super::{Config, check, ephemeral, place::Places, said, unknown};
+use super::{Config, check, ephemeral, place::Places, said, unknown, wrong::Wrong};
 
 /// A configuration that cannot be taken: one line that says what and where, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -181,7 +181,7 @@ impl Layers {
     }
 
     /// What is wrong with values that can each be read.
-    fn locate(&self, wrong: &check::Wrong) -> ConfigError {
+    fn locate(&self, wrong: &Wrong) -> ConfigError {
         ConfigError(format!("{}: {}", self.place(wrong.key), wrong.text))
     }
 

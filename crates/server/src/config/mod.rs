@@ -17,6 +17,7 @@ mod show;
 mod size;
 mod termination;
 mod unknown;
+mod wrong;
 
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
