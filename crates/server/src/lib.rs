@@ -8,6 +8,7 @@ pub mod bulk;
 pub mod call;
 pub mod cli;
 pub mod config;
+mod descriptors;
 pub mod edge;
 #[cfg(feature = "embedded")]
 mod ephemeral;
