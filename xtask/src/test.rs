@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::{cargo, outlive_ctrl_c, watch},
-    servers::Mongodb,
+    servers::{Mongodb, Redis},
     tools,
 };
 
@@ -43,18 +43,19 @@ impl Totals {
 pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let grpcurl = tools::grpcurl()?;
-    let mongodb = Mongodb::start()?;
+    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
     let mut totals = Totals::default();
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
+    command.env("KITH_TEST_REDIS", &redis.uri);
     let mut succeeded = watch(&mut command, |line| totals.add(line))?;
     // The same again, over the other store.
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(POLICY).args(filter);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_STORE", "mongodb");
     succeeded &= watch(&mut command, |line| totals.add(line))?;
-    drop(mongodb);
+    drop((mongodb, redis));
     println!("{} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
     judge(succeeded, totals)
 }

@@ -35,7 +35,8 @@ fn install(folder: &Path) -> Result<()> {
     succeed(Command::new("go").args(["install", GRPCURL]).env("GOBIN", folder))
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+/// The program of this name on the path.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }

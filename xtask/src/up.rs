@@ -4,7 +4,10 @@ use std::sync::mpsc;
 
 use anyhow::Result;
 
-use crate::{process::outlive_ctrl_c, servers::Mongodb};
+use crate::{
+    process::outlive_ctrl_c,
+    servers::{Mongodb, Redis},
+};
 
 /// Starts the servers, prints how tests find them, and stops them at ctrl-c.
 pub(crate) fn run() -> Result<()> {
@@ -13,7 +16,8 @@ pub(crate) fn run() -> Result<()> {
         // Nobody listens any more once the first one has been taken.
         stop.send(()).ok();
     })?;
-    let mongodb = Mongodb::start()?;
+    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
+    println!("export KITH_TEST_REDIS='{}'", redis.uri);
     println!("export KITH_TEST_MONGODB='{}'", mongodb.uri);
     eprintln!("ctrl-c stops them");
     stopped.recv()?;

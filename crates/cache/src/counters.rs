@@ -35,12 +35,14 @@ pub(crate) enum Rejection {
     Newer,
     /// It weighs more than may be kept.
     TooLarge,
+    /// The shared tier refused it: something has changed since it was read.
+    Shared,
 }
 
 impl Rejection {
     /// All, each at the index of its number.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Poisoned, Self::Floor, Self::Epoch, Self::Mark, Self::Newer, Self::TooLarge];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Poisoned, Self::Floor, Self::Epoch, Self::Mark, Self::Newer, Self::TooLarge, Self::Shared];
 
     /// Label value.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -51,6 +53,7 @@ impl Rejection {
             Self::Mark => "mark",
             Self::Newer => "newer",
             Self::TooLarge => "too_large",
+            Self::Shared => "shared",
         }
     }
 }
@@ -89,6 +92,7 @@ impl Counters {
             Rejection::Mark => &self.rejected[3],
             Rejection::Newer => &self.rejected[4],
             Rejection::TooLarge => &self.rejected[5],
+            Rejection::Shared => &self.rejected[6],
         }
     }
 }

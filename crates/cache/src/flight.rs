@@ -13,7 +13,7 @@ use futures::{FutureExt, future::BoxFuture, task::AtomicWaker};
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
-use crate::{CacheError, Loaded, Moment, Version, guards};
+use crate::{CacheError, Loaded, Moment, Tier, Version, guards};
 
 /// The load of one key, as its readers see it.
 pub(crate) struct Flight<V> {
@@ -60,11 +60,15 @@ pub(crate) struct Outcome<V> {
     pub(crate) result: Result<Loaded<V>, CacheError>,
     /// When the load began.
     pub(crate) read_at: Moment,
+    /// Who answered it.
+    pub(crate) tier: Tier,
+    /// Whether memory may keep it.
+    pub(crate) keep: bool,
 }
 
 impl<V> Outcome<V> {
     pub(crate) const fn failed(error: CacheError, read_at: Moment) -> Self {
-        Self { result: Err(error), read_at }
+        Self { result: Err(error), read_at, tier: Tier::Store, keep: false }
     }
 }
 

@@ -20,6 +20,8 @@ guards! {
     fill_floor;
     /// A value loaded before a flush does not fill after it.
     fill_epoch;
+    /// Memory does not keep what the shared tier refused.
+    fill_accepted;
     /// Nothing fills while a write is under way.
     fill_mark;
     /// A value does not replace a newer one.
@@ -56,6 +58,26 @@ guards! {
     token_ahead;
     /// A token of another epoch is not answered from memory.
     token_epoch;
+    /// An entry over another past is a fork.
+    chain_before;
+    /// A number that was skipped is a gap.
+    chain_gap;
+    /// A change is told in the log that nodes follow, also when they have just moved on.
+    told_in_epoch;
+    /// While a change of a key waits to be told, this node reads the key from the store.
+    queue_reads_store;
+    /// With no room for what waits, a new epoch makes up for it, and the node moves there.
+    overflow_raises;
+    /// A key that changed again while it was told waits on.
+    queue_newest;
+    /// A log that ends before what a node has applied is a fork.
+    probe_behind;
+    /// A higher epoch, once told, is followed.
+    probe_epoch;
+    /// Another shared server, or the same started anew, is not trusted with the old epoch.
+    probe_server;
+    /// Trust counts from the moment a probe was sent.
+    trust_from_sending;
     /// A load outlives the caller that began it.
     load_outlives_caller;
 }

@@ -28,6 +28,8 @@ mod node;
 mod policy;
 mod random;
 mod read;
+pub mod remote;
+mod source;
 mod tiered;
 mod token;
 mod version;

@@ -1,27 +1,22 @@
 //! How a load begins, runs and ends.
 
 use std::{
-    collections::HashMap,
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
 };
 
 use futures::FutureExt;
-use tokio::{
-    runtime::Handle,
-    sync::{SemaphorePermit, oneshot},
-    time::timeout,
-};
+use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{
     CacheError, Key, LoadOptions, Loaded, Moment, Version,
-    counters::{Counters, Rejection},
+    counters::Rejection,
     flight::{Flight, Outcome, Outcomes, Passenger, Ride},
     guards,
     ledger::{Progress, Shard},
     memory::{Slot, jittered, refresh_after},
     read::Seek,
+    source::Fetched,
     tiered::{Absence, Inner},
 };
 
@@ -53,6 +48,8 @@ struct Ticket<K> {
     flush: u32,
     floor: Version,
     poisons: u64,
+    /// Its reader takes no copy.
+    strong: bool,
 }
 
 /// Tickets of loads that count as under way. Dropped unsettled, they end without an outcome.
@@ -73,11 +70,11 @@ impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
         self.tickets.len()
     }
 
-    fn add(&mut self, key: &K, progress: &Progress<V>, flush: u32) -> Arc<Flight<V>> {
+    fn add(&mut self, key: &K, progress: &Progress<V>, flush: u32, strong: bool) -> Arc<Flight<V>> {
         let id = self.inner.flights.fetch_add(1, Ordering::Relaxed);
         let index = self.tickets.len();
         let floor = progress.floor;
-        self.tickets.push(Ticket { key: key.clone(), id, flush, floor, poisons: progress.poisons });
+        self.tickets.push(Ticket { key: key.clone(), id, flush, floor, poisons: progress.poisons, strong });
         Arc::new(Flight { id, flush, floor, ride: Arc::clone(&self.ride), index })
     }
 
@@ -107,7 +104,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
                 Err(kept) => maybe_kept = kept,
             }
         }
-        let (flight, replaced) = self.begin(key, &mut shard, flush, open);
+        let (flight, replaced) = self.begin(key, &mut shard, (flush, matches!(seek, Seek::Strong)), open);
         if let Some(progress) = shard.get_mut(key) {
             progress.maybe_kept &= maybe_kept;
         }
@@ -121,11 +118,11 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         self: &Arc<Self>,
         key: &K,
         shard: &mut Shard<K, V>,
-        flush: u32,
+        (flush, strong): (u32, bool),
         open: &mut Option<OpenRide<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
         let progress = shard.entry(key.clone()).or_default();
-        let flight = open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, flush);
+        let flight = open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, flush, strong);
         let replaced = progress.current.replace(Arc::clone(&flight));
         progress.loads += 1;
         (flight, replaced)
@@ -165,16 +162,16 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let mut open = None;
         let mut shard = self.ledger.lock(key);
         if shard.get(key).is_none_or(Progress::is_idle) {
-            self.begin(key, &mut shard, flush, &mut open);
+            self.begin(key, &mut shard, (flush, false), &mut open);
         }
         drop(shard);
         drop(open.map(OpenRide::seal));
     }
 
-    /// Reads records from the store when it is their turn; fills nothing. Outcomes in the order of the keys.
+    /// Reads records from below memory; fills nothing. Outcomes in the order of the keys.
     pub(crate) async fn fetch(&self, keys: &[&K], options: LoadOptions) -> Vec<Outcome<V>> {
         let began = self.node.now();
-        let load = AssertUnwindSafe(self.fetch_in_turn(keys, options)).catch_unwind();
+        let load = AssertUnwindSafe(self.fetch_from_source(keys, options)).catch_unwind();
         let error = match load.await {
             Ok(Ok(outcomes)) => return outcomes,
             Ok(Err(error)) => error,
@@ -184,42 +181,15 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         keys.iter().map(|_| Outcome::failed(error.clone(), began)).collect()
     }
 
-    async fn fetch_in_turn(&self, keys: &[&K], options: LoadOptions) -> Result<Vec<Outcome<V>>, CacheError> {
-        let _turn = self.turn().await?;
-        let _loading = Loading::begin(&self.counters);
-        let (read_at, began) = (self.node.now(), Instant::now());
-        let loaded = if let [key] = keys {
-            self.loader.load(key, options).await.map(|loaded| vec![loaded])
-        } else {
-            self.fetch_many(keys, options).await
-        };
-        self.load_seconds.record(began.elapsed());
-        let outcome = |loaded| Outcome { result: Ok(loaded), read_at };
-        Ok(loaded.map_err(CacheError::Load)?.into_iter().map(outcome).collect())
-    }
-
-    async fn fetch_many(
+    async fn fetch_from_source(
         &self,
         keys: &[&K],
         options: LoadOptions,
-    ) -> Result<Vec<Loaded<V>>, crate::LoadError> {
+    ) -> Result<Vec<Outcome<V>>, CacheError> {
+        let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
-        let answer = self.loader.load_many(&asked, options).await?;
-        let mut found: HashMap<K, Loaded<V>, ahash::RandomState> = answer.into_iter().collect();
-        let never = || Loaded::Absent { version: Version::UNVERSIONED };
-        Ok(asked.iter().map(|key| found.remove(key).unwrap_or_else(never)).collect())
-    }
-
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, CacheError> {
-        if let Ok(turn) = self.turns.try_acquire() {
-            return Ok(turn);
-        }
-        let waited = timeout(self.policy.load_queue_wait, self.turns.acquire()).await;
-        if let Ok(Ok(turn)) = waited {
-            return Ok(turn);
-        }
-        self.counters.shed.add(1);
-        Err(CacheError::Overloaded)
+        let fetched = self.source.fetch(&asked, options).await?;
+        Ok(fetched.into_iter().map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep }).collect())
     }
 
     /// What `weigh` says of the record: asked when memory keeps it, not while its reader waits.
@@ -256,6 +226,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             Some(Rejection::Floor)
         } else if guards::fill_epoch() && ticket.flush != flush {
             Some(Rejection::Epoch)
+        } else if guards::fill_accepted() && !outcome.keep {
+            Some(Rejection::Shared)
         } else if guards::fill_mark() && progress.marks > 0 {
             Some(Rejection::Mark)
         } else if guards::fill_newer_only() && !loaded.version().is_versioned() && !current {
@@ -309,7 +281,9 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
     async fn run(mut self) -> Outcomes<V> {
         let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
         let floor = self.list.iter().map(|ticket| ticket.floor).max().unwrap_or_default();
-        let outcomes: Outcomes<V> = self.inner.fetch(&keys, LoadOptions::at_least(floor)).await.into();
+        let strong = self.list.iter().any(|ticket| ticket.strong);
+        let options = LoadOptions { min_version: floor, strong };
+        let outcomes: Outcomes<V> = self.inner.fetch(&keys, options).await.into();
         match Handle::try_current() {
             Ok(runtime) if self.list.len() >= SETTLED_APART => {
                 let outcomes = Arc::clone(&outcomes);
@@ -342,22 +316,5 @@ async fn ride<K: Key, V: Send + Sync + 'static>(sealed: oneshot::Receiver<Ticket
     match sealed.await {
         Ok(tickets) => tickets.run().await,
         Err(_) => Arc::new([]),
-    }
-}
-
-/// Counts a load while it is with the store.
-struct Loading<'a>(&'a Counters);
-
-impl<'a> Loading<'a> {
-    fn begin(counters: &'a Counters) -> Self {
-        counters.loads.add(1);
-        counters.loads_in_flight.add(1);
-        Self(counters)
-    }
-}
-
-impl Drop for Loading<'_> {
-    fn drop(&mut self) {
-        self.0.loads_in_flight.sub(1);
     }
 }

@@ -30,13 +30,15 @@ pub struct LoadOptions {
     /// The record is known to have reached this version: an older answer comes from a store that lags, is not
     /// kept, and is asked for again. Unversioned when nothing is known. For many keys, the largest of theirs.
     pub min_version: Version,
+    /// Only the store may answer: no copy that nodes share, however new.
+    pub strong: bool,
 }
 
 impl LoadOptions {
     /// A load of a record known to have reached this version.
     #[must_use]
     pub const fn at_least(min_version: Version) -> Self {
-        Self { min_version }
+        Self { min_version, strong: false }
     }
 }
 

@@ -108,7 +108,7 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
         let key = parse::<K>(key)?;
         let memory = self.memory_copy(self.memory.slot(&key));
         let keys = [&key];
-        let load = self.fetch(&keys, LoadOptions::default());
+        let load = self.fetch(&keys, LoadOptions { strong: true, ..LoadOptions::default() });
         let outcomes = tokio::time::timeout(self.policy.hard_timeout, load).await;
         let outcome = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
         let outcome = outcome.ok_or(CacheError::Timeout)?;

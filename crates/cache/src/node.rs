@@ -148,6 +148,13 @@ impl Node {
         self.reach(number);
     }
 
+    /// Applies one change that was told. A namespace that this node does not have is skipped.
+    pub(crate) fn hear(&self, told: &crate::remote::Told<'_>) {
+        if let Some(namespace) = self.namespace(told.namespace) {
+            namespace.apply(told.key, told.version);
+        }
+    }
+
     /// Every change up to this number is applied. A number below the present one changes nothing.
     pub fn reach(&self, number: u64) {
         self.0.applied.send_if_modified(|applied| {
@@ -174,6 +181,13 @@ impl Node {
 impl Node {
     pub(crate) fn now(&self) -> Moment {
         self.0.config.clock.now()
+    }
+
+    /// A number by chance, never 0: names loads and entries.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "chance, not a quantity")]
+    pub(crate) fn token_number(&self) -> u64 {
+        let half = || (self.chance() * 4_294_967_296.0) as u64;
+        (half() << 32 | half()).max(1)
     }
 
     /// Chance from 0 to below 1.

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    CacheError, Entry, Key, Loaded, Moment, Tier,
+    CacheError, Entry, Key, Loaded, Moment,
     flight::{Flight, Outcome, Passenger},
     guards,
     load::{Boarding, OpenRide},
@@ -119,7 +119,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
                 self.counters.store_found.add(1);
                 let age = now.since(outcome.read_at);
                 let value = Arc::clone(value);
-                Ok(Some(Entry { value, version: *version, tier: Tier::Store, age, stale: false }))
+                Ok(Some(Entry { value, version: *version, tier: outcome.tier, age, stale: false }))
             }
             Ok(Loaded::Absent { .. }) => {
                 self.counters.store_absent.add(1);

@@ -3,8 +3,6 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use tokio::sync::Semaphore;
-
 use crate::{
     CacheError, Consistency, Entry, Key, Loader, Moment, Namespace, Node, Policy, Token, Version, WriteGuard,
     bus::Invalidation,
@@ -12,8 +10,9 @@ use crate::{
     guards,
     ledger::Ledger,
     memory::{Memory, Slot},
-    metrics::LoadSeconds,
     read::Seek,
+    remote::{Codec, SharedTier, Sharing},
+    source::{Source, Store},
 };
 
 /// Records of one kind behind their tiers: memory, then the store, filling what missed.
@@ -39,16 +38,50 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     /// When the node has a namespace of this name.
     #[must_use]
     pub fn new(node: &Node, policy: Policy<V>, loader: Arc<dyn Loader<K, V>>) -> Self {
+        Self::build(node, policy, |_, store| store, loader)
+    }
+
+    /// The same with the tier that nodes share between memory and the store.
+    ///
+    /// # Panics
+    /// When the node has a namespace of this name.
+    #[must_use]
+    pub fn shared(
+        node: &Node,
+        policy: Policy<V>,
+        loader: Arc<dyn Loader<K, V>>,
+        sharing: &Sharing,
+        codec: Arc<dyn Codec<V>>,
+    ) -> Self {
+        let between = |policy: &Policy<V>, store| -> Box<dyn Source<K, V>> {
+            Box::new(SharedTier {
+                node: node.clone(),
+                namespace: policy.name,
+                shared: Arc::clone(&sharing.shared),
+                codec,
+                queue: Arc::clone(&sharing.queue),
+                below: store,
+                patience: sharing.patience,
+            })
+        };
+        Self::build(node, policy, between, loader)
+    }
+
+    fn build(
+        node: &Node,
+        policy: Policy<V>,
+        between: impl FnOnce(&Policy<V>, Box<dyn Source<K, V>>) -> Box<dyn Source<K, V>>,
+        loader: Arc<dyn Loader<K, V>>,
+    ) -> Self {
         let counters = Arc::new(Counters::default());
+        let store = Box::new(Store::new(loader, &policy, Arc::clone(&counters)));
         let inner = Arc::new(Inner {
             memory: Memory::new(&policy),
             ledger: Ledger::new(),
             node: node.clone(),
-            loader,
-            turns: Semaphore::new(policy.loads_in_flight.min(Semaphore::MAX_PERMITS)),
+            source: between(&policy, store),
             flights: AtomicU64::new(0),
             late: crate::late::Late::new(policy.late_writes),
-            load_seconds: LoadSeconds::new(policy.name),
             counters,
             policy,
         });
@@ -168,13 +201,10 @@ pub(crate) struct Inner<K, V> {
     pub(crate) memory: Memory<K, V>,
     pub(crate) ledger: Ledger<K, V>,
     pub(crate) node: Node,
-    pub(crate) loader: Arc<dyn Loader<K, V>>,
-    /// Permits of loads that are with the store.
-    pub(crate) turns: Semaphore,
+    pub(crate) source: Box<dyn Source<K, V>>,
     /// Flights begun so far.
     pub(crate) flights: AtomicU64,
     pub(crate) late: crate::late::Late,
-    pub(crate) load_seconds: LoadSeconds,
     pub(crate) counters: Arc<Counters>,
     pub(crate) policy: Policy<V>,
 }

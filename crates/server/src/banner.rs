@@ -1,6 +1,9 @@
 //! What a node says of itself once it listens: for people on a terminal, else the same as one line of JSON.
 
-use std::{fmt, net::SocketAddr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
 
 use serde::Serialize;
 
@@ -8,7 +11,6 @@ use crate::{
     backend::Data,
     health::{Cause, State},
     run::Node,
-    transport::callable,
 };
 
 /// The address that commands take when none is given.
@@ -92,6 +94,16 @@ impl Urls {
             metrics: of_operations("/metrics"),
         }
     }
+}
+
+/// "Every address" is none that can be called.
+fn callable(at: SocketAddr) -> SocketAddr {
+    let ip = match at.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, at.port())
 }
 
 fn tries(program: &str, api: &str) -> [String; 2] {

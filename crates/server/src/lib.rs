@@ -8,7 +8,6 @@ pub mod bulk;
 pub mod call;
 pub mod cli;
 pub mod config;
-mod descriptors;
 pub mod edge;
 #[cfg(feature = "embedded")]
 mod ephemeral;

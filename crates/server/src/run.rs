@@ -24,7 +24,6 @@ use crate::{
     backend::{About, Data, Opened},
     bring_up::{BringUp, StoreSlot},
     config::{Backend, Config},
-    descriptors,
     edge::Edge,
     error,
     health::{Cause, Reporter, State},
@@ -103,7 +102,7 @@ impl Node {
         error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
         let found = Found::of(&config, &store).await?;
-        let node = Self::listen(config, port, operations, metrics, (store, found.about.clone()))?;
+        let node = Self::listen(config, port, operations, metrics, store)?;
         if let Err(error) = node.bring_up(found).await {
             node.wind_down(std::future::ready(())).await;
             return Err(error);
@@ -141,7 +140,7 @@ impl Node {
         port: Port,
         operations: Option<(TcpListener, SocketAddr)>,
         metrics: PrometheusHandle,
-        (store, about): (Opened, About),
+        store: Opened,
     ) -> Result<Self, StartError> {
         let health = Reporter::new();
         let edge = Edge::new(base(&health)?, &config.limits).with_sandboxes(config.ephemeral.enabled);
@@ -164,7 +163,7 @@ impl Node {
             operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, told, end.clone())));
         Ok(Self {
             addresses,
-            about,
+            about: store.about(&config),
             config,
             health,
             edge,
@@ -306,10 +305,11 @@ async fn bind_operations(config: &Config) -> Result<Option<(TcpListener, SocketA
 fn base(health: &Reporter) -> Result<Routes, StartError> {
     let unreadable = |_| StartError::new("the descriptors of the contract cannot be read");
     let builder = || {
-        let builder = tonic_reflection::server::Builder::configure();
-        descriptors::SETS
-            .into_iter()
-            .fold(builder, |builder, set| builder.register_encoded_file_descriptor_set(set))
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(kith_proto::DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // So that callers which know nothing but reflection can read the details of errors.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     let v1 = builder().build_v1().map_err(unreadable)?;
     let v1alpha = builder().build_v1alpha().map_err(unreadable)?;

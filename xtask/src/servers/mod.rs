@@ -1,6 +1,7 @@
 //! Real servers for the tests: found, or started here and stopped at the end.
 
 mod mongodb;
+mod redis;
 mod wire;
 
 use std::{
@@ -9,9 +10,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 pub(crate) use mongodb::Mongodb;
+pub(crate) use redis::Redis;
 
 /// A server that tests may use. Dropping it stops what was started for it and removes its data.
 #[derive(Debug)]
@@ -55,4 +57,19 @@ impl Drop for Running {
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on the loopback")?;
     Ok(listener.local_addr()?.port())
+}
+
+fn docker_answers() -> bool {
+    let info = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    info.is_ok_and(|status| status.success())
+}
+
+fn in_docker(image: &str, port: u16, arguments: &[String]) -> Result<Started> {
+    let mut run = Command::new("docker");
+    run.args(["run", "--detach", "--rm", "--publish", &format!("127.0.0.1:{port}:{port}"), image]);
+    let output = run.args(arguments).stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        bail!("Docker did not start {image}");
+    }
+    Ok(Started::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }

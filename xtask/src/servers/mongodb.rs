@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    Running, Started, free_port,
+    Running, Started, docker_answers, free_port, in_docker,
     wire::{self, Command as Wire},
 };
 use crate::{process::succeed, tools::cache_folder};
@@ -43,7 +43,8 @@ impl Mongodb {
             return Ok(Running { uri, started: Started::Nothing });
         }
         let port = free_port()?;
-        let started = if docker_answers() { in_docker(port)? } else { as_process(port)? };
+        let started =
+            if docker_answers() { in_docker(IMAGE, port, &in_container(port))? } else { as_process(port)? };
         let uri = format!("mongodb://127.0.0.1:{port}/?replicaSet={SET}");
         let mut running = Running { uri, started };
         await_primary(port, &mut running.started)?;
@@ -59,19 +60,11 @@ fn arguments(port: u16) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-fn docker_answers() -> bool {
-    let info = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    info.is_ok_and(|status| status.success())
-}
-
-fn in_docker(port: u16) -> Result<Started> {
-    let mut run = Command::new("docker");
-    run.args(["run", "--detach", "--rm", "--publish", &format!("127.0.0.1:{port}:{port}"), IMAGE]);
-    let output = run.args(arguments(port)).arg("--bind_ip_all").stderr(Stdio::inherit()).output()?;
-    if !output.status.success() {
-        bail!("Docker did not start {IMAGE}");
-    }
-    Ok(Started::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+/// A container has a network of its own.
+fn in_container(port: u16) -> Vec<String> {
+    let mut words = arguments(port);
+    words.push("--bind_ip_all".to_owned());
+    words
 }
 
 fn as_process(port: u16) -> Result<Started> {

@@ -1,0 +1,138 @@
+//! What may replace what (coherence, "Redis states of a key"). Every rule is idempotent: drivers send again
+//! what they are not sure of.
+
+use crate::Version;
+
+use super::{Header, Kind};
+
+/// A key of the shared tier as it stands. Absent keys, expired ones and values of others are `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What it is.
+    pub header: Header,
+    /// The packed record; empty unless it is a value.
+    pub payload: Vec<u8>,
+}
+
+/// What becomes of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing changes, its expiry neither.
+    Keep,
+    /// It holds this, for the time that such a kind is kept.
+    Set(Cell),
+    /// It is gone.
+    Delete,
+}
+
+/// What a load that missed is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// Somebody has filled it meanwhile.
+    Hit(Cell),
+    /// The load may fill, with at least this version.
+    Leased {
+        /// The record is known to have reached it.
+        floor: Version,
+    },
+    /// Another load has the lease.
+    Wait,
+}
+
+/// What became of a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// The value stands there.
+    Stored,
+    /// The lease ran out, was evicted or invalidated.
+    Gone,
+    /// Another load has the lease.
+    Lost,
+    /// The record has reached a higher version: the store that was read lags.
+    Old,
+    /// Something at least as new stands there.
+    Newer,
+}
+
+impl Cell {
+    /// A cell without payload.
+    #[must_use]
+    pub const fn bare(kind: Kind, version: Version, token: u64) -> Self {
+        Self { header: Header::bare(kind, version, token), payload: Vec::new() }
+    }
+
+    fn is_copy(&self) -> bool {
+        matches!(self.header.kind, Kind::Value | Kind::Null)
+    }
+
+    /// A load misses and asks for the lease. What cannot be filled over is a floor that the lease inherits.
+    #[must_use]
+    pub fn acquire(cell: Option<&Self>, token: u64) -> (Next, Acquired) {
+        match cell {
+            Some(cell) if cell.is_copy() => (Next::Keep, Acquired::Hit(cell.clone())),
+            Some(cell) if cell.header.kind == Kind::Lease && cell.header.token == token => {
+                (Next::Keep, Acquired::Leased { floor: cell.header.version })
+            }
+            Some(cell) if cell.header.kind == Kind::Lease => (Next::Keep, Acquired::Wait),
+            Some(_) | None => {
+                let floor = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
+                (Next::Set(Self::bare(Kind::Lease, floor, token)), Acquired::Leased { floor })
+            }
+        }
+    }
+
+    /// A load brings what it read: onto its own lease, or onto a copy of a lower version; never onto a tomb
+    /// or nothing, for what was there may have been newer and evicted.
+    #[must_use]
+    pub fn fill(cell: Option<&Self>, filling: Self) -> (Next, Filled) {
+        let Some(here) = cell else { return (Next::Keep, Filled::Gone) };
+        let (token, version) = (filling.header.token, filling.header.version);
+        match here.header.kind {
+            Kind::Lease if here.header.token != token => (Next::Keep, Filled::Lost),
+            Kind::Lease if version < here.header.version => (Next::Keep, Filled::Old),
+            Kind::Lease => (Next::Set(filling), Filled::Stored),
+            Kind::Tomb => (Next::Keep, Filled::Gone),
+            Kind::Value | Kind::Null if here.header.token == token => (Next::Keep, Filled::Stored),
+            Kind::Value | Kind::Null if version > here.header.version => (Next::Set(filling), Filled::Stored),
+            Kind::Value | Kind::Null => (Next::Keep, Filled::Newer),
+        }
+    }
+
+    /// A load failed: its lease is given up, and what is known of the record stays known.
+    #[must_use]
+    pub fn release(cell: Option<&Self>, token: u64) -> Next {
+        match cell.map(|cell| cell.header) {
+            Some(Header { kind: Kind::Lease, token: own, version, .. }) if own == token => {
+                if version.is_versioned() {
+                    Next::Set(Self::bare(Kind::Tomb, version, 0))
+                } else {
+                    Next::Delete
+                }
+            }
+            Some(_) | None => Next::Keep,
+        }
+    }
+
+    /// The record changed. With its version: what is at least as new stays, anything else becomes a tomb, and
+    /// a lease dies by it. Without one, or when it is not known whether it changed, nothing is left.
+    #[must_use]
+    pub fn invalidate(cell: Option<&Self>, version: Option<Version>) -> Next {
+        let Some(version) = version.filter(|version| version.is_versioned()) else { return Next::Delete };
+        match cell {
+            Some(cell) if cell.header.version >= version => Next::Keep,
+            Some(_) | None => Next::Set(Self::bare(Kind::Tomb, version, 0)),
+        }
+    }
+
+    /// A writer brings the value that it committed: over the copy of the version just before, so that nothing
+    /// between is skipped; otherwise it only invalidates.
+    #[must_use]
+    pub fn put(cell: Option<&Self>, putting: Self) -> Next {
+        let version = putting.header.version;
+        let before = cell.filter(|cell| cell.is_copy()).map(|cell| cell.header.version);
+        if before.is_some_and(|before| before.is_versioned() && before.get() + 1 == version.get()) {
+            return Next::Set(putting);
+        }
+        Self::invalidate(cell, Some(version))
+    }
+}

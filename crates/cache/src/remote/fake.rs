@@ -1,0 +1,301 @@
+//! A shared server within the process, for tests and simulations.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::broadcast::{self, error::RecvError},
+    time::Instant,
+};
+
+use super::{
+    Acquired, Cell, Changed, Entry, Filled, Frame, Frames, Kept, Kind, Next, Order, Probed, Shared,
+    SharedError,
+};
+
+/// Frames that a slow subscriber may be behind before it loses some.
+const BEHIND_MAX: usize = 256;
+
+/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Time is tokio's, so that it
+/// can stand still. It can be emptied, put back to how it was, and told to refuse writes.
+#[derive(Clone, Debug)]
+pub struct FakeServer {
+    state: Arc<Mutex<State>>,
+    kept: Kept,
+}
+
+/// What the server held at one moment, see [`FakeServer::snapshot`].
+#[derive(Clone, Debug)]
+pub struct Snapshot(State);
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    cells: HashMap<String, (Cell, Instant)>,
+    logs: HashMap<u64, BTreeMap<u64, Frame>>,
+    channels: HashMap<u64, Channel>,
+    epoch: u64,
+    starts: u64,
+    full: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Channel(broadcast::Sender<Vec<u8>>);
+
+impl FakeServer {
+    /// Empty.
+    #[must_use]
+    pub fn new(kept: Kept) -> Self {
+        Self { state: Arc::default(), kept }
+    }
+
+    /// From now on it refuses what writes, or takes it again.
+    pub fn fill_up(&self, full: bool) {
+        self.state.lock().full = full;
+    }
+
+    /// Drops a cell, as a server short of memory does.
+    pub fn evict(&self, key: &str) {
+        self.state.lock().cells.remove(key);
+    }
+
+    /// What it holds now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.state.lock().clone())
+    }
+
+    /// Another server takes its place, with what an earlier moment held: an old dump, or a replica that
+    /// lacked the last writes. Subscriptions end. `hidden`: it says the name of the one before.
+    pub fn replace(&self, snapshot: &Snapshot, hidden: bool) {
+        let mut state = self.state.lock();
+        let starts = state.starts + u64::from(!hidden);
+        *state = State { starts, channels: HashMap::new(), ..snapshot.0.clone() };
+    }
+
+    /// Ends all subscriptions, as a cut connection does.
+    pub fn cut(&self) {
+        self.state.lock().channels.clear();
+    }
+
+    fn keep(&self, state: &mut State, key: &str, next: Next) {
+        match next {
+            Next::Keep => {}
+            Next::Delete => drop(state.cells.remove(key)),
+            Next::Set(cell) => {
+                let until = Instant::now() + self.lasting(cell.header.kind);
+                state.cells.insert(key.to_owned(), (cell, until));
+            }
+        }
+    }
+
+    const fn lasting(&self, kind: Kind) -> Duration {
+        match kind {
+            Kind::Value | Kind::Null => self.kept.copies,
+            Kind::Tomb => self.kept.tombs,
+            Kind::Lease => self.kept.leases,
+        }
+    }
+
+    fn writable(&self) -> Result<parking_lot::MutexGuard<'_, State>, SharedError> {
+        let state = self.state.lock();
+        if state.full { Err(SharedError::Refused) } else { Ok(state) }
+    }
+}
+
+impl State {
+    fn cell(&self, key: &str) -> Option<&Cell> {
+        self.cells.get(key).filter(|(_, until)| Instant::now() < *until).map(|(cell, _)| cell)
+    }
+
+    fn append(&mut self, epoch: u64, entry: Entry<'_>, most: u32) -> Frame {
+        let log = self.logs.entry(epoch).or_default();
+        let (number, before) = log.last_key_value().map_or((0, 0), |(number, last)| (*number, last.nonce));
+        let frame = Frame { number: number + 1, nonce: entry.nonce, before, message: entry.message.to_vec() };
+        log.insert(frame.number, frame.clone());
+        while log.len() > most as usize {
+            log.pop_first();
+        }
+        frame
+    }
+
+    fn tell(&self, epoch: u64, frame: &Frame) {
+        if let Some(Channel(sender)) = self.channels.get(&epoch) {
+            // Nobody listening is no error.
+            drop(sender.send(frame.to_bytes()));
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Shared for FakeServer {
+    async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
+        let state = self.state.lock();
+        Ok(keys.iter().map(|key| state.cell(key).cloned()).collect())
+    }
+
+    async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
+        let mut state = self.writable()?;
+        let mut answers = Vec::with_capacity(keys.len());
+        for key in keys {
+            let (next, answer) = Cell::acquire(state.cell(key), token);
+            self.keep(&mut state, key, next);
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+        let mut state = self.writable()?;
+        let mut answers = Vec::with_capacity(cells.len());
+        for (key, filling) in cells {
+            let (next, answer) = Cell::fill(state.cell(key), filling.clone());
+            self.keep(&mut state, key, next);
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
+        let mut state = self.writable()?;
+        for key in keys {
+            let next = Cell::release(state.cell(key), token);
+            self.keep(&mut state, key, next);
+        }
+        Ok(())
+    }
+
+    async fn change(
+        &self,
+        epoch: u64,
+        orders: &[(String, Order)],
+        entry: Entry<'_>,
+    ) -> Result<Changed, SharedError> {
+        let mut state = self.writable()?;
+        for (key, order) in orders {
+            let next = match order {
+                Order::Invalidate(version) => Cell::invalidate(state.cell(key), *version),
+                Order::Put(cell) => Cell::put(state.cell(key), cell.clone()),
+            };
+            self.keep(&mut state, key, next);
+        }
+        let frame = state.append(epoch, entry, self.kept.log_max);
+        state.tell(epoch, &frame);
+        Ok(Changed { number: frame.number, epoch: state.epoch })
+    }
+
+    async fn probe(&self, epoch: u64, _node: u64) -> Result<Probed, SharedError> {
+        let mut state = self.writable()?;
+        state.epoch = state.epoch.max(epoch);
+        let last = state.logs.get(&epoch).and_then(|log| log.last_key_value());
+        let (number, nonce) = last.map_or((0, 0), |(number, frame)| (*number, frame.nonce));
+        Ok(Probed { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
+    }
+
+    async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
+        let state = self.state.lock();
+        let log = state.logs.get(&epoch);
+        Ok(log
+            .into_iter()
+            .flat_map(|log| log.range(from..))
+            .map(|(_, frame)| frame.clone())
+            .take(most)
+            .collect())
+    }
+
+    async fn subscribe(&self, epoch: u64) -> Result<Box<dyn Frames>, SharedError> {
+        let mut state = self.state.lock();
+        let new = || Channel(broadcast::Sender::new(BEHIND_MAX));
+        let receiver = state.channels.entry(epoch).or_insert_with(new).0.subscribe();
+        Ok(Box::new(Listening(receiver)))
+    }
+}
+
+#[derive(Debug)]
+struct Listening(broadcast::Receiver<Vec<u8>>);
+
+#[async_trait::async_trait]
+impl Frames for Listening {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        match self.0.recv().await {
+            Ok(bytes) => Some(bytes),
+            Err(RecvError::Lagged(_) | RecvError::Closed) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Version;
+
+    fn server() -> FakeServer {
+        FakeServer::new(Kept { log_max: 3, ..Kept::default() })
+    }
+
+    fn value(version: u64, token: u64) -> Cell {
+        Cell::bare(Kind::Value, Version::new(version), token)
+    }
+
+    async fn append(server: &FakeServer, nonce: u64) -> u64 {
+        server.change(1, &[], Entry { nonce, message: b"m" }).await.unwrap().number
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_runs_out_and_a_copy_stays_longer() {
+        let (server, key) = (server(), ["k".to_owned()]);
+        assert_eq!(
+            server.acquire(&key, 1).await.unwrap(),
+            [Acquired::Leased { floor: Version::UNVERSIONED }]
+        );
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 1))]).await.unwrap(), [Filled::Gone]);
+        server.acquire(&key, 2).await.unwrap();
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 2))]).await.unwrap(), [Filled::Stored]);
+        tokio::time::advance(Duration::from_secs(599)).await;
+        assert_eq!(server.read(&key).await.unwrap(), [Some(value(4, 2))]);
+    }
+
+    #[tokio::test]
+    async fn the_log_is_chained_trimmed_and_heard() {
+        let server = server();
+        let mut heard = server.subscribe(1).await.unwrap();
+        for nonce in 11..=15 {
+            append(&server, nonce).await;
+        }
+        let log = server.replay(1, 1, 10).await.unwrap();
+        assert_eq!(
+            log.iter().map(|frame| (frame.number, frame.before)).collect::<Vec<_>>(),
+            [(3, 12), (4, 13), (5, 14)]
+        );
+        assert_eq!(Frame::heard(&heard.next().await.unwrap()).unwrap().nonce, 11);
+        server.cut();
+        for _ in 0..4 {
+            heard.next().await.unwrap();
+        }
+        assert_eq!(heard.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_replaced_server_says_another_name_and_has_an_earlier_past() {
+        let server = server();
+        append(&server, 11).await;
+        let (earlier, before) = (server.snapshot(), server.probe(1, 9).await.unwrap());
+        append(&server, 12).await;
+        server.replace(&earlier, false);
+        let after = server.probe(1, 9).await.unwrap();
+        assert_eq!((after.number, after.nonce), (1, 11));
+        assert_ne!(after.server, before.server);
+    }
+
+    #[tokio::test]
+    async fn a_full_server_answers_reads_and_refuses_probes() {
+        let server = server();
+        server.fill_up(true);
+        assert!(server.read(&["k".to_owned()]).await.is_ok());
+        assert_eq!(server.probe(1, 9).await, Err(SharedError::Refused));
+    }
+}

@@ -1,0 +1,112 @@
+//! What is below memory: the store, or the tier that nodes share and the store behind it.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use crate::{
+    CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, Version, counters::Counters,
+    metrics::LoadSeconds,
+};
+
+/// A record as the tier below memory gave it.
+#[derive(Debug)]
+pub(crate) struct Fetched<V> {
+    pub(crate) loaded: Loaded<V>,
+    /// Who gave it.
+    pub(crate) tier: Tier,
+    /// Whether memory may keep it: not what may have changed since it was read.
+    pub(crate) keep: bool,
+}
+
+/// What memory asks when it has no answer.
+#[async_trait::async_trait]
+pub(crate) trait Source<K, V>: Send + Sync + 'static {
+    /// One answer for each key, in their order; the keys are distinct.
+    async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError>;
+}
+
+/// The store alone, asked by no more loads at once than may be.
+pub(crate) struct Store<K, V> {
+    loader: Arc<dyn Loader<K, V>>,
+    /// Permits of loads that are with the store.
+    turns: Semaphore,
+    queue_wait: Duration,
+    counters: Arc<Counters>,
+    load_seconds: LoadSeconds,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
+    pub(crate) fn new(
+        loader: Arc<dyn Loader<K, V>>,
+        policy: &crate::Policy<V>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            loader,
+            turns: Semaphore::new(policy.loads_in_flight.min(Semaphore::MAX_PERMITS)),
+            queue_wait: policy.load_queue_wait,
+            counters,
+            load_seconds: LoadSeconds::new(policy.name),
+        }
+    }
+
+    async fn load(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Loaded<V>>, LoadError> {
+        if let [key] = keys {
+            return self.loader.load(key, options).await.map(|loaded| vec![loaded]);
+        }
+        let answer = self.loader.load_many(keys, options).await?;
+        let mut found: HashMap<K, Loaded<V>, ahash::RandomState> = answer.into_iter().collect();
+        let never = || Loaded::Absent { version: Version::UNVERSIONED };
+        Ok(keys.iter().map(|key| found.remove(key).unwrap_or_else(never)).collect())
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, CacheError> {
+        if let Ok(turn) = self.turns.try_acquire() {
+            return Ok(turn);
+        }
+        let waited = timeout(self.queue_wait, self.turns.acquire()).await;
+        if let Ok(Ok(turn)) = waited {
+            return Ok(turn);
+        }
+        self.counters.shed.add(1);
+        Err(CacheError::Overloaded)
+    }
+}
+
+#[async_trait::async_trait]
+impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
+    async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError> {
+        let _turn = self.turn().await?;
+        let _loading = Loading::begin(&self.counters);
+        let began = Instant::now();
+        let loaded = self.load(keys, options).await;
+        self.load_seconds.record(began.elapsed());
+        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
+        Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
+    }
+}
+
+/// Counts a load while it is with the store.
+struct Loading<'a>(&'a Counters);
+
+impl<'a> Loading<'a> {
+    fn begin(counters: &'a Counters) -> Self {
+        counters.loads.add(1);
+        counters.loads_in_flight.add(1);
+        Self(counters)
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.loads_in_flight.sub(1);
+    }
+}
