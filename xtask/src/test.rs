@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::{cargo, outlive_ctrl_c, watch},
-    servers::{Mongodb, Redis},
+    servers::{Mongodb, Redis, redis_program},
     tools,
 };
 
@@ -48,7 +48,7 @@ pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
-    command.env("KITH_TEST_REDIS", &redis.uri);
+    command.env("KITH_TEST_REDIS", &redis.uri).env("KITH_TEST_REDIS_SERVER", redis_program()?);
     let mut succeeded = watch(&mut command, |line| totals.add(line))?;
     // The same again, over the other store.
     let mut command = cargo();

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{
     process::outlive_ctrl_c,
-    servers::{Mongodb, Redis},
+    servers::{Mongodb, Redis, redis_program},
 };
 
 /// Starts the servers, prints how tests find them, and stops them at ctrl-c.
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Result<()> {
     })?;
     let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
     println!("export KITH_TEST_REDIS='{}'", redis.uri);
+    println!("export KITH_TEST_REDIS_SERVER='{}'", redis_program()?.display());
     println!("export KITH_TEST_MONGODB='{}'", mongodb.uri);
     eprintln!("ctrl-c stops them");
     stopped.recv()?;

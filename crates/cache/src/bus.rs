@@ -7,7 +7,7 @@ use std::{
     },
 };
 
-use crate::{Node, Position, Version};
+use crate::{Node, Position, Version, remote::Cell};
 
 /// A change of one record, as nodes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,18 @@ pub struct Invalidation {
     pub key: String,
     /// The version it has now; `None` when not known, which spares no copy.
     pub version: Option<Version>,
+    /// What the tier that nodes share may hold of it from now on, of just that version; `None`: nothing is known
+    /// but that it changed. Nodes are not told of it.
+    pub copy: Option<Cell>,
+}
+
+/// When a change counts as made known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// When it is told, or will be as soon as that is possible.
+    Told,
+    /// When no node can decide by the old value any more.
+    Confirmed,
 }
 
 /// Orders the changes of records and carries them between nodes. Carries no values.
@@ -36,8 +48,14 @@ pub trait Bus: fmt::Debug + Send + Sync + 'static {
     /// ([`Node::reach`]).
     ///
     /// # Errors
-    /// When the changes were surely not made known, or it is not known whether they were.
-    async fn publish(&self, node: &Node, changes: &[Invalidation]) -> Result<Position, BusError>;
+    /// When the changes were surely not made known, or it is not known whether they were. They are told later
+    /// all the same, if they can be.
+    async fn publish(
+        &self,
+        node: &Node,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Position, BusError>;
 }
 
 /// Why a bus did not take changes.
@@ -66,7 +84,12 @@ impl LocalBus {
 
 #[async_trait::async_trait]
 impl Bus for LocalBus {
-    async fn publish(&self, node: &Node, _changes: &[Invalidation]) -> Result<Position, BusError> {
+    async fn publish(
+        &self,
+        node: &Node,
+        _changes: &[Invalidation],
+        _acknowledge: Acknowledge,
+    ) -> Result<Position, BusError> {
         let number = self.0.fetch_add(1, Ordering::AcqRel) + 1;
         node.reach(number);
         Ok(Position { partition: 0, epoch: node.epoch(), number })

@@ -1,6 +1,6 @@
 use std::{
     fmt::Debug,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// A point in monotonic time: milliseconds since the start of the clock it came from.
@@ -72,4 +72,9 @@ impl Clock for SystemClock {
 /// Whole milliseconds; the largest number if they are more.
 pub(crate) fn milliseconds(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000).saturating_add(u64::from(time.subsec_millis()))
+}
+
+/// Milliseconds since 1970 by the clock of the machine: to tell people and to measure, never to order by.
+pub(crate) fn wall_clock_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, milliseconds)
 }

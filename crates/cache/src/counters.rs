@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::{Loaded, source::Fetched};
+
 /// A number that many threads raise; on a cache line of its own, so that they disturb nothing else.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -64,6 +66,13 @@ pub(crate) struct Counters {
     /// Reads that memory answered, absence among them.
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
+    pub(crate) shared_found: Counter,
+    pub(crate) shared_absent: Counter,
+    pub(crate) shared_missed: Counter,
+    pub(crate) shared_errors: Counter,
+    pub(crate) leases_won: Counter,
+    pub(crate) leases_waited: Counter,
+    pub(crate) fills_refused: Counter,
     pub(crate) store_found: Counter,
     pub(crate) store_absent: Counter,
     pub(crate) store_errors: Counter,
@@ -76,10 +85,22 @@ pub(crate) struct Counters {
     pub(crate) invalidations_sent: Counter,
     pub(crate) invalidations_received: Counter,
     pub(crate) shed: Counter,
+    pub(crate) resync_checked: Counter,
+    pub(crate) resync_stale_memory: Counter,
+    pub(crate) resync_stale_redis: Counter,
     rejected: [Counter; Rejection::ALL.len()],
 }
 
 impl Counters {
+    /// What the shared tier had of one key.
+    pub(crate) fn answered_by_shared<V>(&self, answer: Option<&Fetched<V>>) {
+        match answer.map(|fetched| &fetched.loaded) {
+            Some(Loaded::Found { .. }) => self.shared_found.add(1),
+            Some(Loaded::Absent { .. }) => self.shared_absent.add(1),
+            None => self.shared_missed.add(1),
+        }
+    }
+
     pub(crate) fn reject(&self, rejection: Rejection) {
         self.rejected(rejection).add(1);
     }

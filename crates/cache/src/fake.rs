@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{Bus, BusError, Clock, Invalidation, LocalBus, Moment, Node, Position, Random};
+use crate::{Acknowledge, Bus, BusError, Clock, Invalidation, LocalBus, Moment, Node, Position, Random};
 
 /// A clock that stands until it is moved. Its clones are one clock.
 #[derive(Clone, Debug, Default)]
@@ -85,11 +85,16 @@ impl RecordingBus {
 
 #[async_trait::async_trait]
 impl Bus for RecordingBus {
-    async fn publish(&self, node: &Node, changes: &[Invalidation]) -> Result<Position, BusError> {
+    async fn publish(
+        &self,
+        node: &Node,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Position, BusError> {
         if *self.failing.lock() {
             return Err(BusError::new(std::io::Error::from(std::io::ErrorKind::NotConnected)));
         }
         self.published.lock().extend_from_slice(changes);
-        self.bus.publish(node, changes).await
+        self.bus.publish(node, changes, acknowledge).await
     }
 }

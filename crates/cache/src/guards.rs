@@ -80,6 +80,29 @@ guards! {
     trust_from_sending;
     /// A load outlives the caller that began it.
     load_outlives_caller;
+    /// A strict write waits for the other nodes.
+    strict_confirmed;
+    /// A strict write waits for nodes of the epoch before.
+    strict_after_epoch;
+    /// A writer brings its value along.
+    written_through;
+    /// A message without a good seal is not believed.
+    sealed;
+    /// What the store's change feed shows and nobody told is told.
+    feed_tells;
+    /// An epoch that was raised in the store alone is noticed.
+    epoch_looked_up;
+    /// Who is not trusted does not believe copies that nodes share either.
+    shared_needs_trust;
+    /// What is heard does not end the following of a log that says otherwise.
+    fork_by_log;
+    /// A page is answered only if its list has the epoch still.
+    list_confirmed;
+    /// Pages are looked up under an epoch that lasts, not under one that was made up and not kept.
+    list_epoch_kept;
+    /// What has no version is dropped here once more when it was told: a load that began before may have read
+    /// the copy that nodes share before that was deleted.
+    dropped_again;
 }
 
 #[cfg(not(feature = "mutants"))]

@@ -11,6 +11,7 @@
 
 mod bus;
 mod clock;
+mod collection;
 mod counters;
 mod entry;
 mod error;
@@ -29,14 +30,20 @@ mod policy;
 mod random;
 mod read;
 pub mod remote;
+mod resync;
+
 mod source;
 mod tiered;
 mod token;
 mod version;
 mod write;
 
-pub use bus::{Bus, BusError, Invalidation, LocalBus};
+pub use bus::{Acknowledge, Bus, BusError, Invalidation, LocalBus};
 pub use clock::{Clock, Moment, SystemClock};
+pub use collection::{
+    ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageKey, PageLoader, Paged, PagedList,
+    Pair, SmallSet,
+};
 pub use entry::{Change, Consistency, Entry, Key, Tier};
 pub use error::CacheError;
 pub use loader::{LoadError, LoadOptions, Loaded, Loader};
@@ -45,6 +52,7 @@ pub use namespace::{Namespace, Presence, Stats, TierCopy};
 pub use node::{Node, NodeConfig};
 pub use policy::Policy;
 pub use random::{Random, ThreadRandom};
+pub use resync::{Resynced, Resyncing};
 pub use tiered::TieredCache;
 pub use token::{Position, Token, TokenError};
 pub use version::Version;

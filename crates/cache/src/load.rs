@@ -189,7 +189,10 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
         let fetched = self.source.fetch(&asked, options).await?;
-        Ok(fetched.into_iter().map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep }).collect())
+        Ok(fetched
+            .into_iter()
+            .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })
+            .collect())
     }
 
     /// What `weigh` says of the record: asked when memory keeps it, not while its reader waits.

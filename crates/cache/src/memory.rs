@@ -171,6 +171,11 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.evicted.fetch_add(gone, Ordering::Relaxed).saturating_add(gone)
     }
 
+    /// The storage itself, to walk over it.
+    pub(crate) fn storage(&self) -> Cache<K, Slot<V>, ahash::RandomState> {
+        self.cache.clone()
+    }
+
     /// Entries and weight in bytes, after the pending bookkeeping is done.
     pub(crate) fn size(&self) -> (u64, u64) {
         self.cache.run_pending_tasks();

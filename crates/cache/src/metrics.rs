@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use metrics::{Histogram, counter, gauge, histogram};
 
-use crate::counters::{Counter, Counters, Rejection};
+use crate::{
+    counters::{Counter, Counters, Rejection},
+    remote::metrics as bus,
+};
 
 /// Every metric of the cache. Those of a namespace are brought up to date by
 /// [`Node::export_metrics`](crate::Node::export_metrics); load times are recorded as they happen.
-pub const METRICS: [Metric; 13] = [
+pub const METRICS: [Metric; 26] = [
     REQUESTS,
     LOAD_SECONDS,
     LOADS_IN_FLIGHT,
@@ -22,6 +25,19 @@ pub const METRICS: [Metric; 13] = [
     MEMORY_BYTES,
     ENTRIES,
     EVICTIONS,
+    LEASES,
+    RESYNC_CHECKED,
+    RESYNC_STALE,
+    bus::ENTRIES,
+    bus::REPAIRS,
+    bus::FORGED,
+    bus::FED,
+    bus::PROBES_FAILED,
+    bus::PROPAGATION,
+    bus::QUEUE,
+    bus::TRUSTED,
+    bus::EPOCH,
+    bus::APPLIED,
 ];
 
 /// What is said of one metric. Its unit is the end of its name.
@@ -101,6 +117,22 @@ const EVICTIONS: Metric = Metric::counter(
     "Copies given up, by what made them go.",
 );
 
+const LEASES: Metric = Metric::counter(
+    "kith_cache_leases_total",
+    &["namespace", "result"],
+    "Loads that asked for a lease of the shared tier: won, waited for another's, or refused when they filled.",
+);
+const RESYNC_CHECKED: Metric = Metric::counter(
+    "kith_cache_resync_checked_total",
+    &["namespace"],
+    "Pairs of copies that the periodic re-sync compared.",
+);
+const RESYNC_STALE: Metric = Metric::counter(
+    "kith_cache_resync_stale_total",
+    &["namespace", "tier"],
+    "Copies that the re-sync found wrong for longer than their bound. Anything above 0 is a defect.",
+);
+
 impl Metric {
     /// One that rises.
     #[must_use]
@@ -161,6 +193,12 @@ pub(crate) fn export(namespace: &'static str, counters: &Counters, memory: Memor
     }
     labelled(INVALIDATIONS, "direction", "sent", &counters.invalidations_sent);
     labelled(INVALIDATIONS, "direction", "received", &counters.invalidations_received);
+    labelled(LEASES, "result", "won", &counters.leases_won);
+    labelled(LEASES, "result", "waited", &counters.leases_waited);
+    labelled(LEASES, "result", "refused", &counters.fills_refused);
+    total(RESYNC_CHECKED, &counters.resync_checked);
+    labelled(RESYNC_STALE, "tier", "memory", &counters.resync_stale_memory);
+    labelled(RESYNC_STALE, "tier", "redis", &counters.resync_stale_redis);
     labelled(STALE_SERVED, "reason", "slow", &counters.stale_slow);
     labelled(STALE_SERVED, "reason", "error", &counters.stale_error);
     counter!(EVICTIONS.name, "namespace" => namespace, "cause" => "size").absolute(memory.evictions);
@@ -173,6 +211,10 @@ fn requests(namespace: &'static str, counters: &Counters) {
     let results = [
         ("memory", "hit", &counters.hits),
         ("memory", "miss", &counters.misses),
+        ("redis", "hit", &counters.shared_found),
+        ("redis", "null", &counters.shared_absent),
+        ("redis", "miss", &counters.shared_missed),
+        ("redis", "error", &counters.shared_errors),
         ("store", "hit", &counters.store_found),
         ("store", "null", &counters.store_absent),
         ("store", "error", &counters.store_errors),
@@ -184,6 +226,6 @@ fn requests(namespace: &'static str, counters: &Counters) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; so large a count needs no last digit")]
-const fn float(number: u64) -> f64 {
+pub(crate) const fn float(number: u64) -> f64 {
     number as f64
 }

@@ -1,8 +1,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    CacheError, Key, LoadOptions, Loaded, Tier, Token, Version, counters::Rejection, memory::Slot, metrics,
-    tiered::Inner,
+    CacheError, Key, LoadOptions, Loaded, Resynced, Tier, Token, Version, counters::Rejection, memory::Slot,
+    metrics, tiered::Inner,
 };
 
 /// A namespace as operators and the bus see it, whatever its records are. A key is the text of the key.
@@ -11,7 +11,8 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// Name of the namespace.
     fn name(&self) -> &'static str;
 
-    /// The copy of each tier, fastest first. Reads the store, fills nothing.
+    /// The copy of each tier, fastest first, but for one that nodes share and that does not answer. Reads the
+    /// store, fills nothing.
     ///
     /// # Errors
     /// [`CacheError::InvalidKey`], or why the store gave no answer.
@@ -33,6 +34,13 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// What happened since the start. Not one moment: each number is read by itself.
     fn stats(&self) -> Stats;
 
+    /// Compares so many copies of memory with those that nodes share and some with the store; see
+    /// [`Resynced`]. Steps follow each other through all of memory.
+    ///
+    /// # Errors
+    /// Why a tier gave no answer; those copies are left to a later round.
+    async fn resync(&self, most: usize) -> Result<Resynced, CacheError>;
+
     /// Brings the metrics up to date.
     fn export_metrics(&self);
 }
@@ -46,11 +54,11 @@ pub struct TierCopy {
     pub presence: Presence,
     /// Version of the copy; unversioned if there is none.
     pub version: Version,
-    /// Time since the load that brought it began; `None` without a copy and for the store.
+    /// Time since the load that brought it began; `None` without a copy, and where the tier does not say.
     pub age: Option<Duration>,
-    /// Time until it expires, zero if it did; `None` without a copy and for the store.
+    /// Time until it expires, zero if it did; `None` without a copy, and where the tier does not say.
     pub ttl: Option<Duration>,
-    /// Weight of the value in bytes, 0 without one.
+    /// Weight of the value in bytes as the tier holds it, 0 without one.
     pub size_bytes: u64,
 }
 
@@ -107,13 +115,15 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
     async fn inspect(&self, key: &str) -> Result<Vec<TierCopy>, CacheError> {
         let key = parse::<K>(key)?;
         let memory = self.memory_copy(self.memory.slot(&key));
+        let held = self.source.held(&key).await;
         let keys = [&key];
         let load = self.fetch(&keys, LoadOptions { strong: true, ..LoadOptions::default() });
         let outcomes = tokio::time::timeout(self.policy.hard_timeout, load).await;
         let outcome = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
         let outcome = outcome.ok_or(CacheError::Timeout)?;
         let loaded = outcome.result?;
-        Ok(vec![memory, store_copy(&loaded, self.size(&loaded))])
+        let store = store_copy(&loaded, self.size(&loaded));
+        Ok([Some(memory), held, Some(store)].into_iter().flatten().collect())
     }
 
     async fn invalidate(&self, key: &str) -> Result<Token, CacheError> {
@@ -132,6 +142,10 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
 
     fn flush(&self) {
         self.memory.flush();
+    }
+
+    async fn resync(&self, most: usize) -> Result<Resynced, CacheError> {
+        self.resync_step(most).await
     }
 
     fn stats(&self) -> Stats {

@@ -11,8 +11,8 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use crate::{
-    Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position, Random,
-    SystemClock, ThreadRandom, Token, guards,
+    Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position,
+    Random, SystemClock, ThreadRandom, Token, guards,
 };
 
 /// The one partition there is so far.
@@ -121,7 +121,8 @@ impl Node {
     /// The namespace of this name.
     #[must_use]
     pub fn namespace(&self, name: &str) -> Option<Arc<dyn Namespace>> {
-        self.namespaces().into_iter().find(|namespace| namespace.name() == name)
+        let namespaces = self.0.namespaces.read();
+        namespaces.iter().filter_map(Weak::upgrade).find(|namespace| namespace.name() == name)
     }
 
     /// Empties the memory of all namespaces: nothing loaded before is served or filled afterwards.
@@ -214,11 +215,15 @@ impl Node {
     }
 
     /// Publishes; no changes are the position now.
-    pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
+    pub(crate) async fn publish(
+        &self,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Token, CacheError> {
         if changes.is_empty() {
             return Ok(self.token());
         }
-        self.0.config.bus.publish(self, changes).await.map(Token::new).map_err(CacheError::Bus)
+        self.0.config.bus.publish(self, changes, acknowledge).await.map(Token::new).map_err(CacheError::Bus)
     }
 
     /// Whether a read of this consistency may use memory, waiting a little for changes on their way.

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use crate::{
-    CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, Version, counters::Counters,
+    CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, TierCopy, Version, counters::Counters,
     metrics::LoadSeconds,
 };
 
@@ -31,6 +31,12 @@ pub(crate) struct Fetched<V> {
 pub(crate) trait Source<K, V>: Send + Sync + 'static {
     /// One answer for each key, in their order; the keys are distinct.
     async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError>;
+
+    /// What it holds of a record itself, for operators; nothing is changed by looking. `None`: it holds no
+    /// copies, or does not answer.
+    async fn held(&self, _key: &K) -> Option<TierCopy> {
+        None
+    }
 }
 
 /// The store alone, asked by no more loads at once than may be.

@@ -4,14 +4,16 @@ use std::{
 };
 
 use crate::{
-    CacheError, Consistency, Entry, Key, Loader, Moment, Namespace, Node, Policy, Token, Version, WriteGuard,
-    bus::Invalidation,
+    CacheError, Change, Consistency, Entry, Key, Loader, Moment, Namespace, Node, Policy, Token, Version,
+    WriteGuard,
+    bus::{Acknowledge, Invalidation},
     counters::Counters,
     guards,
     ledger::Ledger,
     memory::{Memory, Slot},
     read::Seek,
-    remote::{Codec, SharedTier, Sharing},
+    remote::{Cell, Codec, Kind, SharedSide, SharedTier, Sharing},
+    resync::Rounds,
     source::{Source, Store},
 };
 
@@ -38,7 +40,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     /// When the node has a namespace of this name.
     #[must_use]
     pub fn new(node: &Node, policy: Policy<V>, loader: Arc<dyn Loader<K, V>>) -> Self {
-        Self::build(node, policy, |_, store| store, loader)
+        Self::build(node, policy, loader, None)
     }
 
     /// The same with the tier that nodes share between memory and the store.
@@ -53,35 +55,38 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         sharing: &Sharing,
         codec: Arc<dyn Codec<V>>,
     ) -> Self {
-        let between = |policy: &Policy<V>, store| -> Box<dyn Source<K, V>> {
-            Box::new(SharedTier {
-                node: node.clone(),
-                namespace: policy.name,
-                shared: Arc::clone(&sharing.shared),
-                codec,
-                queue: Arc::clone(&sharing.queue),
-                below: store,
-                patience: sharing.patience,
-            })
-        };
-        Self::build(node, policy, between, loader)
+        Self::build(node, policy, loader, Some(SharedSide { sharing: sharing.clone(), codec }))
     }
 
     fn build(
         node: &Node,
         policy: Policy<V>,
-        between: impl FnOnce(&Policy<V>, Box<dyn Source<K, V>>) -> Box<dyn Source<K, V>>,
         loader: Arc<dyn Loader<K, V>>,
+        shared: Option<SharedSide<V>>,
     ) -> Self {
         let counters = Arc::new(Counters::default());
         let store = Box::new(Store::new(loader, &policy, Arc::clone(&counters)));
+        let source: Box<dyn Source<K, V>> = match &shared {
+            None => store,
+            Some(side) => Box::new(SharedTier {
+                node: node.clone(),
+                namespace: policy.name,
+                side: side.clone(),
+                below: store,
+                strict: policy.strict,
+                value_bytes_max: policy.value_bytes_max,
+                counters: Arc::clone(&counters),
+            }),
+        };
         let inner = Arc::new(Inner {
             memory: Memory::new(&policy),
             ledger: Ledger::new(),
             node: node.clone(),
-            source: between(&policy, store),
+            source,
+            shared,
             flights: AtomicU64::new(0),
             late: crate::late::Late::new(policy.late_writes),
+            rounds: Rounds::default(),
             counters,
             policy,
         });
@@ -202,9 +207,13 @@ pub(crate) struct Inner<K, V> {
     pub(crate) ledger: Ledger<K, V>,
     pub(crate) node: Node,
     pub(crate) source: Box<dyn Source<K, V>>,
+    /// The tier that nodes share, where there is one.
+    pub(crate) shared: Option<SharedSide<V>>,
     /// Flights begun so far.
     pub(crate) flights: AtomicU64,
     pub(crate) late: crate::late::Late,
+    /// Where the comparison of copies is.
+    pub(crate) rounds: Rounds<K>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) policy: Policy<V>,
 }
@@ -258,7 +267,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     ) -> Vec<Invalidation> {
         let word = |(key, version): (&K, Option<Version>)| {
             self.invalidate_one(key, version);
-            Invalidation { namespace: self.policy.name, key: key.to_string(), version }
+            Invalidation { namespace: self.policy.name, key: key.to_string(), version, copy: None }
         };
         changes.map(word).collect()
     }
@@ -271,8 +280,37 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         drop(detached);
     }
 
+    /// What the tier that nodes share may hold after the change.
+    pub(crate) fn shared_copy(&self, change: &Change<V>) -> Option<Cell> {
+        let codec = &self.shared.as_ref()?.codec;
+        let version = change.version()?;
+        let cell = match change {
+            Change::Put { value, .. } => Cell::value(codec.schema(), version, codec.encode(value)),
+            Change::Deleted { .. } => Cell::bare(Kind::Null, version, 0).written_now(),
+            Change::Invalidate { .. } => return None,
+        };
+        (cell.payload.len() <= self.policy.value_bytes_max).then_some(cell)
+    }
+
     pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
         self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
-        self.node.publish(changes).await
+        let strict = self.policy.strict && guards::strict_confirmed();
+        let acknowledge = if strict { Acknowledge::Confirmed } else { Acknowledge::Told };
+        let told = self.node.publish(changes, acknowledge).await;
+        self.drop_again(changes);
+        told
+    }
+
+    /// A load that began between the change here and its telling may have read the copy that nodes share before
+    /// that was deleted. The floor of a versioned change keeps it out; one without a version is applied again.
+    fn drop_again(&self, changes: &[Invalidation]) {
+        if self.shared.is_none() || !guards::dropped_again() {
+            return;
+        }
+        for change in changes.iter().filter(|change| change.version.is_none()) {
+            if let Ok(key) = change.key.parse() {
+                self.invalidate_one(&key, None);
+            }
+        }
     }
 }

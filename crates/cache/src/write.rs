@@ -35,7 +35,10 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// its outcome were unknown.
     pub async fn committed(mut self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
         let versions = changes.iter().map(|(key, change)| (key, change.version()));
-        let notices = self.inner.invalidate_here(versions);
+        let mut notices = self.inner.invalidate_here(versions);
+        for (notice, (_, change)) in notices.iter_mut().zip(&changes) {
+            notice.copy = self.inner.shared_copy(change);
+        }
         let token = self.inner.publish(&notices).await?;
         for (key, change) in changes {
             self.install(&key, change);

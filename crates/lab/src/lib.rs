@@ -3,13 +3,21 @@
 //!
 //! [`mod@bench`] lists the rows and runs them; `rows` holds one file for each family; [`ratio`] makes a figure of
 //! the rounds; [`table`] shows them. [`echo`] and [`entry`] are the other processes that rows start.
+//!
+//! The fault laboratory beside them: [`peers`] are nodes over servers that a test may do anything to
+//! ([`redis_server`]), by links that may do anything to them ([`proxy`]).
 
 pub mod bench;
 pub mod echo;
 pub mod entry;
 mod load;
+pub mod peers;
 mod people;
+pub mod proxy;
 pub mod ratio;
+pub mod redis_server;
+pub mod resp;
 mod rows;
 mod served;
+mod signal;
 pub mod table;

@@ -8,6 +8,7 @@ use kith_lab::{
     bench::{self, Plan, Verdict},
     echo,
     entry::{self, Kind},
+    peers::apart,
 };
 
 /// The one of the node, so that both sides of a ratio allocate alike.
@@ -28,6 +29,9 @@ enum Command {
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
     EchoServer { listen: SocketAddr },
+    /// A node over this Redis and this store that reads keys below a number all the time.
+    #[command(hide = true)]
+    Peer { redis: SocketAddr, store: SocketAddr, keys: u64 },
     /// Prints the bytes that an entry of a full memory tier takes.
     #[command(hide = true)]
     EntryBytes { kind: Kind, entries: i64 },
@@ -63,6 +67,9 @@ async fn main() -> Result<ExitCode> {
     match Arguments::parse().command {
         Command::Bench(arguments) => bench(arguments).await,
         Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
+        Command::Peer { redis, store, keys } => {
+            apart::run(redis, store, keys).await.map(|()| ExitCode::SUCCESS)
+        }
         Command::EntryBytes { kind, entries } => {
             println!("{}", entry::bytes_an_entry(kind, entries).await?);
             Ok(ExitCode::SUCCESS)

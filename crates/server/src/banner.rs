@@ -27,6 +27,8 @@ pub(crate) struct Banner {
     state: &'static str,
     /// Why it does not serve yet.
     reasons: Vec<Cause>,
+    /// What is wrong while it serves.
+    remarks: Vec<Cause>,
     /// Host and port of gRPC.
     grpc: SocketAddr,
     /// Host and port for operators.
@@ -72,6 +74,7 @@ impl Banner {
             pid: std::process::id(),
             state: node.state().name(),
             reasons: node.causes(),
+            remarks: node.remarks(),
             grpc: addresses.grpc,
             operations: addresses.operations,
             tries: tries(program, &urls.api),
@@ -129,6 +132,9 @@ impl fmt::Display for Banner {
         let line = |f: &mut fmt::Formatter<'_>, what: &str, text: &str| writeln!(f, "  {what:<15}{text}");
         for cause in &self.reasons {
             line(f, "waits", &cause.message)?;
+        }
+        for remark in &self.remarks {
+            line(f, "but", &remark.message)?;
         }
         line(f, "gRPC and JSON", &format!("{}  ({})", self.urls.api, self.security))?;
         for (what, url) in

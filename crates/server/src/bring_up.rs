@@ -1,6 +1,7 @@
 //! From an open store to a node that answers, and whether it still does.
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
@@ -20,6 +21,7 @@ use crate::sandbox::{Hosted, Sandboxes};
 use crate::{
     admin::Vitals,
     backend::{self, About, Opened, Why},
+    cluster::{self, Card, Claim, Cluster, Keys, Server, StoreEpochs},
     config::{Config, Migrate},
     edge::Edge,
     health::{self, Cause, Reporter, State},
@@ -37,6 +39,9 @@ const PING_LIMIT: Duration = Duration::from_secs(1);
 /// How long a store may not answer before the node says that it does not either.
 const AWAY: Duration = Duration::from_secs(3);
 
+/// How long a node that starts waits for the others before it serves without them.
+const FOLLOWS: Duration = Duration::from_secs(1);
+
 /// How often requests that are remembered long enough are forgotten.
 const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
 
@@ -53,6 +58,9 @@ pub(crate) struct BringUp {
     pub(crate) health: Reporter,
     pub(crate) edge: Edge,
     pub(crate) services: Arc<OnceLock<Services>>,
+    pub(crate) claim: Arc<OnceLock<Claim>>,
+    /// Where gRPC is served.
+    pub(crate) listens: SocketAddr,
     /// Takes the reason when waiting for the store turns out to be in vain.
     pub(crate) fatal: watch::Sender<Option<StartError>>,
     pub(crate) end: CancellationToken,
@@ -65,6 +73,10 @@ pub(crate) struct BringUp {
 enum Hitch {
     Store(StoreError),
     Pending(Migration),
+    /// Others have the database, or somebody who was killed a moment ago.
+    Claimed,
+    /// It cannot serve as it is configured.
+    Refused(StartError),
 }
 
 impl From<StoreError> for Hitch {
@@ -88,6 +100,8 @@ impl BringUp {
                 tokio::spawn(async move { end.run_until_cancelled(Box::pin(self.when_migrated())).await });
             }
             Err(Hitch::Store(error)) => return Err(self.about.why(&error).await.line()),
+            Err(Hitch::Claimed) => return Err(self.claimed()),
+            Err(Hitch::Refused(line)) => return Err(line),
         }
         Ok(())
     }
@@ -102,7 +116,7 @@ impl BringUp {
     }
 
     async fn until_it_serves(self, tried: oneshot::Sender<()>) {
-        let (mut tried, since) = (Some(tried), SystemTime::now());
+        let (mut tried, since, mut claimed) = (Some(tried), SystemTime::now(), None);
         let message = format!("opens {}", self.about.data().place);
         self.health.because(State::Starting, health::cause(State::Starting, Some(message), since));
         // A server without transactions would take the migrations and fail the writes.
@@ -121,6 +135,19 @@ impl BringUp {
                         return;
                     }
                 },
+                Err(Hitch::Claimed) => {
+                    // Until then it may be that of a node that was killed.
+                    let first = *claimed.get_or_insert_with(Instant::now);
+                    if first.elapsed() > cluster::PATIENCE {
+                        self.fatal.send_replace(Some(self.claimed()));
+                        return;
+                    }
+                    self.tell_claimed(since);
+                }
+                Err(Hitch::Refused(line)) => {
+                    self.fatal.send_replace(Some(line));
+                    return;
+                }
             }
             drop(tried.take());
             sleep(pause()).await;
@@ -173,15 +200,74 @@ impl BringUp {
         self.health.because(State::Starting, Cause { reason: "store_away", message, since });
     }
 
+    fn tell_claimed(&self, since: SystemTime) {
+        let message = format!("waits for the claim of another node on {}", self.about.data().place);
+        self.health.because(State::Starting, Cause { reason: "store_claimed", message, since });
+    }
+
+    fn claimed(&self) -> StartError {
+        let place = &self.about.data().place;
+        let prefix = &self.config.redis.prefix;
+        StartError::new(match self.config.redis.url {
+            None => format!(
+                "{place} is used by another node, which this one would not hear of; stop that one, or give both \
+                 the same redis.url"
+            ),
+            Some(_) => format!(
+                "{place} is used by nodes that do not share Redis under the prefix {prefix}; stop them, give all \
+                 the same redis.url and redis.prefix, or choose another store.mongodb.database"
+            ),
+        })
+    }
+
     async fn serve(&self) -> Result<(), Hitch> {
         self.migrate().await?;
+        self.take_claim().await?;
         let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
-        let services = wiring::services(&self.stores, &self.config, vitals).await?;
+        let services = self.wired(vitals).await?;
+        if let Some(cluster) = &services.cluster {
+            cluster.start(self.health.clone());
+            // Without Redis it serves too.
+            cluster.follows_within(FOLLOWS).await;
+        }
         self.edge.open(self.beside_sandboxes(services.routes.clone()));
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");
         Ok(())
+    }
+
+    async fn wired(&self, vitals: Vitals) -> Result<Services, Hitch> {
+        let (stores, config) = (&self.stores, &*self.config);
+        if config.redis.url.is_none() {
+            return Ok(wiring::services(stores, config, vitals).await?);
+        }
+        let keys = Keys::of(stores).await?;
+        let server = Server::connect(config, &keys).await.map_err(Hitch::Refused)?;
+        let epochs = StoreEpochs(Arc::clone(&stores.node));
+        let cluster = Cluster::new(server, &keys, epochs, config, Card::new(config, self.listens));
+        Ok(wiring::services_of_cluster(stores, config, vitals, cluster).await?)
+    }
+
+    async fn take_claim(&self) -> Result<(), Hitch> {
+        if self.claim.get().is_none()
+            && let Some(claim) = Claim::of(&self.config, &self.stores)
+        {
+            self.claim.get_or_init(|| claim);
+        }
+        match self.claim.get() {
+            Some(claim) if !claim.take().await? => Err(Hitch::Claimed),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Ends the node when its database turns out to be another's: it was stopped for longer than its claim lasts.
+    async fn keep_claim(&self) {
+        if let Some(claim) = self.claim.get() {
+            claim.keep().await;
+            tracing::error!("the claim on the database is lost");
+            self.fatal.send_replace(Some(self.claimed()));
+        }
     }
 
     async fn migrate(&self) -> Result<(), Hitch> {
@@ -214,7 +300,7 @@ impl BringUp {
 
     /// What goes on beside the calls for as long as the node runs.
     async fn keep(&self) {
-        tokio::join!(self.watch(), self.forget());
+        tokio::join!(self.watch(), self.forget(), self.keep_claim());
     }
 
     /// A store forgets a bounded number at a time; it is asked again at once while there is more.

@@ -65,10 +65,11 @@ impl State {
     }
 }
 
-/// Why a node does not serve.
+/// Why a node does not serve, or what is wrong while it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// For programs: `starting`, `store_away`, `migration_pending`, `draining`.
+    /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
+    /// `redis_unfit`.
     pub reason: &'static str,
     /// For people, with what to do. Holds nothing of what is stored, and no credentials.
     pub message: String,
@@ -86,6 +87,8 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Err
 pub struct Reporter {
     state: watch::Sender<State>,
     services: Arc<Vec<String>>,
+    /// What is wrong while it serves.
+    remarks: Arc<Mutex<Vec<Cause>>>,
     /// Why it does not serve; locked while the state changes, so that nothing that is found out late undoes a
     /// stop.
     causes: Arc<Mutex<Vec<Cause>>>,
@@ -100,6 +103,7 @@ impl Reporter {
         Self {
             state: watch::Sender::new(State::Starting),
             services,
+            remarks: Arc::default(),
             causes: Arc::new(Mutex::new(vec![starting])),
         }
     }
@@ -121,6 +125,24 @@ impl Reporter {
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         self.causes.lock().clone()
+    }
+
+    /// What is wrong without keeping it from serving, the oldest first.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<Cause> {
+        self.remarks.lock().clone()
+    }
+
+    /// Something is wrong from now on that does not keep the node from serving; one remark a reason.
+    pub fn remark(&self, remark: Cause) {
+        let mut remarks = self.remarks.lock();
+        remarks.retain(|known| known.reason != remark.reason);
+        remarks.push(remark);
+    }
+
+    /// That is over.
+    pub fn remark_off(&self, reason: &str) {
+        self.remarks.lock().retain(|known| known.reason != reason);
     }
 
     /// Tells a new state, with its usual reason from now on. A node that stops does nothing else any more.

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use kith_cache::{Change, Key, Node, TieredCache, Token};
+use kith_cache::{Change, Key, Node, Position, TieredCache, Token, remote::UNTOLD};
 use kith_store::{Applied, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
@@ -111,13 +111,19 @@ impl Mutations {
             }
         };
         let record = Arc::new(applied.record);
-        if applied.replayed {
-            guard.aborted().await;
-            return Ok(Written { record, token: self.node.token() });
-        }
-        let settled = guard.committed(vec![(key, change(&record))]).await;
-        let token = settled.unwrap_or_else(|_| self.node.token());
+        let change = match (change(&record), applied.replayed) {
+            (change, false) => change,
+            // It was another call that changed it, on another node perhaps, and more may have happened since.
+            (change, true) => Change::Invalidate { version: change.version() },
+        };
+        let settled = guard.committed(vec![(key, change)]).await;
+        let token = settled.unwrap_or_else(|_| self.untold());
         Ok(Written { record, token })
+    }
+
+    /// Of a change that is told later: no memory has it surely.
+    fn untold(&self) -> Token {
+        Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNTOLD })
     }
 
     /// A driver's future must not be dropped half-way: past the limit it goes on by itself, and the write

@@ -35,7 +35,7 @@ const PATH_SHOWN: usize = 100;
 /// What `/` answers.
 const ROUTES: &str = "\
 /livez    200 while the node turns
-/readyz   200 while it serves, else 503; JSON with each reason
+/readyz   200 while it serves, else 503; JSON with each reason, also what is wrong while it serves
 /metrics  counters, gauges and histograms, for Prometheus
 ";
 
@@ -96,6 +96,7 @@ async fn unknown(uri: Uri) -> (StatusCode, String) {
 struct Readiness {
     ready: bool,
     state: &'static str,
+    /// Why it does not serve; while it does, what is wrong all the same.
     reasons: Vec<Cause>,
     connections: usize,
     calls_in_flight: usize,
@@ -107,7 +108,7 @@ async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse
     let body = Readiness {
         ready,
         state: state.name(),
-        reasons: operations.health.causes(),
+        reasons: [operations.health.causes(), operations.health.remarks()].concat(),
         connections: operations.connections.open(),
         calls_in_flight: operations.edge.in_flight(),
     };

@@ -23,6 +23,7 @@ use crate::sandbox::Sandboxes;
 use crate::{
     backend::{About, Data, Opened},
     bring_up::{BringUp, StoreSlot},
+    cluster::Claim,
     config::{Backend, Config},
     edge::Edge,
     error,
@@ -64,6 +65,8 @@ pub struct Node {
     about: About,
     store: StoreSlot,
     services: Arc<OnceLock<Services>>,
+    /// On a database that others could use too, once it is made.
+    claim: Arc<OnceLock<Claim>>,
     fatal: watch::Sender<Option<StartError>>,
     /// Ends the operations port and the tasks beside the calls.
     end: CancellationToken,
@@ -120,6 +123,8 @@ impl Node {
             health: self.health.clone(),
             edge: self.edge.clone(),
             services: Arc::clone(&self.services),
+            claim: Arc::clone(&self.claim),
+            listens: self.addresses.grpc,
             fatal: self.fatal.clone(),
             end: self.end.clone(),
             #[cfg(feature = "embedded")]
@@ -171,6 +176,7 @@ impl Node {
             operations,
             store: Arc::new(Mutex::new(Some(store))),
             services,
+            claim: Arc::default(),
             fatal: watch::Sender::new(None),
             end,
         })
@@ -197,6 +203,12 @@ impl Node {
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         self.health.causes()
+    }
+
+    /// What is wrong without keeping it from serving.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<Cause> {
+        self.health.remarks()
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -236,9 +248,12 @@ impl Node {
         let calls = self.connections.close(self.config.drain).await;
         let left = until.saturating_duration_since(Instant::now()).max(MUTATIONS_LEAST);
         let writes = match self.services.get() {
-            Some(services) => services.mutations.drain(left).await,
+            Some(services) => services.end(left).await,
             None => true,
         };
+        if let Some(claim) = self.claim.get() {
+            claim.give_back().await;
+        }
         self.end.cancel();
         if let Some(operations) = self.operations
             && let Err(error) = operations.await

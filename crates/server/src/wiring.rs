@@ -1,33 +1,47 @@
 //! Puts a node together: stores, tiers, policies and services, in one visible order.
 
-use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
-use kith_cache::{Node, Policy};
+use kith_cache::{ListEpoch, ListPolicies, Node, Policy};
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer, group::v1::group_service_server::GroupServiceServer,
     user::v1::user_service_server::UserServiceServer,
 };
 use kith_store::{Group, StoreError, Stores, Timestamp, User};
+use tokio::time::Instant;
 use tonic::{codec::CompressionEncoding, service::Routes};
+use uuid::Uuid;
 
 use crate::{
-    admin::{AdminRpc, NodeFacts, Vitals},
+    admin::{AdminRpc, NodeFacts, Place, Vitals},
     bulk::Limits,
+    cluster::{Cluster, StoreEpochs},
     config::{CacheConfig, Config, UsersConfig},
-    group::{GroupRpc, Groups},
+    group::{GroupPolicies, GroupRpc, Groups, page_weight},
     mutation::Mutations,
     page::{PageSizes, PageTokens},
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
+    tiers::Tiers,
     user::{UserRpc, UserRules, Users},
 };
 
 /// How long a store may take over a write before its outcome counts as unknown.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// What other nodes get to be told at least, when writes took all of the time.
+const TELL_LEAST: Duration = Duration::from_millis(500);
 /// Records of one import message that are written side by side.
 const IMPORT_AT_ONCE: usize = 64;
-/// Shares of the memory tier, in quarters: users are read far more often than groups.
-const USER_QUARTERS: u64 = 3;
+/// Parts that the memory tier is shared out in.
+const SHARES: u64 = 64;
+/// Users are read far more often than groups.
+const USER_SHARES: u64 = 48;
+const GROUP_SHARES: u64 = 11;
+/// Pages of searches are ids: with 256 MiB, some 25,000 pages of 50.
+const SEARCH_PAGE_SHARES: u64 = 4;
+/// Names of epochs: some 15,000 buckets.
+const SEARCH_EPOCH_SHARES: u64 = 1;
+const _: () = assert!(USER_SHARES + GROUP_SHARES + SEARCH_PAGE_SHARES + SEARCH_EPOCH_SHARES == SHARES);
 
 /// What serves calls, and what has to end when the node does.
 #[derive(Debug)]
@@ -38,16 +52,88 @@ pub struct Services {
     pub mutations: Mutations,
     /// The tiers of this node.
     pub node: Node,
+    /// The other nodes, where there may be some.
+    pub(crate) cluster: Option<Arc<Cluster>>,
 }
 
-/// Builds all domain services over migrated stores. Raises the epoch: tokens of an earlier life of this
-/// node do not vouch for its empty memory.
+impl Services {
+    /// Lets writes that have begun end, then tells other nodes what they have not been told; both within the
+    /// limit. False when something had to be left behind.
+    pub(crate) async fn end(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let written = self.mutations.drain(limit).await;
+        let told = match &self.cluster {
+            Some(cluster) => {
+                cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await
+            }
+            None => true,
+        };
+        written && told
+    }
+}
+
+/// Builds all domain services of a node alone over migrated stores. Raises the epoch: tokens of an earlier life
+/// of this node do not vouch for its empty memory.
 ///
 /// # Errors
 /// When the store cannot answer.
 pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Result<Services, StoreError> {
-    let node = Node::local(stores.node.raise_epoch(stores.node.epoch().await?).await?);
-    let mutations = Mutations::new(node.clone(), WRITE_LIMIT);
+    let seen = stores.node.epoch().await?.number;
+    let epoch = stores.node.raise_epoch(seen, "").await?.number;
+    build(stores, config, vitals, Site::Alone(Node::local(epoch))).await
+}
+
+/// The same of a node that shares a server with others. Its memory is trusted once it follows.
+///
+/// # Errors
+/// When the store cannot answer.
+pub(crate) async fn services_of_cluster(
+    stores: &Stores,
+    config: &Config,
+    vitals: Vitals,
+    cluster: Cluster,
+) -> Result<Services, StoreError> {
+    build(stores, config, vitals, Site::Among(Arc::new(cluster))).await
+}
+
+/// Where a node stands.
+enum Site {
+    Alone(Node),
+    Among(Arc<Cluster>),
+}
+
+impl Site {
+    fn tiers(&self) -> Tiers {
+        match self {
+            Self::Alone(node) => Tiers::alone(node.clone()),
+            Self::Among(cluster) => cluster.tiers().clone(),
+        }
+    }
+
+    fn facts(&self, stores: &Stores) -> NodeFacts {
+        let backend = stores.node.backend();
+        match self {
+            Self::Alone(_) => {
+                NodeFacts { node_id: Uuid::new_v4().to_string(), started: Timestamp::now(), backend }
+            }
+            Self::Among(cluster) => {
+                let card = cluster.card();
+                NodeFacts { node_id: card.id.clone(), started: card.started, backend }
+            }
+        }
+    }
+
+    fn cluster(self) -> Option<Arc<Cluster>> {
+        match self {
+            Self::Alone(_) => None,
+            Self::Among(cluster) => Some(cluster),
+        }
+    }
+}
+
+async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
+    let tiers = site.tiers();
+    let mutations = Mutations::new(tiers.node().clone(), WRITE_LIMIT);
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let pages = PageTokens::new(shared_key(stores, "page_tokens").await?);
     let codes = InviteCodes::new(match config.secrets.invite_code_key_bytes() {
@@ -56,23 +142,21 @@ pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Resul
     });
     let limits = limits(config);
 
-    let of_users = policy("user", &config.cache, USER_QUARTERS, User::weight);
+    let of_users = policy("user", &config.cache, USER_SHARES, User::weight);
     let users = Users::new(
         stores,
-        &node,
+        &tiers,
         of_users,
         mutations.clone(),
         hasher.clone(),
         user_rules(&config.users, config.ids.block),
     );
-    let of_groups = policy("group", &config.cache, 4 - USER_QUARTERS, Group::weight);
-    let groups = Groups::new(stores, &node, of_groups, mutations.clone(), (hasher, codes), config.ids.block);
-    let facts = NodeFacts {
-        node_id: uuid::Uuid::new_v4().to_string(),
-        started: Timestamp::now(),
-        backend: stores.node.backend(),
-    };
-    let admin = AdminRpc::new(node.clone(), facts, mutations.clone(), vitals);
+    let of_groups = group_policies(&config.cache);
+    let groups = Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher, codes), config.ids.block);
+    let (facts, epochs) = (site.facts(stores), StoreEpochs(Arc::clone(&stores.node)));
+    let cluster = site.cluster();
+    let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone() };
+    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals);
 
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -83,7 +167,7 @@ pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Resul
         .add_service(compressed!(UserServiceServer::new(users), bytes))
         .add_service(compressed!(GroupServiceServer::new(groups), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes));
-    Ok(Services { routes, mutations, node })
+    Ok(Services { routes, mutations, node: tiers.node().clone(), cluster })
 }
 
 /// Generated servers share no trait; each has these three methods.
@@ -97,13 +181,23 @@ macro_rules! compressed {
 }
 use compressed;
 
-fn policy<V>(name: &'static str, cache: &CacheConfig, quarters: u64, weigh: fn(&V) -> usize) -> Policy<V> {
+fn group_policies(cache: &CacheConfig) -> GroupPolicies {
+    GroupPolicies {
+        records: policy("group", cache, GROUP_SHARES, Group::weight),
+        searches: ListPolicies {
+            epochs: policy("group_search_epoch", cache, SEARCH_EPOCH_SHARES, ListEpoch::weight),
+            pages: policy("group_search_page", cache, SEARCH_PAGE_SHARES, page_weight),
+        },
+    }
+}
+
+fn policy<V>(name: &'static str, cache: &CacheConfig, shares: u64, weigh: fn(&V) -> usize) -> Policy<V> {
     Policy {
         ttl: cache.ttl,
         negative_ttl: cache.negative_ttl,
         jitter: cache.jitter,
         max_stale: cache.max_stale,
-        memory_bytes: cache.memory_bytes / 4 * quarters,
+        memory_bytes: cache.memory_bytes / SHARES * shares,
         soft_timeout: cache.load_soft,
         hard_timeout: cache.load_hard,
         loads_in_flight: cache.loads_in_flight,

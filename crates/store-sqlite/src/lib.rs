@@ -6,6 +6,7 @@
 
 pub mod backup;
 mod batch;
+mod coordination;
 mod error;
 mod group;
 mod lock;
@@ -27,7 +28,9 @@ mod tests;
 
 use std::{sync::Arc, thread::JoinHandle};
 
-use kith_store::{GroupStore, Migrations, NodeStore, Outcome, SecretStore, StoreError, Stores, UserStore};
+use kith_store::{
+    Coordination, GroupStore, Migrations, NodeStore, Outcome, SecretStore, StoreError, Stores, UserStore,
+};
 
 pub use metrics::{METRICS, Metric};
 pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_memory_with};
@@ -53,6 +56,9 @@ impl SqliteHandle {
             secrets: Arc::clone(&self.sqlite) as Arc<dyn SecretStore>,
             node: Arc::clone(&self.sqlite) as Arc<dyn NodeStore>,
             migrations: Arc::clone(&self.sqlite) as Arc<dyn Migrations>,
+            coordination: Arc::clone(&self.sqlite) as Arc<dyn Coordination>,
+            // Only this process writes the file.
+            feed: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kith_store::{IdBlock, IdKind, NodeStore, StoreError, Timestamp};
+use kith_store::{Epoch, IdBlock, IdKind, NodeStore, StoreError, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
 
 const ALLOCATE: &str = "INSERT INTO id_counters (kind, next) VALUES (?1, ?2 + ?3)
     ON CONFLICT (kind) DO UPDATE SET next = max(next, ?2) + ?3 RETURNING next";
-const EPOCH: &str = "SELECT value FROM node_state WHERE name = 'epoch'";
-const RAISE: &str = "INSERT INTO node_state (name, value) VALUES ('epoch', ?1 + 1)
-    ON CONFLICT (name) DO UPDATE SET value = ?1 + 1 WHERE value = ?1";
+const EPOCH: &str = "SELECT value, server FROM node_state WHERE name = 'epoch'";
+const RAISE: &str = "INSERT INTO node_state (name, value, server) VALUES ('epoch', ?1 + 1, ?2)
+    ON CONFLICT (name) DO UPDATE SET value = ?1 + 1, server = ?2 WHERE value = ?1";
 const KEEP_KEY: &str = "INSERT OR IGNORE INTO node_keys (name, key) VALUES (?1, ?2)";
 const KEY: &str = "SELECT key FROM node_keys WHERE name = ?1";
 
@@ -45,16 +45,17 @@ impl NodeStore for Sqlite {
             .await
     }
 
-    async fn epoch(&self) -> Result<u64, StoreError> {
+    async fn epoch(&self) -> Result<Epoch, StoreError> {
         self.readers.read(epoch).await
     }
 
-    async fn raise_epoch(&self, seen: u64) -> Result<u64, StoreError> {
+    async fn raise_epoch(&self, seen: u64, server: &str) -> Result<Epoch, StoreError> {
+        let server = server.to_owned();
         self.writer
             .write(move |connection| {
-                if epoch(connection)? == seen {
+                if epoch(connection)?.number == seen {
                     let seen = i64::try_from(seen).map_err(|_| corrupt("node_state.epoch"))?;
-                    connection.prepare_cached(RAISE)?.execute([seen])?;
+                    connection.prepare_cached(RAISE)?.execute(params![seen, server])?;
                 }
                 epoch(connection)
             })
@@ -82,7 +83,9 @@ impl NodeStore for Sqlite {
     }
 }
 
-fn epoch(connection: &Connection) -> Result<u64, Failure> {
-    let epoch: Option<i64> = connection.prepare_cached(EPOCH)?.query_row([], |row| row.get(0)).optional()?;
-    Ok(u64::try_from(epoch.unwrap_or_default()).map_err(|_| corrupt("node_state.epoch"))?)
+fn epoch(connection: &Connection) -> Result<Epoch, Failure> {
+    let mut read = connection.prepare_cached(EPOCH)?;
+    let epoch = read.query_row([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()?;
+    let (number, server) = epoch.unwrap_or_default();
+    Ok(Epoch { number: u64::try_from(number).map_err(|_| corrupt("node_state.epoch"))?, server })
 }

@@ -45,7 +45,7 @@ async fn life<T>(path: &Path, use_of: impl AsyncFnOnce(Stores) -> T) -> T {
 }
 
 async fn raise(stores: &Stores) -> u64 {
-    stores.node.raise_epoch(stores.node.epoch().await.unwrap()).await.unwrap()
+    stores.node.raise_epoch(stores.node.epoch().await.unwrap().number, "").await.unwrap().number
 }
 
 async fn allocate(stores: &Stores, count: u32) -> i64 {
@@ -187,7 +187,7 @@ async fn what_is_replaced_is_kept_aside_whole_with_what_its_log_held() {
     take(&path, &to).unwrap();
     // A connection that is never closed leaves the log as a killed node does.
     let killed = Connection::open(&path).unwrap();
-    killed.execute("INSERT INTO node_state VALUES ('late', 7)", []).unwrap();
+    killed.execute("INSERT INTO node_state (name, value) VALUES ('late', 7)", []).unwrap();
     let log = fs::read(folder.path().join("data/kith.db-wal")).unwrap();
     let file = fs::read(&path).unwrap();
     drop(killed);

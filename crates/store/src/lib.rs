@@ -6,7 +6,9 @@
 //! Words: *nouns* read (`user`, `groups`), *verbs* write (`update_user`). Reads never consult a cache, and
 //! see every write acknowledged before they began.
 
+mod coordination;
 mod error;
+mod feed;
 mod group;
 mod id;
 mod invalid;
@@ -24,7 +26,9 @@ pub mod conformance;
 
 use std::sync::Arc;
 
+pub use coordination::Coordination;
 pub use error::{Outcome, StoreError};
+pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord};
 pub use group::{
     Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
 };
@@ -35,7 +39,7 @@ pub(crate) use name::heap_bytes;
 pub use name::{
     EMAIL_CHARS_MAX, Email, Keyword, NAME_CHARS_MAX, Phone, Text, UserName, fold, skeleton, text,
 };
-pub use node::NodeStore;
+pub use node::{Epoch, NodeStore};
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use user::{Gender, NewUser, User, UserPatch, UserStore};
@@ -58,4 +62,8 @@ pub struct Stores {
     pub node: Arc<dyn NodeStore>,
     /// Migrations.
     pub migrations: Arc<dyn Migrations>,
+    /// Leases and marks.
+    pub coordination: Arc<dyn Coordination>,
+    /// Changes of the records; `None`: nobody but this process can make any.
+    pub feed: Option<Arc<dyn ChangeFeed>>,
 }

@@ -23,17 +23,18 @@ pub trait NodeStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; ids may be lost then.
     async fn allocate_ids(&self, kind: IdKind, count: u32) -> Result<IdBlock, StoreError>;
 
-    /// The epoch: 0 at first, raised by [`Self::raise_epoch`] alone.
+    /// The epoch: 0 and of no server at first, raised by [`Self::raise_epoch`] alone.
     ///
     /// # Errors
     /// When the store cannot answer.
-    async fn epoch(&self) -> Result<u64, StoreError>;
+    async fn epoch(&self) -> Result<Epoch, StoreError>;
 
-    /// Raises the epoch to `seen + 1` if it still is `seen`. Returns the epoch afterwards, whoever raised it.
+    /// Raises the epoch to `seen + 1`, for this server, if its number still is `seen`; whichever server it was of.
+    /// Returns what stands afterwards, whoever raised it. One step.
     ///
     /// # Errors
     /// When the store cannot answer; the epoch may have been raised.
-    async fn raise_epoch(&self, seen: u64) -> Result<u64, StoreError>;
+    async fn raise_epoch(&self, seen: u64, server: &str) -> Result<Epoch, StoreError>;
 
     /// The key of this name, which all nodes share: `candidate` becomes it if there is none yet.
     ///
@@ -47,4 +48,13 @@ pub trait NodeStore: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// When the store cannot answer.
     async fn forget_requests(&self, now: Timestamp) -> Result<u64, StoreError>;
+}
+
+/// A time in which nodes share copies. What was shared in an earlier one counts no more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Epoch {
+    /// Only ever rises.
+    pub number: u64,
+    /// Names the server that nodes share copies on, as whoever raised the epoch did; empty: none.
+    pub server: String,
 }

@@ -1,4 +1,5 @@
-//! Redis, without persistence.
+//! Redis, without persistence: one server for the tests that share it, and the program for those that kill
+//! servers and so start their own.
 
 use std::{
     env,
@@ -18,6 +19,7 @@ use crate::{process::succeed, tools::on_path};
 
 const ADDRESS: &str = "KITH_TEST_REDIS";
 const IMAGE: &str = "redis:7";
+const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
 const PACKAGE: &str = "redis-server";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
@@ -28,7 +30,7 @@ pub(crate) struct Redis;
 
 impl Redis {
     /// Yields a Redis that answers: the one that `KITH_TEST_REDIS` names; else one in Docker, where an engine
-    /// answers; else a `redis-server` on the path, installed from Debian's packages where there is none.
+    /// answers; else one by [`program`].
     ///
     /// # Errors
     /// When none of these can be had, or it is not ready within half a minute.
@@ -46,15 +48,31 @@ impl Redis {
     }
 }
 
+/// The program with which tests start servers of their own, whatever the shared one runs in: the one that
+/// `KITH_TEST_REDIS_SERVER` names, else the one on the path, installed from Debian's packages where there is
+/// none. Tests find it under the same name.
+///
+/// # Errors
+/// When there is none and it cannot be installed.
+pub(crate) fn program() -> Result<PathBuf> {
+    if let Some(given) = env::var_os(PROGRAM).filter(|given| !given.is_empty()) {
+        return Ok(PathBuf::from(given));
+    }
+    on_path(PACKAGE).map_or_else(install, Ok).with_context(|| {
+        format!(
+            "tests that kill Redis need its program: name it in {PROGRAM}, or install the package {PACKAGE}"
+        )
+    })
+}
+
 fn arguments(port: u16) -> Vec<String> {
     let words = ["redis-server", "--port", &port.to_string(), "--save", "", "--appendonly", "no"];
     words.map(str::to_owned).to_vec()
 }
 
 fn as_process(port: u16) -> Result<Started> {
-    let program = program().with_context(|| {
-        format!("the tests need Redis: name one in {ADDRESS}, start Docker, or install the package {PACKAGE}")
-    })?;
+    let program =
+        program().with_context(|| format!("the tests need Redis: name one in {ADDRESS}, or start Docker"))?;
     let folder = env::temp_dir().join(format!("kith-redis-{}-{port}", process::id()));
     fs::create_dir_all(&folder).context("no folder for the log of Redis")?;
     let log = File::create(folder.join("redis.log"))?;
@@ -70,11 +88,7 @@ fn as_process(port: u16) -> Result<Started> {
     }
 }
 
-/// The program on the path, installed first where there is none.
-fn program() -> Result<PathBuf> {
-    if let Some(program) = on_path(PACKAGE) {
-        return Ok(program);
-    }
+fn install() -> Result<PathBuf> {
     succeed(Command::new("apt-get").args(["update", "-qq"]).stdout(Stdio::null()))?;
     let mut install = Command::new("apt-get");
     install.args(["install", "-y", "-qq", "--no-install-recommends", PACKAGE]).stdout(Stdio::null());

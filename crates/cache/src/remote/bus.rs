@@ -4,8 +4,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{Changed, Entry, Epochs, Order, Queue, Shared, SharedError, Told, Waiting, address, message};
-use crate::{Bus, BusError, Invalidation, Node, Position, guards};
+use super::{
+    Cell, Changed, Entry, Epochs, Message, Order, Queue, Seal, Shared, SharedError, Standing, Told, Waiting,
+    address,
+};
+use crate::{Acknowledge, Bus, BusError, Invalidation, Node, Position, clock::wall_clock_ms, guards};
 
 /// A number that no log reaches: of a change that could not be told yet.
 pub const UNTOLD: u64 = u64::MAX;
@@ -17,58 +20,81 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 /// Tells changes by the shared server; keeps what it cannot tell until it can.
 pub struct SharedBus {
+    /// Number of this node.
+    pub id: u64,
     /// The server that nodes share.
     pub shared: Arc<dyn Shared>,
     /// What waits to be told.
     pub queue: Arc<Queue>,
     /// Where the epoch is kept, which is raised when the queue overflows.
     pub epochs: Arc<dyn Epochs>,
+    /// By which the other nodes know that it was one of them.
+    pub seal: Seal,
+    /// What the other nodes have confirmed.
+    pub standing: Arc<Standing>,
     /// How long a change may take before it waits.
     pub bound: Duration,
+}
+
+/// Changes to be told in one step.
+#[derive(Clone, Copy)]
+struct Telling<'a> {
+    changes: &'a [Waiting],
+    /// What the shared tier may hold of them; as many, or none.
+    copies: &'a [Option<Cell>],
+    acknowledge: Acknowledge,
 }
 
 impl SharedBus {
     /// Tells changes in the log that nodes follow now. Told only in one that they have left, they are told
     /// again.
-    async fn tell(&self, node: &Node, changes: &[Waiting]) -> Result<Position, SharedError> {
+    async fn tell(&self, node: &Node, telling: Telling<'_>) -> Result<Position, SharedError> {
         let mut epoch = node.epoch();
         loop {
-            let changed = self.tell_in(node, epoch, changes).await?;
+            let changed = self.tell_in(node, epoch, telling).await?;
             if changed.epoch <= epoch || !guards::told_in_epoch() {
+                if telling.acknowledge == Acknowledge::Confirmed {
+                    self.standing.settled(self.id, epoch, &changed).await;
+                }
                 return Ok(Position { partition: 0, epoch, number: changed.number });
             }
             epoch = changed.epoch;
         }
     }
 
-    async fn tell_in(&self, node: &Node, epoch: u64, changes: &[Waiting]) -> Result<Changed, SharedError> {
-        let orders: Vec<(String, Order)> = changes
-            .iter()
-            .map(|change| {
-                let address = address(epoch, change.namespace, &change.key);
-                (address, Order::Invalidate(change.version))
-            })
-            .collect();
-        let told: Vec<Told<'_>> = changes
-            .iter()
-            .map(|change| Told { namespace: change.namespace, key: &change.key, version: change.version })
-            .collect();
-        let (message, _whole) = message(&told);
-        let entry = Entry { nonce: node.token_number(), message: &message };
-        let change = self.shared.change(epoch, &orders, entry);
+    async fn tell_in(&self, node: &Node, epoch: u64, telling: Telling<'_>) -> Result<Changed, SharedError> {
+        let nonce = node.token_number();
+        let strict = telling.acknowledge == Acknowledge::Confirmed;
+        let told = telling.changes.iter().map(Waiting::as_told).collect();
+        let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: told };
+        let message = message.encode().ok_or(SharedError::Unexpected)?;
+        let message = self.seal.close(nonce, &message);
+        let orders = telling.orders(epoch, nonce);
+        let change = self.shared.change(epoch, &orders, Entry { nonce, message: &message, strict });
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
+    }
+
+    /// Tells these changes, or fails; nothing waits for later.
+    ///
+    /// # Errors
+    /// When the server does not answer; some may be told.
+    pub async fn tell_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
+        for step in changes.chunks(STEP) {
+            let changes: Vec<Waiting> = step.iter().map(waiting).collect();
+            let telling = Telling { changes: &changes, copies: &[], acknowledge: Acknowledge::Told };
+            self.tell(node, telling).await?;
+        }
+        Ok(())
     }
 
     /// Tells what waits, whenever something does, until it is dropped.
     pub async fn drain(&self, node: &Node) {
         let mut pause = RETRY.0;
         loop {
+            self.queue.filled().await;
             let some = self.queue.some(STEP);
-            if some.is_empty() {
-                sleep(RETRY.0).await;
-                continue;
-            }
-            match self.tell(node, &some).await {
+            let telling = Telling { changes: &some, copies: &[], acknowledge: Acknowledge::Told };
+            match self.tell(node, telling).await {
                 Ok(_) => {
                     self.queue.told(&some);
                     pause = RETRY.0;
@@ -96,25 +122,58 @@ impl SharedBus {
     }
 }
 
+impl Telling<'_> {
+    fn orders(&self, epoch: u64, token: u64) -> Vec<(String, Order)> {
+        let order = |(at, change): (usize, &Waiting)| {
+            let copy = self.copies.get(at).cloned().flatten().filter(|_| guards::written_through());
+            let order = match copy {
+                Some(mut cell) => {
+                    cell.header.token = token;
+                    Order::Put(cell)
+                }
+                None => Order::Invalidate(change.version),
+            };
+            (address(epoch, change.namespace, &change.key), order)
+        };
+        self.changes.iter().enumerate().map(order).collect()
+    }
+}
+
+impl Waiting {
+    fn as_told(&self) -> Told<'_> {
+        Told { namespace: self.namespace, key: &self.key, version: self.version }
+    }
+}
+
 #[async_trait::async_trait]
 impl Bus for SharedBus {
-    async fn publish(&self, node: &Node, changes: &[Invalidation]) -> Result<Position, BusError> {
-        let waiting: Vec<Waiting> = changes
-            .iter()
-            .map(|change| Waiting::new(change.namespace, change.key.clone(), change.version))
-            .collect();
+    async fn publish(
+        &self,
+        node: &Node,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Position, BusError> {
         let mut last = Position { partition: 0, epoch: node.epoch(), number: 0 };
-        for step in waiting.chunks(STEP) {
-            match self.tell(node, step).await {
+        for step in changes.chunks(STEP) {
+            let waiting: Vec<Waiting> = step.iter().map(waiting).collect();
+            let copies: Vec<Option<Cell>> = step.iter().map(|change| change.copy.clone()).collect();
+            match self.tell(node, Telling { changes: &waiting, copies: &copies, acknowledge }).await {
                 Ok(position) => last = last.max(position),
-                Err(_) => {
-                    self.wait(step).await?;
+                Err(error) => {
+                    self.wait(&waiting).await?;
                     last.number = UNTOLD;
+                    if acknowledge == Acknowledge::Confirmed {
+                        return Err(BusError::new(error));
+                    }
                 }
             }
         }
         Ok(last)
     }
+}
+
+fn waiting(change: &Invalidation) -> Waiting {
+    Waiting::new(change.namespace, change.key.clone(), change.version)
 }
 
 impl fmt::Debug for SharedBus {

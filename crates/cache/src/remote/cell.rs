@@ -1,7 +1,9 @@
 //! What may replace what (coherence, "Redis states of a key"). Every rule is idempotent: drivers send again
 //! what they are not sure of.
 
-use crate::Version;
+use std::time::Duration;
+
+use crate::{Version, clock::wall_clock_ms};
 
 use super::{Header, Kind};
 
@@ -19,6 +21,8 @@ pub struct Cell {
 pub enum Next {
     /// Nothing changes, its expiry neither.
     Keep,
+    /// It stays, its expiry too, and says from now on that somebody waits for its end.
+    Await,
     /// It holds this, for the time that such a kind is kept.
     Set(Cell),
     /// It is gone.
@@ -35,8 +39,8 @@ pub enum Acquired {
         /// The record is known to have reached it.
         floor: Version,
     },
-    /// Another load has the lease.
-    Wait,
+    /// Another load has the lease, and may be the only one to have it for so long.
+    Wait(Duration),
 }
 
 /// What became of a fill.
@@ -61,21 +65,36 @@ impl Cell {
         Self { header: Header::bare(kind, version, token), payload: Vec::new() }
     }
 
+    /// A record of this form, written now.
+    #[must_use]
+    pub fn value(schema: u16, version: Version, payload: Vec<u8>) -> Self {
+        let bare = Header::bare(Kind::Value, version, 0);
+        Self { header: Header { schema, ..bare }, payload }.written_now()
+    }
+
+    /// The same, said to be written at this moment.
+    #[must_use]
+    pub fn written_now(mut self) -> Self {
+        self.header.written_ms = wall_clock_ms();
+        self
+    }
+
     fn is_copy(&self) -> bool {
         matches!(self.header.kind, Kind::Value | Kind::Null)
     }
 
-    /// A load misses and asks for the lease. What cannot be filled over is a floor that the lease inherits.
+    /// A load misses and asks for the lease. What cannot be filled over is a floor that the lease inherits. A
+    /// lease of another load is waited for, and taken over after `left`.
     #[must_use]
-    pub fn acquire(cell: Option<&Self>, token: u64) -> (Next, Acquired) {
-        match cell {
-            Some(cell) if cell.is_copy() => (Next::Keep, Acquired::Hit(cell.clone())),
-            Some(cell) if cell.header.kind == Kind::Lease && cell.header.token == token => {
-                (Next::Keep, Acquired::Leased { floor: cell.header.version })
+    pub fn acquire(cell: Option<&Self>, token: u64, left: Duration) -> (Next, Acquired) {
+        let floor = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
+        match cell.map(|cell| (cell, cell.header.kind)) {
+            Some((cell, Kind::Value | Kind::Null)) => (Next::Keep, Acquired::Hit(cell.clone())),
+            Some((cell, Kind::Lease)) if cell.header.token == token => {
+                (Next::Keep, Acquired::Leased { floor })
             }
-            Some(cell) if cell.header.kind == Kind::Lease => (Next::Keep, Acquired::Wait),
-            Some(_) | None => {
-                let floor = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
+            Some((_, Kind::Lease)) if !left.is_zero() => (Next::Await, Acquired::Wait(left)),
+            Some((_, Kind::Lease | Kind::Tomb)) | None => {
                 (Next::Set(Self::bare(Kind::Lease, floor, token)), Acquired::Leased { floor })
             }
         }

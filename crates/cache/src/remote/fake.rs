@@ -13,8 +13,8 @@ use tokio::{
 };
 
 use super::{
-    Acquired, Cell, Changed, Entry, Filled, Frame, Frames, Kept, Kind, Next, Order, Probed, Shared,
-    SharedError,
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, Filled, Frame, Frames, Header, Kept, Kind, Log,
+    News, Next, Order, Peer, Probed, Registry, SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
@@ -37,13 +37,14 @@ struct State {
     cells: HashMap<String, (Cell, Instant)>,
     logs: HashMap<u64, BTreeMap<u64, Frame>>,
     channels: HashMap<u64, Channel>,
+    nodes: HashMap<u64, BTreeMap<u64, (Alive, Instant)>>,
     epoch: u64,
     starts: u64,
     full: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Channel(broadcast::Sender<Vec<u8>>);
+struct Channel(broadcast::Sender<(Option<u64>, News)>);
 
 impl FakeServer {
     /// Empty.
@@ -76,25 +77,49 @@ impl FakeServer {
         *state = State { starts, channels: HashMap::new(), ..snapshot.0.clone() };
     }
 
+    /// Who answers now; see [`Probed::server`].
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.state.lock().starts.to_string()
+    }
+
     /// Ends all subscriptions, as a cut connection does.
     pub fn cut(&self) {
         self.state.lock().channels.clear();
     }
 
     fn keep(&self, state: &mut State, key: &str, next: Next) {
+        let waited = state.cell(key).is_some_and(|cell| cell.header.waited);
         match next {
-            Next::Keep => {}
+            Next::Keep => return,
+            Next::Await => {
+                if let Some((cell, _)) = state.cells.get_mut(key) {
+                    cell.header.waited = true;
+                }
+                return;
+            }
             Next::Delete => drop(state.cells.remove(key)),
             Next::Set(cell) => {
                 let until = Instant::now() + self.lasting(cell.header.kind);
                 state.cells.insert(key.to_owned(), (cell, until));
             }
         }
+        if waited {
+            state.channels.keys().for_each(|epoch| state.tell(*epoch, None, News::Filled(key.to_owned())));
+        }
+    }
+
+    /// Until when a lease that stands there belongs to its load alone.
+    fn left(&self, state: &State, key: &str) -> Duration {
+        let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
+        let rest = until.saturating_duration_since(Instant::now());
+        (rest + self.kept.takeover).saturating_sub(self.kept.leases)
     }
 
     const fn lasting(&self, kind: Kind) -> Duration {
         match kind {
-            Kind::Value | Kind::Null => self.kept.copies,
+            Kind::Value => self.kept.copies,
+            Kind::Null => self.kept.absences,
             Kind::Tomb => self.kept.tombs,
             Kind::Lease => self.kept.leases,
         }
@@ -122,26 +147,43 @@ impl State {
         frame
     }
 
-    fn tell(&self, epoch: u64, frame: &Frame) {
+    /// Tells one node, or all.
+    fn tell(&self, epoch: u64, to: Option<u64>, news: News) {
         if let Some(Channel(sender)) = self.channels.get(&epoch) {
             // Nobody listening is no error.
-            drop(sender.send(frame.to_bytes()));
+            drop(sender.send((to, news)));
         }
+    }
+
+    fn peers(&self, epoch: u64, silent: Duration) -> Vec<Peer> {
+        let peer = |(alive, at): &(Alive, Instant)| Peer {
+            node: alive.node,
+            applied: alive.applied,
+            silent: at.elapsed(),
+            about: alive.about.clone(),
+        };
+        let nodes = self.nodes.get(&epoch).into_iter().flat_map(BTreeMap::values);
+        nodes.map(peer).filter(|peer| peer.silent < silent).collect()
     }
 }
 
 #[async_trait::async_trait]
-impl Shared for FakeServer {
+impl Cells for FakeServer {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
         let state = self.state.lock();
         Ok(keys.iter().map(|key| state.cell(key).cloned()).collect())
+    }
+
+    async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
+        let state = self.state.lock();
+        Ok(keys.iter().map(|key| state.cell(key).map(|cell| cell.header)).collect())
     }
 
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
         let mut state = self.writable()?;
         let mut answers = Vec::with_capacity(keys.len());
         for key in keys {
-            let (next, answer) = Cell::acquire(state.cell(key), token);
+            let (next, answer) = Cell::acquire(state.cell(key), token, self.left(&state, key));
             self.keep(&mut state, key, next);
             answers.push(answer);
         }
@@ -167,7 +209,10 @@ impl Shared for FakeServer {
         }
         Ok(())
     }
+}
 
+#[async_trait::async_trait]
+impl Log for FakeServer {
     async fn change(
         &self,
         epoch: u64,
@@ -183,16 +228,9 @@ impl Shared for FakeServer {
             self.keep(&mut state, key, next);
         }
         let frame = state.append(epoch, entry, self.kept.log_max);
-        state.tell(epoch, &frame);
-        Ok(Changed { number: frame.number, epoch: state.epoch })
-    }
-
-    async fn probe(&self, epoch: u64, _node: u64) -> Result<Probed, SharedError> {
-        let mut state = self.writable()?;
-        state.epoch = state.epoch.max(epoch);
-        let last = state.logs.get(&epoch).and_then(|log| log.last_key_value());
-        let (number, nonce) = last.map_or((0, 0), |(number, frame)| (*number, frame.nonce));
-        Ok(Probed { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
+        state.tell(epoch, None, News::Entry(frame.to_bytes()));
+        let peers = if entry.strict { state.peers(epoch, self.kept.silent) } else { Vec::new() };
+        Ok(Changed { number: frame.number, epoch: state.epoch, peers })
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
@@ -206,23 +244,66 @@ impl Shared for FakeServer {
             .collect())
     }
 
-    async fn subscribe(&self, epoch: u64) -> Result<Box<dyn Frames>, SharedError> {
+    async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
         let mut state = self.state.lock();
         let new = || Channel(broadcast::Sender::new(BEHIND_MAX));
         let receiver = state.channels.entry(epoch).or_insert_with(new).0.subscribe();
-        Ok(Box::new(Listening(receiver)))
+        Ok(Box::new(Listening { node, receiver }))
+    }
+
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+        let mut state = self.writable()?;
+        let node = state.nodes.get_mut(&epoch).and_then(|nodes| nodes.get_mut(&confirmed.node));
+        if let Some((alive, _)) = node {
+            alive.applied = confirmed.number.max(alive.applied);
+        }
+        state.tell(epoch, Some(to), News::Confirmed(confirmed));
+        Ok(())
     }
 }
 
+#[async_trait::async_trait]
+impl Registry for FakeServer {
+    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        let mut state = self.writable()?;
+        state.epoch = state.epoch.max(epoch);
+        let now = Instant::now();
+        state.nodes.entry(epoch).or_default().insert(alive.node, (alive.clone(), now));
+        let last = state.logs.get(&epoch).and_then(|log| log.last_key_value());
+        let (number, nonce) = last.map_or((0, 0), |(number, frame)| (*number, frame.nonce));
+        Ok(Probed { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
+    }
+
+    async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
+        Ok(self.state.lock().peers(epoch, self.kept.silent))
+    }
+
+    async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
+        let mut state = self.writable()?;
+        state.nodes.get_mut(&epoch).map(|nodes| nodes.remove(&node));
+        Ok(())
+    }
+
+    /// Is not asked for by a server within the process: nobody else can answer in its place unnoticed. What
+    /// lies between a node and this server may look at [`Self::name`].
+    fn accept(&self, _server: &str) {}
+}
+
 #[derive(Debug)]
-struct Listening(broadcast::Receiver<Vec<u8>>);
+struct Listening {
+    node: u64,
+    receiver: broadcast::Receiver<(Option<u64>, News)>,
+}
 
 #[async_trait::async_trait]
 impl Frames for Listening {
-    async fn next(&mut self) -> Option<Vec<u8>> {
-        match self.0.recv().await {
-            Ok(bytes) => Some(bytes),
-            Err(RecvError::Lagged(_) | RecvError::Closed) => None,
+    async fn next(&mut self) -> Option<News> {
+        loop {
+            match self.receiver.recv().await {
+                Ok((to, news)) if to.is_none_or(|to| to == self.node) => return Some(news),
+                Ok(_) => {}
+                Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+            }
         }
     }
 }
@@ -241,7 +322,7 @@ mod tests {
     }
 
     async fn append(server: &FakeServer, nonce: u64) -> u64 {
-        server.change(1, &[], Entry { nonce, message: b"m" }).await.unwrap().number
+        server.change(1, &[], Entry { nonce, message: b"m", strict: false }).await.unwrap().number
     }
 
     #[tokio::test(start_paused = true)]
@@ -262,7 +343,7 @@ mod tests {
     #[tokio::test]
     async fn the_log_is_chained_trimmed_and_heard() {
         let server = server();
-        let mut heard = server.subscribe(1).await.unwrap();
+        let mut heard = server.subscribe(1, 9).await.unwrap();
         for nonce in 11..=15 {
             append(&server, nonce).await;
         }
@@ -271,7 +352,8 @@ mod tests {
             log.iter().map(|frame| (frame.number, frame.before)).collect::<Vec<_>>(),
             [(3, 12), (4, 13), (5, 14)]
         );
-        assert_eq!(Frame::heard(&heard.next().await.unwrap()).unwrap().nonce, 11);
+        let Some(News::Entry(bytes)) = heard.next().await else { panic!("an entry was told") };
+        assert_eq!(Frame::heard(&bytes).unwrap().nonce, 11);
         server.cut();
         for _ in 0..4 {
             heard.next().await.unwrap();
@@ -283,10 +365,10 @@ mod tests {
     async fn a_replaced_server_says_another_name_and_has_an_earlier_past() {
         let server = server();
         append(&server, 11).await;
-        let (earlier, before) = (server.snapshot(), server.probe(1, 9).await.unwrap());
+        let (earlier, before) = (server.snapshot(), server.probe(1, &Alive::default()).await.unwrap());
         append(&server, 12).await;
         server.replace(&earlier, false);
-        let after = server.probe(1, 9).await.unwrap();
+        let after = server.probe(1, &Alive::default()).await.unwrap();
         assert_eq!((after.number, after.nonce), (1, 11));
         assert_ne!(after.server, before.server);
     }
@@ -296,6 +378,6 @@ mod tests {
         let server = server();
         server.fill_up(true);
         assert!(server.read(&["k".to_owned()]).await.is_ok());
-        assert_eq!(server.probe(1, 9).await, Err(SharedError::Refused));
+        assert_eq!(server.probe(1, &Alive::default()).await, Err(SharedError::Refused));
     }
 }

@@ -16,7 +16,7 @@ pub struct Frame {
     pub nonce: u64,
     /// The name of the entry before; 0 of the first.
     pub before: u64,
-    /// What changed, see [`changes`].
+    /// What changed, sealed: see [`Message`] and [`Seal`](super::Seal).
     pub message: Vec<u8>,
 }
 
@@ -55,35 +55,51 @@ impl Frame {
     }
 }
 
-/// A message of these changes, at most [`CHANGES_MAX`] of them, in their order. Names and keys longer than
-/// 65,535 bytes are left out and `false` returned beside: the reader must then be told to flush.
-#[must_use]
-pub fn message(changes: &[Told<'_>]) -> (Vec<u8>, bool) {
-    let mut bytes = vec![FORMAT];
-    let mut whole = changes.len() <= CHANGES_MAX;
-    for change in changes.iter().take(CHANGES_MAX) {
-        let (Ok(namespace), Ok(key)) =
-            (u16::try_from(change.namespace.len()), u16::try_from(change.key.len()))
-        else {
-            whole = false;
-            continue;
-        };
-        bytes.extend(namespace.to_be_bytes());
-        bytes.extend(change.namespace.as_bytes());
-        bytes.extend(key.to_be_bytes());
-        bytes.extend(change.key.as_bytes());
-        bytes.extend(change.version.unwrap_or_default().get().to_be_bytes());
-    }
-    (bytes, whole)
+/// What an entry of the log tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Which node tells it.
+    pub origin: u64,
+    /// The origin waits until every node has confirmed it.
+    pub strict: bool,
+    /// When it was told, in milliseconds since 1970 by the clock of the origin. Measures, and orders nothing.
+    pub sent_ms: u64,
+    /// What changed, in the order of the changes.
+    pub changes: Vec<Told<'a>>,
 }
 
-/// The changes in a message; `None` when it is not one, or of a newer form.
-#[must_use]
-pub fn changes(message: &[u8]) -> Option<Vec<Told<'_>>> {
-    let (format, mut rest) = message.split_first()?;
-    if *format != FORMAT {
-        return None;
+impl<'a> Message<'a> {
+    /// The bytes. `None`: it holds more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535
+    /// bytes, so that it cannot be told.
+    #[must_use]
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        if self.changes.len() > CHANGES_MAX {
+            return None;
+        }
+        let mut bytes = vec![FORMAT, u8::from(self.strict)];
+        bytes.extend(self.origin.to_be_bytes());
+        bytes.extend(self.sent_ms.to_be_bytes());
+        for change in &self.changes {
+            bytes.extend(u16::try_from(change.namespace.len()).ok()?.to_be_bytes());
+            bytes.extend(change.namespace.as_bytes());
+            bytes.extend(u16::try_from(change.key.len()).ok()?.to_be_bytes());
+            bytes.extend(change.key.as_bytes());
+            bytes.extend(change.version.unwrap_or_default().get().to_be_bytes());
+        }
+        Some(bytes)
     }
+
+    /// Reads the bytes; `None` when they are no message, or one of a newer form.
+    #[must_use]
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let ([FORMAT, strict], rest) = bytes.split_first_chunk::<2>()? else { return None };
+        let (origin, rest) = number(rest)?;
+        let (sent_ms, rest) = number(rest)?;
+        Some(Self { origin, strict: *strict == 1, sent_ms, changes: changes(rest)? })
+    }
+}
+
+fn changes(mut rest: &[u8]) -> Option<Vec<Told<'_>>> {
     let mut changes = Vec::new();
     while !rest.is_empty() {
         let (namespace, after) = text(rest)?;
@@ -129,31 +145,32 @@ mod tests {
                     version: Some(Version::new(*version)).filter(|version| version.is_versioned()),
                 })
                 .collect();
-            let (bytes, whole) = message(&told);
-            prop_assert!(whole);
-            prop_assert_eq!(changes(&bytes), Some(told));
+            let message = Message { origin: 7, strict: told.len() % 2 == 0, sent_ms: 9, changes: told };
+            let bytes = message.encode().unwrap();
+            prop_assert_eq!(Message::decode(&bytes), Some(message));
         }
 
         #[test]
         fn bytes_of_others_are_refused_and_never_a_panic(bytes in any::<Vec<u8>>()) {
-            let _read = (changes(&bytes), Frame::heard(&bytes));
+            let _read = (Message::decode(&bytes), Frame::heard(&bytes));
         }
 
         #[test]
-        fn a_message_cut_short_is_refused(cut in 1..30_usize) {
-            let told = [Told { namespace: "user", key: "7", version: Some(Version::new(9)) }; 2];
-            let (bytes, _) = message(&told);
+        fn a_message_cut_short_is_refused(cut in 1..40_usize) {
+            let told = Told { namespace: "user", key: "7", version: Some(Version::new(9)) };
+            let bytes = Message { changes: vec![told; 2], ..Message::default() }.encode().unwrap();
             let cut = bytes.len() - cut.min(bytes.len() - 2);
-            let read = changes(&bytes[..cut]);
-            prop_assert!(read.is_none_or(|read| read.len() < told.len()));
+            let read = Message::decode(&bytes[..cut]);
+            prop_assert!(read.is_none_or(|read| read.changes.len() < 2));
         }
     }
 
     #[test]
     fn what_cannot_be_told_is_said() {
         let long = "x".repeat(70_000);
-        assert!(!message(&[Told { namespace: "user", key: &long, version: None }]).1);
-        let many = vec![Told { namespace: "user", key: "7", version: None }; CHANGES_MAX + 1];
-        assert!(!message(&many).1);
+        let told = Told { namespace: "user", key: &long, version: None };
+        assert_eq!(Message { changes: vec![told], ..Message::default() }.encode(), None);
+        let many = vec![Told { key: "7", ..told }; CHANGES_MAX + 1];
+        assert_eq!(Message { changes: many, ..Message::default() }.encode(), None);
     }
 }

@@ -24,8 +24,8 @@ pub enum Kind {
 
 /// What stands before the payload: a hit is one plain GET, and needs no second question.
 ///
-/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), two bytes of zero, version,
-/// token and moment of writing (eight bytes each, big-endian).
+/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), a byte of zero, whether somebody
+/// waits (one byte), version, token and moment of writing (eight bytes each, big-endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What follows.
@@ -34,6 +34,8 @@ pub struct Header {
     pub codec: u8,
     /// Form of the payload, by namespace. Another one than the reader's is a miss.
     pub schema: u16,
+    /// Of a lease: another load waits for its end.
+    pub waited: bool,
     /// Of the value; the floor of a tomb or lease.
     pub version: Version,
     /// Of the load that wrote or will write it.
@@ -46,7 +48,7 @@ impl Header {
     /// A header without payload of this kind.
     #[must_use]
     pub const fn bare(kind: Kind, version: Version, token: u64) -> Self {
-        Self { kind, codec: 0, schema: 0, version, token, written_ms: 0 }
+        Self { kind, codec: 0, schema: 0, waited: false, version, token, written_ms: 0 }
     }
 
     /// The bytes.
@@ -55,6 +57,7 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&[MAGIC, FORMAT, self.kind as u8, self.codec]);
         bytes[4..6].copy_from_slice(&self.schema.to_be_bytes());
+        bytes[7] = u8::from(self.waited);
         bytes[8..16].copy_from_slice(&self.version.get().to_be_bytes());
         bytes[16..24].copy_from_slice(&self.token.to_be_bytes());
         bytes[24..32].copy_from_slice(&self.written_ms.to_be_bytes());
@@ -73,6 +76,7 @@ impl Header {
             kind: kind(head[2])?,
             codec: head[3],
             schema: u16::from_be_bytes([head[4], head[5]]),
+            waited: head[7] == 1,
             version: Version::new(number(head, 8)),
             token: number(head, 16),
             written_ms: number(head, 24),
@@ -98,12 +102,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_header_is_read_back_as_it_was_written(
-            (number, codec, schema) in (1..=4_u8, any::<u8>(), any::<u16>()),
+            (number, codec, schema, waited) in (1..=4_u8, any::<u8>(), any::<u16>(), any::<bool>()),
             (version, token, written_ms) in any::<(u64, u64, u64)>(),
             payload in any::<Vec<u8>>(),
         ) {
             let kind = kind(number).unwrap();
-            let header = Header { kind, codec, schema, version: Version::new(version), token, written_ms };
+            let header = Header { kind, codec, schema, waited, version: Version::new(version), token, written_ms };
             let bytes = [&header.encode()[..], &payload].concat();
             prop_assert_eq!(Header::decode(&bytes), Some((header, payload.as_slice())));
         }

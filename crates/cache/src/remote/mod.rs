@@ -5,27 +5,49 @@
 
 mod bus;
 mod cell;
+mod cells;
 mod chain;
+mod epochs;
 mod fake;
+mod feed;
+mod follower;
 mod frame;
 mod header;
+mod log;
 mod member;
+pub(crate) mod metrics;
 mod queue;
+mod recent;
 #[cfg(feature = "redis")]
-mod scripts;
+pub mod redis;
+mod registry;
+mod seal;
 mod shared;
+mod standing;
+mod tally;
 mod tier;
+mod wakes;
 
 pub use bus::{SharedBus, UNTOLD};
 pub use cell::{Acquired, Cell, Filled, Next};
+pub use cells::Cells;
 pub use chain::{Chain, Heard};
+pub use epochs::Epochs;
 pub use fake::{FakeServer, Snapshot};
-pub use frame::{CHANGES_MAX, Frame, Told, changes, message};
+pub use feed::{Changes, Feed, FeedError, FeedReader, Reading};
+pub use frame::{CHANGES_MAX, Frame, Message, Told};
 pub use header::{HEADER_BYTES, Header, Kind};
-pub use member::{Epochs, Following, Member};
+pub use log::{Changed, Confirmed, Entry, Frames, Log, News, Order};
+pub use member::{Following, Member};
 pub use queue::{Queue, Waiting};
+pub use recent::Recent;
 #[cfg(feature = "redis")]
-pub use scripts::{Channel, Scripts};
-pub use shared::{Changed, Entry, Frames, Kept, Order, Probed, Shared, SharedError, Sharing};
-pub(crate) use tier::SharedTier;
+pub use redis::{BreakerState, Broadcast, Fitness, RedisError, RedisOptions, RedisShared};
+pub use registry::{Alive, Peer, Probed, Registry};
+pub use seal::Seal;
+pub use shared::{Kept, Shared, SharedError, Sharing};
+pub use standing::Standing;
+pub use tally::Tally;
 pub use tier::{Codec, address};
+pub(crate) use tier::{SharedSide, SharedTier};
+pub use wakes::Wakes;

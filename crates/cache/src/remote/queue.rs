@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::{Version, guards};
 
@@ -14,6 +15,9 @@ use crate::{Version, guards};
 pub struct Queue {
     waiting: Mutex<HashMap<String, Waiting>>,
     most: usize,
+    /// Whether something waits, without the lock.
+    any: AtomicBool,
+    filled: Notify,
     /// The epoch that makes up for what did not fit; below it no copy that nodes share may be believed here.
     barrier: AtomicU64,
 }
@@ -43,7 +47,13 @@ impl Queue {
     /// Empty; more keys than `most` do not fit.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { waiting: Mutex::default(), most, barrier: AtomicU64::new(0) }
+        Self {
+            waiting: Mutex::default(),
+            most,
+            any: AtomicBool::new(false),
+            filled: Notify::new(),
+            barrier: AtomicU64::new(0),
+        }
     }
 
     /// Whether a change of this address waits.
@@ -51,8 +61,7 @@ impl Queue {
     pub fn holds(&self, address: &str) -> bool {
         // The epoch is not part of what is looked up: a change outlives it.
         let key = address.split_once(':').map_or(address, |(_, rest)| rest);
-        let waiting = self.waiting.lock();
-        !waiting.is_empty() && waiting.contains_key(key)
+        self.any.load(Ordering::Acquire) && self.waiting.lock().contains_key(key)
     }
 
     /// How many keys wait.
@@ -67,15 +76,25 @@ impl Queue {
         self.len() == 0
     }
 
+    /// Returns once something waits; for one caller.
+    pub async fn filled(&self) {
+        while self.is_empty() {
+            self.filled.notified().await;
+        }
+    }
+
     /// Lets a change wait. Of two of one key the newer version stays, and an unknown one beats all. False:
-    /// there is no room, and only a new epoch can make up for it.
+    /// there is no room, or the key is too long to be told, and only a new epoch can make up for it.
     #[must_use]
     pub fn add(&self, namespace: &'static str, key: &str, version: Option<Version>) -> bool {
         let mut waiting = self.waiting.lock();
         let name = format!("{namespace}:{key}");
-        if waiting.len() >= self.most && !waiting.contains_key(&name) {
+        let full = waiting.len() >= self.most && !waiting.contains_key(&name);
+        if full || key.len() > usize::from(u16::MAX) {
             return false;
         }
+        self.any.store(true, Ordering::Release);
+        self.filled.notify_one();
         let entry = waiting.entry(name).or_insert_with(|| Waiting {
             namespace,
             key: key.to_owned(),
@@ -116,10 +135,6 @@ impl Queue {
                 waiting.remove(&name);
             }
         }
-    }
-
-    /// A new epoch has made every copy unreachable: there is nothing left to tell.
-    pub fn clear(&self) {
-        self.waiting.lock().clear();
+        self.any.store(!waiting.is_empty(), Ordering::Release);
     }
 }

@@ -2,11 +2,17 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
-use super::{Acquired, Cell, Filled, Header, Kind, Queue, Shared};
+use super::{Acquired, Cell, Filled, Kind, SharedError, Sharing};
 use crate::{
-    CacheError, Key, LoadOptions, Loaded, Node, Tier, Version, guards,
+    CacheError, Key, LoadOptions, Loaded, Node, Presence, Tier, TierCopy, Version,
+    clock::wall_clock_ms,
+    counters::Counters,
+    guards,
     source::{Fetched, Source},
 };
 
@@ -29,157 +35,235 @@ pub fn address(epoch: u64, namespace: &str, key: &dyn fmt::Display) -> String {
     format!("{epoch}:{namespace}:{key}")
 }
 
-/// First pause between two looks for what another load brings, and the longest.
+/// Pauses between two looks for what another load brings, in case that its end was not heard.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
 /// Asks the shared tier first, and the store for the rest under a lease.
 pub(crate) struct SharedTier<K, V> {
     pub(crate) node: Node,
     pub(crate) namespace: &'static str,
-    pub(crate) shared: Arc<dyn Shared>,
-    pub(crate) codec: Arc<dyn Codec<V>>,
-    /// Changes that the shared tier does not know of yet.
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) side: SharedSide<V>,
     pub(crate) below: Box<dyn Source<K, V>>,
-    /// How long a load waits for the lease of another.
-    pub(crate) patience: Duration,
+    /// See [`Policy::strict`](crate::Policy).
+    pub(crate) strict: bool,
+    /// Larger records are not written down.
+    pub(crate) value_bytes_max: usize,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// What a namespace shares its copies by.
+pub(crate) struct SharedSide<V> {
+    pub(crate) sharing: Sharing,
+    /// How records are written down.
+    pub(crate) codec: Arc<dyn Codec<V>>,
+}
+
+impl<V> Clone for SharedSide<V> {
+    fn clone(&self) -> Self {
+        Self { sharing: self.sharing.clone(), codec: Arc::clone(&self.codec) }
+    }
 }
 
 /// What is still to be answered of one fetch: places of keys, and their addresses.
-struct Missing<V> {
-    answers: Vec<Option<Fetched<V>>>,
+struct Climb<'a, K, V> {
+    keys: &'a [K],
+    options: LoadOptions,
     addresses: Vec<String>,
+    answers: Vec<Option<Fetched<V>>>,
+    /// Of the leases that this fetch takes.
     token: u64,
+}
+
+/// Why a climb ends before all is answered.
+enum Stop {
+    /// The shared tier does not answer, or another load takes too long.
+    Away,
+    /// The store failed.
+    Store(CacheError),
+}
+
+impl From<SharedError> for Stop {
+    fn from(_: SharedError) -> Self {
+        Self::Away
+    }
 }
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
     async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError> {
-        let epoch = self.node.epoch();
-        let addresses: Vec<String> = keys.iter().map(|key| address(epoch, self.namespace, key)).collect();
-        // Copies of what waits to be told are old.
-        if epoch < self.queue.barrier() && guards::overflow_raises() {
-            return self.below(keys, options).await;
+        let mut climb = self.begin(keys, options);
+        match self.climb(&mut climb).await {
+            Ok(()) | Err(Stop::Away) => {}
+            Err(Stop::Store(error)) => return Err(error),
         }
-        let untold = guards::queue_reads_store() && addresses.iter().any(|address| self.queue.holds(address));
-        if options.strong || untold {
-            return self.below(keys, options).await;
+        // What the shared tier did not answer, the store does, within its own bound.
+        let left = climb.places();
+        if !left.is_empty() {
+            let asked: Vec<K> = left.iter().map(|place| keys[*place].clone()).collect();
+            for (place, fetched) in left.into_iter().zip(self.below.fetch(&asked, options).await?) {
+                climb.answers[place] = Some(fetched);
+            }
         }
-        let answers = keys.iter().map(|_| None).collect();
-        let mut missing = Missing { answers, addresses, token: self.node.token_number() };
-        if self.climb(keys, options, &mut missing).await.is_err() {
-            // The shared tier is away: the store answers, within its own bound.
-            return self.below(keys, options).await;
-        }
-        missing.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
+        climb.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
+    }
+
+    async fn held(&self, key: &K) -> Option<TierCopy> {
+        let address = address(self.node.epoch(), self.namespace, key);
+        let cell = self.side.sharing.shared.read(&[address]).await.ok()?.pop()?;
+        Some(shown(cell.as_ref()))
     }
 }
 
+/// A tomb or a lease is no copy, and knows a version all the same.
+fn shown(cell: Option<&Cell>) -> TierCopy {
+    let presence = match cell.map(|cell| cell.header.kind) {
+        Some(Kind::Value) => Presence::Value,
+        Some(Kind::Null) => Presence::Null,
+        Some(Kind::Tomb | Kind::Lease) | None => Presence::None,
+    };
+    let version = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
+    let size_bytes = cell.map_or(0, |cell| u64::try_from(cell.payload.len()).unwrap_or(u64::MAX));
+    let written = cell.map(|cell| cell.header.written_ms).filter(|written| *written > 0);
+    let age = written.map(|written| Duration::from_millis(wall_clock_ms().saturating_sub(written)));
+    TierCopy { tier: Tier::Redis, presence, version, age, ttl: None, size_bytes }
+}
+
 impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
-    /// The store, for keys whose answers nobody else is to have.
-    async fn below(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError> {
-        self.below.fetch(keys, options).await
+    fn begin<'a>(&self, keys: &'a [K], options: LoadOptions) -> Climb<'a, K, V> {
+        let epoch = self.node.epoch();
+        let addresses = keys.iter().map(|key| address(epoch, self.namespace, key)).collect();
+        let answers = keys.iter().map(|_| None).collect();
+        Climb { keys, options, addresses, answers, token: self.node.token_number() }
     }
 
-    async fn climb(
-        &self,
-        keys: &[K],
-        options: LoadOptions,
-        missing: &mut Missing<V>,
-    ) -> Result<(), CacheError> {
-        let until = Instant::now() + self.patience;
-        let mut pause = LOOK.0;
-        self.look(options, missing).await?;
+    async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
+        if !self.may_ask(climb) {
+            return Err(Stop::Away);
+        }
+        let until = Instant::now() + self.side.sharing.patience;
+        let (mut pause, mut woken) = (LOOK.0, None);
+        self.look(climb).await?;
         loop {
-            let leased = self.lease(options, missing).await?;
-            self.load(keys, options, missing, &leased).await?;
-            if missing.places().is_empty() {
+            let (leased, wait) = self.lease(climb).await?;
+            self.load(climb, &leased).await?;
+            let left = climb.places();
+            if left.is_empty() {
                 return Ok(());
             }
+            // Whoever filled before it was watched for is seen by asking once more.
+            let Some(woken) = &woken else {
+                woken =
+                    Some(self.side.sharing.wakes.watch(left.iter().map(|place| &climb.addresses[*place])));
+                continue;
+            };
             if Instant::now() >= until {
-                return Err(CacheError::Timeout);
+                return Err(Stop::Away);
             }
-            sleep(pause).await;
+            let pause_now = pause.min(wait);
+            // Not being woken in time is no error.
+            drop(timeout(pause_now, Notify::notified(woken)).await);
             pause = (pause * 2).min(LOOK.1);
         }
     }
 
+    /// Whether copies that nodes share may be believed here for these keys.
+    fn may_ask(&self, climb: &Climb<'_, K, V>) -> bool {
+        let queue = &self.side.sharing.queue;
+        let overflowed = self.node.epoch() < queue.barrier() && guards::overflow_raises();
+        // Who cannot prove that changes are taken cannot know whether copies are told of: a full server answers
+        // reads and refuses changes, and a node that lost its way may look at copies of an epoch that is left.
+        let sure = self.node.serves(self.node.now(), self.strict) || !guards::shared_needs_trust();
+        // Copies of what waits to be told are old.
+        let untold = || climb.addresses.iter().any(|address| queue.holds(address));
+        sure && !(climb.options.strong || overflowed || guards::queue_reads_store() && untold())
+    }
+
     /// One question for all keys.
-    async fn look(&self, options: LoadOptions, missing: &mut Missing<V>) -> Result<(), CacheError> {
-        let cells = self.shared.read(&missing.addresses).await.map_err(away)?;
+    async fn look(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
+        let cells = self.side.sharing.shared.read(&climb.addresses).await;
+        let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
         for (place, cell) in cells.into_iter().enumerate() {
-            if let Some(cell) = cell {
-                missing.answers[place] = self.copy(&cell, options);
-            }
+            climb.answers[place] = cell.and_then(|cell| self.copy(&cell, climb.options));
+            self.counters.answered_by_shared(climb.answers[place].as_ref());
         }
         Ok(())
     }
 
-    /// Asks for the leases of what is missing; returns the places that it may load.
-    async fn lease(
-        &self,
-        options: LoadOptions,
-        missing: &mut Missing<V>,
-    ) -> Result<Vec<(usize, Version)>, CacheError> {
-        let places = missing.places();
-        let addresses: Vec<String> = places.iter().map(|place| missing.addresses[*place].clone()).collect();
-        let mut leased = Vec::new();
-        if addresses.is_empty() {
-            return Ok(leased);
+    /// Asks for the leases of what is missing. Returns the places that it may load, with their floors, and how
+    /// long the others can be waited for.
+    async fn lease(&self, climb: &mut Climb<'_, K, V>) -> Result<(Vec<(usize, Version)>, Duration), Stop> {
+        let (places, mut leased, mut wait) = (climb.places(), Vec::new(), Duration::MAX);
+        if places.is_empty() {
+            return Ok((leased, wait));
         }
-        let answers = self.shared.acquire(&addresses, missing.token).await.map_err(away)?;
+        let addresses: Vec<String> = places.iter().map(|place| climb.addresses[*place].clone()).collect();
+        let answers = self.side.sharing.shared.acquire(&addresses, climb.token).await?;
         for (place, acquired) in places.into_iter().zip(answers) {
             match acquired {
                 Acquired::Leased { floor } => leased.push((place, floor)),
-                Acquired::Wait => {}
+                Acquired::Wait(left) => wait = wait.min(left),
                 // A copy that may not be served (too old for the reader, or not readable) is passed by.
-                Acquired::Hit(cell) => match self.copy(&cell, options) {
-                    Some(found) => missing.answers[place] = Some(found),
+                Acquired::Hit(cell) => match self.copy(&cell, climb.options) {
+                    Some(found) => climb.answers[place] = Some(found),
                     None => leased.push((place, cell.header.version)),
                 },
             }
         }
-        Ok(leased)
+        self.counters.leases_won.add(u64::try_from(leased.len()).unwrap_or(u64::MAX));
+        self.counters.leases_waited.add(u64::from(wait != Duration::MAX));
+        Ok((leased, wait))
     }
 
     /// Loads what is leased, and fills it.
-    async fn load(
-        &self,
-        keys: &[K],
-        options: LoadOptions,
-        missing: &mut Missing<V>,
-        leased: &[(usize, Version)],
-    ) -> Result<(), CacheError> {
+    async fn load(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)]) -> Result<(), Stop> {
         if leased.is_empty() {
             return Ok(());
         }
-        let asked: Vec<K> = leased.iter().map(|(place, _)| keys[*place].clone()).collect();
+        let asked: Vec<K> = leased.iter().map(|(place, _)| climb.keys[*place].clone()).collect();
         let floor = leased.iter().map(|(_, floor)| *floor).max().unwrap_or_default();
-        let options = LoadOptions { min_version: options.min_version.max(floor), ..options };
-        let loaded = self.below.fetch(&asked, options).await;
-        let loaded = match loaded {
-            Ok(loaded) => loaded,
+        let options = LoadOptions { min_version: climb.options.min_version.max(floor), ..climb.options };
+        match self.below.fetch(&asked, options).await {
+            Ok(loaded) => self.fill(climb, leased, loaded).await,
             Err(error) => {
-                let addresses: Vec<_> =
-                    leased.iter().map(|(place, _)| missing.addresses[*place].clone()).collect();
-                // The leases run out by themselves if this does not arrive.
-                let _gone = self.shared.release(&addresses, missing.token).await;
-                return Err(error);
+                let places = leased.iter().map(|(place, _)| *place);
+                self.release(climb, places).await;
+                return Err(Stop::Store(error));
             }
-        };
-        let cells: Vec<(String, Cell)> = leased
-            .iter()
-            .zip(&loaded)
-            .map(|((place, _), fetched)| {
-                (missing.addresses[*place].clone(), self.cell(&fetched.loaded, missing.token))
-            })
-            .collect();
-        let filled = self.shared.fill(&cells).await;
-        for (at, ((place, _), fetched)) in leased.iter().zip(loaded).enumerate() {
-            let accepted = filled.as_ref().is_ok_and(|filled| filled[at] == Filled::Stored);
-            missing.answers[*place] = Some(Fetched { keep: accepted, ..fetched });
         }
         Ok(())
+    }
+
+    async fn fill(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)], loaded: Vec<Fetched<V>>) {
+        let mut cells = Vec::with_capacity(leased.len());
+        let mut too_large = Vec::new();
+        for ((place, _), fetched) in leased.iter().zip(loaded) {
+            let cell = self.cell(&fetched.loaded, climb.token);
+            climb.answers[*place] = Some(fetched);
+            if cell.payload.len() > self.value_bytes_max {
+                too_large.push(*place);
+            } else {
+                cells.push((*place, (climb.addresses[*place].clone(), cell)));
+            }
+        }
+        let (places, cells): (Vec<usize>, Vec<(String, Cell)>) = cells.into_iter().unzip();
+        let filled = self.side.sharing.shared.fill(&cells).await.unwrap_or_default();
+        for (at, place) in places.into_iter().enumerate() {
+            // Not filled: what was read may have changed since.
+            let stored = filled.get(at).is_some_and(|filled| *filled == Filled::Stored);
+            self.counters.fills_refused.add(u64::from(!stored));
+            if let Some(answer) = &mut climb.answers[place] {
+                answer.keep = stored;
+            }
+        }
+        self.release(climb, too_large.into_iter()).await;
+    }
+
+    /// Gives leases up; they run out by themselves if this does not arrive.
+    async fn release(&self, climb: &Climb<'_, K, V>, places: impl Iterator<Item = usize>) {
+        let addresses: Vec<String> = places.map(|place| climb.addresses[place].clone()).collect();
+        if !addresses.is_empty() {
+            let _gone = self.side.sharing.shared.release(&addresses, climb.token).await;
+        }
     }
 
     fn copy(&self, cell: &Cell, options: LoadOptions) -> Option<Fetched<V>> {
@@ -188,8 +272,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             return None;
         }
         let loaded = match cell.header.kind {
-            Kind::Value if cell.header.schema == self.codec.schema() => {
-                Loaded::Found { value: Arc::new(self.codec.decode(&cell.payload)?), version }
+            Kind::Value if cell.header.schema == self.side.codec.schema() => {
+                Loaded::Found { value: Arc::new(self.side.codec.decode(&cell.payload)?), version }
             }
             Kind::Null => Loaded::Absent { version },
             Kind::Value | Kind::Tomb | Kind::Lease => return None,
@@ -199,26 +283,20 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
 
     fn cell(&self, loaded: &Loaded<V>, token: u64) -> Cell {
         match loaded {
-            Loaded::Found { value, version } => Cell {
-                header: Header { schema: self.codec.schema(), ..Header::bare(Kind::Value, *version, token) },
-                payload: self.codec.encode(value),
-            },
-            Loaded::Absent { version } => Cell::bare(Kind::Null, *version, token),
+            Loaded::Found { value, version } => {
+                let mut cell = Cell::value(self.side.codec.schema(), *version, self.side.codec.encode(value));
+                cell.header.token = token;
+                cell
+            }
+            Loaded::Absent { version } => Cell::bare(Kind::Null, *version, token).written_now(),
         }
     }
 }
 
-impl<V> Missing<V> {
+impl<K, V> Climb<'_, K, V> {
+    /// Places that have no answer yet.
     fn places(&self) -> Vec<usize> {
-        self.answers
-            .iter()
-            .enumerate()
-            .filter(|(_, answer)| answer.is_none())
-            .map(|(place, _)| place)
-            .collect()
+        let missing = |(place, answer): (usize, &Option<_>)| answer.is_none().then_some(place);
+        self.answers.iter().enumerate().filter_map(missing).collect()
     }
-}
-
-fn away(error: super::SharedError) -> CacheError {
-    CacheError::Bus(crate::BusError::new(error))
 }

@@ -24,7 +24,7 @@ async fn a_token_ahead_is_waited_for_a_little() {
     tokio::time::sleep(SECOND / 100).await;
     assert!(!read.is_finished());
     let version = Some(Version::new(2));
-    stage.node.apply(1, &[Invalidation { namespace: "thing", key: "1".into(), version }]);
+    stage.node.apply(1, &[Invalidation { namespace: "thing", key: "1".into(), version, copy: None }]);
     assert_eq!(read.await.unwrap().version.get(), 2);
     assert_eq!(stage.store.loads(), 2);
 }

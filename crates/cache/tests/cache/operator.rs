@@ -48,7 +48,7 @@ async fn an_operator_can_drop_one_record_or_all() {
 async fn changes_of_other_nodes_are_applied_in_their_namespace() {
     let stage = Stage::new().warm().await;
     let change = |namespace, key: &str, version: u64| {
-        [Invalidation { namespace, key: key.into(), version: Some(Version::new(version)) }]
+        [Invalidation { namespace, key: key.into(), version: Some(Version::new(version)), copy: None }]
     };
     stage.node.apply(1, &change("other", "1", 5));
     stage.node.apply(2, &change("thing", "1", 1));

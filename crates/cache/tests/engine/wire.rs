@@ -12,8 +12,10 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::remote::{
-    Acquired, Cell, Changed, Entry, FakeServer, Filled, Frame, Frames, Order, Probed, Shared, SharedError,
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, FakeServer, Filled, Frame, Frames, Header, Log,
+    News, Order, Peer, Probed, Registry, SharedError,
 };
+use parking_lot::Mutex;
 use tokio::{sync::watch, time::sleep};
 
 use crate::chance::Chance;
@@ -39,6 +41,8 @@ pub(crate) struct Wire {
     server: FakeServer,
     chance: Chance,
     link: Arc<AtomicU8>,
+    /// The server that the node follows.
+    accepted: Arc<Mutex<Option<String>>>,
     /// Counts the cuts, so that subscriptions end.
     cuts: watch::Sender<u64>,
     /// Of a thousand frames so many are lost unnoticed.
@@ -48,7 +52,14 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn new(server: &FakeServer, chance: &Chance, lossy: u64) -> Self {
         let (server, chance) = (server.clone(), chance.clone());
-        Self { server, chance, link: Arc::new(AtomicU8::new(0)), cuts: watch::Sender::new(0), lossy }
+        Self {
+            server,
+            chance,
+            link: Arc::new(AtomicU8::new(0)),
+            accepted: Arc::default(),
+            cuts: watch::Sender::new(0),
+            lossy,
+        }
     }
 
     pub(crate) fn set(&self, link: Link) {
@@ -112,45 +123,91 @@ impl fmt::Debug for Wire {
     }
 }
 
+impl Wire {
+    /// Whether what answers now is the server that the node accepted.
+    fn accepted(&self) -> Result<(), SharedError> {
+        let accepted = self.accepted.lock().as_deref() == Some(self.server.name().as_str());
+        if accepted { Ok(()) } else { Err(SharedError::Away) }
+    }
+
+    /// A call that only the accepted server may get.
+    async fn checked<T, F: Future<Output = Result<T, SharedError>>>(
+        &self,
+        act: impl Fn(FakeServer) -> F,
+    ) -> Result<T, SharedError> {
+        self.call(|server| async {
+            self.accepted()?;
+            act(server).await
+        })
+        .await
+    }
+}
+
 #[async_trait]
-impl Shared for Wire {
+impl Cells for Wire {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
-        self.call(|server| async move { server.read(keys).await }).await
+        self.checked(|server| async move { server.read(keys).await }).await
+    }
+
+    async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
+        self.checked(|server| async move { server.heads(keys).await }).await
     }
 
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
-        self.call(|server| async move { server.acquire(keys, token).await }).await
+        self.checked(|server| async move { server.acquire(keys, token).await }).await
     }
 
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
-        self.call(|server| async move { server.fill(cells).await }).await
+        self.checked(|server| async move { server.fill(cells).await }).await
     }
 
     async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
-        self.call(|server| async move { server.release(keys, token).await }).await
+        self.checked(|server| async move { server.release(keys, token).await }).await
     }
+}
 
+#[async_trait]
+impl Log for Wire {
     async fn change(
         &self,
         epoch: u64,
         orders: &[(String, Order)],
         entry: Entry<'_>,
     ) -> Result<Changed, SharedError> {
-        self.call(|server| async move { server.change(epoch, orders, entry).await }).await
-    }
-
-    async fn probe(&self, epoch: u64, node: u64) -> Result<Probed, SharedError> {
-        self.call(|server| async move { server.probe(epoch, node).await }).await
+        self.checked(|server| async move { server.change(epoch, orders, entry).await }).await
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
         self.call(|server| async move { server.replay(epoch, from, most).await }).await
     }
 
-    async fn subscribe(&self, epoch: u64) -> Result<Box<dyn Frames>, SharedError> {
+    async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
         let cuts = self.cuts.subscribe();
-        let frames = self.call(|server| async move { server.subscribe(epoch).await }).await?;
+        let frames = self.call(|server| async move { server.subscribe(epoch, node).await }).await?;
         Ok(Box::new(Subscription { wire: self.clone(), frames, cuts }))
+    }
+
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+        self.checked(|server| async move { server.confirm(epoch, to, confirmed).await }).await
+    }
+}
+
+#[async_trait]
+impl Registry for Wire {
+    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        self.call(|server| async move { server.probe(epoch, alive).await }).await
+    }
+
+    async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
+        self.call(|server| async move { server.peers(epoch).await }).await
+    }
+
+    async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
+        self.call(|server| async move { server.leave(epoch, node).await }).await
+    }
+
+    fn accept(&self, server: &str) {
+        *self.accepted.lock() = Some(server.to_owned());
     }
 }
 
@@ -164,7 +221,7 @@ struct Subscription {
 
 #[async_trait]
 impl Frames for Subscription {
-    async fn next(&mut self) -> Option<Vec<u8>> {
+    async fn next(&mut self) -> Option<News> {
         loop {
             let bytes = tokio::select! {
                 biased;

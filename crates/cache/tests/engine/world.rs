@@ -7,8 +7,8 @@ use kith_cache::{
     Change, Clock, Consistency, LoadError, LoadOptions, Loaded, Loader, Moment, Node, NodeConfig, Policy,
     TieredCache, Version,
     remote::{
-        Codec, Epochs, FakeServer, Following, Kept, Member, Queue, SharedBus, SharedError, Sharing, Snapshot,
-        UNTOLD,
+        Codec, Epochs, FakeServer, Following, Kept, Member, Queue, Seal, SharedBus, SharedError, Sharing,
+        Snapshot, Standing, Tally, UNTOLD, Wakes,
     },
 };
 use parking_lot::Mutex;
@@ -172,11 +172,17 @@ impl Peer {
     fn start(world: &World, id: u64) -> Self {
         let wire = Wire::new(&world.server, &world.chance, 5);
         let queue = Arc::new(Queue::new(3));
+        let (seal, following) = (Seal::new(&[7; 32]), Following::default());
+        let standing = Arc::new(Standing::new(following.trust));
+        let wakes = Arc::new(Wakes::default());
         let chance = Arc::new(world.chance.clone());
         let bus = Arc::new(SharedBus {
+            id,
             shared: Arc::new(wire.clone()),
             queue: Arc::clone(&queue),
             epochs: Arc::new(world.store.clone()),
+            seal: seal.clone(),
+            standing: Arc::clone(&standing),
             bound: Duration::from_millis(100),
         });
         let mut config = NodeConfig::local(0);
@@ -185,7 +191,8 @@ impl Peer {
         config.random = Arc::<Chance>::clone(&chance);
         config.bus = Arc::<SharedBus>::clone(&bus);
         let node = Node::new(config);
-        let sharing = Sharing { shared: Arc::new(wire.clone()), queue, patience: Duration::from_millis(500) };
+        let sharing =
+            Sharing { shared: Arc::new(wire.clone()), queue, wakes, patience: Duration::from_millis(1_500) };
         let loader = Arc::new(world.store.clone());
         let policy = Policy::new("thing", |_| 8);
         let cache = TieredCache::shared(&node, policy, loader, &sharing, Arc::new(Plain));
@@ -194,8 +201,14 @@ impl Peer {
             id,
             shared: Arc::new(wire.clone()),
             epochs: Arc::new(world.store.clone()),
+            about: String::new(),
             queue: Arc::clone(&sharing.queue),
-            following: Following::default(),
+            wakes: Arc::clone(&sharing.wakes),
+            standing,
+            seal,
+            recent: Arc::default(),
+            tally: Arc::new(Tally::default()),
+            following,
             random: chance,
         };
         let tasks = vec![

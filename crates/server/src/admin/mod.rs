@@ -1,7 +1,11 @@
-//! What operators see and do on one node: the admin service.
+//! What operators see and do: on one node, and on all of them.
 
+mod convert;
+mod others;
+mod place;
 mod rpc;
 mod vitals;
 
+pub(crate) use place::Place;
 pub use rpc::{AdminRpc, NodeFacts};
 pub use vitals::Vitals;

@@ -1,21 +1,29 @@
 //! Decode, one call, encode.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use kith_cache::{CacheError, Namespace, Node, Presence, Stats, TierCopy};
+use kith_cache::{CacheError, Namespace};
 use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
 use kith_store::{Invalid, Timestamp};
 use tonic::{Request, Response, Status};
 
-use super::Vitals;
+use super::{
+    Place, Vitals,
+    convert::{copy, count, signed, stats},
+    others::{self, Answer},
+};
 use crate::{
     bulk::only_services,
     call::Call,
+    cluster::Admin,
     error::{Error, Reason},
     mutation::Mutations,
     telemetry,
     versions::wire_time,
 };
+
+/// In place of an id: the node that is called.
+const SELF: &str = "self";
 
 /// What a node knows of itself from its start on.
 #[derive(Clone, Debug)]
@@ -31,7 +39,7 @@ pub struct NodeFacts {
 /// The admin service on the wire.
 #[derive(Clone, Debug)]
 pub struct AdminRpc {
-    node: Node,
+    place: Place,
     facts: NodeFacts,
     mutations: Mutations,
     vitals: Vitals,
@@ -40,30 +48,31 @@ pub struct AdminRpc {
 impl AdminRpc {
     /// Over the tiers and mutations of this node.
     #[must_use]
-    pub const fn new(node: Node, facts: NodeFacts, mutations: Mutations, vitals: Vitals) -> Self {
-        Self { node, facts, mutations, vitals }
+    pub(crate) const fn new(place: Place, facts: NodeFacts, mutations: Mutations, vitals: Vitals) -> Self {
+        Self { place, facts, mutations, vitals }
     }
 
     /// The namespace and the rest of `NAMESPACE/KEY`.
     fn find<'a>(&self, key: &'a str) -> Result<(Arc<dyn Namespace>, &'a str), Error> {
         let refused = || Error::invalid("key", &Invalid::new("must be NAMESPACE/KEY, for example user/7"));
         let (namespace, key) = key.split_once('/').ok_or_else(refused)?;
-        Ok((self.node.namespace(namespace).ok_or_else(refused)?, key))
+        Ok((self.place.node.namespace(namespace).ok_or_else(refused)?, key))
     }
 
     /// Answers also while the store does not.
     async fn node(&self) -> wire::GetNodeResponse {
-        let store = self.vitals.store().await;
+        let (store, nodes) = tokio::join!(self.vitals.store(), self.nodes_known());
+        let (cluster, trusted) = (self.place.cluster.as_deref(), self.place.node.trusted());
         wire::GetNodeResponse {
             node_id: self.facts.node_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             start_time: Some(wire_time(self.facts.started)),
             store_backend: self.facts.backend.to_owned(),
-            epoch: signed(self.node.epoch()),
-            trusted: self.node.trusted(),
+            epoch: signed(self.place.node.epoch()),
+            trusted,
             migrations: store.applied,
             mutations_in_flight: count(self.mutations.in_flight()),
-            applied: signed(self.node.applied()),
+            applied: signed(self.place.node.applied()),
             state: self.vitals.state().to_owned(),
             store_answers: store.answers,
             migrations_pending: count(store.pending),
@@ -71,7 +80,88 @@ impl AdminRpc {
             calls_limit: count(self.vitals.load().limit()),
             log_lines_dropped: signed(telemetry::dropped_lines()),
             time: Some(wire_time(Timestamp::now())),
+            address: cluster.map(|cluster| cluster.card().address.clone()).unwrap_or_default(),
+            redis: cluster.map_or("", |_| if trusted { "follows" } else { "away" }).to_owned(),
+            redis_breaker: cluster.map_or("", |cluster| cluster.breaker()).to_owned(),
+            changes_waiting: cluster.map_or(0, |cluster| count(cluster.waiting())),
+            nodes,
         }
+    }
+
+    async fn nodes_known(&self) -> i64 {
+        let Some(cluster) = &self.place.cluster else { return 0 };
+        cluster.peers().await.map_or(0, |peers| count(peers.len()))
+    }
+
+    /// Whether another node of the cluster asks, which means this node alone.
+    fn asked_by_node<T>(&self, request: &Request<T>) -> Result<bool, Error> {
+        match &self.place.cluster {
+            Some(cluster) => cluster.calls().from_node(request.metadata(), &self.facts.node_id),
+            None => Ok(false),
+        }
+    }
+
+    /// What the tiers of the nodes that are asked for hold.
+    async fn inspect(
+        &self,
+        request: wire::InspectKeyRequest,
+        by_node: bool,
+    ) -> Result<wire::InspectKeyResponse, Error> {
+        let (namespace, key) = self.find(&request.key)?;
+        let (asked, own) = (request.node_id.as_str(), self.facts.node_id.as_str());
+        let here = by_node || asked == SELF || asked == own;
+        let mut answer = wire::InspectKeyResponse { complete: true, ..Default::default() };
+        answer.node_id = own.to_owned();
+        if here || asked.is_empty() {
+            let copies = namespace.inspect(key).await.map_err(|error| failed(namespace.name(), &error))?;
+            answer.copies = copies.iter().map(copy).collect();
+        }
+        if let (Some(cluster), false) = (&self.place.cluster, here) {
+            let message = wire::InspectKeyRequest { node_id: SELF.to_owned(), ..request.clone() };
+            let call = |mut admin: Admin| {
+                let message = message.clone();
+                async move { admin.inspect_key(message).await }
+            };
+            let only = Some(asked).filter(|asked| !asked.is_empty());
+            let (others, complete) = others::ask(cluster, only, call).await;
+            answer.others = others.into_iter().map(Answer::copies).collect();
+            answer.complete = complete;
+        }
+        if answer.complete && !here && !asked.is_empty() && answer.others.is_empty() {
+            return Err(Error::not_found("node"));
+        }
+        Ok(answer)
+    }
+
+    fn flush(&self, name: &str) -> Result<Vec<String>, Error> {
+        let namespaces = if name.is_empty() {
+            self.place.node.namespaces()
+        } else {
+            let refused = || Error::invalid("namespace", &Invalid::new("must be one of this node"));
+            vec![self.place.node.namespace(name).ok_or_else(refused)?]
+        };
+        namespaces.iter().for_each(|namespace| namespace.flush());
+        Ok(namespaces.iter().map(|namespace| namespace.name().to_owned()).collect())
+    }
+
+    /// Empties memories, and says where that could not be done.
+    async fn flush_all(
+        &self,
+        request: wire::FlushMemoryRequest,
+        by_node: bool,
+    ) -> Result<wire::FlushMemoryResponse, Error> {
+        let namespaces = self.flush(&request.namespace)?;
+        let mut answer = wire::FlushMemoryResponse { namespaces, others: Vec::new(), complete: true };
+        if let (Some(cluster), true) = (&self.place.cluster, request.every_node && !by_node) {
+            let call = |mut admin: Admin| {
+                let message = request.clone();
+                async move { admin.flush_memory(message).await }
+            };
+            let (others, complete) = others::ask(cluster, None, call).await;
+            answer.others = others.into_iter().map(Answer::done).collect();
+            answer.complete = complete;
+        }
+        Ok(answer)
     }
 }
 
@@ -85,14 +175,21 @@ impl AdminService for AdminRpc {
         Ok(Response::new(self.node().await))
     }
 
+    async fn list_nodes(
+        &self,
+        request: Request<wire::ListNodesRequest>,
+    ) -> Result<Response<wire::ListNodesResponse>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(self.place.nodes(&self.facts).await))
+    }
+
     async fn inspect_key(
         &self,
         request: Request<wire::InspectKeyRequest>,
     ) -> Result<Response<wire::InspectKeyResponse>, Status> {
         only_services(Call::of(&request).acting)?;
-        let (namespace, key) = self.find(&request.get_ref().key)?;
-        let copies = namespace.inspect(key).await.map_err(|error| failed(namespace.name(), &error))?;
-        Ok(Response::new(wire::InspectKeyResponse { copies: copies.iter().map(copy).collect() }))
+        let by_node = self.asked_by_node(&request)?;
+        Ok(Response::new(self.inspect(request.into_inner(), by_node).await?))
     }
 
     async fn invalidate_key(
@@ -110,16 +207,16 @@ impl AdminService for AdminRpc {
         request: Request<wire::FlushMemoryRequest>,
     ) -> Result<Response<wire::FlushMemoryResponse>, Status> {
         only_services(Call::of(&request).acting)?;
-        let name = &request.get_ref().namespace;
-        let namespaces = if name.is_empty() {
-            self.node.namespaces()
-        } else {
-            let refused = || Error::invalid("namespace", &Invalid::new("must be one of this node"));
-            vec![self.node.namespace(name).ok_or_else(refused)?]
-        };
-        namespaces.iter().for_each(|namespace| namespace.flush());
-        let namespaces = namespaces.iter().map(|namespace| namespace.name().to_owned()).collect();
-        Ok(Response::new(wire::FlushMemoryResponse { namespaces }))
+        let by_node = self.asked_by_node(&request)?;
+        Ok(Response::new(self.flush_all(request.into_inner(), by_node).await?))
+    }
+
+    async fn start_epoch(
+        &self,
+        request: Request<wire::StartEpochRequest>,
+    ) -> Result<Response<wire::StartEpochResponse>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(self.place.start_epoch().await?))
     }
 
     async fn get_cache_stats(
@@ -127,7 +224,7 @@ impl AdminService for AdminRpc {
         request: Request<wire::GetCacheStatsRequest>,
     ) -> Result<Response<wire::GetCacheStatsResponse>, Status> {
         only_services(Call::of(&request).acting)?;
-        let namespaces = self.node.namespaces();
+        let namespaces = self.place.node.namespaces();
         let namespaces =
             namespaces.iter().map(|namespace| stats(namespace.name(), &namespace.stats())).collect();
         Ok(Response::new(wire::GetCacheStatsResponse { namespaces }))
@@ -144,53 +241,4 @@ fn failed(kind: &'static str, error: &CacheError) -> Error {
             error => error,
         },
     }
-}
-
-fn copy(copy: &TierCopy) -> wire::TierCopy {
-    let presence = match copy.presence {
-        Presence::Value => wire::Presence::Value,
-        Presence::Null => wire::Presence::Null,
-        Presence::None => wire::Presence::None,
-    };
-    wire::TierCopy {
-        tier: copy.tier.as_str().to_owned(),
-        presence: presence.into(),
-        version: signed(copy.version.get()),
-        age: copy.age.map(duration),
-        ttl: copy.ttl.map(duration),
-        size_bytes: signed(copy.size_bytes),
-    }
-}
-
-fn stats(namespace: &str, stats: &Stats) -> wire::NamespaceStats {
-    wire::NamespaceStats {
-        namespace: namespace.to_owned(),
-        entries: signed(stats.entries),
-        weight_bytes: signed(stats.weight_bytes),
-        weight_limit_bytes: signed(stats.weight_limit_bytes),
-        hits: signed(stats.hits),
-        misses: signed(stats.misses),
-        joined: signed(stats.joined),
-        loads: signed(stats.loads),
-        load_errors: signed(stats.load_errors),
-        loads_in_flight: signed(stats.loads_in_flight),
-        stale_served: signed(stats.stale_served),
-        fills_rejected: signed(stats.fills_rejected),
-        invalidations: signed(stats.invalidations),
-        evictions: signed(stats.evictions),
-        shed: signed(stats.shed),
-    }
-}
-
-fn duration(time: Duration) -> prost_types::Duration {
-    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    prost_types::Duration { seconds, nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default() }
-}
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

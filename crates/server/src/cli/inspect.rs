@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use futures::future::join_all;
 use kith_proto::admin::v1::{
-    InspectKeyRequest, Presence, TierCopy, admin_service_client::AdminServiceClient,
+    InspectKeyRequest, InspectKeyResponse, Presence, TierCopy, admin_service_client::AdminServiceClient,
 };
 use serde::Serialize;
 use tonic::Status;
@@ -19,11 +19,14 @@ const ABSENT: u8 = 3;
 /// Tiers hold different versions of it.
 const DIFFERING: u8 = 4;
 const STORE: &str = "store";
+/// In a request: the node that is asked, and no other.
+const SELF: &str = "self";
 
 /// Which record to look at.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Looking changes nothing: no tier is filled, nothing counts as a hit, nothing lives longer.\n\
+    after_help = "Looks at every node that the one which is asked knows; with several addresses at these alone.\n\
+                        Looking changes nothing: no tier is filled, nothing counts as a hit, nothing lives longer.\n\
                         Exit codes: 0 the tiers that hold it agree, 3 it lives in none, 4 they differ, 1 a node of \
                         several did not answer, 2 it could not begin. A write between the looks at two tiers \
                         makes them differ for a moment."
@@ -31,6 +34,9 @@ const STORE: &str = "store";
 pub(super) struct Arguments {
     /// NAMESPACE/KEY: user/7, group/7
     key: String,
+    /// Look at no other node than the one that is asked
+    #[arg(long)]
+    this_node: bool,
     #[command(flatten)]
     targets: Targets,
 }
@@ -43,13 +49,17 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     if !arguments.key.contains('/') {
         bail!("{:?} is no key; say NAMESPACE/KEY, for example user/7 or group/7", arguments.key);
     }
-    let asked = arguments.targets.each().map(|target| look(target, &arguments.key));
-    let looked = join_all(asked).await;
-    let (alone, mut copies) = (looked.len() == 1, Vec::new());
-    let mut away = false;
-    for looked in looked {
+    let alone = arguments.targets.each().len() == 1;
+    let everywhere = alone && !arguments.this_node;
+    let asked = arguments.targets.each().map(|target| look(target, &arguments.key, everywhere));
+    let (mut copies, mut away) = (Vec::new(), false);
+    for looked in join_all(asked).await {
         match looked {
-            Ok(found) => copies.extend(found),
+            Ok(found) => {
+                found.missing.iter().for_each(|why| eprintln!("kith: {why}"));
+                away |= !found.missing.is_empty();
+                copies.extend(found.copies);
+            }
             Err(Refused::Key(why)) => bail!("{why}; say NAMESPACE/KEY, for example user/7 or group/7"),
             Err(Refused::Node(why)) if alone => return Err(why),
             Err(Refused::Node(why)) => {
@@ -72,16 +82,42 @@ enum Refused {
     Node(anyhow::Error),
 }
 
-async fn look(target: Target, key: &str) -> Result<Vec<Copy>, Refused> {
+/// What was found, and who did not answer.
+#[derive(Default)]
+struct Found {
+    copies: Vec<Copy>,
+    missing: Vec<String>,
+}
+
+async fn look(target: Target, key: &str, everywhere: bool) -> Result<Found, Refused> {
     let channel = target.connect().await.map_err(Refused::Node)?;
     let mut client = AdminServiceClient::new(channel);
-    let request = target.request(InspectKeyRequest { key: key.to_owned() });
-    let answer = target.answer(client.inspect_key(request)).await;
+    let node_id = if everywhere { "" } else { SELF };
+    let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned() };
+    let answer = target.answer(client.inspect_key(target.request(request))).await;
     let answer = answer.map_err(|status: Status| match status.code() {
         tonic::Code::InvalidArgument => Refused::Key(told(&status)),
         code => Refused::Node(anyhow::anyhow!("{} answers {code:?}: {}", target.addr, told(&status))),
     })?;
-    Ok(answer.into_inner().copies.iter().map(|copy| Copy::of(&target.addr, copy)).collect())
+    Ok(found(&target.addr, &answer.into_inner()))
+}
+
+fn found(addr: &str, answer: &InspectKeyResponse) -> Found {
+    let mut found = Found { copies: rows(addr, &answer.copies), missing: Vec::new() };
+    for other in &answer.others {
+        match other.unanswered.as_str() {
+            "" => found.copies.extend(rows(&other.address, &other.copies)),
+            why => found.missing.push(format!("the node at {}: {why}", other.address)),
+        }
+    }
+    if !answer.complete {
+        found.missing.push("Redis does not answer: which other nodes there are is not known".to_owned());
+    }
+    found
+}
+
+fn rows(node: &str, copies: &[TierCopy]) -> Vec<Copy> {
+    copies.iter().map(|copy| Copy::of(node, copy)).collect()
 }
 
 #[derive(Serialize)]

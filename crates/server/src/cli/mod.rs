@@ -9,6 +9,7 @@ mod config;
 mod doctor;
 #[cfg(feature = "embedded")]
 pub(crate) mod either;
+mod epoch;
 mod errors;
 mod export;
 mod facts;
@@ -19,6 +20,7 @@ mod inspect;
 mod kind;
 mod man;
 mod migrate;
+mod nodes;
 mod output;
 mod ping;
 mod ports;
@@ -74,8 +76,13 @@ enum What {
     Call(call::Arguments),
     /// Show how nodes fare: a row for each
     Status(status::Arguments),
+    /// List the nodes that share what they know with the one that is asked
+    Nodes(nodes::Arguments),
     /// Show what each tier of each node holds of one record, changing nothing
     Inspect(inspect::Arguments),
+    /// Give up what all memories and Redis hold, at once and on every node
+    #[command(subcommand)]
+    Epoch(epoch::Command),
     /// Hold values of a node against thresholds, for monitoring
     Check(check::Arguments),
     /// Look for what is wrong with this machine, the configuration and the node, and say what to run
@@ -139,6 +146,8 @@ pub fn main() -> ExitCode {
         What::Config(arguments) => config::run(&command.common, &arguments),
         What::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
         What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
+        What::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
+        What::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),
         What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
         What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
         What::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),

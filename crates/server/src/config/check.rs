@@ -15,12 +15,15 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
         &mut mongodb.uri,
         mongodb.uri_file.as_deref(),
     )?;
+    let redis = &mut config.redis;
+    from_file(("redis.url", "redis.url_file"), &mut redis.url, redis.url_file.as_deref())?;
     let secrets = &mut config.secrets;
     let file = secrets.invite_code_key_file.as_deref();
     let keys = ("secrets.invite_code_key", "secrets.invite_code_key_file");
     from_file(keys, &mut secrets.invite_code_key, file)?;
     listening(config)?;
     super::http::check(&config.http)?;
+    super::cluster::check(config)?;
     store(config)?;
     invite_code_key(config)?;
     above_zero(config)?;

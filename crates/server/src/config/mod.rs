@@ -5,6 +5,7 @@
 //! this program reads the environment.
 
 mod check;
+mod cluster;
 mod ephemeral;
 mod http;
 mod limits;
@@ -19,6 +20,7 @@ mod termination;
 mod unknown;
 mod wrong;
 
+pub use cluster::{ClusterConfig, RedisConfig};
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use limits::LimitsConfig;

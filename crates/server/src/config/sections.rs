@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-use super::{EphemeralConfig, HttpConfig, LimitsConfig, Secret, size};
+use super::{ClusterConfig, EphemeralConfig, HttpConfig, LimitsConfig, RedisConfig, Secret, size};
 
 /// Everything that a node is told from outside.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -41,6 +41,10 @@ pub struct Config {
     pub http: HttpConfig,
     /// Where the truth is kept.
     pub store: StoreConfig,
+    /// What the nodes of a cluster share.
+    pub redis: RedisConfig,
+    /// How they follow and reach each other.
+    pub cluster: ClusterConfig,
     /// The tiers before the store.
     pub cache: CacheConfig,
     /// Bounds of what callers may ask for.
@@ -71,6 +75,8 @@ impl Default for Config {
             tls: TlsConfig::default(),
             http: HttpConfig::default(),
             store: StoreConfig::default(),
+            redis: RedisConfig::default(),
+            cluster: ClusterConfig::default(),
             cache: CacheConfig::default(),
             limits: LimitsConfig::default(),
             users: UsersConfig::default(),

@@ -1,15 +1,20 @@
 //! What the group service means: who may change a group, what is cached, when it has an invite code.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
-use kith_cache::{Change, Consistency, Entry, Node, Policy, TieredCache};
+use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
-    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, SecretChange, SecretOwner, SecretStore,
-    StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
+    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, Outcome, SecretChange, SecretOwner,
+    SecretStore, StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
 };
 use tokio::time::Instant;
 
-use super::{convert::GroupDraft, loader::GroupLoader};
+use super::{
+    codec::GroupCodec,
+    convert::GroupDraft,
+    loader::GroupLoader,
+    search::{Bucket, GroupKeyword, GroupSearch},
+};
 use crate::{
     call::Acting,
     error::{Error, Reason},
@@ -17,6 +22,7 @@ use crate::{
     mutation::{Job, Mutations, Written},
     request::RequestSeed,
     secret::{InviteCodes, PlainSecrets, SecretHasher},
+    tiers::Tiers,
     versions::cache_version,
 };
 
@@ -32,12 +38,31 @@ const CODE_TRIES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Groups {
     cache: TieredCache<GroupId, Group>,
+    searches: GroupSearch,
     store: Arc<dyn GroupStore>,
     secrets: Arc<dyn SecretStore>,
     mutations: Mutations,
     hasher: SecretHasher,
     codes: InviteCodes,
     ids: Arc<Ids>,
+}
+
+/// How the namespaces of groups behave.
+#[derive(Clone, Debug)]
+pub struct GroupPolicies {
+    /// Of the records.
+    pub records: Policy<Group>,
+    /// Of the pages of ids that searches find.
+    pub searches: ListPolicies<GroupId>,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Public groups, by ascending id; fewer than were asked for, also none, where others are found no more.
+    pub groups: Vec<Arc<Group>>,
+    /// Above which id the search goes on; `None` at its end.
+    pub next: Option<GroupId>,
 }
 
 /// What a write is bound to.
@@ -50,18 +75,23 @@ pub(super) struct Terms {
 }
 
 impl Groups {
-    /// Over `stores`, with a namespace of its own in the memory of `node`.
+    /// Over `stores`, with namespaces of its own in the tiers.
     #[must_use]
     pub fn new(
         stores: &Stores,
-        node: &Node,
-        policy: Policy<Group>,
+        tiers: &Tiers,
+        policies: GroupPolicies,
         mutations: Mutations,
         (hasher, codes): (SecretHasher, InviteCodes),
         id_block: u32,
     ) -> Self {
         Self {
-            cache: TieredCache::new(node, policy, Arc::new(GroupLoader(Arc::clone(&stores.groups)))),
+            cache: tiers.namespace(
+                policies.records,
+                Arc::new(GroupLoader(Arc::clone(&stores.groups))),
+                GroupCodec,
+            ),
+            searches: GroupSearch::new(&stores.groups, tiers, policies.searches),
             store: Arc::clone(&stores.groups),
             secrets: Arc::clone(&stores.secrets),
             mutations,
@@ -91,12 +121,25 @@ impl Groups {
         entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
-    /// Reads a page of the public groups under a search key from the store, by ascending id.
+    /// Finds public groups, looking at up to `size` of those that may be among them. Pages of ids and records
+    /// come through the tiers, each as fresh as asked.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub async fn search(&self, key: &str, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
-        self.store.search_groups(key, after, limit).await.map_err(store_error)
+    pub async fn search(
+        &self,
+        keyword: &GroupKeyword,
+        after: Option<GroupId>,
+        size: usize,
+        consistency: &Consistency,
+    ) -> Result<Found, Error> {
+        let page = self.searches.page(keyword, after, size, consistency).await;
+        let page = page.map_err(|error| Error::cache(KIND, &error))?;
+        let mut groups = Vec::with_capacity(page.items.len());
+        for record in self.get_many(&page.items, consistency).await {
+            groups.extend(record?.map(|entry| entry.value).filter(|group| keyword.finds(group)));
+        }
+        Ok(Found { groups, next: page.items.last().filter(|_| page.more).copied() })
     }
 
     /// Reads a page of all groups from the store, by ascending id.
@@ -136,7 +179,8 @@ impl Groups {
             let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
             if !touches_code {
                 this.allow(id, terms.acting).await?;
-                return this.change(id, patch, write).await.map_err(store_error);
+                let before = this.known(id);
+                return this.change(id, patch, write, before.as_deref()).await.map_err(store_error);
             }
             this.change_with_code(id, patch, write, terms.acting).await
         };
@@ -155,7 +199,8 @@ impl Groups {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
             let job = Job { key: id, write, change: dismissed };
-            this.mutations.write(&this.cache, job).await.map_err(store_error)
+            let buckets = this.buckets(&GroupPatch::default(), this.known(id).as_deref());
+            this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
         self.mutations.run(terms.deadline, work).await
     }
@@ -190,7 +235,7 @@ impl Groups {
         let work = async move {
             for _ in 0..CODE_TRIES {
                 let Some(group) = this.read_for(id, &write).await? else {
-                    return this.change(id, GroupPatch::default(), write).await.map_err(store_error);
+                    return this.change(id, GroupPatch::default(), write, None).await.map_err(store_error);
                 };
                 may_change(&group, terms.acting)?;
                 if !needs_code(group.visibility, group.join_policy) {
@@ -199,7 +244,7 @@ impl Groups {
                 let secrets = SecretChange::from([(CODE.to_owned(), Some(sealed.clone()))]);
                 let patch = GroupPatch { secrets, ..GroupPatch::default() };
                 let write = Write { expected: Some(group.version), ..write.clone() };
-                match this.change(id, patch, write).await {
+                match this.change(id, patch, write, Some(&group)).await {
                     Err(StoreError::Conflict { .. }) => {}
                     written => return written.map_err(store_error),
                 }
@@ -228,8 +273,12 @@ impl Groups {
             }
             let (store, write) = (Arc::clone(&self.store), write.clone());
             let group = draft.clone().with(id, secrets);
+            let public = group.visibility == Visibility::Public;
+            let words = group.tags.iter().chain([&group.name]).filter(|_| public);
+            let buckets = Bucket::of_words(words);
             let write = Box::pin(async move { store.create_group(group, write).await });
-            match self.mutations.write(&self.cache, Job { key: id, write, change: put }).await {
+            let job = Job { key: id, write, change: put };
+            match self.listed(buckets, self.mutations.write(&self.cache, job)).await {
                 Err(StoreError::IdTaken) if draft.id.is_none() => {}
                 written => return written.map_err(store_error),
             }
@@ -247,13 +296,13 @@ impl Groups {
     ) -> Result<Written<Group>, Error> {
         for _ in 0..CODE_TRIES {
             let Some(group) = self.read_for(id, &write).await? else {
-                return self.change(id, patch, write).await.map_err(store_error);
+                return self.change(id, patch, write, None).await.map_err(store_error);
             };
             may_change(&group, acting)?;
             let mut patch = patch.clone();
             patch.secrets = self.code_change(&group, &patch)?;
             let bound = Write { expected: write.expected.or(Some(group.version)), ..write.clone() };
-            match self.change(id, patch, bound).await {
+            match self.change(id, patch, bound, Some(&group)).await {
                 Err(StoreError::Conflict { .. }) if write.expected.is_none() => {}
                 written => return written.map_err(store_error),
             }
@@ -273,15 +322,64 @@ impl Groups {
         Ok(change.map(|change| (CODE.to_owned(), change)).into_iter().collect())
     }
 
+    /// Writes a change. Where `before` is not as the write finds the group, the change says of itself under
+    /// which words it is listed: see [`Self::buckets`].
     async fn change(
         &self,
         id: GroupId,
         patch: GroupPatch,
         write: Write,
+        before: Option<&Group>,
     ) -> Result<Written<Group>, StoreError> {
+        let relists = patch.name.is_some() || patch.tags.is_some() || patch.visibility.is_some();
+        let buckets = if relists { self.buckets(&patch, before) } else { Vec::new() };
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.update_group(id, patch, write).await });
-        self.mutations.write(&self.cache, Job { key: id, write, change: put }).await
+        let job = Job { key: id, write, change: put };
+        self.listed(buckets, self.mutations.write(&self.cache, job)).await
+    }
+
+    /// The buckets of searches that a write may change: those of the words that the group has before and after.
+    ///
+    /// Those of after must be there, and are: a change of name or tags has them itself, and a change of
+    /// visibility is bound to the version of `before`. Those of before may lack, where no copy is at hand: what
+    /// is listed no more is not shown, since searches compare the records.
+    fn buckets(&self, patch: &GroupPatch, before: Option<&Group>) -> Vec<Bucket> {
+        let had = before.into_iter().flat_map(|group| group.tags.iter().chain([&group.name]));
+        Bucket::of_words(patch.tags.iter().flatten().chain(&patch.name).chain(had))
+    }
+
+    /// Runs a write with the pages of these buckets given up around it.
+    async fn listed<T>(
+        &self,
+        buckets: Vec<Bucket>,
+        write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
+    ) -> Result<Written<T>, StoreError> {
+        if buckets.is_empty() {
+            return write.await;
+        }
+        let listing = self.searches.begin_write(&buckets).await;
+        match write.await {
+            // Told after the record, so that its token vouches for both; also for a repeated request, whose
+            // first attempt may not have been told of.
+            Ok(written) => {
+                let token = listing.committed().await.unwrap_or(written.token);
+                Ok(Written { record: written.record, token })
+            }
+            Err(error) => {
+                if error.outcome() == Outcome::Unknown {
+                    // What could not be told to others now is queued by the cache.
+                    drop(listing.unknown().await);
+                } else {
+                    listing.aborted().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn known(&self, id: GroupId) -> Option<Arc<Group>> {
+        self.cache.peek(&id).map(|entry| entry.value)
     }
 
     /// The creator never changes, so that a copy in memory is good enough to ask; absence is asked of the store.

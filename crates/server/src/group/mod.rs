@@ -1,15 +1,20 @@
 //! Groups.
 //!
-//! **Freshness** and **invalidation** are those of [`crate::user`]. `SearchGroups` asks the store.
+//! **Freshness** and **invalidation** are those of [`crate::user`]. `SearchGroups` finds pages of ids through
+//! the tiers, and what it shows are the records: see the head of `search.rs`. A write is seen by every search
+//! of the same node that begins after its acknowledgement.
 //!
 //! **Who may.** A service, and the creator of a group, may do what owner and admins will once groups have
 //! members. A group that is private, or joined by code, has an invite code; it changes in the same write
 //! as what makes it needed.
 
+mod codec;
 mod convert;
 mod groups;
 mod loader;
 mod rpc;
+mod search;
 
-pub use groups::Groups;
+pub use groups::{Found, GroupPolicies, Groups};
 pub use rpc::GroupRpc;
+pub use search::{GroupKeyword, page_weight};

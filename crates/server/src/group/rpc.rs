@@ -10,7 +10,7 @@ use kith_store::{Group, GroupId, GroupWords};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    Groups,
+    GroupKeyword, Groups,
     convert::{self, GroupDraft},
     groups::Terms,
 };
@@ -91,8 +91,8 @@ impl GroupRpc {
         Ok(wire::BatchGetGroupsResponse { results })
     }
 
-    /// A keyword longer than what is indexed finds candidates, which are compared here; a page may then be
-    /// short without being the last, and says so by its token.
+    /// A page holds what may be found, which is compared with the keyword: it may be short without being the
+    /// last, and says so by its token.
     async fn search(
         &self,
         request: wire::SearchGroupsRequest,
@@ -100,24 +100,19 @@ impl GroupRpc {
     ) -> Result<wire::SearchGroupsResponse, Error> {
         self.searches.count(call.acting)?;
         let keyword = GroupWords::name(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
-        self.consistency(request.consistency.as_ref())?;
-        let prefix = convert::is_prefix(request.r#match)?;
-        let (key, folded) = if prefix {
-            GroupWords::prefix_key(&keyword)
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let keyword = if convert::is_prefix(request.r#match)? {
+            GroupKeyword::prefix(&keyword)
         } else {
-            (GroupWords::exact_key(&keyword), String::new())
+            GroupKeyword::exact(&keyword)
         };
         let size = self.limits.pages.of(request.page_size)?;
-        let query: [&[u8]; 3] = [b"SearchGroups", key.as_bytes(), folded.as_bytes()];
+        let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
-        let mut groups = self.groups.search(&key, after, size + 1).await?;
-        let more = groups.len() > size;
-        groups.truncate(size);
-        let last = groups.last().filter(|_| more).map(|group| group.id.get());
-        groups.retain(|group| !prefix || begins(group, &folded));
+        let found = self.groups.search(&keyword, after, size, &consistency).await?;
         Ok(wire::SearchGroupsResponse {
-            next_page_token: last.map(|id| self.pages.seal(&query, id)).unwrap_or_default(),
-            groups: groups.iter().map(convert::to_wire).collect(),
+            next_page_token: found.next.map(|id| self.pages.seal(&query, id.get())).unwrap_or_default(),
+            groups: found.groups.iter().map(|group| convert::to_wire(group)).collect(),
         })
     }
 
@@ -254,11 +249,6 @@ impl GroupService for GroupRpc {
         };
         Ok(Response::new(bulk::export(after, page, |group: &Group| group.id, answer)))
     }
-}
-
-fn begins(group: &Group, folded: &str) -> bool {
-    let mut words = group.tags.iter().chain([&group.name]);
-    words.any(|word| kith_store::fold(word).starts_with(folded))
 }
 
 fn result(id: GroupId, group: Result<Option<Entry<Group>>, Error>) -> wire::GroupResult {

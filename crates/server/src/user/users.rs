@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
-use kith_cache::{Change, Consistency, Entry, Node, Policy, TieredCache};
+use kith_cache::{Change, Consistency, Entry, Policy, TieredCache};
 use kith_store::{
     IdKind, Invalid, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Stores, Timestamp, User,
     UserId, UserName, UserPatch, UserStore, Version, Write,
@@ -10,13 +10,14 @@ use kith_store::{
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::{convert::UserDraft, loader::UserLoader};
+use super::{codec::UserCodec, convert::UserDraft, loader::UserLoader};
 use crate::{
     error::{Error, Reason},
     ids::Ids,
     mutation::{Job, Mutations, Written},
     request::RequestSeed,
     secret::{PlainSecrets, SecretHasher, Tries},
+    tiers::Tiers,
     versions::cache_version,
 };
 
@@ -54,11 +55,11 @@ pub struct Users {
 }
 
 impl Users {
-    /// Over `stores`, with a namespace of its own in the memory of `node`.
+    /// Over `stores`, with a namespace of its own in the tiers.
     #[must_use]
     pub fn new(
         stores: &Stores,
-        node: &Node,
+        tiers: &Tiers,
         policy: Policy<User>,
         mutations: Mutations,
         hasher: SecretHasher,
@@ -66,7 +67,7 @@ impl Users {
     ) -> Self {
         let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
         Self {
-            cache: TieredCache::new(node, policy, Arc::new(UserLoader(Arc::clone(&stores.users)))),
+            cache: tiers.namespace(policy, Arc::new(UserLoader(Arc::clone(&stores.users))), UserCodec),
             store: Arc::clone(&stores.users),
             secrets: Arc::clone(&stores.secrets),
             mutations,

@@ -8,7 +8,7 @@ use mongodb::{
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::probe::Probe;
+use super::{feed::Feed, probe::Probe};
 
 /// Where MongoDB is, and how long and how much this node asks of it.
 #[derive(Clone)]
@@ -86,6 +86,13 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
     if !names_a_database(&options.database) {
         return Err(OpenError::Database);
     }
+    let driver = driver_options(&options).await?;
+    ClusterHandle::over(driver, options)
+}
+
+/// What the driver is told, whatever the connection string asks for: read the primary for what a majority has, and
+/// write to a journaled majority.
+pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptions, OpenError> {
     // What the driver says of a connection string may repeat it, so nothing of that is kept.
     let mut driver = ClientOptions::parse(&options.uri).await.map_err(|_| OpenError::Address)?;
     driver.max_pool_size = Some(options.pool_max.max(1));
@@ -96,19 +103,23 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
     driver.read_concern = Some(ReadConcern::majority());
     driver.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     driver.write_concern = Some(durable(options.write_majority));
-    let probe = Probe::new(&driver, &options.database, options.connect);
-    let client = Client::with_options(driver).map_err(|_| OpenError::Address)?;
-    Ok(ClusterHandle { mongo: Arc::new(Mongo::new(client, options)), probe })
+    Ok(driver)
 }
 
 /// The stores of a cluster, and the connections under them.
 #[derive(Debug)]
 pub struct ClusterHandle {
-    mongo: Arc<Mongo>,
+    pub(super) mongo: Arc<Mongo>,
     probe: Probe,
 }
 
 impl ClusterHandle {
+    pub(super) fn over(driver: ClientOptions, options: MongoOptions) -> Result<Self, OpenError> {
+        let probe = Probe::new(&driver, &options.database, options.connect);
+        let client = Client::with_options(driver).map_err(|_| OpenError::Address)?;
+        Ok(Self { mongo: Arc::new(Mongo::new(client, options)), probe })
+    }
+
     /// Tells why MongoDB does not serve, where it can be told.
     #[must_use]
     pub fn probe(&self) -> Probe {
@@ -124,6 +135,8 @@ impl ClusterHandle {
             secrets: Arc::<Mongo>::clone(&self.mongo),
             node: Arc::<Mongo>::clone(&self.mongo),
             migrations: Arc::<Mongo>::clone(&self.mongo),
+            coordination: Arc::<Mongo>::clone(&self.mongo),
+            feed: Some(Arc::new(Feed::new(Arc::clone(&self.mongo)))),
         }
     }
 
@@ -156,6 +169,7 @@ pub(super) struct Mongo {
     pub(super) requests: Collection<RawDocumentBuf>,
     pub(super) node: Collection<RawDocumentBuf>,
     pub(super) migrations: Collection<RawDocumentBuf>,
+    pub(super) leases: Collection<RawDocumentBuf>,
     pub(super) options: MongoOptions,
     gate: Semaphore,
 }
@@ -172,6 +186,7 @@ impl Mongo {
             requests: database.collection("requests"),
             node: database.collection("node"),
             migrations: database.collection("migrations"),
+            leases: database.collection("leases"),
             gate: Semaphore::new(calls),
             client,
             database,

@@ -82,7 +82,7 @@ impl GroupStore for Mongo {
 
     async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
         let _entered = self.enter()?;
-        let change = Change::Delete(Document::new());
+        let change = Change::Delete { keep: &[], set: Document::new() };
         let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
         let done = Box::pin(self.write::<Group>(&order)).await?;
         Ok(Applied { record: version_of(&done.document)?, replayed: done.replayed })

@@ -20,9 +20,10 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 2] = [
+const KNOWN: [(u32, &str, &str); 3] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
+    (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
 ];
 const LOCK: &str = "lock";
 const LEASE: Duration = Duration::from_secs(30);

@@ -1,8 +1,12 @@
 //! Users, groups, secrets, requests and what nodes share, in MongoDB.
 
+#[cfg(test)]
+mod concerns;
 mod connect;
+mod coordination;
 mod document;
 mod error;
+mod feed;
 mod group;
 mod migrate;
 mod node;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kith_store::{IdBlock, IdKind, NodeStore, Outcome, StoreError, Timestamp};
+use kith_store::{Epoch, IdBlock, IdKind, NodeStore, Outcome, StoreError, Timestamp};
 use mongodb::{
     Collection,
     bson::{Binary, Document, RawDocument, RawDocumentBuf, doc, spec::BinarySubtype},
@@ -43,23 +43,23 @@ impl NodeStore for Mongo {
         let id = format!("ids.{}", kind.name());
         let from = doc! { "$max": ["$next", IdKind::FIRST_ALLOCATED] };
         let next = doc! { "$set": { "next": { "$add": [from, i64::from(count)] } } };
-        let after = self.upsert(doc! { "_id": id }, vec![next].into()).await?;
+        let after = self.upsert(&self.node, doc! { "_id": id }, vec![next].into()).await?;
         let next = number_in(&after, "next")?.ok_or_else(|| malformed("next"))?;
         Ok(IdBlock { first: next - i64::from(count), count })
     }
 
-    async fn epoch(&self) -> Result<u64, StoreError> {
+    async fn epoch(&self) -> Result<Epoch, StoreError> {
         let _entered = self.enter()?;
         match self.find_one(&self.node, doc! { "_id": EPOCH }).await? {
             Some(document) => epoch_in(&document),
-            None => Ok(0),
+            None => Ok(Epoch::default()),
         }
     }
 
-    async fn raise_epoch(&self, seen: u64) -> Result<u64, StoreError> {
+    async fn raise_epoch(&self, seen: u64, server: &str) -> Result<Epoch, StoreError> {
         let _entered = self.enter()?;
         let was = i64::try_from(seen).map_err(|_| malformed("value"))?;
-        let update = doc! { "$set": { "value": was.saturating_add(1) } };
+        let update = doc! { "$set": { "value": was.saturating_add(1), "server": server } };
         let raise = self
             .node
             .find_one_and_update(doc! { "_id": EPOCH, "value": was }, update)
@@ -78,7 +78,7 @@ impl NodeStore for Mongo {
         let _entered = self.enter()?;
         let key = Binary { subtype: BinarySubtype::Generic, bytes: candidate.to_vec() };
         let filter = doc! { "_id": format!("key.{name}") };
-        let kept = self.upsert(filter, doc! { "$setOnInsert": { "key": key } }.into()).await?;
+        let kept = self.upsert(&self.node, filter, doc! { "$setOnInsert": { "key": key } }.into()).await?;
         let key = kept.get_binary("key").map_err(|_| malformed("key"))?;
         key.bytes.try_into().map_err(|_| malformed("key"))
     }
@@ -90,14 +90,15 @@ impl NodeStore for Mongo {
 }
 
 impl Mongo {
-    /// Updates a document, or makes it, and returns what is there then.
-    async fn upsert(
+    /// Updates a document of this collection, or makes it, and returns what is there then.
+    pub(super) async fn upsert(
         &self,
+        collection: &Collection<RawDocumentBuf>,
         filter: Document,
         update: UpdateModifications,
     ) -> Result<RawDocumentBuf, StoreError> {
         for _ in 0..UPSERTS_MAX {
-            let action = self.node.find_one_and_update(filter.clone(), update.clone());
+            let action = collection.find_one_and_update(filter.clone(), update.clone());
             match action.upsert(true).return_document(ReturnDocument::After).await {
                 Ok(Some(document)) => return Ok(document),
                 Ok(None) => return Err(malformed("document")),
@@ -109,7 +110,11 @@ impl Mongo {
     }
 }
 
-fn epoch_in(document: &RawDocument) -> Result<u64, StoreError> {
+/// An epoch that was raised before servers were kept is of none.
+fn epoch_in(document: &RawDocument) -> Result<Epoch, StoreError> {
     let value = number_in(document, "value")?.ok_or_else(|| malformed("value"))?;
-    u64::try_from(value).map_err(|_| malformed("value"))
+    let number = u64::try_from(value).map_err(|_| malformed("value"))?;
+    let server = document.get("server").map_err(|_| malformed("server"))?;
+    let server = server.map(|server| server.as_str().ok_or_else(|| malformed("server"))).transpose()?;
+    Ok(Epoch { number, server: server.unwrap_or_default().to_owned() })
 }

@@ -58,7 +58,7 @@ impl Mongo {
             return Ok(Done { document, replayed: true });
         }
         let document = self.apply_in::<R>(order, way, nonce, session).await?;
-        if matches!(order.change, Change::Delete(_)) {
+        if matches!(order.change, Change::Delete { .. }) {
             self.forget_secrets(R::OWNER, order.id, session).await.map_err(before_commit)?;
         }
         for (name, secret) in &order.secrets {

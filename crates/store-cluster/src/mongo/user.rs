@@ -91,8 +91,8 @@ impl UserStore for Mongo {
         write: Write,
     ) -> Result<Applied<Version>, StoreError> {
         let _entered = self.enter()?;
-        let keep = doc! { "name_key": "$name_key", "name_free_at": name_free_at.0 };
-        let order = Order { id: id.get(), change: Change::Delete(keep), secrets: SecretChange::new(), write };
+        let change = Change::Delete { keep: &["name_key"], set: doc! { "name_free_at": name_free_at.0 } };
+        let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
         let done = Box::pin(self.write::<User>(&order)).await?;
         Ok(Applied { record: version_of(&done.document)?, replayed: done.replayed })
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use kith_store::{Outcome, ParamsPatch, SecretChange, StoreError, Stored, Timestamp, Version, Write};
 use mongodb::{
     ClientSession,
-    bson::{Document, RawDocument, RawDocumentBuf, doc},
+    bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
     error::Error,
-    options::{ReturnDocument, UpdateModifications},
+    options::ReturnDocument,
 };
 use tokio::time::Instant;
 
@@ -40,8 +40,13 @@ pub(super) enum Change {
         /// As asked for, to tell whether the result fits.
         params: ParamsPatch,
     },
-    /// Leaves a stub; these fields of it beside `_id`, `v` and `deleted`, as expressions.
-    Delete(Document),
+    /// Leaves a stub: `_id`, `v` and these fields of the record, as they are, and these others.
+    Delete {
+        /// Fields that stay.
+        keep: &'static [&'static str],
+        /// Operand of `$set`, beside `deleted`.
+        set: Document,
+    },
 }
 
 /// One write of one record, with all that must happen in the same commit.
@@ -56,7 +61,7 @@ pub(super) struct Order {
 impl Order {
     /// Whether it touches more than the document of the record.
     fn spans_documents(&self) -> bool {
-        let deletes = matches!(self.change, Change::Delete(_));
+        let deletes = matches!(self.change, Change::Delete { .. });
         deletes || self.write.request.is_some() || !self.secrets.is_empty()
     }
 
@@ -162,17 +167,63 @@ impl Mongo {
                 }?;
                 Ok(document)
             }
-            (change, _) => {
-                let (filter, update) = modification(order, change, nonce);
+            (Change::Create(fields), Way::OverStub) => {
+                let mut set = fields.clone();
+                set.insert("w", nonce);
+                let stub = doc! { "_id": order.id, "deleted": true };
+                self.remake::<R>(stub, (set, &[]), session).await?.ok_or(Refused::Unmatched)
+            }
+            (Change::Delete { keep, set }, _) => {
+                let mut set = set.clone();
+                set.insert("deleted", true);
+                self.remake::<R>(order.living(), (set, keep), session).await?.ok_or(Refused::Unmatched)
+            }
+            (Change::Update { set, unset, params }, _) => {
+                let mut filter = order.living();
+                if let Some(room) = room_for(params) {
+                    filter.insert("$expr", room);
+                }
+                let update = modification(set.clone(), unset.clone());
                 self.find_and_update::<R>(filter, update, session).await?.ok_or(Refused::Unmatched)
             }
         }
     }
 
+    /// Makes a stub of a record, or a record of a stub: all fields go but those that are set or kept, whoever put
+    /// them there. Field by field: a document is never replaced, for the change feed could not tell whether its
+    /// version was raised.
+    async fn remake<R: Record>(
+        &self,
+        mut filter: Document,
+        (set, keep): (Document, &[&str]),
+        mut session: Option<&mut ClientSession>,
+    ) -> Result<Option<RawDocumentBuf>, Error> {
+        let find = R::collection(self).find_one(filter.clone()).max_time(self.options.command);
+        let before = match session.as_deref_mut() {
+            Some(session) => find.session(session).await,
+            None => find.await,
+        };
+        let Some(before) = before? else {
+            return Ok(None);
+        };
+        let mut unset = Document::new();
+        for field in before.iter() {
+            let (name, value) = field?;
+            match name.as_str() {
+                // What was read is what is changed.
+                "v" => drop(filter.insert("v", Bson::try_from(value)?)),
+                "_id" | "w" => {}
+                name if set.contains_key(name) || keep.contains(&name) || !names_a_path(name) => {}
+                name => drop(unset.insert(name, "")),
+            }
+        }
+        self.find_and_update::<R>(filter, modification(set, unset), session).await
+    }
+
     async fn find_and_update<R: Record>(
         &self,
         filter: Document,
-        update: UpdateModifications,
+        update: Document,
         session: Option<&mut ClientSession>,
     ) -> Result<Option<RawDocumentBuf>, Error> {
         let action = R::collection(self)
@@ -215,7 +266,7 @@ impl Mongo {
         let params = match &order.change {
             Change::Create(_) => return Ok(Next::Try(Way::Fresh, StoreError::Overloaded)),
             Change::Update { params, .. } => Some(params),
-            Change::Delete(_) => None,
+            Change::Delete { .. } => None,
         };
         let Stored::Live(record) = self.one::<R>(order.id).await? else {
             return Err(StoreError::NotFound);
@@ -317,33 +368,18 @@ fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Ref
     RawDocumentBuf::try_from(&document).map_err(|_| Refused::Malformed(malformed("document")))
 }
 
-fn modification(order: &Order, change: &Change, nonce: i64) -> (Document, UpdateModifications) {
-    let next = doc! { "$add": ["$v", 1_i64] };
-    match change {
-        // Whatever the fields hold is a literal: no text becomes an operator or a path.
-        Change::Create(fields) => {
-            let head = doc! { "_id": "$_id", "v": next, "w": nonce };
-            let record = doc! { "$mergeObjects": [{ "$literal": fields.clone() }, head] };
-            let update = vec![doc! { "$replaceWith": record }];
-            (doc! { "_id": order.id, "deleted": true }, update.into())
-        }
-        Change::Update { set, unset, params } => {
-            let mut filter = order.living();
-            if let Some(room) = room_for(params) {
-                filter.insert("$expr", room);
-            }
-            let mut update = doc! { "$set": set.clone(), "$inc": { "v": 1_i64 } };
-            if !unset.is_empty() {
-                update.insert("$unset", unset.clone());
-            }
-            (filter, update.into())
-        }
-        Change::Delete(keep) => {
-            let mut stub = doc! { "_id": "$_id", "v": next, "deleted": true, "w": "$w" };
-            stub.extend(keep.clone());
-            (order.living(), vec![doc! { "$replaceWith": stub }].into())
-        }
+/// Sets and removes fields, and raises the version.
+fn modification(set: Document, unset: Document) -> Document {
+    let mut update = doc! { "$set": set, "$inc": { "v": 1_i64 } };
+    if !unset.is_empty() {
+        update.insert("$unset", unset);
     }
+    update
+}
+
+/// Whether a field of this name can be removed; of those that this program writes each can.
+fn names_a_path(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('$') && !name.contains('.')
 }
 
 /// The insert of this very call, which the driver sent again after its first answer was lost.
@@ -367,6 +403,6 @@ fn kept_until(stub: &RawDocument) -> Result<i64, StoreError> {
 fn name_key(change: &Change) -> Option<&str> {
     match change {
         Change::Create(fields) | Change::Update { set: fields, .. } => fields.get_str("name_key").ok(),
-        Change::Delete(_) => None,
+        Change::Delete { .. } => None,
     }
 }

@@ -12,8 +12,8 @@ use std::{
 };
 
 use kith_store::{
-    Gender, NewUser, Outcome, Params, StoreError, Stored, Timestamp, User, UserId, UserName, UserPatch,
-    Version, Write,
+    Epoch, Gender, NewUser, Outcome, Params, StoreError, Stored, Timestamp, User, UserId, UserName,
+    UserPatch, Version, Write,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -214,7 +214,7 @@ async fn a_panic_in_a_write_or_a_read_ends_nothing_else() {
         handle.sqlite.readers.read(panics).await.unwrap_err();
     }
     create(&handle, new_user(1)).await.unwrap();
-    assert_eq!(handle.stores().node.epoch().await.unwrap(), 0);
+    assert_eq!(handle.stores().node.epoch().await.unwrap(), Epoch::default());
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
 
+pub mod coordination;
 pub mod group;
 pub mod group_at_once;
 pub mod group_requests;
@@ -33,6 +34,7 @@ pub mod user_search;
 #[macro_export]
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
+        $crate::coordination_conformance!($open, [$($attribute),*]);
         $crate::group_conformance!($open, [$($attribute),*]);
         $crate::group_at_once_conformance!($open, [$($attribute),*]);
         $crate::group_requests_conformance!($open, [$($attribute),*]);

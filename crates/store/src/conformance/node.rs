@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::sample::{at_once, bare_user, create_user, live_user};
-use crate::{IdBlock, IdKind, Stores};
+use crate::{Epoch, IdBlock, IdKind, Stores};
 
 #[macro_export]
 macro_rules! node_conformance {
@@ -19,6 +19,8 @@ macro_rules! node_conformance {
             an_epoch_seen_is_raised_by_one
             a_stale_epoch_raises_nothing
             an_epoch_raised_at_once_moves_one_step
+            an_epoch_keeps_its_server
+            who_loses_a_race_for_an_epoch_is_told_of_the_winners
             the_first_candidate_becomes_the_key
             keys_of_different_names_are_apart
             candidates_at_once_agree_on_one_key
@@ -90,34 +92,59 @@ pub async fn blocks_given_out_at_once_do_not_overlap(stores: Stores) {
     assert!(allocate(&stores, IdKind::User, 1).await.first >= end(blocks[31]));
 }
 
+fn epoch(number: u64, server: &str) -> Epoch {
+    Epoch { number, server: server.to_owned() }
+}
+
 pub async fn the_epoch_begins_at_zero(stores: Stores) {
-    assert_eq!(stores.node.epoch().await.unwrap(), 0);
+    assert_eq!(stores.node.epoch().await.unwrap(), epoch(0, ""));
 }
 
 pub async fn an_epoch_seen_is_raised_by_one(stores: Stores) {
     for seen in 0..3 {
-        assert_eq!(stores.node.raise_epoch(seen).await.unwrap(), seen + 1);
-        assert_eq!(stores.node.epoch().await.unwrap(), seen + 1);
+        assert_eq!(stores.node.raise_epoch(seen, "").await.unwrap(), epoch(seen + 1, ""));
+        assert_eq!(stores.node.epoch().await.unwrap(), epoch(seen + 1, ""));
     }
 }
 
 pub async fn a_stale_epoch_raises_nothing(stores: Stores) {
-    stores.node.raise_epoch(0).await.unwrap();
-    stores.node.raise_epoch(1).await.unwrap();
+    stores.node.raise_epoch(0, "a").await.unwrap();
+    stores.node.raise_epoch(1, "a").await.unwrap();
     for seen in [0, 1, 3, 1_000_000] {
-        assert_eq!(stores.node.raise_epoch(seen).await.unwrap(), 2, "seen {seen}");
+        assert_eq!(stores.node.raise_epoch(seen, "b").await.unwrap(), epoch(2, "a"), "seen {seen}");
     }
-    assert_eq!(stores.node.epoch().await.unwrap(), 2);
+    assert_eq!(stores.node.epoch().await.unwrap(), epoch(2, "a"));
 }
 
 pub async fn an_epoch_raised_at_once_moves_one_step(stores: Stores) {
     for seen in 0..5 {
         let calls = (0..16).map(|_| {
             let node = Arc::clone(&stores.node);
-            async move { node.raise_epoch(seen).await.unwrap() }
+            async move { node.raise_epoch(seen, "").await.unwrap() }
         });
-        assert_eq!(at_once(calls).await, [seen + 1; 16]);
-        assert_eq!(stores.node.epoch().await.unwrap(), seen + 1);
+        assert_eq!(at_once(calls).await, vec![epoch(seen + 1, ""); 16]);
+        assert_eq!(stores.node.epoch().await.unwrap(), epoch(seen + 1, ""));
+    }
+}
+
+pub async fn an_epoch_keeps_its_server(stores: Stores) {
+    for (seen, server) in (0..).zip(["run 1 of 'é'", "$x.y", "", "\u{1F600}"]) {
+        assert_eq!(stores.node.raise_epoch(seen, server).await.unwrap(), epoch(seen + 1, server));
+        assert_eq!(stores.node.epoch().await.unwrap(), epoch(seen + 1, server));
+    }
+}
+
+pub async fn who_loses_a_race_for_an_epoch_is_told_of_the_winners(stores: Stores) {
+    for seen in 0..5 {
+        let calls = (0..16).map(|at| {
+            let node = Arc::clone(&stores.node);
+            async move { node.raise_epoch(seen, &format!("server {at}")).await.unwrap() }
+        });
+        let told = at_once(calls).await;
+        let stands = stores.node.epoch().await.unwrap();
+        assert_eq!(stands.number, seen + 1);
+        assert!(stands.server.starts_with("server "), "{stands:?}");
+        assert_eq!(told, vec![stands; 16]);
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("../../config/sections.rs"),
     include_str!("../../config/limits.rs"),
+    include_str!("../../config/cluster.rs"),
     include_str!("../../config/http.rs"),
     include_str!("../../config/ephemeral.rs"),
 ];

@@ -1,0 +1,195 @@
+use std::{fmt, sync::Arc};
+
+use super::{Page, SmallSet};
+use crate::remote::Codec;
+
+/// Form of what is written: the schema is that of the items.
+const FORM: u8 = 1;
+/// Tells that a list goes on, or that a set is whole.
+const YES: u8 = 1;
+const NO: u8 = 0;
+
+/// Writes down pages and small sets, given how one item is written.
+///
+/// A form, a yes or no, for a set its weight, how many items there are, then each behind its length; numbers of
+/// four bytes in big endian.
+pub struct ItemsCodec<T> {
+    item: Arc<dyn Codec<T>>,
+}
+
+impl<T: 'static> ItemsCodec<T> {
+    /// Of items that are written like this.
+    #[must_use]
+    pub const fn new(item: Arc<dyn Codec<T>>) -> Self {
+        Self { item }
+    }
+
+    fn write(&self, items: &[T], bytes: &mut Vec<u8>) {
+        bytes.extend(four(items.len()));
+        for item in items {
+            let item = self.item.encode(item);
+            bytes.extend(four(item.len()));
+            bytes.extend(item);
+        }
+    }
+
+    fn read(&self, bytes: &[u8]) -> Option<Vec<T>> {
+        let (count, mut bytes) = number(bytes)?;
+        let mut items = Vec::new();
+        for _ in 0..count {
+            let (length, rest) = number(bytes)?;
+            let (item, rest) = rest.split_at_checked(length)?;
+            items.push(self.item.decode(item)?);
+            bytes = rest;
+        }
+        bytes.is_empty().then_some(items)
+    }
+}
+
+impl<T: 'static> Codec<Page<T>> for ItemsCodec<T> {
+    fn schema(&self) -> u16 {
+        self.item.schema()
+    }
+
+    fn encode(&self, page: &Page<T>) -> Vec<u8> {
+        let mut bytes = vec![FORM, if page.more { YES } else { NO }];
+        self.write(&page.items, &mut bytes);
+        bytes
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<Page<T>> {
+        let (more, rest) = head(bytes)?;
+        Some(Page { items: self.read(rest)?, more })
+    }
+}
+
+impl<T: Ord + Send + Sync + 'static> Codec<SmallSet<T>> for ItemsCodec<T> {
+    fn schema(&self) -> u16 {
+        self.item.schema()
+    }
+
+    fn encode(&self, set: &SmallSet<T>) -> Vec<u8> {
+        let mut bytes = vec![FORM, if set.members().is_some() { YES } else { NO }];
+        bytes.extend(four(set.weight()));
+        self.write(set.members().unwrap_or_default(), &mut bytes);
+        bytes
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<SmallSet<T>> {
+        let (whole, rest) = head(bytes)?;
+        let (weight, rest) = number(rest)?;
+        let members = self.read(rest)?;
+        if !whole && !members.is_empty() {
+            return None;
+        }
+        SmallSet::restored(whole.then_some(members), weight)
+    }
+}
+
+impl<T> fmt::Debug for ItemsCodec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ItemsCodec").field(&self.item).finish()
+    }
+}
+
+/// Numbers above 4 GiB are far above the weight of what is kept: what has one is not read back.
+fn four(number: usize) -> [u8; 4] {
+    u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes()
+}
+
+fn head(bytes: &[u8]) -> Option<(bool, &[u8])> {
+    match bytes {
+        [FORM, YES, rest @ ..] => Some((true, rest)),
+        [FORM, NO, rest @ ..] => Some((false, rest)),
+        _ => None,
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    Some((usize::try_from(u32::from_be_bytes(*number)).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Words;
+
+    impl Codec<String> for Words {
+        fn schema(&self) -> u16 {
+            9
+        }
+
+        fn encode(&self, word: &String) -> Vec<u8> {
+            word.as_bytes().to_vec()
+        }
+
+        fn decode(&self, bytes: &[u8]) -> Option<String> {
+            String::from_utf8(bytes.to_vec()).ok()
+        }
+    }
+
+    fn codec() -> ItemsCodec<String> {
+        ItemsCodec::new(Arc::new(Words))
+    }
+
+    fn pages() -> Vec<Page<String>> {
+        let page =
+            |items: &[&str], more| Page { items: items.iter().map(ToString::to_string).collect(), more };
+        vec![page(&[], false), page(&[], true), page(&["b", "", "東京", "a"], true)]
+    }
+
+    fn sets() -> Vec<SmallSet<String>> {
+        let words = ["b", "a", "東京"].map(str::to_owned);
+        vec![SmallSet::too_large(), SmallSet::new([], String::len), SmallSet::new(words, String::len)]
+    }
+
+    #[test]
+    fn pages_and_sets_are_read_back_in_the_form_of_their_items() {
+        for page in pages() {
+            assert_eq!(codec().decode(&codec().encode(&page)), Some(page));
+        }
+        for set in sets() {
+            assert_eq!(codec().decode(&codec().encode(&set)), Some(set));
+        }
+        assert_eq!(Codec::<Page<String>>::schema(&codec()), 9);
+    }
+
+    #[test]
+    fn what_was_cut_short_or_goes_on_is_nothing() {
+        let bytes = codec().encode(&pages()[2]);
+        for length in 0..bytes.len() {
+            assert_eq!(Codec::<Page<String>>::decode(&codec(), &bytes[..length]), None, "{length} bytes");
+        }
+        assert_eq!(Codec::<Page<String>>::decode(&codec(), &[&bytes[..], &[0]].concat()), None);
+    }
+
+    #[test]
+    fn any_bytes_may_come() {
+        let set = codec().encode(&sets()[2]);
+        for place in 0..set.len() {
+            for value in [0, 1, 2, 0x7f, 0xff] {
+                let mut bytes = set.clone();
+                bytes[place] = value;
+                let read: Option<SmallSet<String>> = codec().decode(&bytes);
+                let members = read.as_ref().and_then(SmallSet::members);
+                assert!(members.is_none_or(|members| members.is_sorted()), "byte {place}");
+                drop::<Option<Page<String>>>(codec().decode(&bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_out_of_order_or_too_large_with_members_is_refused() {
+        let two = |first: u8, second: u8| {
+            [FORM, YES, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, first, 0, 0, 0, 1, second].to_vec()
+        };
+        assert!(Codec::<SmallSet<String>>::decode(&codec(), &two(b'a', b'b')).is_some());
+        let both = [FORM, NO, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, b'a'].to_vec();
+        for bytes in [two(b'b', b'a'), two(b'a', b'a'), both] {
+            assert_eq!(Codec::<SmallSet<String>>::decode(&codec(), &bytes), None, "{bytes:?}");
+        }
+    }
+}

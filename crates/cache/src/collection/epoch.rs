@@ -1,0 +1,98 @@
+use std::sync::Arc;
+
+use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, remote::Codec};
+
+/// Names a state of a list, as far as the nodes have been told of its changes. By chance and never twice:
+/// a name that is lost is followed by another, and what was kept under the old one is never found again.
+///
+/// Unlike the epoch of a [`Node`](crate::Node), which is a number of the whole cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListEpoch(u64);
+
+impl ListEpoch {
+    /// Of pages that are read past the tiers; no list has it.
+    pub(super) const NONE: Self = Self(0);
+
+    /// A new name. Not from the node's source of chance, which tests may fix: a name that came twice would
+    /// bring old pages back.
+    fn made_up() -> Self {
+        Self(rand::random::<u64>().max(1))
+    }
+
+    /// The number, for texts.
+    pub(super) const fn get(self) -> u64 {
+        self.0
+    }
+
+    pub(super) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Bytes beside the key that a copy takes: for policies.
+    #[must_use]
+    pub const fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+/// Makes up the names of epochs: there is nothing of them in the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MadeUp;
+
+#[async_trait::async_trait]
+impl<L: Key> Loader<L, ListEpoch> for MadeUp {
+    async fn load(&self, _list: &L, _options: LoadOptions) -> Result<Loaded<ListEpoch>, LoadError> {
+        Ok(made_up())
+    }
+
+    async fn load_many(
+        &self,
+        lists: &[L],
+        _options: LoadOptions,
+    ) -> Result<Vec<(L, Loaded<ListEpoch>)>, LoadError> {
+        Ok(lists.iter().map(|list| (list.clone(), made_up())).collect())
+    }
+}
+
+fn made_up() -> Loaded<ListEpoch> {
+    Loaded::Found { value: Arc::new(ListEpoch::made_up()), version: Version::UNVERSIONED }
+}
+
+/// Eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EpochCodec;
+
+impl Codec<ListEpoch> for EpochCodec {
+    fn schema(&self) -> u16 {
+        1
+    }
+
+    fn encode(&self, epoch: &ListEpoch) -> Vec<u8> {
+        epoch.0.to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<ListEpoch> {
+        let epoch = ListEpoch(u64::from_be_bytes(bytes.try_into().ok()?));
+        (epoch != ListEpoch::NONE).then_some(epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_read_back_and_nothing_else_is_one() {
+        let epoch = ListEpoch::made_up();
+        assert_eq!(EpochCodec.decode(&EpochCodec.encode(&epoch)), Some(epoch));
+        for bytes in [&[0; 8][..], &[], &[1; 7], &[1; 9]] {
+            assert_eq!(EpochCodec.decode(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_epochs_are_alike() {
+        let names: std::collections::HashSet<_> = (0..10_000).map(|_| ListEpoch::made_up()).collect();
+        assert_eq!(names.len(), 10_000);
+    }
+}

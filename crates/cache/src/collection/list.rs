@@ -1,0 +1,242 @@
+//! Lists that are read by pages, under epochs.
+
+use std::{fmt, sync::Arc};
+
+use tokio::time::timeout;
+
+use super::{
+    ItemsCodec, ListEpoch, Page, PageKey, PageLoader,
+    epoch::{EpochCodec, MadeUp},
+    page::Pages,
+};
+use crate::{
+    CacheError, Change, Consistency, Entry, Key, LoadOptions, Loaded, Node, Policy, Tier, TieredCache, Token,
+    WriteGuard, guards,
+    remote::{Codec, Sharing},
+};
+
+/// How often a read begins anew because the list changed while it looked for its page.
+const TRIES: usize = 3;
+
+/// Lists behind the tiers, read by pages: `L` names a list, `P` a page of it, by where it begins and how long
+/// it is, never by an offset, which would shift under its reader. `P` may also say what of the list is asked
+/// for, as long as everything that may change any of its answers is told of as a change of the list.
+///
+/// A list has an epoch, a name by chance, which is read before the page and is part of the key of the page.
+/// A change of the list drops its epoch on all nodes. Therefore, once a change is acknowledged
+/// ([`ListWrite::committed`]), no read of this node that begins later gives a page of before it, and no read of
+/// another node that has applied it; and the pages of one epoch are of one state of the list, if its writes
+/// go through this node. Nothing has to name the pages that a change touches: they are never found again and go
+/// as their time does.
+///
+/// Cheap to clone; the clones are one. It takes two namespaces of its node.
+pub struct PagedList<L, P, T> {
+    epochs: TieredCache<L, ListEpoch>,
+    pages: TieredCache<PageKey<L, P>, Page<T>>,
+}
+
+impl<L, P, T> Clone for PagedList<L, P, T> {
+    fn clone(&self) -> Self {
+        Self { epochs: self.epochs.clone(), pages: self.pages.clone() }
+    }
+}
+
+/// How the two namespaces of a [`PagedList`] behave.
+#[derive(Clone, Debug)]
+pub struct ListPolicies<T> {
+    /// Of the epochs; by custom its name is that of the list with `_epoch` behind. No copy is refreshed early,
+    /// whatever it says: on a node without peers that would only give up pages that are right.
+    pub epochs: Policy<ListEpoch>,
+    /// Of the pages; by custom with `_page`.
+    pub pages: Policy<Page<T>>,
+}
+
+/// A page, and where it came from.
+#[derive(Clone, Debug)]
+pub struct Paged<T> {
+    /// The page, without a version.
+    pub entry: Entry<Page<T>>,
+    /// The epoch it is of; `None`: it was read from the store for this read alone.
+    pub epoch: Option<ListEpoch>,
+}
+
+impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
+    /// For a node without peers.
+    ///
+    /// # Panics
+    /// When the node has a namespace of one of the names.
+    #[must_use]
+    pub fn new(node: &Node, policies: ListPolicies<T>, loader: Arc<dyn PageLoader<L, P, T>>) -> Self {
+        let ListPolicies { epochs, pages } = policies;
+        Self {
+            epochs: TieredCache::new(node, lasting(&epochs), Arc::new(MadeUp)),
+            pages: TieredCache::new(node, pages, Arc::new(Pages(loader))),
+        }
+    }
+
+    /// With the tier that nodes share: all have one epoch of a list then, and one load of a page is enough for
+    /// all. `item` writes down one item.
+    ///
+    /// # Panics
+    /// When the node has a namespace of one of the names.
+    #[must_use]
+    pub fn shared(
+        node: &Node,
+        policies: ListPolicies<T>,
+        loader: Arc<dyn PageLoader<L, P, T>>,
+        sharing: &Sharing,
+        item: Arc<dyn Codec<T>>,
+    ) -> Self {
+        let ListPolicies { epochs, pages } = policies;
+        let (loader, codec) = (Arc::new(Pages(loader)), Arc::new(ItemsCodec::new(item)));
+        Self {
+            epochs: TieredCache::shared(
+                node,
+                lasting(&epochs),
+                Arc::new(MadeUp),
+                sharing,
+                Arc::new(EpochCodec),
+            ),
+            pages: TieredCache::shared(node, pages, loader, sharing, codec),
+        }
+    }
+
+    /// A page of the list. `AtLeast` and `Strong` as [`TieredCache::get_with`]; a strong read fills nothing.
+    ///
+    /// While a write of the list is under way on this node, the store answers. Cost otherwise: no load at a
+    /// hit; one load at a miss, that others may wait for too.
+    ///
+    /// # Errors
+    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
+    /// stale page of the same epoch may be served.
+    pub async fn page(&self, list: &L, place: &P, consistency: &Consistency) -> Result<Paged<T>, CacheError> {
+        if self.pages.0.node.may_use_memory(consistency).await {
+            for _ in 0..TRIES {
+                let Some(epoch) = self.epoch(list).await else { break };
+                let key = PageKey { epoch, place: place.clone(), list: list.clone() };
+                let entry = self.pages.get(&key).await?;
+                // The list may have changed between the two: then the page may be of a later state than others
+                // that were found under the epoch.
+                let still = !guards::list_confirmed() || self.epoch_now(list).await == Some(epoch);
+                if let Some(entry) = entry.filter(|_| still) {
+                    return Ok(Paged { entry, epoch: Some(epoch) });
+                }
+            }
+        }
+        let entry = Box::pin(self.read(list, place)).await?;
+        Ok(Paged { entry, epoch: None })
+    }
+
+    /// To be called before a write that may change these lists is sent to the store. Drops their epochs; until
+    /// the guard is given its verdict, they are read from the store. Writers of one list may overlap.
+    pub async fn begin_write(&self, lists: &[L]) -> ListWrite<L> {
+        let guard = self.epochs.begin_write(lists).await;
+        ListWrite { guard, lists: lists.to_vec() }
+    }
+
+    /// Drops the epochs of these lists, here and on the other nodes, in one publication.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] when the other nodes could not be told; this node is done.
+    pub async fn invalidate(&self, lists: &[L]) -> Result<Token, CacheError> {
+        let unversioned: Vec<_> = lists.iter().map(|list| (list.clone(), None)).collect();
+        self.epochs.invalidate(&unversioned).await
+    }
+
+    /// The epoch under which pages may be looked up. `None`: none lasts, so that what is kept under it would
+    /// never be found.
+    async fn epoch(&self, list: &L) -> Option<ListEpoch> {
+        let entry = self.epochs.get(list).await.ok()??;
+        let epoch = *entry.value;
+        let lasts = match entry.tier {
+            Tier::Memory => true,
+            // Between commit and telling, other nodes read pages of the new state under the old epoch.
+            Tier::Redis => !self.is_written(list),
+            // It was made up for this read, and kept unless something came between.
+            Tier::Store => self.kept(list) == Some(epoch) || !guards::list_epoch_kept(),
+        };
+        lasts.then_some(epoch)
+    }
+
+    /// As [`Self::epoch`], with no more than a look at memory where that has it.
+    async fn epoch_now(&self, list: &L) -> Option<ListEpoch> {
+        match self.kept(list) {
+            Some(epoch) => Some(epoch),
+            None => self.epoch(list).await,
+        }
+    }
+
+    fn kept(&self, list: &L) -> Option<ListEpoch> {
+        self.epochs.peek(list).map(|entry| *entry.value)
+    }
+
+    fn is_written(&self, list: &L) -> bool {
+        self.epochs.0.ledger.lock(list).get(list).is_some_and(|progress| progress.marks > 0)
+    }
+
+    /// The page as the store has it now.
+    async fn read(&self, list: &L, place: &P) -> Result<Entry<Page<T>>, CacheError> {
+        let inner = &self.pages.0;
+        inner.counters.misses.add(1);
+        let key = PageKey { epoch: ListEpoch::NONE, place: place.clone(), list: list.clone() };
+        let keys = [&key];
+        let load = inner.fetch(&keys, LoadOptions { strong: true, ..LoadOptions::default() });
+        let outcomes = timeout(inner.policy.hard_timeout, load).await.map_err(|_| CacheError::Timeout)?;
+        // One outcome a key, and a page is never absent.
+        let outcome = outcomes.into_iter().next().ok_or(CacheError::Panicked)?;
+        let Loaded::Found { value, version } = outcome.result? else { return Err(CacheError::Panicked) };
+        let age = inner.node.now().since(outcome.read_at);
+        Ok(Entry { value, version, tier: outcome.tier, age, stale: false })
+    }
+}
+
+/// A write under way that may change lists, between [`PagedList::begin_write`] and its verdict.
+///
+/// Dropped without a verdict it acts as [`unknown`](Self::unknown). Owned, so that it can live in a task.
+#[must_use = "dropped, it counts as a write of unknown outcome"]
+pub struct ListWrite<L: Key> {
+    guard: WriteGuard<L, ListEpoch>,
+    lists: Vec<L>,
+}
+
+impl<L: Key> ListWrite<L> {
+    /// The write was committed: the lists may have changed. One publication for all of them.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] when the other nodes could not be told. The write stands; it is invalidated as if
+    /// its outcome were unknown.
+    pub async fn committed(self) -> Result<Token, CacheError> {
+        let lists = self.lists.into_iter();
+        self.guard.committed(lists.map(|list| (list, Change::Invalidate { version: None })).collect()).await
+    }
+
+    /// The write was surely not applied and never will be. Tells nobody.
+    pub async fn aborted(self) {
+        self.guard.aborted().await;
+    }
+
+    /// The write may have been applied, or may be yet: the epochs are dropped as if it were, and again after 5,
+    /// 30 and 90 s.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] when the other nodes could not be told now.
+    pub async fn unknown(self) -> Result<Token, CacheError> {
+        self.guard.unknown().await
+    }
+}
+
+fn lasting(policy: &Policy<ListEpoch>) -> Policy<ListEpoch> {
+    Policy { early_refresh: 1.0, ..policy.clone() }
+}
+
+impl<L, P, T> fmt::Debug for PagedList<L, P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PagedList").field(&self.pages).finish()
+    }
+}
+
+impl<L: Key> fmt::Debug for ListWrite<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListWrite").field("lists", &self.lists.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,101 @@
+use std::{fmt, str::FromStr, sync::Arc};
+
+use super::{
+    ListEpoch,
+    pair::{Counted, NotAKey, split_counted},
+};
+use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version};
+
+/// A stretch of a list, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// Its items.
+    pub items: Vec<T>,
+    /// Whether the list goes on behind them. What it goes on with is asked for after the last of them.
+    pub more: bool,
+}
+
+/// Reads pages from the store.
+///
+/// What is said of [`Loader`] about the primary, bounds and panics holds here too.
+#[async_trait::async_trait]
+pub trait PageLoader<L, P, T>: Send + Sync + 'static {
+    /// Reads a page in one query that sees one state of the list. A list that does not exist is empty.
+    ///
+    /// # Errors
+    /// Whatever kept the store from answering.
+    async fn page(&self, list: &L, place: &P, options: LoadOptions) -> Result<Page<T>, LoadError>;
+}
+
+/// The key of a page: a state of a list, and a place in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PageKey<L, P> {
+    pub(super) epoch: ListEpoch,
+    pub(super) place: P,
+    pub(super) list: L,
+}
+
+impl<L: fmt::Display, P: fmt::Display> fmt::Display for PageKey<L, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{}{}", self.epoch.get(), Counted(&self.place), self.list)
+    }
+}
+
+impl<L: FromStr, P: FromStr> FromStr for PageKey<L, P> {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let (epoch, rest) = text.split_at_checked(16).ok_or(NotAKey)?;
+        let (place, list) = split_counted(rest).ok_or(NotAKey)?;
+        Ok(Self {
+            epoch: ListEpoch::new(u64::from_str_radix(epoch, 16).map_err(|_| NotAKey)?),
+            place: place.parse().map_err(|_| NotAKey)?,
+            list: list.parse().map_err(|_| NotAKey)?,
+        })
+    }
+}
+
+/// Pages as records without versions.
+pub(super) struct Pages<L, P, T>(pub(super) Arc<dyn PageLoader<L, P, T>>);
+
+#[async_trait::async_trait]
+impl<L: Key, P: Key, T: Send + Sync + 'static> Loader<PageKey<L, P>, Page<T>> for Pages<L, P, T> {
+    async fn load(&self, key: &PageKey<L, P>, options: LoadOptions) -> Result<Loaded<Page<T>>, LoadError> {
+        let page = self.0.page(&key.list, &key.place, options).await?;
+        Ok(Loaded::Found { value: Arc::new(page), version: Version::UNVERSIONED })
+    }
+
+    /// One query a page: no store reads pages of several lists at once.
+    async fn load_many(
+        &self,
+        keys: &[PageKey<L, P>],
+        options: LoadOptions,
+    ) -> Result<Vec<(PageKey<L, P>, Loaded<Page<T>>)>, LoadError> {
+        let mut pages = Vec::with_capacity(keys.len());
+        for key in keys {
+            pages.push((key.clone(), self.load(key, options).await?));
+        }
+        Ok(pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_back_from_its_text_whatever_its_parts_are() {
+        for (list, place) in [("", ""), ("a:b", "1:2"), ("東", "{x}"), ("0", "")] {
+            let epoch = ListEpoch::new(u64::MAX - 1);
+            let key = PageKey { epoch, place: place.to_owned(), list: list.to_owned() };
+            assert_eq!(key.to_string().parse(), Ok(key));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for other in ["", "000000000000000", "000000000000000x0:", "0000000000000001", "東東東東東東"] {
+            assert_eq!(other.parse::<PageKey<String, String>>(), Err(NotAKey), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+use std::{fmt, str::FromStr};
+
+/// Two keys as one: the key of what is so between the two, for example of a membership or a block. The order
+/// matters.
+///
+/// A cache of pairs is a [`TieredCache`](crate::TieredCache) like any other: where nothing is so between the
+/// two, its loader answers [`Loaded::Absent`](crate::Loaded::Absent), which is remembered, and a write that
+/// makes it so goes through [`begin_write`](crate::TieredCache::begin_write), which forgets that.
+///
+/// As text: the bytes of the first, a colon, the first, the second. No two pairs have one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pair<A, B>(pub A, pub B);
+
+impl<A: fmt::Display, B: fmt::Display> fmt::Display for Pair<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", Counted(&self.0), self.1)
+    }
+}
+
+impl<A: FromStr, B: FromStr> FromStr for Pair<A, B> {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let (first, second) = split_counted(text).ok_or(NotAKey)?;
+        Ok(Self(first.parse().map_err(|_| NotAKey)?, second.parse().map_err(|_| NotAKey)?))
+    }
+}
+
+/// The text is no key of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text is not a key of this kind")]
+pub struct NotAKey;
+
+/// A text with its length in bytes before it, so that another may follow.
+pub(super) struct Counted<T>(pub(super) T);
+
+impl<T: fmt::Display> fmt::Display for Counted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        write!(f, "{}:{text}", text.len())
+    }
+}
+
+/// The text that was [`Counted`], and what follows it.
+pub(super) fn split_counted(text: &str) -> Option<(&str, &str)> {
+    let (length, rest) = text.split_once(':')?;
+    rest.split_at_checked(length.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(first: &str, second: &str) -> String {
+        Pair(first.to_owned(), second.to_owned()).to_string()
+    }
+
+    #[test]
+    fn a_pair_is_read_back_from_its_text() {
+        for (first, second) in [("", ""), ("a", ""), ("", "a"), ("1:2", ":"), ("東", "京"), ("3:ab", "c")] {
+            let pair = Pair(first.to_owned(), second.to_owned());
+            assert_eq!(pair.to_string().parse(), Ok(pair));
+        }
+        assert_eq!(Pair(7_u64, -3_i64).to_string(), "1:7-3");
+        assert_eq!("1:7-3".parse(), Ok(Pair(7_u64, -3_i64)));
+    }
+
+    #[test]
+    fn no_two_pairs_have_one_text() {
+        assert_ne!(text("1", "12"), text("11", "2"));
+        assert_ne!(text("a", ":b"), text("a:", "b"));
+        assert_ne!(text("", "1:"), text("1:", ""));
+        assert_ne!(Pair(1, 2).to_string(), Pair(2, 1).to_string());
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for other in ["", "7", "1:", "2:7", "1:77x", "x:7", "-1:7", "99999999999999999999:7", "1:東1"] {
+            assert_eq!(other.parse::<Pair<u64, u64>>(), Err(NotAKey), "{other:?}");
+        }
+    }
+}

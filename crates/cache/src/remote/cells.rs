@@ -1,0 +1,36 @@
+use super::{Acquired, Cell, Filled, Header, SharedError};
+
+/// The cells of the shared server. Every call is idempotent: it may be sent again when its answer was lost.
+/// Each key is one step that nothing comes between; the keys of one call are several.
+#[async_trait::async_trait]
+pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
+    /// The cells under these keys, in their order. One round trip.
+    ///
+    /// # Errors
+    /// When the server does not answer, or is not the one that was [`accept`](super::Registry::accept)ed.
+    async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError>;
+
+    /// What stands before the payloads, in the order of the keys: enough to compare versions.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError>;
+
+    /// See [`Cell::acquire`]; in the order of the keys, one round trip.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; leases may be taken, and run out.
+    async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError>;
+
+    /// See [`Cell::fill`]; in the order given, one round trip. Wakes whoever waits for a lease that ends by it.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError>;
+
+    /// See [`Cell::release`]. Wakes as [`Self::fill`] does.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; the leases run out by themselves.
+    async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError>;
+}

@@ -1,0 +1,18 @@
+use super::SharedError;
+
+/// Where the epoch is kept: the store, for the shared server may forget.
+#[async_trait::async_trait]
+pub trait Epochs: std::fmt::Debug + Send + Sync + 'static {
+    /// The epoch, and which shared server it belongs to; empty: none so far.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    async fn current(&self) -> Result<(u64, String), SharedError>;
+
+    /// Raises the epoch to `seen + 1`, for this shared server, if it still is `seen`. Returns the epoch
+    /// afterwards, whoever raised it.
+    ///
+    /// # Errors
+    /// When the store does not answer; it may be raised.
+    async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError>;
+}

@@ -1,0 +1,177 @@
+//! The store's own word on what changed: it closes the hole between the commit of a writer that dies and the
+//! broadcast that it did not make, and tells what others wrote into the store (coherence, "Change feeds").
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+use super::{Epochs, Recent, SharedBus, Tally};
+use crate::{Invalidation, Node, Random, guards};
+
+/// The change feed of a store, which one node at a time reads.
+#[async_trait::async_trait]
+pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
+    /// Takes the lead of reading, or keeps it, for so long. False: another node has it.
+    ///
+    /// # Errors
+    /// When the store does not answer; the lead may be taken, and runs out.
+    async fn lead(&self, lasts: Duration) -> Result<bool, FeedError>;
+
+    /// Gives the lead up, so that another node need not wait for its end.
+    async fn yield_lead(&self);
+
+    /// Opens the feed after the last change that was saved, or, `anew`, at the present.
+    ///
+    /// # Errors
+    /// [`FeedError::Lost`] when nothing was saved, or changes since then are not known any more.
+    async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError>;
+}
+
+/// An open feed.
+#[async_trait::async_trait]
+pub trait Changes: std::fmt::Debug + Send {
+    /// The next changes, in the order of the store; none when there are none for so long.
+    ///
+    /// # Errors
+    /// When the store does not answer, or the feed ended.
+    async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError>;
+
+    /// All that was returned is told: the feed is opened after it from now on. False: another node leads.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    async fn save(&mut self) -> Result<bool, FeedError>;
+}
+
+/// Why a feed gives no changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeedError {
+    /// The store does not answer.
+    #[error("the change feed is away")]
+    Away,
+    /// Changes were missed for good.
+    #[error("the change feed does not go back so far")]
+    Lost,
+}
+
+/// How a feed is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// How long the lead lasts without being kept.
+    pub lease: Duration,
+    /// Time between two tries to lead, and between two times that the lead is kept.
+    pub try_every: Duration,
+    /// How long the writer's own word is awaited before a change is told for it.
+    pub grace: Duration,
+    /// Time between two saves.
+    pub save_every: Duration,
+}
+
+impl Default for Reading {
+    /// 9 s, 500 ms, 250 ms, 1 s: with the second that reading takes, 11 s at most.
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(9),
+            try_every: Duration::from_millis(500),
+            grace: Duration::from_millis(250),
+            save_every: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Reads the feed when it is this node's turn, and tells what nobody told.
+#[derive(Debug)]
+pub struct FeedReader {
+    /// Whose number of the epoch counts.
+    pub node: Node,
+    /// Tells the changes.
+    pub bus: Arc<SharedBus>,
+    /// What is read.
+    pub feed: Arc<dyn Feed>,
+    /// Raised when changes were missed.
+    pub epochs: Arc<dyn Epochs>,
+    /// What was told already.
+    pub recent: Arc<Recent>,
+    /// What is met.
+    pub tally: Arc<Tally>,
+    /// Times.
+    pub reading: Reading,
+    /// Where the spread of tries comes from.
+    pub random: Arc<dyn Random>,
+}
+
+impl FeedReader {
+    /// Reads, or waits for its turn, until it is dropped. The lead that it had runs out then.
+    pub async fn read(&self) {
+        loop {
+            if self.feed.lead(self.reading.lease).await == Ok(true) {
+                self.recent.remember(true);
+                if let Err(error) = self.lead().await {
+                    tracing::debug!(?error, "reads the change feed no longer");
+                }
+                self.recent.remember(false);
+                self.feed.yield_lead().await;
+            }
+            sleep(self.reading.try_every.mul_f64(0.5 + 0.5 * self.random.unit())).await;
+        }
+    }
+
+    /// Reads until the lead is lost, the store does not answer, or what is read cannot be told: another node may
+    /// reach what this one does not.
+    async fn lead(&self) -> Result<(), FeedError> {
+        let epoch = self.node.epoch();
+        let mut changes = self.open().await?;
+        let (mut kept, mut saved) = (Instant::now(), Instant::now());
+        loop {
+            let batch = changes.next(self.reading.try_every).await?;
+            // What was told in a log that is left may have been lost with it: it is read again.
+            if !self.tell(epoch, batch).await || self.node.epoch() != epoch {
+                return Ok(());
+            }
+            if saved.elapsed() >= self.reading.save_every {
+                saved = Instant::now();
+                if !changes.save().await? {
+                    return Ok(());
+                }
+            }
+            if kept.elapsed() >= self.reading.try_every {
+                kept = Instant::now();
+                if !self.feed.lead(self.reading.lease).await? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The feed from where it was left. When nobody knows what changed since, every copy is given up: after the
+    /// feed is open again, so that no change lies between.
+    async fn open(&self) -> Result<Box<dyn Changes>, FeedError> {
+        match self.feed.open(false).await {
+            Err(FeedError::Lost) => {}
+            opened => return opened,
+        }
+        let mut changes = self.feed.open(true).await?;
+        tracing::info!("the change feed of the store begins anew: all copies are given up");
+        let (epoch, server) = self.epochs.current().await.map_err(|_| FeedError::Away)?;
+        let epoch = self.epochs.raise(epoch, &server).await.map_err(|_| FeedError::Away)?;
+        // This node moves at once, and others with it.
+        self.bus.queue.overflowed(epoch);
+        changes.save().await?;
+        Ok(changes)
+    }
+
+    /// Tells what the writers did not tell meanwhile. False: it cannot be told.
+    async fn tell(&self, epoch: u64, batch: Vec<Invalidation>) -> bool {
+        if batch.is_empty() || !guards::feed_tells() {
+            return true;
+        }
+        sleep(self.reading.grace).await;
+        let known = |change: &Invalidation| {
+            let version = change.version;
+            version.is_some_and(|version| self.recent.knows(epoch, change.namespace, &change.key, version))
+        };
+        let untold: Vec<Invalidation> = batch.into_iter().filter(|change| !known(change)).collect();
+        self.tally.fed.add(u64::try_from(untold.len()).unwrap_or(u64::MAX));
+        self.bus.tell_now(&self.node, &untold).await.is_ok()
+    }
+}

@@ -1,0 +1,306 @@
+//! How a node follows the log: hears, repairs, and trusts its memory only as long as it can prove that it
+//! missed nothing (coherence, "Log, broadcast, chain" and "Trust is a deadline").
+
+use std::{collections::HashMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{
+    Chain, Confirmed, Frame, Frames, Heard, Message, News, Probed, SharedError,
+    member::{End, Member},
+};
+use crate::{Moment, clock::wall_clock_ms, guards};
+
+/// A probe under way: when the next one is due, what there was when it was sent, and its answer.
+type Probing = Pin<Box<dyn Future<Output = (Instant, Sent, Result<Probed, SharedError>)> + Send>>;
+/// A look at the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
+type Looking = Pin<Box<dyn Future<Output = (Instant, Option<u64>)> + Send>>;
+/// Confirmations under way.
+type Confirming = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A node when it sent a probe.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Moment,
+    /// The last entry that it had applied.
+    applied: u64,
+}
+
+/// A member that is subscribed and has a baseline.
+pub(super) struct Follower<'a> {
+    member: &'a Member,
+    pub(super) epoch: u64,
+    pub(super) server: String,
+    chain: Chain,
+    frames: Box<dyn Frames>,
+    /// The answer to a probe that is not reached yet: number, and the moment it was sent.
+    unreached: Option<(u64, Moment)>,
+    /// Nodes that wait for a confirmation of this one.
+    asked: HashMap<u64, u64>,
+    confirming: Option<Confirming>,
+}
+
+impl<'a> Follower<'a> {
+    pub(super) fn new(
+        member: &'a Member,
+        (epoch, server): (u64, String),
+        chain: Chain,
+        frames: Box<dyn Frames>,
+    ) -> Self {
+        let (asked, confirming) = (HashMap::new(), None);
+        Self { member, epoch, server, chain, frames, unreached: None, asked, confirming }
+    }
+
+    /// Hears and probes until it cannot go on.
+    pub(super) async fn run(&mut self) -> End {
+        let (mut probing, mut looking) = (self.probe(Instant::now()), self.look(Instant::now()));
+        loop {
+            let step = tokio::select! {
+                biased;
+                news = self.frames.next() => match news {
+                    Some(news) => self.hear(news).await,
+                    None => Err(End::Away),
+                },
+                (next, epoch) = &mut looking => {
+                    looking = self.look(next);
+                    let raised = epoch.is_some_and(|epoch| epoch > self.epoch) && guards::epoch_looked_up();
+                    if raised { Err(End::Moved) } else { Ok(()) }
+                }
+                () = confirmed(&mut self.confirming) => {
+                    self.confirming = None;
+                    Ok(())
+                }
+                (next, sent, probed) = &mut probing => {
+                    probing = self.probe(next);
+                    match probed {
+                        Ok(probed) => self.probed(sent, &probed).await,
+                        // Trust ends at its deadline if no later one is answered.
+                        Err(_) => {
+                            self.member.tally.probes_failed.add(1);
+                            Ok(())
+                        }
+                    }
+                }
+            };
+            if let Err(end) = step {
+                return end;
+            }
+            self.confirm();
+        }
+    }
+
+    /// Subscribes again, and reads what was missed.
+    pub(super) async fn resume(&mut self) -> Result<(), End> {
+        self.frames = self.member.shared.subscribe(self.epoch, self.member.id).await?;
+        self.unreached = None;
+        self.repair().await
+    }
+
+    /// Reads what was missed from the log, in order.
+    async fn repair(&mut self) -> Result<(), End> {
+        let began = self.chain.number();
+        loop {
+            let most = self.member.following.replay_page;
+            let page = self.member.shared.replay(self.epoch, self.chain.number(), most).await?;
+            match self.chain.continues(page.first()) {
+                Some(true) => {}
+                Some(false) => return Err(End::Fork),
+                None => return self.rebase().await,
+            }
+            for frame in &page {
+                match self.chain.hear(frame) {
+                    Heard::Next => {
+                        self.member.tally.replayed.add(1);
+                        let message = self.member.seal.open(frame.nonce, &frame.message);
+                        self.apply(frame, message.and_then(Message::decode));
+                    }
+                    Heard::Twice => {}
+                    Heard::Gap | Heard::Fork => return Err(End::Fork),
+                }
+            }
+            if page.len() < most {
+                return Ok(());
+            }
+            if self.chain.number() - began > self.member.following.replay_max {
+                return self.rebase().await;
+            }
+        }
+    }
+
+    /// The past begins here: memory is emptied.
+    pub(super) fn adopt(&mut self, probed: &Probed) {
+        self.chain = Chain::at(probed.number, probed.nonce);
+        self.unreached = None;
+        self.member.tally.baselines.add(1);
+        self.member.node.adopt(self.epoch, probed.number);
+    }
+
+    /// Too much was missed to read it all.
+    async fn rebase(&mut self) -> Result<(), End> {
+        let probed = self.member.shared.probe(self.epoch, &self.member.alive()).await?;
+        self.adopt(&probed);
+        Ok(())
+    }
+
+    /// A probe at this time, and when the next one is due.
+    fn probe(&self, at: Instant) -> Probing {
+        let (member, epoch) = (self.member.clone(), self.epoch);
+        Box::pin(async move {
+            sleep_until(at).await;
+            let next = Instant::now() + member.following.probe_every;
+            let alive = member.alive();
+            let sent = Sent { at: member.node.now(), applied: alive.applied };
+            let probed = timeout(member.following.trust, member.shared.probe(epoch, &alive)).await;
+            (next, sent, probed.unwrap_or(Err(SharedError::Timeout)))
+        })
+    }
+
+    /// A look at the store a while after this time: whoever raised the epoch may have died before it told the
+    /// server that nodes share.
+    fn look(&self, from: Instant) -> Looking {
+        let (epochs, every) = (Arc::clone(&self.member.epochs), self.member.following.look_every);
+        Box::pin(async move {
+            sleep_until(from + every).await;
+            let current = timeout(every, epochs.current()).await;
+            (Instant::now(), current.ok().and_then(Result::ok).map(|(epoch, _)| epoch))
+        })
+    }
+
+    async fn hear(&mut self, news: News) -> Result<(), End> {
+        match news {
+            News::Entry(bytes) => return self.hear_entry(&bytes).await,
+            News::Filled(address) => self.member.wakes.wake(&address),
+            News::Confirmed(confirmed) => self.member.standing.heard(confirmed),
+        }
+        Ok(())
+    }
+
+    async fn hear_entry(&mut self, bytes: &[u8]) -> Result<(), End> {
+        // Others may write to the channel; what is missing for it shows as a gap.
+        let frame = Frame::heard(bytes);
+        let message = frame.as_ref().and_then(|frame| self.member.seal.open(frame.nonce, &frame.message));
+        let Some(frame) = frame.as_ref().filter(|_| message.is_some() || !guards::sealed()) else {
+            self.member.tally.forged.add(1);
+            return Ok(());
+        };
+        match self.heard(frame) {
+            Heard::Next => {
+                let message = message.and_then(Message::decode);
+                self.measure(message.as_ref());
+                self.apply(frame, message);
+            }
+            Heard::Twice => {}
+            Heard::Gap => {
+                self.member.tally.gaps.add(1);
+                self.repair().await?;
+            }
+            // Only the log tells a fork from what somebody said again.
+            Heard::Fork if guards::fork_by_log() => self.repair().await?,
+            Heard::Fork => return Err(End::Fork),
+        }
+        Ok(())
+    }
+
+    fn measure(&self, message: Option<&Message<'_>>) {
+        if let Some(message) = message {
+            let late = wall_clock_ms().saturating_sub(message.sent_ms);
+            self.member.tally.propagation.record(Duration::from_millis(late));
+        }
+    }
+
+    fn heard(&self, frame: &Frame) -> Heard {
+        match self.chain.hear(frame) {
+            Heard::Fork if !guards::chain_before() && frame.number > self.chain.number() => Heard::Next,
+            Heard::Gap if !guards::chain_gap() && frame.number > self.chain.number() => Heard::Next,
+            heard => heard,
+        }
+    }
+
+    /// The answer of the server to what this node sent at that moment.
+    async fn probed(&mut self, sent: Sent, probed: &Probed) -> Result<(), End> {
+        if self.member.queue.barrier() > self.epoch && guards::overflow_raises() {
+            return Err(End::Moved);
+        }
+        if probed.epoch > self.epoch && guards::probe_epoch() {
+            return Err(End::Moved);
+        }
+        if probed.server != self.server && guards::probe_server() {
+            self.server.clone_from(&probed.server);
+            return Err(End::Fork);
+        }
+        if probed.number < sent.applied && guards::probe_behind() {
+            // The log lacks what this node had applied when it asked.
+            return Err(End::Fork);
+        }
+        if self.unreached.is_some_and(|(number, _)| number > self.chain.number()) {
+            self.repair().await?;
+        }
+        match self.chain.knows(probed.number, probed.nonce) {
+            Some(true) => self.trust(sent.at),
+            Some(false) => return Err(End::Fork),
+            None if probed.number > self.chain.number() => self.unreached = Some((probed.number, sent.at)),
+            None => self.repair().await?,
+        }
+        Ok(())
+    }
+
+    /// Takes in what the frame tells. `None`: it was written by a newer version of the product, or by an
+    /// outsider; what changed is not known here.
+    fn apply(&mut self, frame: &Frame, message: Option<Message<'_>>) {
+        let member = self.member;
+        match message {
+            Some(message) => {
+                for told in &message.changes {
+                    member.node.hear(told);
+                    member.recent.heard(self.epoch, told);
+                }
+                if message.strict && message.origin != member.id {
+                    self.asked.insert(message.origin, frame.number);
+                }
+            }
+            None => {
+                member.tally.forged.add(1);
+                member.node.flush();
+            }
+        }
+        member.tally.applied.add(1);
+        self.chain.applied(frame);
+        member.node.reach(frame.number);
+        if let Some((number, sent)) = self.unreached
+            && number <= frame.number
+        {
+            self.unreached = None;
+            self.trust(sent);
+        }
+    }
+
+    fn trust(&self, sent: Moment) {
+        let from = if guards::trust_from_sending() { sent } else { self.member.node.now() };
+        self.member.node.trust_until(from.after(self.member.following.trust));
+    }
+
+    /// Begins to confirm what was asked for, unless that is under way: then all that is asked meanwhile goes
+    /// with the next.
+    fn confirm(&mut self) {
+        if self.confirming.is_some() || self.asked.is_empty() {
+            return;
+        }
+        let (shared, epoch) = (Arc::clone(&self.member.shared), self.epoch);
+        let confirmed = Confirmed { node: self.member.id, number: self.chain.number() };
+        let asked: Vec<u64> = self.asked.drain().map(|(origin, _)| origin).collect();
+        self.confirming = Some(Box::pin(async move {
+            let confirmations = asked.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
+            // Who hears nothing waits until this node cannot trust its memory any more.
+            drop(join_all(confirmations).await);
+        }));
+    }
+}
+
+/// The end of the confirmations under way; never, when none are.
+async fn confirmed(confirming: &mut Option<Confirming>) {
+    match confirming {
+        Some(confirming) => confirming.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,94 @@
+//! What a node tells of how it follows the log.
+
+use std::time::Duration;
+
+use metrics::{Histogram, counter, gauge, histogram};
+
+use super::Member;
+use crate::{Metric, metrics::float};
+
+pub(crate) const ENTRIES: Metric = Metric::counter(
+    "kith_bus_entries_total",
+    &["how"],
+    "Entries of the log applied here: heard as they came, or replayed from the log.",
+);
+pub(crate) const REPAIRS: Metric = Metric::counter(
+    "kith_bus_repairs_total",
+    &["cause"],
+    "Times that following was mended: a gap, a cut subscription, a fork of the log, a new baseline.",
+);
+pub(crate) const FORGED: Metric = Metric::counter(
+    "kith_bus_forged_total",
+    &[],
+    "Messages on the channel that no node had sealed. They are not believed.",
+);
+pub(crate) const FED: Metric = Metric::counter(
+    "kith_bus_fed_total",
+    &[],
+    "Changes that the change feed of the store showed and no writer had told.",
+);
+pub(crate) const PROBES_FAILED: Metric = Metric::counter(
+    "kith_bus_probes_failed_total",
+    &[],
+    "Probes of this node that were not answered. Without an answer its memory is not served for long.",
+);
+pub(crate) const PROPAGATION: Metric = Metric::histogram(
+    "kith_bus_propagation_seconds",
+    &[],
+    "Time from the telling of a change to its effect here, by the clocks of both machines.",
+);
+pub(crate) const QUEUE: Metric =
+    Metric::gauge("kith_bus_queue_keys", &[], "Changed keys that could not be told yet.");
+pub(crate) const TRUSTED: Metric =
+    Metric::gauge("kith_bus_trusted", &[], "1 while the node can prove that its memory misses nothing.");
+pub(crate) const EPOCH: Metric =
+    Metric::gauge("kith_bus_epoch", &[], "Epoch of the copies that nodes share.");
+pub(crate) const APPLIED: Metric =
+    Metric::gauge("kith_bus_applied", &[], "Number of the last entry of the log applied here.");
+
+/// How long changes take to come, resolved once.
+pub(crate) struct Propagation(Histogram);
+
+impl Default for Propagation {
+    fn default() -> Self {
+        Self(histogram!(PROPAGATION.name))
+    }
+}
+
+impl std::fmt::Debug for Propagation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Propagation")
+    }
+}
+
+impl Propagation {
+    pub(crate) fn record(&self, time: Duration) {
+        self.0.record(time);
+    }
+}
+
+impl Member {
+    /// Brings the metrics of the log up to date. Call it before metrics are rendered.
+    pub fn export_metrics(&self) {
+        let (tally, node) = (&self.tally, &self.node);
+        let replayed = tally.replayed.get();
+        counter!(ENTRIES.name, "how" => "replayed").absolute(replayed);
+        counter!(ENTRIES.name, "how" => "heard").absolute(tally.applied.get().saturating_sub(replayed));
+        let causes = [
+            ("gap", &tally.gaps),
+            ("cut", &tally.cuts),
+            ("fork", &tally.forks),
+            ("baseline", &tally.baselines),
+        ];
+        for (cause, count) in causes {
+            counter!(REPAIRS.name, "cause" => cause).absolute(count.get());
+        }
+        counter!(FORGED.name).absolute(tally.forged.get());
+        counter!(FED.name).absolute(tally.fed.get());
+        counter!(PROBES_FAILED.name).absolute(tally.probes_failed.get());
+        gauge!(QUEUE.name).set(float(u64::try_from(self.queue.len()).unwrap_or(u64::MAX)));
+        gauge!(TRUSTED.name).set(if node.trusted() { 1.0 } else { 0.0 });
+        gauge!(EPOCH.name).set(float(node.epoch()));
+        gauge!(APPLIED.name).set(float(node.applied()));
+    }
+}

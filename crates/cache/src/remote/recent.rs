@@ -1,0 +1,97 @@
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use parking_lot::Mutex;
+
+use super::Told;
+use crate::Version;
+
+/// Changes that one generation remembers; of two generations the older is dropped when the younger is full.
+const REMEMBERED: usize = 50_000;
+
+/// What this node has lately heard of, so that the reader of the store's change feed does not tell it again.
+/// Remembers only while asked to.
+#[derive(Debug, Default)]
+pub struct Recent {
+    remembers: AtomicBool,
+    heard: Mutex<Heard>,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    epoch: u64,
+    young: HashMap<String, Version>,
+    old: HashMap<String, Version>,
+}
+
+impl Recent {
+    /// From now on changes are remembered, or no more; begins with nothing.
+    pub(crate) fn remember(&self, remembers: bool) {
+        *self.heard.lock() = Heard::default();
+        self.remembers.store(remembers, Ordering::Release);
+    }
+
+    /// A change was told in the log of this epoch. Another epoch than before: what was told in it is nothing now.
+    pub(crate) fn heard(&self, epoch: u64, told: &Told<'_>) {
+        if !self.remembers.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(version) = told.version else { return };
+        let mut heard = self.heard.lock();
+        if heard.epoch != epoch {
+            *heard = Heard { epoch, ..Heard::default() };
+        }
+        if heard.young.len() >= REMEMBERED {
+            heard.old = std::mem::take(&mut heard.young);
+        }
+        heard.young.insert(name(told.namespace, told.key), version);
+    }
+
+    /// Whether a change of this record to at least this version was told in the log of this epoch.
+    pub(crate) fn knows(&self, epoch: u64, namespace: &str, key: &str, version: Version) -> bool {
+        let (heard, name) = (self.heard.lock(), name(namespace, key));
+        let known = heard.young.get(&name).or_else(|| heard.old.get(&name));
+        heard.epoch == epoch && known.is_some_and(|known| *known >= version)
+    }
+}
+
+fn name(namespace: &str, key: &str) -> String {
+    format!("{namespace}:{key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(key: &str, version: u64) -> Told<'_> {
+        Told { namespace: "user", key, version: Some(Version::new(version)) }
+    }
+
+    #[test]
+    fn what_was_told_in_this_epoch_is_known_up_to_its_version() {
+        let recent = Recent::default();
+        recent.heard(1, &told("7", 5));
+        assert!(!recent.knows(1, "user", "7", Version::new(5)), "nobody asked it to remember");
+        recent.remember(true);
+        recent.heard(1, &told("7", 5));
+        assert!(recent.knows(1, "user", "7", Version::new(5)));
+        assert!(!recent.knows(1, "user", "7", Version::new(6)));
+        assert!(!recent.knows(1, "group", "7", Version::new(5)));
+        assert!(!recent.knows(2, "user", "7", Version::new(5)), "a new log knows nothing of it");
+        recent.heard(2, &told("8", 1));
+        assert!(!recent.knows(1, "user", "7", Version::new(5)));
+    }
+
+    #[test]
+    fn it_remembers_within_a_bound() {
+        let recent = Recent::default();
+        recent.remember(true);
+        for key in 0..3 * REMEMBERED {
+            recent.heard(1, &told(&key.to_string(), 1));
+        }
+        let heard = recent.heard.lock();
+        assert!(heard.young.len() <= REMEMBERED && heard.old.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,177 @@
+//! Keeps callers from waiting for a server that does not answer.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::counters::Counter;
+
+/// After so many failures in a row nobody is let through.
+const FAILURES: u32 = 3;
+/// After this time one is let through, to try.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Whether calls are let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// All.
+    Closed,
+    /// None.
+    Open,
+    /// One, to try.
+    HalfOpen,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    /// Failures in a row. Read alone while there are few: a call that succeeds takes no lock.
+    failures: AtomicU32,
+    open: Mutex<Open>,
+    opened: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    since: Option<Instant>,
+    trying: bool,
+}
+
+/// A call that was let through. Dropped before its end, it says nothing.
+#[derive(Debug)]
+pub(super) struct Trial<'a> {
+    breaker: &'a Breaker,
+    /// It is the one that tries.
+    only: bool,
+}
+
+impl Breaker {
+    /// Lets a call through, or does not.
+    pub(super) fn enter(&self) -> Option<Trial<'_>> {
+        if self.failures.load(Ordering::Relaxed) < FAILURES {
+            return Some(Trial { breaker: self, only: false });
+        }
+        let mut open = self.open.lock();
+        match open.since {
+            Some(since) if open.trying || since.elapsed() < PAUSE => None,
+            Some(_) => {
+                open.trying = true;
+                Some(Trial { breaker: self, only: true })
+            }
+            None => Some(Trial { breaker: self, only: false }),
+        }
+    }
+
+    /// The server answers: all are let through.
+    pub(super) fn close(&self) {
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            let mut open = self.open.lock();
+            self.failures.store(0, Ordering::Relaxed);
+            *open = Open::default();
+        }
+    }
+
+    pub(super) fn state(&self) -> BreakerState {
+        let open = self.open.lock();
+        match open.since {
+            None => BreakerState::Closed,
+            Some(_) if open.trying => BreakerState::HalfOpen,
+            Some(_) => BreakerState::Open,
+        }
+    }
+
+    /// How often it has opened.
+    pub(super) fn opened(&self) -> u64 {
+        self.opened.get()
+    }
+
+    fn failed(&self, only: bool) {
+        let mut open = self.open.lock();
+        let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
+        self.failures.store(failures, Ordering::Relaxed);
+        if failures < FAILURES {
+            return;
+        }
+        if open.since.is_none() {
+            self.opened.add(1);
+            open.since = Some(Instant::now());
+        } else if only {
+            *open = Open { since: Some(Instant::now()), trying: false };
+        }
+    }
+}
+
+impl Trial<'_> {
+    /// The call has ended, with an answer or without.
+    pub(super) fn end(self, answered: bool) {
+        if answered {
+            self.breaker.close();
+        } else {
+            self.breaker.failed(self.only);
+        }
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        if self.only {
+            self.breaker.open.lock().trying = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn fail(breaker: &Breaker, times: u32) {
+        for _ in 0..times {
+            breaker.enter().unwrap().end(false);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_opens_after_three_failures_in_a_row_and_lets_one_try_after_a_pause() {
+        let breaker = Breaker::default();
+        fail(&breaker, 2);
+        breaker.enter().unwrap().end(true);
+        fail(&breaker, 2);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        fail(&breaker, 1);
+        assert_eq!(breaker.state(), BreakerState::Open);
+        assert!(breaker.enter().is_none());
+        advance(PAUSE).await;
+        let trial = breaker.enter().unwrap();
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        assert!(breaker.enter().is_none(), "only one tries");
+        trial.end(false);
+        assert!(breaker.enter().is_none(), "a failed try starts the pause anew");
+        advance(PAUSE).await;
+        breaker.enter().unwrap().end(true);
+        assert_eq!((breaker.state(), breaker.opened()), (BreakerState::Closed, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_try_that_is_given_up_makes_room_for_another() {
+        let breaker = Breaker::default();
+        fail(&breaker, 3);
+        advance(PAUSE).await;
+        drop(breaker.enter().unwrap());
+        assert!(breaker.enter().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_fail_late_do_not_prolong_the_pause() {
+        let breaker = Breaker::default();
+        let late = breaker.enter().unwrap();
+        fail(&breaker, 3);
+        advance(PAUSE).await;
+        late.end(false);
+        assert!(breaker.enter().is_some());
+    }
+}

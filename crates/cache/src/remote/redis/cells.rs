@@ -1,0 +1,100 @@
+use fred::{
+    error::Error,
+    interfaces::KeysInterface,
+    types::{Key, Value},
+};
+
+use super::{RedisShared, failures::is_wrong_type, scripts::run_each, values};
+use crate::remote::{Acquired, Cell, Cells, Filled, HEADER_BYTES, Header, Kind, SharedError};
+
+/// Last place of the header.
+const HEAD_END: usize = HEADER_BYTES - 1;
+
+#[async_trait::async_trait]
+impl Cells for RedisShared {
+    async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
+        let way = self.way()?;
+        if let [key] = keys {
+            let value = way.client().get::<Value, _>(self.names.cell(key)).await;
+            let value = way.end(nothing_of_another_type(value))?;
+            return Ok(vec![values::cell(&value)]);
+        }
+        if keys.is_empty() {
+            return way.end(Ok(Vec::new()));
+        }
+        let asked: Vec<Key> = keys.iter().map(|key| self.names.cell(key)).collect();
+        let found = way.client().mget::<Value, _>(asked).await;
+        let found = values::array(way.end(found)?)?;
+        if found.len() != keys.len() {
+            return Err(SharedError::Unexpected);
+        }
+        Ok(found.iter().map(values::cell).collect())
+    }
+
+    async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
+        let way = self.way()?;
+        let pipeline = way.client().pipeline();
+        let mut queued = Ok(Value::Null);
+        for key in keys {
+            queued = queued.and(pipeline.getrange(self.names.cell(key), 0, HEAD_END).await);
+        }
+        let answers = pipeline.try_all::<Value>().await.into_iter().map(nothing_of_another_type);
+        let found: Vec<Value> = way.end(queued.and_then(|_| answers.collect()))?;
+        if found.len() != keys.len() {
+            return Err(SharedError::Unexpected);
+        }
+        Ok(found.iter().map(|head| Header::decode(head.as_bytes()?).map(|(header, _)| header)).collect())
+    }
+
+    async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
+        let kept = &self.options.kept;
+        let arguments = vec![
+            self.wakes(),
+            values::number(token),
+            values::duration(kept.leases),
+            values::duration(kept.takeover),
+        ];
+        let way = self.way()?;
+        let calls = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
+        let answers = run_each(way.client(), &self.scripts.acquire, calls).await;
+        way.end(answers)?.into_iter().map(values::acquired).collect()
+    }
+
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+        let way = self.way()?;
+        let call = |(key, cell): &(String, Cell)| {
+            let kept = values::duration(self.lasting(cell.header.kind));
+            (self.names.cell(key), vec![self.wakes(), values::bytes(cell.to_bytes()), kept])
+        };
+        let answers = run_each(way.client(), &self.scripts.fill, cells.iter().map(call).collect()).await;
+        way.end(answers)?.iter().map(values::filled).collect()
+    }
+
+    async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
+        let way = self.way()?;
+        let arguments = vec![self.wakes(), values::number(token), self.tombs()];
+        let calls = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
+        let answers = run_each(way.client(), &self.scripts.release, calls).await;
+        way.end(answers).map(drop)
+    }
+}
+
+impl RedisShared {
+    fn lasting(&self, kind: Kind) -> std::time::Duration {
+        let kept = &self.options.kept;
+        match kind {
+            Kind::Value => self.ttl(kept.copies),
+            Kind::Null => kept.absences,
+            Kind::Tomb => kept.tombs,
+            Kind::Lease => kept.leases,
+        }
+    }
+}
+
+/// What others put there in another form is as if nothing were there.
+fn nothing_of_another_type(answer: Result<Value, Error>) -> Result<Value, Error> {
+    match answer {
+        Err(error) if is_wrong_type(&error) => Ok(Value::Null),
+        answer => answer,
+    }
+}

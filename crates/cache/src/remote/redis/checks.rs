@@ -1,0 +1,126 @@
+//! What a node says at its start of the server that it was given.
+
+use std::{fmt, time::Duration};
+
+use fred::{interfaces::PubsubInterface, types::Value};
+use tokio::time::{Instant, timeout};
+
+use super::{
+    RedisShared,
+    frames::Subscription,
+    link::{field, infos},
+    values,
+};
+
+/// Longest time for a message to come back.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Oldest server that numbers the entries of a log itself.
+const VERSION_MIN: u32 = 7;
+
+/// Whether the broadcast works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broadcast {
+    /// What was told was heard after this time.
+    Heard(Duration),
+    /// It was told, and was not heard within a second: something between keeps messages back.
+    Silent,
+    /// There was no server to tell it.
+    Away,
+}
+
+/// Whether the server can be relied on, as far as it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fitness {
+    /// Its version, as it says it; empty when it does not.
+    pub version: String,
+    /// What it does when it is full; empty when it does not say.
+    pub eviction: String,
+}
+
+impl Fitness {
+    /// `Some(false)`: it is too old, or drops the log when it is full. `None`: it does not say.
+    #[must_use]
+    pub fn is_fit(&self) -> Option<bool> {
+        let major = self.version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_some_and(|major| major < VERSION_MIN) || self.eviction.starts_with("allkeys") {
+            return Some(false);
+        }
+        (major.is_some() && !self.eviction.is_empty()).then_some(true)
+    }
+}
+
+impl fmt::Display for Fitness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_unknown = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+        let (version, eviction) = (or_unknown(&self.version), or_unknown(&self.eviction));
+        write!(f, "Redis {version} (needed: {VERSION_MIN} or later), maxmemory-policy {eviction}")?;
+        if self.eviction.starts_with("allkeys") {
+            f.write_str(" (drops the log: use volatile-* or noeviction)")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl RedisShared {
+    /// Tells itself something and listens. Takes a second at most, and the time to connect.
+    pub async fn self_test(&self) -> Broadcast {
+        let token: u64 = rand::random();
+        let channel = self.names.self_test(token);
+        let Ok(mut heard) = Subscription::begin(self, vec![channel.clone()]).await else {
+            return Broadcast::Away;
+        };
+        let told = Instant::now();
+        let tell = self.control.client.publish::<Value, _, _>(channel, values::number(token));
+        if tell.await.is_err() {
+            return Broadcast::Away;
+        }
+        let hears = async {
+            while let Some(message) = heard.next().await {
+                if values::read_number(&message.value) == Some(token) {
+                    return true;
+                }
+            }
+            false
+        };
+        match timeout(HEARD_WITHIN, hears).await {
+            Ok(true) => Broadcast::Heard(told.elapsed()),
+            Ok(false) | Err(_) => Broadcast::Silent,
+        }
+    }
+
+    /// Asks the server what it is; of a cluster, the worst that one of its primaries says. What it does not say,
+    /// as one that is away, or where that is forbidden, is unknown.
+    pub async fn fitness(&self) -> Fitness {
+        let infos = infos(&self.control.client, &["server", "memory"]).await.unwrap_or_default();
+        let said = |info: &String| Fitness {
+            version: field(info, "redis_version").unwrap_or_default().to_owned(),
+            eviction: field(info, "maxmemory_policy").unwrap_or_default().to_owned(),
+        };
+        let worst = |fitness: &Fitness| match fitness.is_fit() {
+            Some(false) => 0,
+            None => 1,
+            Some(true) => 2,
+        };
+        infos.iter().map(said).min_by_key(worst).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_old_or_drops_the_log_is_unfit() {
+        let fit = |version: &str, eviction: &str| {
+            Fitness { version: version.to_owned(), eviction: eviction.to_owned() }.is_fit()
+        };
+        assert_eq!(fit("7.0.15", "noeviction"), Some(true));
+        assert_eq!(fit("8.2.1", "volatile-lru"), Some(true));
+        assert_eq!(fit("6.2.7", "noeviction"), Some(false));
+        assert_eq!(fit("7.0.15", "allkeys-lru"), Some(false));
+        assert_eq!(fit("7.0.15", ""), None);
+        assert_eq!(fit("", "allkeys-lfu"), Some(false));
+        assert_eq!(fit("", ""), None);
+    }
+}

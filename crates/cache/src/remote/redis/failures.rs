@@ -1,0 +1,73 @@
+//! What failures of the client and of the server mean.
+
+use fred::error::{Error, ErrorKind};
+
+use crate::remote::SharedError;
+
+/// First words by which Redis says that it does not do this now.
+const REFUSALS: [&str; 9] =
+    ["OOM", "READONLY", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "TRYAGAIN", "NOPERM"];
+/// First words by which a cluster says that it, or this part of it, is not there.
+const ABSENCES: [&str; 4] = ["CLUSTERDOWN", "MOVED", "ASK", "NOAUTH"];
+
+/// What the failure means to whoever asked. Its text is not passed on.
+pub(super) fn meaning(error: &Error) -> SharedError {
+    let word = first_word(error);
+    if REFUSALS.contains(&word) {
+        return SharedError::Refused;
+    }
+    if ABSENCES.contains(&word) {
+        return SharedError::Away;
+    }
+    match error.kind() {
+        ErrorKind::Timeout => SharedError::Timeout,
+        ErrorKind::Protocol | ErrorKind::Parse | ErrorKind::InvalidArgument | ErrorKind::NotFound => {
+            SharedError::Unexpected
+        }
+        // The server's own words begin with a code; what the client says of a connection does not.
+        ErrorKind::Unknown if is_code(word) => SharedError::Unexpected,
+        _ => SharedError::Away,
+    }
+}
+
+/// The server is a replica: it follows another, and what it holds may be old.
+pub(super) fn is_replica(error: &Error) -> bool {
+    first_word(error) == "READONLY"
+}
+
+/// The key holds another type than a text.
+pub(super) fn is_wrong_type(error: &Error) -> bool {
+    first_word(error) == "WRONGTYPE"
+}
+
+/// The server does not know the script by its hash.
+pub(super) fn is_unknown_script(error: &Error) -> bool {
+    first_word(error) == "NOSCRIPT"
+}
+
+fn first_word(error: &Error) -> &str {
+    error.details().split_whitespace().next().unwrap_or("")
+}
+
+fn is_code(word: &str) -> bool {
+    word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_no_writes_is_told_from_one_that_is_away() {
+        let said = |kind, text: &'static str| meaning(&Error::new(kind, text));
+        assert_eq!(said(ErrorKind::Unknown, "OOM command not allowed"), SharedError::Refused);
+        assert_eq!(said(ErrorKind::Unknown, "READONLY You can't write"), SharedError::Refused);
+        assert_eq!(said(ErrorKind::Unknown, "LOADING Redis is loading"), SharedError::Refused);
+        assert_eq!(said(ErrorKind::Cluster, "CLUSTERDOWN Hash slot not served"), SharedError::Away);
+        assert_eq!(said(ErrorKind::Unknown, "Client is not initialized."), SharedError::Away);
+        assert_eq!(said(ErrorKind::IO, "Connection closed."), SharedError::Away);
+        assert_eq!(said(ErrorKind::Timeout, "Request timed out."), SharedError::Timeout);
+        assert_eq!(said(ErrorKind::Unknown, "ERR unknown command"), SharedError::Unexpected);
+        assert_eq!(said(ErrorKind::InvalidArgument, "WRONGTYPE Operation"), SharedError::Unexpected);
+    }
+}

@@ -1,0 +1,195 @@
+//! What a node hears. Each subscription has a connection of its own and ends with it: nothing is subscribed
+//! again behind anybody's back.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use fred::{
+    clients::Client,
+    error::{Error, ErrorKind},
+    interfaces::{ClientLike, EventInterface, PubsubInterface},
+    types::{ClusterHash, CustomCommand, Message, Value},
+    util::redis_keyslot,
+};
+use tokio::{
+    sync::broadcast::Receiver,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{RedisShared, failures::meaning, link::Connection, names::Names};
+use crate::{
+    counters::Counter,
+    remote::{Confirmed, Frames, News, Seal, SharedError},
+};
+
+/// Pause between two questions whether the other end is still there: nothing else would tell that a
+/// connection on which nothing is heard is dead.
+const PING_EVERY: Duration = Duration::from_millis(500);
+
+/// A subscription.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    messages: Receiver<Message>,
+    /// Ends when the connection does.
+    alive: JoinHandle<()>,
+    over: bool,
+}
+
+/// What a node hears of its epoch.
+#[derive(Debug)]
+pub(super) struct Hearing {
+    heard: Subscription,
+    names: Arc<Names>,
+    entries: String,
+    /// Epoch and number of this node.
+    to: (u64, u64),
+    seal: Option<Seal>,
+    garbled: Arc<Counter>,
+}
+
+impl Subscription {
+    /// When it returns, whatever is told on the channels from then on is heard.
+    pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
+        let client = shared.options.one_connection(shared.config.clone());
+        let messages = client.message_rx();
+        let mut connection = Connection::begin(&client);
+        let subscribe = async {
+            client.subscribe(channels).await?;
+            // The client does not wait for the server's word on it. Answers come in order: this one comes after.
+            ping(&client).await
+        };
+        let bound = shared.options.connect_timeout + shared.options.unresponsive;
+        tokio::select! {
+            done = timeout(bound, subscribe) => {
+                done.map_err(|_| SharedError::Timeout)?.map_err(|error| meaning(&error))?;
+            }
+            () = connection.ended() => return Err(SharedError::Away),
+        }
+        let alive = tokio::spawn(hold(client, connection));
+        Ok(Self { messages, alive, over: false })
+    }
+
+    /// `None`: some may be lost; there comes no more.
+    pub(super) async fn next(&mut self) -> Option<Message> {
+        if self.over {
+            return None;
+        }
+        let message = tokio::select! {
+            biased;
+            // A receiver that lags has lost some.
+            message = self.messages.recv() => message.ok(),
+            _ended = &mut self.alive => None,
+        };
+        self.over = message.is_none();
+        message
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.alive.abort();
+    }
+}
+
+/// Returns once the connection has ended or its other end does not answer; then it is cut.
+async fn hold(client: Client, mut connection: Connection) {
+    let answers = async {
+        loop {
+            sleep(PING_EVERY).await;
+            if ping(&client).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = answers => {}
+        () = connection.ended() => {}
+    }
+}
+
+/// On the connection that is subscribed: in a cluster, the client picks it by its own name.
+async fn ping(client: &Client) -> Result<(), Error> {
+    let slot = ClusterHash::Custom(redis_keyslot(client.id().as_bytes()));
+    let pong: Value =
+        client.custom(CustomCommand::new_static("PING", slot, false), Vec::<Value>::new()).await?;
+    if pong.is_null() { Err(Error::new(ErrorKind::IO, "closed")) } else { Ok(()) }
+}
+
+impl Hearing {
+    pub(super) async fn begin(shared: &RedisShared, epoch: u64, node: u64) -> Result<Self, SharedError> {
+        let names = Arc::clone(&shared.names);
+        let (entries, mine) = (names.entries(epoch), names.confirmations(epoch, node));
+        let heard = Subscription::begin(shared, vec![entries.clone(), names.wakes.clone(), mine]).await?;
+        let (seal, garbled) = (shared.options.seal.clone(), Arc::clone(&shared.garbled));
+        Ok(Self { heard, names, entries, to: (epoch, node), seal, garbled })
+    }
+
+    fn news(&self, message: Message) -> Option<News> {
+        let bytes: Bytes = message.value.convert().ok()?;
+        if *message.channel == *self.entries {
+            return Some(News::Entry(bytes.into()));
+        }
+        if *message.channel == *self.names.wakes {
+            return self.names.address(&bytes).map(|address| News::Filled(address.to_owned()));
+        }
+        confirmed(self.seal.as_ref(), self.to, &bytes).map(News::Confirmed)
+    }
+}
+
+#[async_trait::async_trait]
+impl Frames for Hearing {
+    async fn next(&mut self) -> Option<News> {
+        loop {
+            let message = self.heard.next().await?;
+            match self.news(message) {
+                Some(news) => return Some(news),
+                None => self.garbled.add(1),
+            }
+        }
+    }
+}
+
+/// A confirmation for the node `to` of an epoch. It holds for that node in that epoch alone, sealed or not.
+pub(super) fn confirmation(seal: Option<&Seal>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
+    let numbers = [to.0, to.1, confirmed.node, confirmed.number];
+    let message: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
+    match seal {
+        Some(seal) => seal.close(confirmed.number, &message),
+        None => message,
+    }
+}
+
+fn confirmed(seal: Option<&Seal>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmed> {
+    let number = u64::from_be_bytes(*bytes.last_chunk::<8>()?);
+    let message = match seal {
+        Some(seal) => seal.open(number, bytes)?,
+        None => bytes,
+    };
+    let (numbers, rest) = message.as_chunks::<8>();
+    let [epoch, node, from, _] = *numbers else { return None };
+    let confirmed = Confirmed { node: u64::from_be_bytes(from), number };
+    let meant = (u64::from_be_bytes(epoch), u64::from_be_bytes(node)) == to && rest.is_empty();
+    meant.then_some(confirmed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confirmation_holds_for_whom_it_was_meant_and_not_from_outsiders() {
+        let (seal, other) = (Seal::new(&[1; 32]), Seal::new(&[2; 32]));
+        let told = Confirmed { node: 7, number: 9 };
+        for seal in [None, Some(&seal)] {
+            let message = confirmation(seal, (3, 1), told);
+            assert_eq!(confirmed(seal, (3, 1), &message), Some(told));
+            assert_eq!(confirmed(seal, (3, 2), &message), None);
+            assert_eq!(confirmed(seal, (4, 1), &message), None);
+            assert_eq!(confirmed(Some(&other), (3, 1), &message), None);
+            for cut in 0..message.len() {
+                assert_eq!(confirmed(seal, (3, 1), &message[..cut]), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A connection that knows which server it leads to.
+//!
+//! A connection that broke is made anew by the client, on its own and with whoever answers there: the same
+//! server, the same one started anew with an old dump, a replica that was promoted. Nothing that such a server
+//! says may be taken for what the accepted one says, not even the answer to the first command. The client asks
+//! for the credentials at the beginning of every connection, before anything else is sent on it; each time is
+//! counted. A link is good as long as the count stands where it stood when the server behind it was asked who
+//! it is. A command is sent only over a good link, and its answer counts only if the count did not move
+//! meanwhile: then no connection was begun between, and the one that carried it is the one that was asked.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fred::{
+    clients::Client,
+    error::{Error, ErrorKind},
+    interfaces::{ClientLike, ClusterInterface},
+    types::{
+        ClusterHash, ConnectHandle, CustomCommand,
+        config::{Config, CredentialProvider, Server},
+    },
+};
+use futures::future::try_join_all;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::{
+    sync::{Notify, watch},
+    time::sleep,
+};
+
+use super::RedisOptions;
+
+/// Pause between two questions to a server that does not say who it is.
+const PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) client: Client,
+    begun: Arc<Begun>,
+    /// The count at which the server was the accepted one; 0: it is not.
+    good: AtomicU64,
+    known: Mutex<Known>,
+    /// Raised whenever a server has said who it is.
+    asked: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Who answered, and at which count.
+    server: Option<(u64, String)>,
+    accepted: Option<String>,
+}
+
+/// Counts the connections that were begun.
+struct Begun {
+    count: AtomicU64,
+    moved: Notify,
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl Link {
+    /// Not connected yet.
+    pub(super) fn new(options: &RedisOptions, config: Config) -> Self {
+        let begun = Arc::new(Begun {
+            count: AtomicU64::new(0),
+            moved: Notify::new(),
+            user: config.username.clone(),
+            password: config.password.clone(),
+        });
+        let client = options.client(config, Arc::clone(&begun) as Arc<dyn CredentialProvider>);
+        let (good, known) = (AtomicU64::new(0), Mutex::default());
+        Self { client, begun, good, known, asked: watch::Sender::default() }
+    }
+
+    /// The count, if the link leads to the accepted server.
+    pub(super) fn good(&self) -> Option<u64> {
+        let count = self.begun.count.load(Ordering::Acquire);
+        (count == self.good.load(Ordering::Acquire) && count > 0).then_some(count)
+    }
+
+    /// Asks every server that it comes to lead to who it is, until it is dropped. `good`: is called whenever
+    /// the link has become good.
+    pub(super) async fn ask(&self, good: impl Fn() + Send) {
+        loop {
+            // Taken before the question: a connection begun since is not the one that answers it.
+            let count = self.begun.count.load(Ordering::Acquire);
+            match primary(&self.client).await {
+                Ok(server) => {
+                    if self.learn(count, server) {
+                        good();
+                    }
+                    self.begun.moved_from(count).await;
+                }
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Returns once a server has said who it is.
+    pub(super) async fn asked(&self) {
+        // The sender lives as long as this.
+        drop(self.asked.subscribe().wait_for(|asked| *asked > 0).await);
+    }
+
+    /// See [`Registry::accept`](crate::remote::Registry::accept). Returns whether the link is good by it.
+    pub(super) fn accept(&self, server: &str) -> bool {
+        let mut known = self.known.lock();
+        known.accepted = Some(server.to_owned());
+        self.settle(&known)
+    }
+
+    /// The server may have become another one within the connection: it says that it follows another. It is
+    /// asked again.
+    pub(super) fn doubt(&self) {
+        self.begun.next();
+    }
+
+    fn learn(&self, count: u64, server: String) -> bool {
+        let mut known = self.known.lock();
+        known.server = Some((count, server));
+        self.asked.send_modify(|asked| *asked += 1);
+        self.settle(&known)
+    }
+
+    fn settle(&self, known: &Known) -> bool {
+        let (count, server) = known.server.as_ref().map_or((0, None), |(count, name)| (*count, Some(name)));
+        let good = if server.is_some() && server == known.accepted.as_ref() { count } else { 0 };
+        self.good.store(good, Ordering::Release);
+        good > 0
+    }
+}
+
+impl Begun {
+    fn next(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.moved.notify_one();
+    }
+
+    async fn moved_from(&self, count: u64) {
+        while self.count.load(Ordering::Acquire) == count {
+            self.moved.notified().await;
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl CredentialProvider for Begun {
+    async fn fetch(&self, _server: Option<&Server>) -> Result<(Option<String>, Option<String>), Error> {
+        self.next();
+        Ok((self.user.clone(), self.password.clone()))
+    }
+}
+
+impl fmt::Debug for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Begun").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+/// The task behind a client; dropped, the connection is cut.
+#[derive(Debug)]
+pub(super) struct Connection(ConnectHandle);
+
+impl Connection {
+    pub(super) fn begin(client: &Client) -> Self {
+        Self(client.connect())
+    }
+
+    /// Returns once the client has given up; not to be asked again then.
+    pub(super) async fn ended(&mut self) {
+        // Why, does not matter.
+        drop((&mut self.0).await);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Who the server is, if it takes writes; of a cluster, all its primaries under one name.
+async fn primary(client: &Client) -> Result<String, Error> {
+    let is_primary = |info: &String| field(info, "role") == Some("master");
+    let infos = infos(client, &["server", "replication"]).await?;
+    if !infos.iter().all(is_primary) {
+        return Err(Error::new(ErrorKind::Unknown, "a replica"));
+    }
+    name(client, &infos).ok_or_else(nameless)
+}
+
+/// Who the servers are, by a question to each.
+pub(super) async fn server_name(client: &Client) -> Result<String, Error> {
+    name(client, &infos(client, &["server"]).await?).ok_or_else(nameless)
+}
+
+/// What INFO says: of the server, or of each primary of a cluster.
+pub(super) async fn infos(client: &Client, sections: &[&str]) -> Result<Vec<String>, Error> {
+    let info = || CustomCommand::new_static("INFO", ClusterHash::Random, false);
+    let sections = sections.to_vec();
+    if !client.is_clustered() {
+        return Ok(vec![client.custom(info(), sections).await?]);
+    }
+    let routing = client.cached_cluster_state();
+    let servers = routing.ok_or_else(nameless)?.unique_primary_nodes();
+    let ask = servers.into_iter().map(|server| {
+        let (client, sections) = (client.with_cluster_node(server), sections.clone());
+        async move { client.custom(info(), sections).await }
+    });
+    try_join_all(ask).await
+}
+
+/// A line `name:value` of INFO.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(found, _)| *found == name).map(|(_, value)| value.trim())
+}
+
+fn name(client: &Client, infos: &[String]) -> Option<String> {
+    let mut names = infos.iter().map(|info| field(info, "run_id")).collect::<Option<Vec<_>>>()?;
+    if !client.is_clustered() {
+        return names.pop().map(str::to_owned);
+    }
+    names.sort_unstable();
+    let hash = Sha256::digest(names.join(" "));
+    Some(hash.iter().take(20).map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn nameless() -> Error {
+    Error::new(ErrorKind::Protocol, "a server does not say who it is")
+}

@@ -1,0 +1,91 @@
+use bytes::Bytes;
+use fred::{
+    interfaces::StreamsInterface,
+    types::{Key, Value},
+};
+
+use super::{
+    RedisShared,
+    failures::meaning,
+    frames::{self, Hearing},
+    scripts::run,
+    values,
+};
+use crate::remote::{Changed, Confirmed, Entry, Frame, Frames, Log, Order, SharedError};
+
+/// An entry of a stream, as Redis tells it: identity, then names and values of its fields in turn.
+type Logged = (String, Vec<Bytes>);
+
+#[async_trait::async_trait]
+impl Log for RedisShared {
+    async fn change(
+        &self,
+        epoch: u64,
+        orders: &[(String, Order)],
+        entry: Entry<'_>,
+    ) -> Result<Changed, SharedError> {
+        let kept = &self.options.kept;
+        let cells = orders.iter().map(|(key, _)| self.names.cell(key));
+        let keys: Vec<Key> = cells.chain(self.epoch_keys(epoch)).collect();
+        let silent = if entry.strict { values::duration(kept.silent) } else { Value::from("") };
+        let mut arguments = vec![
+            self.wakes(),
+            Value::from(self.names.entries(epoch)),
+            values::number(entry.nonce),
+            values::bytes(entry.message.to_vec()),
+            Value::from(i64::from(kept.log_max)),
+            self.tombs(),
+            values::number(epoch),
+            silent,
+        ];
+        arguments.extend(orders.iter().map(|(_, order)| values::order(order, self.ttl(kept.copies))));
+        let way = self.way()?;
+        let answer = run(way.client(), &self.scripts.change, keys, arguments).await;
+        changed(way.end(answer)?)
+    }
+
+    async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
+        let from = format!("1-{}", from.saturating_sub(1));
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        let log = self.names.log(epoch);
+        let entries = self.control.client.xrange(log, from, "+", Some(most)).await;
+        let entries: Vec<Logged> = entries.map_err(|error| meaning(&error))?;
+        // What others wrote into it is left out: it is missed as a gap.
+        Ok(entries.iter().filter_map(frame).collect())
+    }
+
+    async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
+        Ok(Box::new(Hearing::begin(self, epoch, node).await?))
+    }
+
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+        let channel = self.names.confirmations(epoch, to);
+        let message = frames::confirmation(self.options.seal.as_ref(), (epoch, to), confirmed);
+        let arguments = vec![
+            self.wakes(),
+            Value::from(channel),
+            values::number(confirmed.node),
+            values::number(confirmed.number),
+            values::bytes(message),
+        ];
+        let nodes = vec![self.names.nodes(epoch)];
+        let done = run(&self.control.client, &self.scripts.confirm, nodes, arguments).await;
+        done.map(drop).map_err(|error| meaning(&error))
+    }
+}
+
+fn changed(value: Value) -> Result<Changed, SharedError> {
+    let values = values::array(value)?;
+    let [number, epoch, peers] = <[Value; 3]>::try_from(values).map_err(|_| SharedError::Unexpected)?;
+    Ok(Changed {
+        number: values::unsigned(&number).ok_or(SharedError::Unexpected)?,
+        epoch: values::read_number(&epoch).ok_or(SharedError::Unexpected)?,
+        peers: values::peers(peers)?,
+    })
+}
+
+fn frame((id, fields): &Logged) -> Option<Frame> {
+    let at: u64 = id.strip_prefix("1-")?.parse().ok()?;
+    let [_, entry] = fields.as_slice() else { return None };
+    Frame::logged(at + 1, entry)
+}

@@ -1,0 +1,25 @@
+-- KEYS: log, nodes, highest epoch. ARGV: wakes, node, applied, about, the epoch as 8 bytes and as text,
+-- milliseconds after which a node is forgotten ('': none is now).
+-- {number of the last entry, its nonce, highest epoch, who this server is}.
+local log, nodes, node = KEYS[1], KEYS[2], ARGV[2]
+local told, text = highest(KEYS[3])
+local order = compare(ARGV[5], told)
+if order > 0 then
+  redis.call('SET', KEYS[3], ARGV[5] .. ARGV[6])
+  if text then
+    left(string.sub(log, 1, -#ARGV[6] - 1) .. text, string.sub(nodes, 1, -#ARGV[6] - 1) .. text)
+  end
+  told = ARGV[5]
+end
+redis.call('HSET', nodes, node, ARGV[3] .. clock() .. ARGV[4])
+if order < 0 then left(log, nodes) end
+if ARGV[7] ~= '' then forget(nodes, ARGV[7]) end
+local number, nonce = 0, ZERO
+local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+if last then
+  number = tonumber(string.sub(last[1], 3)) + 1
+  if #last[2][2] >= 8 then nonce = string.sub(last[2][2], 1, 8) end
+end
+local info = redis.pcall('INFO', 'server')
+local server = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+return {number, nonce, told, server}

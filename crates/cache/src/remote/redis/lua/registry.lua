@@ -1,0 +1,52 @@
+-- Which nodes there are. Each is a field of a hash: its number (8 bytes), and of it the last entry applied
+-- (8 bytes), the moment of its last probe by the clock of this server (13 digits, milliseconds since 1970)
+-- and what it says of itself.
+local KEPT_MS = 600000
+
+local function clock()
+  local time = redis.call('TIME')
+  return string.format('%013.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+end
+
+-- How long the node of this entry is silent; nil: it is none.
+local function silence(entry, now)
+  local at = #entry >= 21 and tonumber(string.sub(entry, 9, 21))
+  return at and math.max(0, tonumber(now) - at)
+end
+
+-- Number, applied, silence in milliseconds and what it says of itself, of each node that was heard of lately.
+local function registered(key, silent_ms)
+  local fields, found, now = redis.call('HGETALL', key), {}, clock()
+  for at = 1, #fields, 2 do
+    local node, entry = fields[at], fields[at + 1]
+    local silent = silence(entry, now)
+    if silent and #node == 8 and silent < tonumber(silent_ms) then
+      found[#found + 1] = node
+      found[#found + 1] = string.sub(entry, 1, 8)
+      found[#found + 1] = silent
+      found[#found + 1] = string.sub(entry, 22)
+    end
+  end
+  return found
+end
+
+local function forget(key, silent_ms)
+  local fields, now = redis.call('HGETALL', key), clock()
+  for at = 1, #fields, 2 do
+    local silent = silence(fields[at + 1], now)
+    if not silent or silent >= tonumber(silent_ms) then redis.call('HDEL', key, fields[at]) end
+  end
+end
+
+-- The highest epoch that was told of, as 8 bytes and as text.
+local function highest(key)
+  local told = redis.pcall('GET', key)
+  if type(told) ~= 'string' or #told < 9 then return ZERO, nil end
+  return string.sub(told, 1, 8), string.sub(told, 9)
+end
+
+-- What belongs to an epoch that was left goes by itself: nodes that still follow it are told so at once.
+local function left(log, nodes)
+  redis.call('PEXPIRE', log, KEPT_MS)
+  redis.call('PEXPIRE', nodes, KEPT_MS)
+end

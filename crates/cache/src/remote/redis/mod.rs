@@ -1,0 +1,20 @@
+//! The server that nodes share, as Redis. The only place that sees its client.
+
+mod breaker;
+mod cells;
+mod checks;
+mod failures;
+mod frames;
+mod link;
+mod log;
+mod names;
+mod options;
+mod registry;
+mod scripts;
+mod server;
+mod values;
+
+pub use breaker::BreakerState;
+pub use checks::{Broadcast, Fitness};
+pub use options::{RedisError, RedisOptions};
+pub use server::RedisShared;

@@ -1,0 +1,103 @@
+//! Names of keys and channels. All keys of a prefix lie in one slot of a cluster: the prefix stands in braces at
+//! the very front, and Redis takes the first pair of them, whatever a key has in it further on.
+
+use fred::types::Key;
+
+use super::RedisError;
+
+/// Longest prefix.
+const PREFIX_MAX: usize = 40;
+
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// Before every key.
+    keys: String,
+    /// Before every channel: other than keys, channels are one for all databases of a server.
+    channels: String,
+    /// Where the ends of leases are told.
+    pub(super) wakes: String,
+}
+
+impl Names {
+    pub(super) fn new(prefix: &str, database: Option<u8>) -> Result<Self, RedisError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if prefix.is_empty() || prefix.len() > PREFIX_MAX || !prefix.bytes().all(allowed) {
+            return Err(RedisError::Prefix);
+        }
+        let keys = format!("{{{prefix}}}:");
+        let channels = format!("{keys}{}:", database.unwrap_or_default());
+        Ok(Self { wakes: format!("{channels}wakes"), keys, channels })
+    }
+
+    /// Of a cell. Its address begins with the number of an epoch, so that no other name here is like it.
+    pub(super) fn cell(&self, address: &str) -> Key {
+        [&self.keys, address].concat().into()
+    }
+
+    /// Which cell a key is; none, when it is no cell of this prefix.
+    pub(super) fn address<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
+        std::str::from_utf8(key.strip_prefix(self.keys.as_bytes())?).ok()
+    }
+
+    pub(super) fn log(&self, epoch: u64) -> Key {
+        format!("{}log:{epoch}", self.keys).into()
+    }
+
+    pub(super) fn nodes(&self, epoch: u64) -> Key {
+        format!("{}nodes:{epoch}", self.keys).into()
+    }
+
+    pub(super) fn highest_epoch(&self) -> Key {
+        format!("{}epoch", self.keys).into()
+    }
+
+    /// Where the entries of the log are told.
+    pub(super) fn entries(&self, epoch: u64) -> String {
+        format!("{}log:{epoch}", self.channels)
+    }
+
+    /// Where a node is told who has confirmed.
+    pub(super) fn confirmations(&self, epoch: u64, node: u64) -> String {
+        format!("{}node:{epoch}:{node}", self.channels)
+    }
+
+    /// Where a node tells itself something to see that it hears.
+    pub(super) fn self_test(&self, node: u64) -> String {
+        format!("{}test:{node}", self.channels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fred::util::redis_keyslot;
+
+    use super::*;
+
+    #[test]
+    fn whatever_a_key_holds_it_stays_in_the_slot_of_its_prefix_and_is_read_back() {
+        let names = Names::new("kith", None).unwrap();
+        for address in ["1:user:7", "1:user:{x}", "1:user:}{", "1:user: \r\nDEL *?[a] :", "1:user:\0é"] {
+            let key = names.cell(address);
+            assert_eq!(redis_keyslot(key.as_bytes()), redis_keyslot(b"kith"));
+            assert_eq!(names.address(key.as_bytes()), Some(address));
+        }
+        assert_eq!(redis_keyslot(names.log(1).as_bytes()), redis_keyslot(b"kith"));
+        assert_eq!(Names::new("kit", None).unwrap().address(names.cell("1:user:7").as_bytes()), None);
+        assert_eq!(names.address(&[&b"{kith}:"[..], &[0xff]].concat()), None);
+    }
+
+    #[test]
+    fn a_prefix_that_could_steer_is_refused() {
+        for bad in ["", "a b", "a}", "{a", "a:b", "a*", "ä", &"x".repeat(41)] {
+            assert_eq!(Names::new(bad, None).unwrap_err(), RedisError::Prefix);
+        }
+        assert!(Names::new("Kith_1.prod-eu", Some(3)).is_ok());
+    }
+
+    #[test]
+    fn two_databases_of_one_server_tell_on_two_channels() {
+        let (one, two) = (Names::new("kith", Some(1)).unwrap(), Names::new("kith", Some(2)).unwrap());
+        assert_ne!(one.entries(1), two.entries(1));
+        assert_ne!(one.wakes, two.wakes);
+    }
+}

@@ -1,0 +1,145 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use fred::{
+    clients::Client,
+    types::{
+        Builder, RespVersion,
+        config::{Config, CredentialProvider, ReconnectPolicy, TcpConfig, UnresponsiveConfig},
+    },
+};
+
+use crate::{
+    Random, ThreadRandom,
+    remote::{Kept, Seal},
+};
+
+/// Schemes of addresses that lead to one server, to a cluster, or to one behind sentinels; with `s` by TLS.
+const SCHEMES: [&str; 6] =
+    ["redis", "rediss", "redis-cluster", "rediss-cluster", "redis-sentinel", "rediss-sentinel"];
+/// Pauses between two tries to connect, in milliseconds, and how far chance spreads them.
+const RECONNECT: (u32, u32, u32) = (50, 1_000, 25);
+/// Messages that a slow subscriber may be behind before it has to subscribe anew.
+const BEHIND_MAX: usize = 8_192;
+
+/// How the server is reached, and what is kept there for how long.
+#[derive(Clone)]
+pub struct RedisOptions {
+    /// `redis://[user:password@]host[:port][/database]`; `rediss` for TLS, `redis-cluster` and `redis-sentinel`
+    /// for what these say.
+    pub url: String,
+    /// Before every key and channel: 1 to 40 letters, digits, `_`, `.` and `-`. Two clusters of nodes with one
+    /// server need two.
+    pub prefix: String,
+    /// Replicas that must have a probe before it counts as answered; 0: none.
+    pub replicas_min: u32,
+    /// Longest wait for the answer to a command.
+    pub command_timeout: Duration,
+    /// Longest wait for a connection, and then for each step that readies it.
+    pub connect_timeout: Duration,
+    /// A connection on which an answer is due for so long is given up.
+    pub unresponsive: Duration,
+    /// Connections for cells and changes; at least one. More than one keeps a large answer from holding up all.
+    pub pool: usize,
+    /// Commands of one connection that may wait to be sent; further ones fail at once.
+    pub waiting_max: usize,
+    /// How long each kind of cell is kept, and how much of the log.
+    pub kept: Kept,
+    /// Seals confirmations, so that an outsider cannot confirm in the name of a node. All nodes need the same.
+    pub seal: Option<Seal>,
+    /// Spreads the moments at which copies run out.
+    pub random: Arc<dyn Random>,
+}
+
+/// Why there can be no connection, ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RedisError {
+    /// The address.
+    #[error("url: not an address of Redis (redis, rediss, redis-cluster or redis-sentinel)")]
+    Url,
+    /// The prefix.
+    #[error("prefix: not 1 to 40 letters, digits, '_', '.' or '-'")]
+    Prefix,
+}
+
+impl Default for RedisOptions {
+    /// A server on this machine, prefix `kith`, no replicas; 100 ms, 500 ms, 500 ms; two connections, 10,000
+    /// commands.
+    fn default() -> Self {
+        Self {
+            url: "redis://127.0.0.1:6379".to_owned(),
+            prefix: "kith".to_owned(),
+            replicas_min: 0,
+            command_timeout: Duration::from_millis(100),
+            connect_timeout: Duration::from_millis(500),
+            unresponsive: Duration::from_millis(500),
+            pool: 2,
+            waiting_max: 10_000,
+            kept: Kept::default(),
+            seal: None,
+            random: Arc::new(ThreadRandom),
+        }
+    }
+}
+
+impl RedisOptions {
+    /// What the address says. Names and passwords stay in it.
+    pub(super) fn config(&self) -> Result<Config, RedisError> {
+        let scheme = self.url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if !SCHEMES.contains(&scheme) {
+            return Err(RedisError::Url);
+        }
+        let config = Config::from_url(&self.url).map_err(|_| RedisError::Url)?;
+        Ok(Config { version: RespVersion::RESP3, ..config })
+    }
+
+    /// A client that connects again for ever, once it is told to connect. `credentials` is asked at the
+    /// beginning of every connection.
+    pub(super) fn client(&self, config: Config, credentials: Arc<dyn CredentialProvider>) -> Client {
+        let config = Config { fail_fast: false, credential_provider: Some(credentials), ..config };
+        let (min, max, jitter) = RECONNECT;
+        let mut policy = ReconnectPolicy::new_exponential(0, min, max, 2);
+        policy.set_jitter(jitter);
+        let mut builder = self.builder(config, self.command_timeout);
+        builder.set_policy(policy);
+        built(&builder)
+    }
+
+    /// A client that connects once, and ends with that connection.
+    pub(super) fn one_connection(&self, config: Config) -> Client {
+        built(&self.builder(Config { fail_fast: true, ..config }, self.unresponsive))
+    }
+
+    fn builder(&self, config: Config, command_timeout: Duration) -> Builder {
+        let mut builder = Builder::from_config(config);
+        builder
+            .with_performance_config(|performance| {
+                performance.default_command_timeout = command_timeout;
+                performance.broadcast_channel_capacity = BEHIND_MAX;
+            })
+            .with_connection_config(|connection| {
+                connection.connection_timeout = self.connect_timeout;
+                connection.internal_command_timeout = self.connect_timeout;
+                // Who asks decides whether to ask again: what was sent before a break may have been done.
+                connection.max_command_attempts = 1;
+                connection.max_command_buffer_len = self.waiting_max;
+                connection.tcp = TcpConfig { nodelay: Some(true), ..TcpConfig::default() };
+                connection.unresponsive = UnresponsiveConfig {
+                    max_timeout: Some(self.unresponsive),
+                    interval: self.unresponsive / 5,
+                };
+            });
+        builder
+    }
+}
+
+/// It fails only without a configuration.
+fn built(builder: &Builder) -> Client {
+    builder.build().unwrap_or_else(|_| unreachable!("there is a configuration"))
+}
+
+impl fmt::Debug for RedisOptions {
+    /// Without the address, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisOptions").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+use std::time::Duration;
+
+use fred::{
+    error::Error,
+    interfaces::ClientLike,
+    types::{ClusterHash, CustomCommand, Key, Value},
+};
+use futures::future::try_join;
+
+use super::{RedisShared, failures::meaning, link::server_name, scripts::run, values};
+use crate::{
+    clock::milliseconds,
+    remote::{Alive, Peer, Probed, Registry, SharedError},
+};
+
+/// One probe in so many looks for nodes that are to be forgotten: it costs a look at each node.
+const FORGETS_EVERY: u64 = 16;
+
+#[async_trait::async_trait]
+impl Registry for RedisShared {
+    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        let client = &self.control.client;
+        let probe =
+            run(client, &self.scripts.probe, self.epoch_keys(epoch).into(), self.probing(epoch, alive));
+        let (answer, name) = if client.is_clustered() {
+            let both = try_join(probe, server_name(client)).await;
+            both.map(|(answer, name)| (answer, Some(name)))
+        } else {
+            probe.await.map(|answer| (answer, None))
+        }
+        .map_err(|error| meaning(&error))?;
+        self.replicated(epoch).await?;
+        let mut probed = probed(answer)?;
+        if let Some(name) = name {
+            probed.server = name;
+        }
+        if probed.server.is_empty() { Err(SharedError::Unexpected) } else { Ok(probed) }
+    }
+
+    async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
+        let arguments = vec![self.wakes(), values::duration(self.options.kept.silent)];
+        let nodes = vec![self.names.nodes(epoch)];
+        let peers = run(&self.control.client, &self.scripts.peers, nodes, arguments).await;
+        let mut peers = values::peers(peers.map_err(|error| meaning(&error))?)?;
+        peers.sort_unstable_by_key(|peer| peer.node);
+        Ok(peers)
+    }
+
+    async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
+        let nodes = vec![self.names.nodes(epoch)];
+        let arguments = vec![self.wakes(), values::number(node)];
+        let left = run(&self.control.client, &self.scripts.leave, nodes, arguments).await;
+        left.map(drop).map_err(|error| meaning(&error))
+    }
+
+    fn accept(&self, server: &str) {
+        self.accept_server(server);
+    }
+}
+
+impl RedisShared {
+    pub(super) fn epoch_keys(&self, epoch: u64) -> [Key; 3] {
+        [self.names.log(epoch), self.names.nodes(epoch), self.names.highest_epoch()]
+    }
+
+    fn probing(&self, epoch: u64, alive: &Alive) -> Vec<Value> {
+        let forgets = self.probes.get().is_multiple_of(FORGETS_EVERY);
+        self.probes.add(1);
+        let silent = if forgets { values::duration(self.options.kept.silent) } else { Value::from("") };
+        vec![
+            self.wakes(),
+            values::number(alive.node),
+            values::number(alive.applied),
+            Value::from(alive.about.as_str()),
+            values::number(epoch),
+            Value::from(epoch.to_string()),
+            silent,
+        ]
+    }
+
+    /// Returns once enough replicas have what was written before on this connection.
+    async fn replicated(&self, epoch: u64) -> Result<(), SharedError> {
+        let least = self.options.replicas_min;
+        if least == 0 {
+            return Ok(());
+        }
+        // The server gives up before the client does, so that the connection is kept.
+        let patience = milliseconds(self.options.command_timeout.saturating_sub(MARGIN)).max(1);
+        let slot = ClusterHash::Custom(self.names.log(epoch).cluster_hash());
+        let wait = CustomCommand::new_static("WAIT", slot, false);
+        let arguments = vec![least.to_string(), patience.to_string()];
+        let replicas: Result<i64, Error> = self.control.client.custom(wait, arguments).await;
+        match replicas.map_err(|error| meaning(&error))? {
+            replicas if replicas >= i64::from(least) => Ok(()),
+            _ => Err(SharedError::Refused),
+        }
+    }
+}
+
+/// How much sooner than the client the server gives up waiting for replicas.
+const MARGIN: Duration = Duration::from_millis(20);
+
+fn probed(value: Value) -> Result<Probed, SharedError> {
+    let values = values::array(value)?;
+    let [number, nonce, epoch, server] = values.as_slice() else { return Err(SharedError::Unexpected) };
+    let probed = || {
+        Some(Probed {
+            number: values::unsigned(number)?,
+            nonce: values::read_number(nonce)?,
+            epoch: values::read_number(epoch)?,
+            server: server.as_string()?,
+        })
+    };
+    probed().ok_or(SharedError::Unexpected)
+}

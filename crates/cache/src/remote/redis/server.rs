@@ -1,0 +1,192 @@
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use fred::{
+    clients::Client,
+    error::Error,
+    interfaces::ClientLike,
+    types::{Value, config::Config},
+};
+use futures::future::join_all;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    BreakerState, RedisError, RedisOptions,
+    breaker::{Breaker, Trial},
+    failures::{is_replica, meaning},
+    link::{Connection, Link},
+    names::Names,
+    scripts::Scripts,
+    values,
+};
+use crate::{counters::Counter, remote::SharedError};
+
+/// How much earlier than said a copy may run out, so that those written together do not.
+const JITTER: f64 = 0.1;
+/// Pause before a client that has given up is begun anew.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Redis as the server that nodes share: `Cells`, `Log` and `Registry`. Connections are made, and made again,
+/// in the background until it is dropped. A call ends within the command timeout, whatever the server does.
+pub struct RedisShared {
+    pub(super) options: RedisOptions,
+    pub(super) config: Config,
+    pub(super) names: Arc<Names>,
+    pub(super) scripts: Scripts,
+    /// For cells and changes. Which server they lead to is known.
+    data: Vec<Arc<Link>>,
+    /// For everything that may be asked of any server, and for what may hold up a connection.
+    pub(super) control: Arc<Link>,
+    next: AtomicUsize,
+    breaker: Arc<Breaker>,
+    pub(super) probes: Counter,
+    /// Messages that were heard on a channel and are none.
+    pub(super) garbled: Arc<Counter>,
+    _tasks: JoinSet<()>,
+}
+
+/// A call on its way over a link that leads to the accepted server.
+pub(super) struct Way<'a> {
+    link: &'a Link,
+    count: u64,
+    trial: Trial<'a>,
+}
+
+impl RedisShared {
+    /// Begins to connect, and waits for it within the connect timeout; then it goes on in the background, so
+    /// that a node starts while Redis is away. Needs a runtime.
+    ///
+    /// # Errors
+    /// When the address or the prefix cannot be used; whether a server answers is not asked.
+    pub async fn connect(options: RedisOptions) -> Result<Arc<Self>, RedisError> {
+        let config = options.config()?;
+        let names = Arc::new(Names::new(&options.prefix, config.database)?);
+        let link = || Arc::new(Link::new(&options, config.clone()));
+        let data: Vec<Arc<Link>> = (0..options.pool.max(1)).map(|_| link()).collect();
+        let (control, breaker) = (link(), Arc::new(Breaker::default()));
+        let mut tasks = JoinSet::new();
+        for link in data.iter().chain([&control]) {
+            tasks.spawn(hold(Arc::clone(link), Arc::clone(&breaker)));
+        }
+        let asked = join_all(data.iter().chain([&control]).map(|link| link.asked()));
+        // Away is no error here.
+        drop(timeout(options.connect_timeout, asked).await);
+        Ok(Arc::new(Self {
+            names,
+            config,
+            scripts: Scripts::new(),
+            data,
+            control,
+            next: AtomicUsize::new(0),
+            breaker,
+            probes: Counter::default(),
+            garbled: Arc::default(),
+            options,
+            _tasks: tasks,
+        }))
+    }
+
+    /// Whether reads and changes are let through to the server.
+    #[must_use]
+    pub fn breaker(&self) -> BreakerState {
+        self.breaker.state()
+    }
+
+    /// How often the breaker has opened since the start.
+    #[must_use]
+    pub fn breaker_opened(&self) -> u64 {
+        self.breaker.opened()
+    }
+
+    /// Messages heard on the channels of wakes and confirmations that no node can have sent, since the start.
+    #[must_use]
+    pub fn garbled(&self) -> u64 {
+        self.garbled.get()
+    }
+
+    /// A way to the accepted server.
+    pub(super) fn way(&self) -> Result<Way<'_>, SharedError> {
+        let trial = self.breaker.enter().ok_or(SharedError::Away)?;
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let links = (0..self.data.len()).map(|at| &self.data[(first + at) % self.data.len()]);
+        let mut good = links.filter_map(|link| link.good().map(|count| (link, count)));
+        let Some((link, count)) = good.find(|(link, _)| link.client.is_connected()) else {
+            trial.end(false);
+            return Err(SharedError::Away);
+        };
+        Ok(Way { link, count, trial })
+    }
+
+    pub(super) fn accept_server(&self, server: &str) {
+        let mut good = false;
+        for link in &self.data {
+            good |= link.accept(server);
+        }
+        if good {
+            self.breaker.close();
+        }
+    }
+
+    pub(super) fn wakes(&self) -> Value {
+        Value::from(self.names.wakes.as_str())
+    }
+
+    /// How long a copy is kept, a little less by chance.
+    pub(super) fn ttl(&self, kept: Duration) -> Duration {
+        kept.mul_f64(1.0 - JITTER * self.options.random.unit())
+    }
+
+    pub(super) fn tombs(&self) -> Value {
+        values::duration(self.options.kept.tombs)
+    }
+}
+
+impl Way<'_> {
+    pub(super) fn client(&self) -> &Client {
+        &self.link.client
+    }
+
+    /// What the answer is worth: nothing, if another server may have given it.
+    pub(super) fn end<T>(self, answer: Result<T, Error>) -> Result<T, SharedError> {
+        let answer = answer.map_err(|error| {
+            if is_replica(&error) {
+                self.link.doubt();
+            }
+            meaning(&error)
+        });
+        let answer =
+            if self.link.good() == Some(self.count) { answer } else { answer.and(Err(SharedError::Away)) };
+        self.trial.end(!matches!(answer, Err(SharedError::Away | SharedError::Timeout)));
+        answer
+    }
+}
+
+/// Keeps a link connected, and asks whom it leads to.
+async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
+    let ask = link.ask(|| breaker.close());
+    tokio::pin!(ask);
+    loop {
+        let mut connection = Connection::begin(&link.client);
+        tokio::select! {
+            () = &mut ask => return,
+            // The client gives up what looks wrongly configured, as a password that is not taken; the server
+            // may yet be set right.
+            () = connection.ended() => sleep(AGAIN).await,
+        }
+    }
+}
+
+impl fmt::Debug for RedisShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisShared").field("prefix", &self.options.prefix).finish_non_exhaustive()
+    }
+}

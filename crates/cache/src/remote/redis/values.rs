@@ -1,0 +1,120 @@
+//! What is sent and what comes back, as the client has it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::types::Value;
+
+use crate::{
+    Version,
+    clock::milliseconds,
+    remote::{Acquired, Cell, Filled, HEADER_BYTES, Header, Order, Peer, SharedError},
+};
+
+impl Cell {
+    /// As Redis holds it.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.payload.len());
+        bytes.extend_from_slice(&self.header.encode());
+        bytes.extend_from_slice(&self.payload);
+        bytes
+    }
+
+    /// What a key holds; `None` for what is not of this product.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (header, payload) = Header::decode(bytes)?;
+        Some(Self { header, payload: payload.to_vec() })
+    }
+}
+
+pub(super) fn bytes(bytes: impl Into<Bytes>) -> Value {
+    Value::Bytes(bytes.into())
+}
+
+pub(super) fn number(number: u64) -> Value {
+    bytes(number.to_be_bytes().to_vec())
+}
+
+pub(super) fn duration(time: Duration) -> Value {
+    Value::from(i64::try_from(milliseconds(time)).unwrap_or(i64::MAX))
+}
+
+/// `ttl`: how long a copy is kept.
+pub(super) fn order(order: &Order, ttl: Duration) -> Value {
+    match order {
+        Order::Invalidate(version) => {
+            bytes([b"I".as_slice(), &version.unwrap_or_default().get().to_be_bytes()].concat())
+        }
+        Order::Put(cell) => {
+            let ttl = u32::try_from(milliseconds(ttl)).unwrap_or(u32::MAX);
+            bytes([b"P".as_slice(), &ttl.to_be_bytes(), &cell.header.encode(), &cell.payload].concat())
+        }
+    }
+}
+
+/// What a GET, or one place of an MGET, says.
+pub(super) fn cell(value: &Value) -> Option<Cell> {
+    Cell::from_bytes(value.as_bytes()?)
+}
+
+pub(super) fn acquired(value: Value) -> Result<Acquired, SharedError> {
+    let (code, answer) = pair(value).ok_or(SharedError::Unexpected)?;
+    let acquired = match code {
+        0 => cell(&answer).map(Acquired::Hit),
+        1 => read_number(&answer).map(|floor| Acquired::Leased { floor: Version::new(floor) }),
+        2 => unsigned(&answer).map(|left| Acquired::Wait(Duration::from_millis(left))),
+        _ => None,
+    };
+    acquired.ok_or(SharedError::Unexpected)
+}
+
+pub(super) fn filled(value: &Value) -> Result<Filled, SharedError> {
+    match value.as_i64() {
+        Some(0) => Ok(Filled::Stored),
+        Some(1) => Ok(Filled::Gone),
+        Some(2) => Ok(Filled::Lost),
+        Some(3) => Ok(Filled::Old),
+        Some(4) => Ok(Filled::Newer),
+        _ => Err(SharedError::Unexpected),
+    }
+}
+
+/// The nodes of a registry: four values each.
+pub(super) fn peers(value: Value) -> Result<Vec<Peer>, SharedError> {
+    let values = array(value)?;
+    values.chunks(4).map(peer).collect::<Option<_>>().ok_or(SharedError::Unexpected)
+}
+
+fn peer(values: &[Value]) -> Option<Peer> {
+    let [node, applied, silent, about] = values else { return None };
+    Some(Peer {
+        node: read_number(node)?,
+        applied: read_number(applied)?,
+        silent: Duration::from_millis(unsigned(silent)?),
+        about: String::from_utf8_lossy(about.as_bytes()?).into_owned(),
+    })
+}
+
+pub(super) fn array(value: Value) -> Result<Vec<Value>, SharedError> {
+    match value {
+        Value::Array(values) => Ok(values),
+        _ => Err(SharedError::Unexpected),
+    }
+}
+
+fn pair(value: Value) -> Option<(i64, Value)> {
+    let [code, answer] = <[Value; 2]>::try_from(array(value).ok()?).ok()?;
+    Some((code.as_i64()?, answer))
+}
+
+/// Eight bytes.
+pub(super) fn read_number(value: &Value) -> Option<u64> {
+    Some(u64::from_be_bytes(value.as_bytes()?.try_into().ok()?))
+}
+
+/// An integer of Redis.
+pub(super) fn unsigned(value: &Value) -> Option<u64> {
+    value.as_i64().and_then(|number| u64::try_from(number).ok())
+}

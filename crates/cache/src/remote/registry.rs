@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use super::SharedError;
+
+/// Which nodes there are, and which server they share.
+#[async_trait::async_trait]
+pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
+    /// Writes that the node lives, of which epoch it is and how far, so that it fails where changes would; tells
+    /// the server of the epoch; returns how far the log is. With replicas it fails unless a majority of them
+    /// has it. Answers also on a server that is not accepted, and says which it is.
+    ///
+    /// # Errors
+    /// When the server does not answer or does not take writes.
+    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
+
+    /// The nodes registered in the epoch, those that were silent for long left out; by their numbers.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError>;
+
+    /// The node goes; nobody waits for it any more.
+    ///
+    /// # Errors
+    /// When the server does not answer; the node is forgotten a while after its last probe.
+    async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError>;
+
+    /// From now on the server of this name is read and changed, and no other one, however a connection to it
+    /// came about: before that there is none.
+    fn accept(&self, server: &str);
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alive {
+    /// Its number.
+    pub node: u64,
+    /// The last entry that it has applied.
+    pub applied: u64,
+    /// For people and for other nodes: where it listens, what it runs. At most 1 KiB.
+    pub about: String,
+}
+
+/// A node as the registry knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number.
+    pub node: u64,
+    /// The last entry that it said to have applied.
+    pub applied: u64,
+    /// Time since its last probe ran, by the clock of the server.
+    pub silent: Duration,
+    /// What it says of itself.
+    pub about: String,
+}
+
+/// The answer to a probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probed {
+    /// Number of the last entry of the log; 0 when it is empty.
+    pub number: u64,
+    /// Its nonce; 0 when it is empty.
+    pub nonce: u64,
+    /// The highest epoch that the server was told of.
+    pub epoch: u64,
+    /// Who answered: another server, or the same one started anew, says something else.
+    pub server: String,
+}

@@ -1,0 +1,64 @@
+//! Messages of outsiders are told from those of nodes.
+
+use std::fmt;
+
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+
+/// Bytes of a seal: half of HMAC-SHA256, which RFC 2104 section 5 allows.
+const SEAL_BYTES: usize = 16;
+
+/// Seals messages by a key that only the nodes know. What is not sealed by it is not believed.
+#[derive(Clone)]
+pub struct Seal(Hmac<Sha256>);
+
+impl Seal {
+    /// Seals by this key.
+    #[must_use]
+    pub fn new(key: &[u8; 32]) -> Self {
+        let mac = Hmac::new_from_slice(key);
+        Self(mac.unwrap_or_else(|_| unreachable!("a key of any length will do")))
+    }
+
+    /// The message behind its seal. `name` is the nonce of its entry: a message is not believed under another.
+    #[must_use]
+    pub fn close(&self, name: u64, message: &[u8]) -> Vec<u8> {
+        let seal = self.mac(name, message).finalize().into_bytes();
+        [&seal[..SEAL_BYTES], message].concat()
+    }
+
+    /// The message, if its seal is good.
+    #[must_use]
+    pub fn open<'a>(&self, name: u64, sealed: &'a [u8]) -> Option<&'a [u8]> {
+        let (seal, message) = sealed.split_first_chunk::<SEAL_BYTES>()?;
+        self.mac(name, message).verify_truncated_left(seal).ok().map(|()| message)
+    }
+
+    fn mac(&self, name: u64, message: &[u8]) -> Hmac<Sha256> {
+        self.0.clone().chain_update(name.to_be_bytes()).chain_update(message)
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_changed_renamed_or_sealed_by_another_is_not_believed() {
+        let (seal, other) = (Seal::new(&[1; 32]), Seal::new(&[2; 32]));
+        let sealed = seal.close(7, b"message");
+        assert_eq!(seal.open(7, &sealed), Some(&b"message"[..]));
+        assert_eq!(seal.open(8, &sealed), None);
+        assert_eq!(other.open(7, &sealed), None);
+        assert_eq!(seal.open(7, &sealed[..10]), None);
+        let mut changed = sealed;
+        *changed.last_mut().unwrap() ^= 1;
+        assert_eq!(seal.open(7, &changed), None);
+    }
+}

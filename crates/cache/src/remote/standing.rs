@@ -1,0 +1,141 @@
+//! What a strict writer has to know of the other nodes before it may say that a write is done (coherence,
+//! "Strict namespaces").
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
+
+use super::{Changed, Confirmed, Peer};
+use crate::guards;
+
+/// How this node stands among the others: since when it follows its epoch, and what they have confirmed to it.
+#[derive(Debug)]
+pub struct Standing {
+    /// Longest time for which a node that is not heard of may still serve its memory, counted from its last probe.
+    deaf: Duration,
+    state: watch::Sender<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The epoch that is followed, and since when.
+    epoch: Option<(u64, Instant)>,
+    confirmed: HashMap<u64, u64>,
+}
+
+impl Standing {
+    /// Of nodes that trust their memories for this long after a probe. Clocks may run apart by a part in fifty.
+    #[must_use]
+    pub fn new(trust: Duration) -> Self {
+        let deaf = trust + trust / 50 + Duration::from_millis(20);
+        Self { deaf, state: watch::Sender::default() }
+    }
+
+    /// This node follows the epoch from now on. What was confirmed in an earlier one counts no more.
+    pub fn adopted(&self, epoch: u64) {
+        let now = Instant::now();
+        self.state.send_modify(|state| {
+            state.confirmed.clear();
+            state.epoch = Some((epoch, now));
+        });
+    }
+
+    /// A node has confirmed.
+    pub fn heard(&self, confirmed: Confirmed) {
+        self.state.send_modify(|state| {
+            let number = state.confirmed.entry(confirmed.node).or_default();
+            *number = confirmed.number.max(*number);
+        });
+    }
+
+    /// Returns once no node but `me` can still serve from memory what the change replaced: each has confirmed
+    /// it, or has been silent for longer than it may trust its memory. Takes at most that long.
+    pub(crate) async fn settled(&self, me: u64, epoch: u64, changed: &Changed) {
+        if !guards::strict_confirmed() {
+            return;
+        }
+        let answered = Instant::now();
+        for peer in changed.peers.iter().filter(|peer| peer.node != me) {
+            self.confirmed(peer, changed.number, answered).await;
+        }
+        // Nodes of the epoch before are not in the registry of this one.
+        if guards::strict_after_epoch() {
+            sleep_until(self.alone_from(epoch, answered)).await;
+        }
+    }
+
+    async fn confirmed(&self, peer: &Peer, number: u64, answered: Instant) {
+        if peer.applied >= number {
+            return;
+        }
+        let until = answered + self.deaf.saturating_sub(peer.silent);
+        let mut state = self.state.subscribe();
+        let confirms = |state: &State| state.confirmed.get(&peer.node).is_some_and(|known| *known >= number);
+        // That it never confirms is what the deadline is for.
+        drop(timeout_at(until, state.wait_for(confirms)).await);
+    }
+
+    /// From when on no node of an earlier epoch trusts its memory.
+    fn alone_from(&self, epoch: u64, now: Instant) -> Instant {
+        match self.state.borrow().epoch {
+            Some((followed, since)) if followed == epoch => since + self.deaf,
+            Some(_) | None => now + self.deaf,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRUST: Duration = Duration::from_millis(1_500);
+
+    fn peer(node: u64, applied: u64, silent: u64) -> Peer {
+        Peer { node, applied, silent: Duration::from_millis(silent), about: String::new() }
+    }
+
+    async fn takes(standing: &Standing, peers: Vec<Peer>) -> Duration {
+        let began = Instant::now();
+        standing.settled(1, 5, &Changed { number: 10, epoch: 5, peers }).await;
+        began.elapsed()
+    }
+
+    async fn settled() -> Standing {
+        let standing = Standing::new(TRUST);
+        standing.adopted(5);
+        tokio::time::sleep(TRUST * 2).await;
+        standing
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_it_or_confirms_it_is_not_waited_for() {
+        let standing = settled().await;
+        standing.heard(Confirmed { node: 2, number: 10 });
+        assert_eq!(
+            takes(&standing, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
+            Duration::ZERO
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_node_is_waited_for_until_it_cannot_trust_its_memory() {
+        let standing = settled().await;
+        let waited = takes(&standing, vec![peer(2, 9, 500)]).await;
+        assert!(waited >= Duration::from_secs(1) && waited < TRUST, "{waited:?}");
+        assert_eq!(takes(&standing, vec![peer(2, 9, 1_600)]).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_new_epoch_a_whole_deadline_is_waited_for() {
+        let standing = settled().await;
+        standing.adopted(5);
+        assert!(takes(&standing, Vec::new()).await >= TRUST);
+        let other = Standing::new(TRUST);
+        other.adopted(4);
+        tokio::time::sleep(TRUST * 2).await;
+        assert!(takes(&other, Vec::new()).await >= TRUST, "the epoch of the change is newer than its own");
+    }
+}

@@ -1,0 +1,269 @@
+//! Copies compared with what they are copies of: the measure of the promise. No bound rests on it.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{
+    CacheError, Key, LoadOptions, Node, Tier, Version,
+    memory::Memory,
+    remote::{Header, Kind, address},
+    tiered::Inner,
+};
+
+/// A copy that is older than what it is a copy of is not wrong at once: the change may be on its way. So long it
+/// may be, see the table of bounds in the coherence protocol.
+const MEMORY_BOUND: Duration = Duration::from_secs(3);
+const REDIS_BOUND: Duration = Duration::from_secs(11);
+/// Of so many copies that are compared with the shared tier, one is compared with the store.
+const STORE_EVERY: usize = 25;
+/// Copies of memory that one round takes; those of a larger memory are taken in several.
+const ROUND_MAX: usize = 50_000;
+/// Copies that wait to be compared again. More are found again by a later round.
+const SUSPECTS_MAX: usize = 1_000;
+
+/// How [`Resyncing::run`] goes about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Resyncing {
+    /// Copies compared in one step.
+    pub step: usize,
+    /// Part of one core that it may take, waiting for answers included.
+    pub share: f64,
+    /// Shortest and longest pause between two steps.
+    pub pause: (Duration, Duration),
+}
+
+impl Default for Resyncing {
+    /// 500; a fiftieth; 100 ms and 10 s.
+    fn default() -> Self {
+        Self { step: 500, share: 0.02, pause: (Duration::from_millis(100), Duration::from_secs(10)) }
+    }
+}
+
+impl Resyncing {
+    /// Compares the memories of all namespaces of the node, round after round, until it is dropped.
+    pub async fn run(&self, node: &Node) {
+        loop {
+            let mut pause = self.pause.0;
+            for namespace in node.namespaces() {
+                let began = Instant::now();
+                // What cannot be compared now is compared in a later round.
+                drop(namespace.resync(self.step).await);
+                pause = pause.max(began.elapsed().div_f64(self.share.max(0.001)).min(self.pause.1));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// What one step of a re-sync did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resynced {
+    /// Pairs of copies that were compared.
+    pub checked: u64,
+    /// Copies that were wrong for longer than their bound; they were dropped.
+    pub stale: u64,
+    /// Copies that are older than they could be, and are compared again after their bound.
+    pub suspects: u64,
+    /// All copies that were in memory when the round began have been compared.
+    pub round_ended: bool,
+}
+
+/// Where the rounds of one namespace are.
+#[derive(Debug)]
+pub(crate) struct Rounds<K>(Mutex<State<K>>);
+
+#[derive(Debug)]
+struct State<K> {
+    left: Vec<(Arc<K>, Version)>,
+    suspects: Vec<Suspect<K>>,
+}
+
+/// A copy that something newer is known of.
+#[derive(Clone, Debug)]
+struct Suspect<K> {
+    key: K,
+    tier: Tier,
+    version: Version,
+    since: Instant,
+}
+
+impl<K> Default for Rounds<K> {
+    fn default() -> Self {
+        Self(Mutex::new(State { left: Vec::new(), suspects: Vec::new() }))
+    }
+}
+
+impl<K> Suspect<K> {
+    fn is_ripe(&self) -> bool {
+        let bound = if self.tier == Tier::Memory { MEMORY_BOUND } else { REDIS_BOUND };
+        self.since.elapsed() >= bound
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+    /// Compares so many copies of memory with the copies that nodes share, some of them with the store, and
+    /// those that were found older before.
+    pub(crate) async fn resync_step(&self, most: usize) -> Result<Resynced, CacheError> {
+        let stale = self.judge().await?;
+        let chunk = self.chunk(most.max(1)).await;
+        let checked = self.compare(&chunk).await?;
+        let state = self.rounds.0.lock();
+        let suspects = u64::try_from(state.suspects.len()).unwrap_or(u64::MAX);
+        self.counters.resync_checked.add(checked);
+        Ok(Resynced { checked, stale, suspects, round_ended: state.left.is_empty() })
+    }
+
+    /// The next copies of the round; a new one begins when the last has ended.
+    async fn chunk(&self, most: usize) -> Vec<(Arc<K>, Version)> {
+        if self.rounds.0.lock().left.is_empty() {
+            let copies = self.memory.versions(ROUND_MAX, self.node.chance());
+            self.rounds.0.lock().left = copies.await;
+        }
+        let mut state = self.rounds.0.lock();
+        let from = state.left.len().saturating_sub(most);
+        state.left.split_off(from)
+    }
+
+    /// Finds copies that something newer is known of. Returns how many pairs were compared.
+    async fn compare(&self, chunk: &[(Arc<K>, Version)]) -> Result<u64, CacheError> {
+        let heads = self.heads(chunk.iter().map(|(key, _)| &**key)).await?;
+        let mut suspects = Vec::new();
+        for ((key, version), head) in chunk.iter().zip(&heads) {
+            let Some(head) = head else { continue };
+            if *version < head.version {
+                suspects.push((key, Tier::Memory, *version));
+            } else if is_copy(head) && head.version < *version {
+                suspects.push((key, Tier::Redis, head.version));
+            }
+        }
+        let pairs = heads.iter().flatten().count();
+        let sampled: Vec<usize> = (0..chunk.len()).step_by(STORE_EVERY).collect();
+        let keys: Vec<&K> = sampled.iter().map(|at| &*chunk[*at].0).collect();
+        for (at, truth) in sampled.iter().zip(self.store_versions(&keys).await?) {
+            let (key, version) = &chunk[*at];
+            if *version < truth {
+                suspects.push((key, Tier::Memory, *version));
+            }
+            if let Some(Some(head)) = heads.get(*at)
+                && is_copy(head)
+                && head.version < truth
+            {
+                suspects.push((key, Tier::Redis, head.version));
+            }
+        }
+        self.suspect(suspects);
+        Ok(u64::try_from(pairs + sampled.len()).unwrap_or(u64::MAX))
+    }
+
+    fn suspect(&self, found: Vec<(&Arc<K>, Tier, Version)>) {
+        let mut state = self.rounds.0.lock();
+        for (key, tier, version) in found {
+            let known = state.suspects.iter().any(|one| one.key == **key && one.tier == tier);
+            if !known && version.is_versioned() && state.suspects.len() < SUSPECTS_MAX {
+                state.suspects.push(Suspect { key: (**key).clone(), tier, version, since: Instant::now() });
+            }
+        }
+    }
+
+    /// Compares those again whose bound has passed. What is still older than the store says is wrong: it is
+    /// counted and dropped. Returns how many were.
+    async fn judge(&self) -> Result<u64, CacheError> {
+        let ripe: Vec<Suspect<K>> = {
+            let mut state = self.rounds.0.lock();
+            state.suspects.extract_if(.., |suspect| suspect.is_ripe()).collect()
+        };
+        if ripe.is_empty() {
+            return Ok(0);
+        }
+        let keys: Vec<&K> = ripe.iter().map(|suspect| &suspect.key).collect();
+        let truths = self.store_versions(&keys).await?;
+        let heads = self.heads(keys.iter().copied()).await?;
+        let mut stale = 0;
+        for (at, suspect) in ripe.iter().enumerate() {
+            let head = heads.get(at).copied().flatten();
+            stale += u64::from(self.judge_one(suspect, truths[at], head).await?);
+        }
+        Ok(stale)
+    }
+
+    async fn judge_one(
+        &self,
+        suspect: &Suspect<K>,
+        truth: Version,
+        head: Option<Header>,
+    ) -> Result<bool, CacheError> {
+        if suspect.version >= truth {
+            return Ok(false);
+        }
+        let is_still = match suspect.tier {
+            Tier::Memory => self.memory.slot(&suspect.key).map(|slot| slot.version),
+            Tier::Redis | Tier::Store => head.filter(is_copy).map(|head| head.version),
+        } == Some(suspect.version);
+        if !is_still {
+            return Ok(false);
+        }
+        tracing::error!(
+            namespace = self.policy.name,
+            tier = suspect.tier.as_str(),
+            "a copy was wrong for longer than its bound; dropped"
+        );
+        if suspect.tier == Tier::Memory {
+            self.counters.resync_stale_memory.add(1);
+            self.invalidate_one(&suspect.key, Some(truth));
+        } else {
+            self.counters.resync_stale_redis.add(1);
+            let changes = self.invalidate_here(std::iter::once((&suspect.key, Some(truth))));
+            self.publish(&changes).await?;
+        }
+        Ok(true)
+    }
+
+    /// What the shared tier has of these keys; nothing where there is none.
+    async fn heads(&self, keys: impl Iterator<Item = &K>) -> Result<Vec<Option<Header>>, CacheError> {
+        let Some(side) = &self.shared else { return Ok(Vec::new()) };
+        let epoch = self.node.epoch();
+        let addresses: Vec<String> = keys.map(|key| address(epoch, self.policy.name, key)).collect();
+        if addresses.is_empty() {
+            return Ok(Vec::new());
+        }
+        let heads = side.sharing.shared.heads(&addresses).await;
+        heads.map_err(|error| CacheError::Bus(crate::BusError::new(error)))
+    }
+
+    async fn store_versions(&self, keys: &[&K]) -> Result<Vec<Version>, CacheError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let options = LoadOptions { strong: true, ..LoadOptions::default() };
+        let outcomes = self.fetch(keys, options).await;
+        outcomes.into_iter().map(|outcome| outcome.result.map(|loaded| loaded.version())).collect()
+    }
+}
+
+const fn is_copy(head: &Header) -> bool {
+    matches!(head.kind, Kind::Value | Kind::Null)
+}
+
+impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
+    /// Keys and versions of at most so many reachable copies, beginning at a part of memory that chance picks. The
+    /// popularity of none changes. Runs on a thread of its own: it takes a while.
+    async fn versions(&self, most: usize, chance: f64) -> Vec<(Arc<K>, Version)> {
+        let (cache, flush) = (self.storage(), self.flushes());
+        let walk = move || {
+            let count = usize::try_from(cache.entry_count()).unwrap_or(usize::MAX);
+            let surplus = count.saturating_sub(most);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a place by chance"
+            )]
+            let skip = (surplus as f64 * chance) as usize;
+            let reachable = cache.iter().skip(skip).filter(|(_, slot)| slot.flush == flush);
+            reachable.map(|(key, slot)| (key, slot.version)).take(most).collect()
+        };
+        tokio::task::spawn_blocking(walk).await.unwrap_or_default()
+    }
+}

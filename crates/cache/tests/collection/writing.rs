@@ -1,0 +1,158 @@
+use std::time::Duration;
+
+use kith_cache::{CacheError, Consistency, Invalidation, ListWrite};
+
+use crate::stage::{Stage, until};
+
+impl Stage {
+    async fn write(&self) -> ListWrite<u64> {
+        self.list.begin_write(&[1]).await
+    }
+
+    /// Another node tells that the list 1 changed.
+    fn hear_of_change(&self) {
+        let change =
+            Invalidation { namespace: "things_epoch", key: "1".to_owned(), version: None, copy: None };
+        self.node.apply(self.node.applied() + 1, &[change]);
+    }
+}
+
+#[tokio::test]
+async fn a_committed_change_is_in_the_next_read() {
+    let stage = Stage::new().warm().await;
+    let write = stage.write().await;
+    stage.store.remove(1, 2);
+    write.committed().await.unwrap();
+    assert_eq!(stage.first().await, [1, 3, 4]);
+    assert_eq!(stage.first().await, [1, 3, 4]);
+    assert_eq!(stage.store.loads(), 2, "the new page is kept");
+}
+
+#[tokio::test]
+async fn one_publication_tells_of_all_lists_and_other_lists_stay() {
+    let stage = Stage::new().warm().await;
+    let write = stage.list.begin_write(&[8, 9]).await;
+    write.committed().await.unwrap();
+    let told = |list: u64| Invalidation {
+        namespace: "things_epoch",
+        key: list.to_string(),
+        version: None,
+        copy: None,
+    };
+    assert_eq!(stage.bus.published(), [told(8), told(9)]);
+    assert_eq!(stage.node.applied(), 1, "one number for both");
+    stage.first().await;
+    assert_eq!(stage.store.loads(), 1);
+}
+
+#[tokio::test]
+async fn reads_during_a_write_ask_the_store_once_and_keep_nothing() {
+    let stage = Stage::new().warm().await;
+    let write = stage.write().await;
+    let (kept, epochs) = (stage.stats("things_page").entries, stage.stats("things_epoch").entries);
+    assert_eq!(stage.first().await, [1, 2, 3]);
+    stage.store.remove(1, 2);
+    assert_eq!(stage.first().await, [1, 3, 4]);
+    assert_eq!(stage.store.loads(), 3);
+    assert_eq!((stage.stats("things_page").entries, stage.stats("things_epoch").entries), (kept, epochs));
+    write.aborted().await;
+    assert_eq!(stage.first().await, [1, 3, 4]);
+    assert!(stage.bus.published().is_empty(), "nobody is told of what did not happen");
+}
+
+#[tokio::test]
+async fn a_page_that_was_loaded_while_its_list_was_written_is_not_found_afterwards() {
+    let stage = Stage::new();
+    let mut gate = stage.store.gate();
+    let reader = stage.spawn_first();
+    gate.entered().await;
+    let write = stage.write().await;
+    stage.store.remove(1, 2);
+    write.committed().await.unwrap();
+    assert_eq!(stage.first().await, [1, 3, 4], "it joins no load of before the write");
+    gate.open();
+    assert_eq!(reader.await.unwrap(), [1, 3, 4], "the epoch of its page is over: it asks anew");
+    assert_eq!(stage.first().await, [1, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_page_that_was_loaded_while_another_node_told_of_a_change_is_not_found_afterwards() {
+    let stage = Stage::new();
+    let mut gate = stage.store.gate();
+    let reader = stage.spawn_first();
+    gate.entered().await;
+    stage.store.remove(1, 2);
+    stage.hear_of_change();
+    gate.open();
+    assert_eq!(reader.await.unwrap(), [1, 3, 4]);
+    assert_eq!(stage.first().await, [1, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_reader_whose_list_changes_all_the_time_is_answered_by_the_store() {
+    let stage = Stage::new();
+    let mut gate = stage.store.gate();
+    let reader = stage.spawn_first();
+    for _ in 0..3 {
+        gate.entered().await;
+        let next = stage.store.gate();
+        stage.hear_of_change();
+        gate.open();
+        gate = next;
+    }
+    gate.open();
+    assert_eq!(reader.await.unwrap(), [1, 2, 3]);
+    assert_eq!(stage.store.loads(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_unknown_outcome_that_lands_late_is_seen_by_the_repeated_invalidation() {
+    let stage = Stage::new().warm().await;
+    stage.write().await.unknown().await.unwrap();
+    assert_eq!(stage.first().await, [1, 2, 3]);
+    stage.store.remove(1, 2);
+    assert_eq!(stage.first().await, [1, 2, 3], "it landed after the first invalidation");
+    tokio::time::sleep(Duration::from_millis(5_001)).await;
+    assert_eq!(stage.first().await, [1, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_write_that_landed_with_an_unknown_outcome_is_in_the_next_read() {
+    let stage = Stage::new().warm().await;
+    let write = stage.write().await;
+    stage.store.remove(1, 2);
+    write.unknown().await.unwrap();
+    assert_eq!(stage.first().await, [1, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_write_that_was_dropped_counts_as_unknown() {
+    let stage = Stage::new().warm().await;
+    let write = stage.write().await;
+    stage.store.remove(1, 2);
+    drop(write);
+    assert_eq!(stage.first().await, [1, 3, 4]);
+    until(|| stage.bus.published().len() == 1).await;
+}
+
+#[tokio::test]
+async fn when_the_others_cannot_be_told_this_node_is_right_still() {
+    let stage = Stage::new().warm().await;
+    let write = stage.write().await;
+    stage.store.remove(1, 2);
+    stage.bus.fail(true);
+    assert!(matches!(write.committed().await, Err(CacheError::Bus(_))));
+    assert_eq!(stage.first().await, [1, 3, 4]);
+    stage.store.remove(1, 3);
+    assert!(matches!(stage.list.invalidate(&[1]).await, Err(CacheError::Bus(_))));
+    assert_eq!(stage.first().await, [1, 4, 5]);
+}
+
+#[tokio::test]
+async fn the_token_of_a_change_vouches_for_it() {
+    let stage = Stage::new().warm().await;
+    let write = stage.write().await;
+    stage.store.remove(1, 2);
+    let token = write.committed().await.unwrap();
+    assert_eq!(stage.read(&Consistency::AtLeast(vec![token])).await.entry.value.items, [1, 3, 4]);
+}

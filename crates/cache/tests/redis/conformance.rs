@@ -1,0 +1,266 @@
+//! What every server that nodes share does alike: one list, over the one within the process, over Redis and over
+//! a Redis Cluster.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kith_cache::{
+    Version,
+    remote::{
+        Acquired, Alive, Cell, Chain, Confirmed, Entry, Filled, Frame, Frames, Heard, Kept, Kind, News,
+        Order, Shared,
+    },
+};
+use tokio::time::timeout;
+
+use crate::{
+    server::Cluster,
+    stage::{PATIENCE, SHORT, accepted, address, eventually, fake, options},
+};
+
+/// Where to get a new one, with these times.
+enum Source {
+    Fake,
+    Redis(String),
+}
+
+impl Source {
+    async fn fresh(&self, kept: Kept) -> Arc<dyn Shared> {
+        match self {
+            Self::Fake => fake(kept),
+            Self::Redis(url) => {
+                accepted(kith_cache::remote::redis::RedisOptions { kept, ..options(url) }).await
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_server_within_the_process_conforms() {
+    conform(&Source::Fake).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn redis_conforms() {
+    conform(&Source::Redis(address())).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_redis_cluster_conforms() {
+    let cluster = Cluster::start().await;
+    conform(&Source::Redis(cluster.url())).await;
+}
+
+async fn conform(source: &Source) {
+    cells(&*source.fresh(SHORT).await).await;
+    takeover(&*source.fresh(SHORT).await).await;
+    batches(&*source.fresh(SHORT).await).await;
+    wakes(&*source.fresh(SHORT).await).await;
+    numbers(&*source.fresh(SHORT).await).await;
+    chain(&*source.fresh(SHORT).await).await;
+    subscribed_first(&*source.fresh(SHORT).await).await;
+    registry(&*source.fresh(SHORT).await).await;
+    silence(&*source.fresh(Kept { silent: Duration::from_millis(50), ..SHORT }).await).await;
+    epochs(&*source.fresh(SHORT).await).await;
+}
+
+fn keys<const N: usize>(names: [&str; N]) -> [String; N] {
+    names.map(|name| format!("1:a:{name}"))
+}
+
+fn value(version: u64, token: u64, text: &str) -> Cell {
+    let mut cell = Cell::value(3, Version::new(version), text.as_bytes().to_vec());
+    cell.header.token = token;
+    cell
+}
+
+fn entry(nonce: u64) -> Entry<'static> {
+    Entry { nonce, message: b"told", strict: false }
+}
+
+async fn told(frames: &mut Box<dyn Frames>) -> News {
+    timeout(PATIENCE, frames.next()).await.expect("something was told").expect("nothing was lost")
+}
+
+/// A load misses, leases, fills; another waits, then hits. A write leaves a floor.
+async fn cells(shared: &dyn Shared) {
+    let key = keys(["k"]);
+    assert_eq!(shared.read(&key).await.unwrap(), [None]);
+    assert_eq!(shared.acquire(&key, 1).await.unwrap(), [Acquired::Leased { floor: Version::UNVERSIONED }]);
+    assert!(
+        matches!(shared.acquire(&key, 2).await.unwrap()[0], Acquired::Wait(left) if left <= SHORT.takeover)
+    );
+    assert_eq!(shared.fill(&[(key[0].clone(), value(4, 2, "x"))]).await.unwrap(), [Filled::Lost]);
+    let filling = [(key[0].clone(), value(4, 1, "four"))];
+    assert_eq!(shared.fill(&filling).await.unwrap(), [Filled::Stored]);
+    assert_eq!(shared.fill(&filling).await.unwrap(), [Filled::Stored]);
+    assert_eq!(shared.read(&key).await.unwrap(), [Some(value(4, 1, "four"))]);
+    assert_eq!(shared.heads(&key).await.unwrap(), [Some(value(4, 1, "four").header)]);
+    assert_eq!(shared.acquire(&key, 3).await.unwrap(), [Acquired::Hit(value(4, 1, "four"))]);
+    let put = [(key[0].clone(), Order::Put(value(5, 9, "five")))];
+    shared.change(1, &put, entry(1)).await.unwrap();
+    assert_eq!(shared.read(&key).await.unwrap(), [Some(value(5, 9, "five"))]);
+    let written = [(key[0].clone(), Order::Invalidate(Some(Version::new(8))))];
+    shared.change(1, &written, entry(2)).await.unwrap();
+    assert_eq!(shared.acquire(&key, 4).await.unwrap(), [Acquired::Leased { floor: Version::new(8) }]);
+    assert_eq!(shared.fill(&[(key[0].clone(), value(7, 4, "x"))]).await.unwrap(), [Filled::Old]);
+    shared.release(&key, 4).await.unwrap();
+    assert_eq!(shared.read(&key).await.unwrap(), [Some(Cell::bare(Kind::Tomb, Version::new(8), 0))]);
+    shared.change(1, &[(key[0].clone(), Order::Invalidate(None))], entry(3)).await.unwrap();
+    assert_eq!(shared.read(&key).await.unwrap(), [None]);
+}
+
+/// A lease whose holder is gone goes to another load, with its floor; the first one fills no more.
+async fn takeover(shared: &dyn Shared) {
+    let key = keys(["k"]);
+    let floor = Version::new(6);
+    shared.change(1, &[(key[0].clone(), Order::Invalidate(Some(floor)))], entry(1)).await.unwrap();
+    assert_eq!(shared.acquire(&key, 1).await.unwrap(), [Acquired::Leased { floor }]);
+    eventually("the lease is taken over", async || {
+        shared.acquire(&key, 2).await.unwrap() == [Acquired::Leased { floor }]
+    })
+    .await;
+    assert_eq!(shared.fill(&[(key[0].clone(), value(9, 1, "x"))]).await.unwrap(), [Filled::Lost]);
+}
+
+/// Answers come in the order of the keys; none and many are as one.
+async fn batches(shared: &dyn Shared) {
+    assert_eq!(shared.read(&[]).await.unwrap(), []);
+    assert_eq!(shared.heads(&[]).await.unwrap(), []);
+    assert_eq!(shared.acquire(&[], 1).await.unwrap(), []);
+    assert_eq!(shared.fill(&[]).await.unwrap(), []);
+    shared.release(&[], 1).await.unwrap();
+    let keys: Vec<String> = (0..300).map(|number| format!("1:a:{number}")).collect();
+    shared.acquire(&keys[..200], 1).await.unwrap();
+    let filling: Vec<_> = keys[..100].iter().map(|key| (key.clone(), value(2, 1, key))).collect();
+    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == Filled::Stored));
+    shared.release(&keys[100..150], 1).await.unwrap();
+    let found = shared.read(&keys).await.unwrap();
+    let heads = shared.heads(&keys).await.unwrap();
+    for (at, (found, head)) in found.iter().zip(&heads).enumerate() {
+        let expected = match at {
+            0..100 => Some(value(2, 1, &keys[at])),
+            150..200 => Some(Cell::bare(Kind::Lease, Version::UNVERSIONED, 1)),
+            _ => None,
+        };
+        assert_eq!((found, head), (&expected, &expected.as_ref().map(|cell| cell.header)), "{at}");
+    }
+}
+
+/// Whoever waits for a lease is told of its end, whatever ends it, whichever epoch he follows.
+async fn wakes(shared: &dyn Shared) {
+    let keys = keys(["fill", "release", "write", "delete", "put", "not-waited", "last"]);
+    let mut here = shared.subscribe(1, 1).await.unwrap();
+    let mut there = shared.subscribe(2, 1).await.unwrap();
+    shared.acquire(&keys, 1).await.unwrap();
+    let waited: Vec<String> = keys.iter().filter(|key| !key.contains("not-waited")).cloned().collect();
+    shared.acquire(&waited, 2).await.unwrap();
+    shared.fill(&[(keys[0].clone(), value(4, 1, "x")), (keys[5].clone(), value(4, 1, "x"))]).await.unwrap();
+    shared.release(&keys[1..2], 1).await.unwrap();
+    let orders =
+        [Order::Invalidate(Some(Version::new(5))), Order::Invalidate(None), Order::Put(value(5, 0, "x"))];
+    shared.change(3, &keys[2..5].iter().cloned().zip(orders).collect::<Vec<_>>(), entry(1)).await.unwrap();
+    shared.release(&keys[6..], 1).await.unwrap();
+    for frames in [&mut here, &mut there] {
+        let mut heard = BTreeSet::new();
+        while !heard.contains(&keys[6]) {
+            let News::Filled(key) = told(frames).await else { panic!("only wakes are told") };
+            heard.insert(key);
+        }
+        assert_eq!(heard, waited.iter().cloned().collect());
+    }
+}
+
+/// 1, 2, 3, ... whatever is trimmed; epochs have logs of their own.
+async fn numbers(shared: &dyn Shared) {
+    for number in 1..=450 {
+        assert_eq!(shared.change(1, &[], entry(number)).await.unwrap().number, number);
+    }
+    let first = shared.replay(1, 1, 1_000).await.unwrap().first().unwrap().number;
+    assert!(first > 200, "the log is trimmed: {first}");
+    assert_eq!(shared.change(1, &[], entry(451)).await.unwrap().number, 451);
+    assert_eq!(shared.change(2, &[], entry(1)).await.unwrap().number, 1);
+    let page = shared.replay(1, 440, 5).await.unwrap();
+    assert_eq!(page.iter().map(|frame| frame.number).collect::<Vec<_>>(), [440, 441, 442, 443, 444]);
+    assert_eq!(shared.replay(1, 452, 5).await.unwrap(), []);
+    assert_eq!(shared.replay(7, 0, 5).await.unwrap(), []);
+}
+
+/// Every entry names the one before, and the log holds what was told.
+async fn chain(shared: &dyn Shared) {
+    let mut frames = shared.subscribe(1, 1).await.unwrap();
+    let mut chain = Chain::at(0, 0);
+    for nonce in 100..150 {
+        shared.change(1, &[], entry(nonce)).await.unwrap();
+        let News::Entry(bytes) = told(&mut frames).await else { panic!("an entry is told") };
+        let frame = Frame::heard(&bytes).unwrap();
+        assert_eq!((chain.hear(&frame), frame.nonce), (Heard::Next, nonce));
+        assert_eq!(frame.message, b"told");
+        assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame.clone()]);
+        chain.applied(&frame);
+    }
+    let probed = shared.probe(1, &Alive::default()).await.unwrap();
+    assert_eq!((probed.number, probed.nonce), (50, 149));
+}
+
+/// What is told once a subscription stands is heard.
+async fn subscribed_first(shared: &dyn Shared) {
+    for nonce in 1..=30 {
+        let mut frames = shared.subscribe(1, nonce).await.unwrap();
+        let number = shared.change(1, &[], entry(nonce)).await.unwrap().number;
+        let News::Entry(bytes) = told(&mut frames).await else { panic!("an entry is told") };
+        assert_eq!(Frame::heard(&bytes).unwrap().number, number);
+    }
+}
+
+/// Nodes register by probing; a strict change tells them; one is told alone what it has asked for.
+async fn registry(shared: &dyn Shared) {
+    let alive = |node, applied| Alive { node, applied, about: format!("node {node}") };
+    assert_eq!(shared.peers(1).await.unwrap(), []);
+    for node in [u64::MAX, 3, 2] {
+        assert_eq!(shared.probe(1, &alive(node, node / 2)).await.unwrap().number, 0);
+    }
+    let peers = shared.peers(1).await.unwrap();
+    let seen = |peers: &[kith_cache::remote::Peer]| {
+        peers.iter().map(|peer| (peer.node, peer.applied, peer.about.clone())).collect::<BTreeSet<_>>()
+    };
+    let expected =
+        [(2, 1), (3, 1), (u64::MAX, u64::MAX / 2)].map(|(node, at)| (node, at, format!("node {node}")));
+    assert_eq!(seen(&peers), BTreeSet::from(expected));
+    assert!(peers.iter().all(|peer| peer.silent < PATIENCE));
+    assert!(peers.is_sorted_by_key(|peer| peer.node));
+    let strict = Entry { strict: true, ..entry(1) };
+    assert_eq!(seen(&shared.change(1, &[], strict).await.unwrap().peers), seen(&peers));
+    assert_eq!(shared.change(1, &[], entry(2)).await.unwrap().peers, []);
+    let (mut two, mut three) = (shared.subscribe(1, 2).await.unwrap(), shared.subscribe(1, 3).await.unwrap());
+    let confirmed = Confirmed { node: 3, number: 2 };
+    shared.confirm(1, 2, confirmed).await.unwrap();
+    shared.confirm(1, 2, Confirmed { node: 77, number: 2 }).await.unwrap();
+    assert_eq!(told(&mut two).await, News::Confirmed(confirmed));
+    shared.confirm(1, 3, Confirmed { node: 3, number: 1 }).await.unwrap();
+    assert_eq!(told(&mut three).await, News::Confirmed(Confirmed { node: 3, number: 1 }));
+    shared.leave(1, 2).await.unwrap();
+    let peers = shared.peers(1).await.unwrap();
+    let numbers: Vec<_> = peers.iter().map(|peer| (peer.node, peer.applied)).collect();
+    assert_eq!(numbers, [(3, 2), (u64::MAX, u64::MAX / 2)], "raised, never lowered; none that is not there");
+    assert_eq!(shared.peers(2).await.unwrap(), []);
+}
+
+/// A node that was silent for long is forgotten.
+async fn silence(shared: &dyn Shared) {
+    shared.probe(1, &Alive { node: 5, ..Alive::default() }).await.unwrap();
+    eventually("it is forgotten", async || shared.peers(1).await.unwrap().is_empty()).await;
+    let strict = Entry { strict: true, ..entry(1) };
+    assert_eq!(shared.change(1, &[], strict).await.unwrap().peers, []);
+}
+
+/// Whoever changes or probes in an epoch that was left is told so.
+async fn epochs(shared: &dyn Shared) {
+    assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().epoch, 4);
+    assert_eq!(shared.change(4, &[], entry(1)).await.unwrap().epoch, 4);
+    assert_eq!(shared.probe(5_000_000_000_000, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(shared.change(4, &[], entry(2)).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().number, 2, "its log is still there");
+}

@@ -1,0 +1,149 @@
+//! Servers of a test's own, which it may kill, freeze and fill.
+
+use std::{
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use fred::prelude::*;
+
+/// Longest time for a server to begin.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// A redis-server with a folder of its own; ends with the test.
+pub struct Server {
+    pub port: u16,
+    folder: PathBuf,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Without persistence, and with these words of its configuration.
+    pub fn start(arguments: &[&str]) -> Self {
+        let port = free_port();
+        let folder = std::env::temp_dir().join(format!("kith-cache-redis-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let mut server = Self { port, folder, arguments, child: None };
+        server.restart();
+        server
+    }
+
+    /// On the same port, with what the folder holds.
+    pub fn restart(&mut self) {
+        self.kill();
+        let port = self.port.to_string();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(&self.folder).args(&self.arguments);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.child = Some(child.expect("these tests need redis-server on the path"));
+        let give_up = Instant::now() + READY_WITHIN;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            assert!(Instant::now() < give_up, "redis-server does not begin");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// As if the machine were gone.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// It neither answers nor closes anything until it is thawed.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A client that speaks to it as an operator does.
+    pub async fn operator(&self) -> Client {
+        operator(&self.url()).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.thaw();
+        }
+        self.kill();
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+/// Three primaries that share the slots.
+pub struct Cluster(Vec<Server>);
+
+impl Cluster {
+    pub async fn start() -> Self {
+        let node = || Server::start(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
+        let servers = vec![node(), node(), node()];
+        let mut operators = Vec::new();
+        for server in &servers {
+            operators.push(server.operator().await);
+        }
+        for (operator, range) in operators.iter().zip([("0", "5460"), ("5461", "10922"), ("10923", "16383")])
+        {
+            command(operator, "CLUSTER", &["ADDSLOTSRANGE", range.0, range.1]).await;
+            command(operator, "CLUSTER", &["MEET", "127.0.0.1", &servers[0].port.to_string()]).await;
+        }
+        let give_up = Instant::now() + READY_WITHIN;
+        for operator in &operators {
+            let known = async || command(operator, "CLUSTER", &["INFO"]).await.as_string().unwrap();
+            let mut info = known().await;
+            while !(info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")) {
+                assert!(Instant::now() < give_up, "the cluster does not come together: {info}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                info = known().await;
+            }
+        }
+        Self(servers)
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis-cluster://127.0.0.1:{}", self.0[0].port)
+    }
+}
+
+/// A client without any care, of a test.
+pub async fn operator(url: &str) -> Client {
+    let client = Builder::from_config(Config::from_url(url).unwrap()).build().unwrap();
+    client.init().await.unwrap();
+    client
+}
+
+/// What a server answers to these words.
+pub async fn command(client: &Client, name: &'static str, words: &[&str]) -> Value {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let command = fred::types::CustomCommand::new_static(name, fred::types::ClusterHash::FirstKey, false);
+    client.custom(command, words).await.unwrap()
+}
+
+fn free_port() -> u16 {
+    // A cluster's members speak with each other at a port that is 10,000 higher.
+    loop {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        if port < 55_000 {
+            return port;
+        }
+    }
+}

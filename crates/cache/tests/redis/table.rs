@@ -1,0 +1,237 @@
+//! The rules as Lua against the rules as functions: every state, every operation, versions older, equal, newer
+//! and none. States that no operation leads to are there too: Redis holds what others put there.
+
+use std::{sync::Arc, time::Duration};
+
+use fred::{prelude::*, types::Expiration};
+use kith_cache::{
+    Version,
+    remote::{
+        Acquired, Cell, Cells as _, Entry, Filled, Header, Kept, Kind, Log as _, Next, Order,
+        redis::RedisShared,
+    },
+};
+
+use crate::{
+    server::{command, operator},
+    stage::{SHORT, accepted, address, options},
+};
+
+const OWN: u64 = 7;
+const OTHER: u64 = u64::MAX - 1;
+
+/// Versions around a border of the two halves in which Lua compares them.
+const VERSIONS: [u64; 9] =
+    [0, 1, 4, 5, 6, u32::MAX as u64 - 1, u32::MAX as u64, u32::MAX as u64 + 1, u32::MAX as u64 + 2];
+/// Of a lease: just taken, and old enough to be taken over.
+const AGES: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
+/// So long that no test is slower.
+const KEPT: Kept = Kept { takeover: Duration::from_secs(1), ..SHORT };
+
+fn cell(kind: Kind, version: u64, token: u64) -> Cell {
+    let payload = if kind == Kind::Value { b"a payload \0\xff".to_vec() } else { Vec::new() };
+    Cell { header: Header::bare(kind, Version::new(version), token), payload }
+}
+
+fn states() -> Vec<Option<Cell>> {
+    let mut states = vec![None];
+    for version in VERSIONS {
+        for kind in [Kind::Value, Kind::Null, Kind::Tomb, Kind::Lease] {
+            for (token, waited) in [(OWN, false), (OTHER, false), (OTHER, true)] {
+                let mut cell = cell(kind, version, token);
+                cell.header.waited = waited;
+                states.push(Some(cell));
+            }
+        }
+    }
+    states
+}
+
+struct Stage {
+    shared: Arc<RedisShared>,
+    operator: Client,
+    prefix: String,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let options = kith_cache::remote::redis::RedisOptions { kept: KEPT, ..options(&address()) };
+        let prefix = options.prefix.clone();
+        Self { shared: accepted(options).await, operator: operator(&address()).await, prefix }
+    }
+
+    fn key(&self, address: &str) -> String {
+        format!("{{{}}}:{address}", self.prefix)
+    }
+
+    /// Puts a cell there that has been there for a while.
+    async fn place(&self, address: &str, state: Option<&Cell>, age: Duration) {
+        let key = self.key(address);
+        let _: i64 = self.operator.del(&key).await.unwrap();
+        if let Some(cell) = state {
+            let bytes = bytes::Bytes::from(cell.to_bytes());
+            let left = i64::try_from((KEPT.leases - age).as_millis()).unwrap();
+            let _: () =
+                self.operator.set(&key, bytes, Some(Expiration::PX(left)), None, false).await.unwrap();
+        }
+    }
+
+    async fn found(&self, address: &str) -> Option<Cell> {
+        let bytes: Option<bytes::Bytes> = self.operator.get(self.key(address)).await.unwrap();
+        bytes.map(|bytes| Cell::from_bytes(&bytes).unwrap())
+    }
+
+    /// The key holds what is expected of it, for as long as such a kind is kept.
+    async fn assert_became(&self, address: &str, before: Option<&Cell>, next: &Next, what: &str) {
+        let expected = match next {
+            Next::Keep => before.cloned(),
+            Next::Await => before.cloned().map(|mut cell| {
+                cell.header.waited = true;
+                cell
+            }),
+            Next::Set(cell) => Some(cell.clone()),
+            Next::Delete => None,
+        };
+        assert_eq!(self.found(address).await, expected, "{what} on {before:?}");
+        let Some(cell) = expected else { return };
+        let left: i64 = self.operator.pttl(self.key(address)).await.unwrap();
+        let (least, most) = match (next, cell.header.kind) {
+            (Next::Set(_), Kind::Value) => (KEPT.copies.mul_f64(0.9), KEPT.copies),
+            (Next::Set(_), Kind::Null) => (KEPT.absences, KEPT.absences),
+            (Next::Set(_), Kind::Tomb) => (KEPT.tombs, KEPT.tombs),
+            // What stays, stays as long as it would have.
+            _ => (Duration::from_secs(1), KEPT.leases),
+        };
+        let left = Duration::from_millis(u64::try_from(left).unwrap());
+        let least = least.saturating_sub(Duration::from_secs(1));
+        assert!(left >= least && left <= most, "{what} on {before:?}: {left:?} left");
+    }
+
+    async fn change(&self, orders: &[(String, Order)], nonce: u64) {
+        let entry = Entry { nonce, message: b"told", strict: false };
+        self.shared.change(1, orders, entry).await.unwrap();
+    }
+}
+
+fn left(age: Duration) -> Duration {
+    KEPT.takeover.saturating_sub(age)
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_lease_is_given_as_the_rules_say() {
+    let (stage, keys) = (Stage::new().await, ["1:a:k".to_owned()]);
+    for (state, age) in states().into_iter().flat_map(|state| AGES.map(|age| (state.clone(), age))) {
+        stage.place(&keys[0], state.as_ref(), age).await;
+        let (next, answer) = Cell::acquire(state.as_ref(), OWN, left(age));
+        for again in [false, true] {
+            let told = stage.shared.acquire(&keys, OWN).await.unwrap();
+            match (&told[0], &answer) {
+                (Acquired::Wait(told), Acquired::Wait(most)) => assert!(told <= most && !told.is_zero()),
+                (told, answer) => assert_eq!(told, answer, "{state:?}, again {again}"),
+            }
+            stage.assert_became(&keys[0], state.as_ref(), &next, "acquire").await;
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_load_fills_as_the_rules_say() {
+    let (stage, key) = (Stage::new().await, "1:a:k".to_owned());
+    for state in states() {
+        for (version, kind) in
+            VERSIONS.into_iter().flat_map(|version| [(version, Kind::Value), (version, Kind::Null)])
+        {
+            stage.place(&key, state.as_ref(), AGES[0]).await;
+            let filling = [(key.clone(), cell(kind, version, OWN))];
+            let (next, answer) = Cell::fill(state.as_ref(), filling[0].1.clone());
+            assert_eq!(stage.shared.fill(&filling).await.unwrap(), [answer], "{state:?}, {version}");
+            stage.assert_became(&key, state.as_ref(), &next, "fill").await;
+            if answer == Filled::Stored {
+                assert_eq!(stage.shared.fill(&filling).await.unwrap(), [Filled::Stored], "the same again");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_lease_is_given_up_as_the_rules_say() {
+    let (stage, keys) = (Stage::new().await, ["1:a:k".to_owned()]);
+    for state in states() {
+        stage.place(&keys[0], state.as_ref(), AGES[0]).await;
+        for _again in [false, true] {
+            stage.shared.release(&keys, OWN).await.unwrap();
+            stage
+                .assert_became(&keys[0], state.as_ref(), &Cell::release(state.as_ref(), OWN), "release")
+                .await;
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_write_changes_keys_as_the_rules_say() {
+    let stage = Stage::new().await;
+    let keys = ["1:a:i", "1:a:p", "1:a:d"];
+    for state in states() {
+        for version in VERSIONS {
+            for key in keys {
+                stage.place(key, state.as_ref(), AGES[0]).await;
+            }
+            let (putting, version) = (cell(Kind::Value, version, 0), Version::new(version));
+            let orders =
+                [Order::Invalidate(Some(version)), Order::Put(putting.clone()), Order::Invalidate(None)];
+            let orders: Vec<_> = keys.map(str::to_owned).into_iter().zip(orders).collect();
+            let invalidated = Cell::invalidate(state.as_ref(), Some(version));
+            let put = Cell::put(state.as_ref(), putting.clone());
+            for again in [false, true] {
+                // What a put does when it comes again is another question: then its own value stands there.
+                let orders = if again { vec![orders[0].clone(), orders[2].clone()] } else { orders.clone() };
+                stage.change(&orders, 1).await;
+                stage.assert_became(keys[0], state.as_ref(), &invalidated, "invalidate").await;
+                stage.assert_became(keys[1], state.as_ref(), &put, "put").await;
+                stage.assert_became(keys[2], state.as_ref(), &Next::Delete, "delete").await;
+            }
+            let before = stage.found(keys[1]).await;
+            stage.change(&orders[1..2], 1).await;
+            let put = Cell::put(before.as_ref(), putting);
+            stage.assert_became_again(keys[1], before.as_ref(), &put).await;
+        }
+    }
+}
+
+impl Stage {
+    /// What comes twice leaves what came once, unless that was a delete.
+    async fn assert_became_again(&self, address: &str, before: Option<&Cell>, next: &Next) {
+        if before.is_some_and(|before| before.header.version.is_versioned()) {
+            assert_eq!(next, &Next::Keep, "a put is idempotent");
+        }
+        let found = self.found(address).await;
+        match next {
+            Next::Keep | Next::Await => assert_eq!(found.as_ref(), before),
+            Next::Set(cell) => assert_eq!(found.as_ref(), Some(cell)),
+            Next::Delete => assert_eq!(found, None),
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn scripts_that_redis_has_forgotten_are_given_to_it_again() {
+    let server = crate::server::Server::start(&[]);
+    let shared = accepted(options(&server.url())).await;
+    let operator = server.operator().await;
+    let keys: Vec<String> = (0..20).map(|key| format!("1:a:{key}")).collect();
+    for round in 1..=3 {
+        command(&operator, "SCRIPT", &["FLUSH"]).await;
+        assert_eq!(shared.acquire(&keys, round).await.unwrap().len(), 20);
+        command(&operator, "SCRIPT", &["FLUSH"]).await;
+        let entry = Entry { nonce: round, message: b"", strict: true };
+        assert_eq!(shared.change(1, &[], entry).await.unwrap().number, round);
+        command(&operator, "SCRIPT", &["FLUSH"]).await;
+        shared.release(&keys, round).await.unwrap();
+    }
+    assert_eq!(shared.read(&keys).await.unwrap(), vec![None; 20]);
+}

@@ -1,0 +1,189 @@
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_cache::{
+    Invalidation, ThreadRandom, Version,
+    remote::{Changes, Feed, FeedError, FeedReader, Reading},
+};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use crate::stage::{Peer, Stage, Store};
+
+/// A feed that tests write.
+#[derive(Clone, Debug, Default)]
+struct Written(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    changes: Vec<(u64, u64)>,
+    saved: Option<usize>,
+    lost: bool,
+    leads: Option<(u64, Instant)>,
+}
+
+/// The feed as one node reads it.
+#[derive(Clone, Debug)]
+struct Seat {
+    feed: Written,
+    node: u64,
+    at: usize,
+}
+
+impl Written {
+    fn add(&self, store: &Store, key: u64, version: u64) {
+        store.put(key, version);
+        self.0.lock().changes.push((key, version));
+    }
+
+    /// The node reads it when it is its turn.
+    fn reader(&self, peer: &Peer) -> JoinHandle<()> {
+        let member = &peer.member;
+        let reader = FeedReader {
+            node: peer.node.clone(),
+            bus: Arc::clone(&peer.bus),
+            feed: Arc::new(Seat { feed: self.clone(), node: member.id, at: 0 }),
+            epochs: Arc::clone(&member.epochs),
+            recent: peer.recent(),
+            tally: Arc::clone(&member.tally),
+            reading: Reading::default(),
+            random: Arc::new(ThreadRandom),
+        };
+        tokio::spawn(async move { reader.read().await })
+    }
+}
+
+#[async_trait]
+impl Feed for Seat {
+    async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
+        let mut state = self.feed.0.lock();
+        let now = Instant::now();
+        let free = state.leads.is_none_or(|(node, until)| node == self.node || until <= now);
+        if free {
+            state.leads = Some((self.node, now + lasts));
+        }
+        Ok(free)
+    }
+
+    async fn yield_lead(&self) {
+        self.feed.0.lock().leads = None;
+    }
+
+    async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError> {
+        let mut state = self.feed.0.lock();
+        let at = if anew { Some(state.changes.len()) } else { state.saved.filter(|_| !state.lost) };
+        state.lost = state.lost && !anew;
+        Ok(Box::new(Self { at: at.ok_or(FeedError::Lost)?, ..self.clone() }))
+    }
+}
+
+#[async_trait]
+impl Changes for Seat {
+    async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError> {
+        sleep(Duration::from_millis(10).min(patience)).await;
+        let state = self.feed.0.lock();
+        let change = |(key, version): &(u64, u64)| Invalidation {
+            namespace: "thing",
+            key: key.to_string(),
+            version: Some(Version::new(*version)),
+            copy: None,
+        };
+        let changes = state.changes[self.at..].iter().map(change).collect();
+        self.at = state.changes.len();
+        Ok(changes)
+    }
+
+    async fn save(&mut self) -> Result<bool, FeedError> {
+        let mut state = self.feed.0.lock();
+        state.saved = Some(self.at);
+        Ok(state.leads.is_some_and(|(node, _)| node == self.node))
+    }
+}
+
+async fn until(what: impl Fn() -> bool) {
+    for _ in 0..1_000 {
+        if what() {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    panic!("did not come within 20 s");
+}
+
+/// A node with a reader that has begun.
+async fn begun() -> (Stage, Peer, Written, JoinHandle<()>) {
+    let (stage, feed) = (Stage::new(), Written::default());
+    let peer = stage.peer(1, false).await;
+    let before = stage.store.epoch();
+    let reader = feed.reader(&peer);
+    until(|| peer.node.epoch() > before && peer.node.trusted()).await;
+    until(|| feed.0.lock().saved.is_some()).await;
+    sleep(Duration::from_secs(2)).await;
+    (stage, peer, feed, reader)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_writer_did_not_tell_is_told_for_it() {
+    let (stage, peer, feed, _reader) = begun().await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    feed.add(&stage.store, 7, 2);
+    sleep(Duration::from_millis(900)).await;
+    assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_writer_told_is_not_told_again() {
+    let (stage, peer, feed, _reader) = begun().await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    let before = peer.node.applied();
+    peer.write(&stage.store, 7, 2).await.unwrap();
+    feed.add(&stage.store, 7, 2);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(peer.node.applied(), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_node_takes_over_from_a_reader_that_is_gone() {
+    let (stage, peer, feed, reader) = begun().await;
+    let other = stage.peer(2, false).await;
+    let _second = feed.reader(&other);
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    reader.abort();
+    feed.add(&stage.store, 7, 2);
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_cannot_tell_gives_the_lead_up_and_reads_again() {
+    let (stage, peer, feed, _reader) = begun().await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    stage.server.fill_up(true);
+    feed.add(&stage.store, 7, 2);
+    sleep(Duration::from_secs(3)).await;
+    stage.server.fill_up(false);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_does_not_go_back_so_far_costs_every_copy() {
+    let (stage, peer, feed, reader) = begun().await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    let epoch = stage.store.epoch();
+    reader.abort();
+    stage.store.put(7, 2);
+    feed.0.lock().lost = true;
+    let _again = feed.reader(&peer);
+    sleep(Duration::from_secs(12)).await;
+    assert_eq!(stage.store.epoch(), epoch + 1);
+    assert_eq!(peer.read(7).await.0, Some(2));
+}

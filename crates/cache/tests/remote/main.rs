@@ -1,0 +1,9 @@
+//! What a node does with what nodes share, rule by rule: over a server within the process, in virtual time.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod feed;
+mod resync;
+mod share;
+mod stage;
+mod strict;

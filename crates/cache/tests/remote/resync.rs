@@ -1,0 +1,52 @@
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::stage::{Peer, Stage};
+
+async fn step(peer: &Peer) -> (u64, u64) {
+    let namespace = peer.node.namespace("thing").unwrap();
+    let done = namespace.resync(1_000).await.unwrap();
+    (done.stale, done.suspects)
+}
+
+/// A node that has missed a change: it was committed and told to nobody.
+async fn missed() -> (Stage, Peer) {
+    let stage = Stage::new();
+    let peer = stage.peer(1, false).await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    stage.store.put(7, 2);
+    (stage, peer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_are_right_are_found_right() {
+    let stage = Stage::new();
+    let peer = stage.peer(1, false).await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    let namespace = peer.node.namespace("thing").unwrap();
+    let done = namespace.resync(1_000).await.unwrap();
+    assert_eq!((done.checked, done.stale, done.suspects, done.round_ended), (2, 0, 0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_stays_wrong_is_counted_and_dropped() {
+    let (_stage, peer) = missed().await;
+    assert_eq!(step(&peer).await, (0, 2), "in memory and in the shared tier");
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(step(&peer).await.0, 1, "that of memory is past its bound");
+    sleep(Duration::from_secs(8)).await;
+    assert_eq!(step(&peer).await.0, 1, "that of the shared tier too");
+    assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_on_its_way_is_not_counted() {
+    let (stage, peer) = missed().await;
+    assert_eq!(step(&peer).await.0, 0);
+    peer.write(&stage.store, 7, 2).await.unwrap();
+    sleep(Duration::from_secs(12)).await;
+    assert_eq!(step(&peer).await, (0, 0));
+}

@@ -1,0 +1,113 @@
+use std::{sync::atomic::Ordering, time::Duration};
+
+use kith_cache::{Tier, remote::Epochs as _};
+use tokio::time::{Instant, sleep};
+
+use crate::stage::Stage;
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_one_node_loaded_is_no_load_for_another() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    assert_eq!(one.read(7).await, (Some(1), Some(Tier::Store)));
+    assert_eq!(other.read(7).await, (Some(1), Some(Tier::Redis)));
+    assert_eq!(other.read(7).await, (Some(1), Some(Tier::Memory)));
+    assert_eq!(stage.store.loads.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_writer_brings_along_spares_the_other_nodes_a_load() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    one.read(7).await;
+    other.read(7).await;
+    one.write(&stage.store, 7, 2).await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(other.read(7).await, (Some(2), Some(Tier::Redis)));
+    assert_eq!(one.read(7).await, (Some(2), Some(Tier::Memory)));
+    assert_eq!(stage.store.loads.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_wait_for_a_load_are_woken_by_its_end() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    stage.store.takes.store(140, Ordering::Relaxed);
+    let began = Instant::now();
+    let both = tokio::join!(one.read(7), other.read(7));
+    assert_eq!((both.0.0, both.1.0), (Some(1), Some(1)));
+    assert_eq!(stage.store.loads.load(Ordering::Relaxed), 1);
+    assert!(began.elapsed() <= Duration::from_millis(142), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_whose_holder_is_gone_is_taken_over() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    stage.store.takes.store(100_000, Ordering::Relaxed);
+    let cache = one.cache.clone();
+    let holder = tokio::spawn(async move { cache.get(&7).await.map(drop) });
+    sleep(Duration::from_millis(20)).await;
+    stage.store.takes.store(1, Ordering::Relaxed);
+    let began = Instant::now();
+    assert_eq!(other.read(7).await.0, Some(1));
+    assert!(began.elapsed() <= Duration::from_millis(150), "{:?}", began.elapsed());
+    assert_eq!(stage.store.loads.load(Ordering::Relaxed), 2);
+    holder.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_store_is_asked_once_by_each_read() {
+    let stage = Stage::new();
+    let one = stage.peer(1, false).await;
+    stage.server.fill_up(true);
+    stage.store.put(7, 1);
+    assert_eq!(one.read(7).await, (Some(1), Some(Tier::Store)), "a full server keeps no lease");
+    assert_eq!(stage.store.loads.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_epoch_that_was_raised_in_the_store_alone_is_followed_by_all() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    one.read(7).await;
+    let epoch = stage.store.raise(one.node.epoch(), "0").await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!((one.node.epoch(), other.node.epoch()), (epoch, epoch));
+    assert_eq!(other.read(7).await.1, Some(Tier::Store), "every copy of the epoch before is given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_cut_reads_what_it_missed_and_keeps_the_rest() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    for key in 0..10 {
+        stage.store.put(key, 1);
+        other.read(key).await;
+    }
+    let epoch = other.node.epoch();
+    stage.server.cut();
+    one.write(&stage.store, 7, 2).await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(other.node.epoch(), epoch);
+    assert_eq!(other.read(7).await.0, Some(2));
+    assert_eq!(other.read(8).await, (Some(1), Some(Tier::Memory)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_takes_no_changes_is_not_believed_for_long() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    one.read(7).await;
+    stage.server.fill_up(true);
+    one.write(&stage.store, 7, 2).await.unwrap();
+    assert_eq!(other.read(7).await, (Some(1), Some(Tier::Redis)), "it could not be told");
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(other.read(7).await, (Some(2), Some(Tier::Store)));
+}

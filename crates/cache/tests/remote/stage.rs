@@ -1,0 +1,221 @@
+//! Nodes over one shared server within the process, in virtual time.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_cache::{
+    CacheError, Change, Clock, Consistency, LoadError, LoadOptions, Loaded, Loader, Moment, Node, NodeConfig,
+    Policy, Tier, TieredCache, Token, Version,
+    remote::{
+        Codec, Epochs, FakeServer, Following, Kept, Member, Queue, Recent, Seal, SharedBus, SharedError,
+        Sharing, Standing, Tally, Wakes,
+    },
+};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+/// Tokio's virtual time.
+#[derive(Debug)]
+struct Virtual(Instant);
+
+impl Clock for Virtual {
+    fn now(&self) -> Moment {
+        Moment::new(u64::try_from(self.0.elapsed().as_millis()).unwrap())
+    }
+}
+
+/// A store that answers at once: a record is its version.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    records: Mutex<HashMap<u64, u64>>,
+    epoch: Mutex<(u64, String)>,
+    pub(crate) loads: AtomicU64,
+    /// Milliseconds that a load takes.
+    pub(crate) takes: AtomicU64,
+}
+
+impl Store {
+    /// Commits a version, and tells nobody.
+    pub(crate) fn put(&self, key: u64, version: u64) {
+        self.records.lock().insert(key, version);
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.lock().0
+    }
+}
+
+#[async_trait]
+impl Loader<u64, u64> for Store {
+    async fn load(&self, key: &u64, _: LoadOptions) -> Result<Loaded<u64>, LoadError> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        let version = self.records.lock().get(key).copied();
+        sleep(Duration::from_millis(self.takes.load(Ordering::Relaxed))).await;
+        Ok(version.map_or(Loaded::Absent { version: Version::UNVERSIONED }, |version| Loaded::Found {
+            value: Arc::new(version),
+            version: Version::new(version),
+        }))
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[u64],
+        options: LoadOptions,
+    ) -> Result<Vec<(u64, Loaded<u64>)>, LoadError> {
+        let mut all = Vec::new();
+        for key in keys {
+            all.push((*key, self.load(key, options).await?));
+        }
+        Ok(all)
+    }
+}
+
+#[async_trait]
+impl Epochs for Store {
+    async fn current(&self) -> Result<(u64, String), SharedError> {
+        Ok(self.epoch.lock().clone())
+    }
+
+    async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError> {
+        let mut epoch = self.epoch.lock();
+        if epoch.0 == seen {
+            *epoch = (seen + 1, server.to_owned());
+        }
+        Ok(epoch.0)
+    }
+}
+
+#[derive(Debug)]
+struct Plain;
+
+impl Codec<u64> for Plain {
+    fn schema(&self) -> u16 {
+        1
+    }
+
+    fn encode(&self, value: &u64) -> Vec<u8> {
+        value.to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<u64> {
+        Some(u64::from_be_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// What nodes share.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) server: FakeServer,
+    pub(crate) store: Arc<Store>,
+    began: Instant,
+}
+
+/// One node, which follows until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) node: Node,
+    pub(crate) cache: TieredCache<u64, u64>,
+    pub(crate) bus: Arc<SharedBus>,
+    pub(crate) member: Member,
+    follows: JoinHandle<()>,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self { server: FakeServer::new(Kept::default()), store: Arc::default(), began: Instant::now() }
+    }
+
+    /// A node that follows by now.
+    pub(crate) async fn peer(&self, id: u64, strict: bool) -> Peer {
+        let (queue, wakes, recent) = (Arc::new(Queue::new(100)), Arc::<Wakes>::default(), Arc::default());
+        let (seal, following) = (Seal::new(&[7; 32]), Following::default());
+        let standing = Arc::new(Standing::new(following.trust));
+        let epochs: Arc<dyn Epochs> = Arc::<Store>::clone(&self.store);
+        let bus = Arc::new(SharedBus {
+            id,
+            shared: Arc::new(self.server.clone()),
+            queue: Arc::clone(&queue),
+            epochs: Arc::clone(&epochs),
+            seal: seal.clone(),
+            standing: Arc::clone(&standing),
+            bound: Duration::from_millis(100),
+        });
+        let mut config = NodeConfig::local(0);
+        config.trusted_until = Moment::new(0);
+        config.clock = Arc::new(Virtual(self.began));
+        config.bus = Arc::<SharedBus>::clone(&bus);
+        let node = Node::new(config);
+        let sharing = Sharing {
+            shared: Arc::new(self.server.clone()),
+            queue: Arc::clone(&queue),
+            wakes: Arc::clone(&wakes),
+            patience: Duration::from_millis(1_500),
+        };
+        let policy = Policy { strict, ..Policy::new("thing", |_| 8) };
+        let loader = Arc::<Store>::clone(&self.store);
+        let cache = TieredCache::shared(&node, policy, loader, &sharing, Arc::new(Plain));
+        let member = Member {
+            node: node.clone(),
+            id,
+            about: format!("node {id}"),
+            shared: Arc::new(self.server.clone()),
+            epochs,
+            queue,
+            wakes,
+            standing,
+            seal,
+            recent,
+            tally: Arc::<Tally>::default(),
+            following,
+            random: Arc::new(kith_cache::ThreadRandom),
+        };
+        let follows = tokio::spawn({
+            let member = member.clone();
+            async move { member.follow().await }
+        });
+        while !node.trusted() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        Peer { node, cache, bus, member, follows }
+    }
+}
+
+impl Peer {
+    pub(crate) async fn read(&self, key: u64) -> (Option<u64>, Option<Tier>) {
+        let entry = self.cache.get_with(&key, &Consistency::Cached).await.unwrap();
+        (entry.as_ref().map(|entry| *entry.value), entry.map(|entry| entry.tier))
+    }
+
+    /// Commits the version and tells it.
+    pub(crate) async fn write(&self, store: &Store, key: u64, version: u64) -> Result<Token, CacheError> {
+        let guard = self.cache.begin_write(&[key]).await;
+        store.put(key, version);
+        let change = Change::Put { value: Arc::new(version), version: Version::new(version) };
+        guard.committed(vec![(key, change)]).await
+    }
+
+    pub(crate) fn recent(&self) -> Arc<Recent> {
+        Arc::clone(&self.member.recent)
+    }
+
+    /// It hears nothing from now on and says nothing, as if it were gone; its memory is still asked.
+    pub(crate) fn die(&self) {
+        self.follows.abort();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.follows.abort();
+    }
+}

@@ -1,0 +1,56 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::stage::Stage;
+
+/// Longer than nodes of an epoch before could trust their memories.
+const SETTLED: Duration = Duration::from_secs(2);
+
+#[tokio::test(start_paused = true)]
+async fn a_strict_write_is_done_when_every_node_has_confirmed_it() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, true).await, stage.peer(2, true).await);
+    sleep(SETTLED).await;
+    stage.store.put(7, 1);
+    one.read(7).await;
+    other.read(7).await;
+    let began = Instant::now();
+    one.write(&stage.store, 7, 2).await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(10), "{:?}", began.elapsed());
+    assert_eq!(other.read(7).await.0, Some(2), "at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strict_write_waits_for_a_node_that_is_silent_until_it_serves_nothing_more() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, true).await, stage.peer(2, true).await);
+    sleep(SETTLED).await;
+    stage.store.put(7, 1);
+    other.read(7).await;
+    other.die();
+    assert_eq!(other.read(7).await.0, Some(1));
+    let began = Instant::now();
+    one.write(&stage.store, 7, 2).await.unwrap();
+    assert!(began.elapsed() > Duration::from_secs(1) && began.elapsed() <= Duration::from_secs(2));
+    assert_eq!(other.read(7).await.0, Some(2), "its memory is not served any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strict_write_that_cannot_be_told_is_not_acknowledged() {
+    let stage = Stage::new();
+    let one = stage.peer(1, true).await;
+    sleep(SETTLED).await;
+    stage.server.fill_up(true);
+    assert!(one.write(&stage.store, 7, 2).await.is_err());
+    assert!(!one.bus.queue.is_empty(), "and is told as soon as it can be");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_new_epoch_a_strict_write_waits_for_nodes_of_the_old_one() {
+    let stage = Stage::new();
+    let one = stage.peer(1, true).await;
+    let began = Instant::now();
+    one.write(&stage.store, 7, 2).await.unwrap();
+    assert!(began.elapsed() > Duration::from_millis(1_400), "{:?}", began.elapsed());
+}

@@ -1,0 +1,102 @@
+use std::{
+    fmt,
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::{sync::watch, task::JoinSet, time::sleep};
+
+use super::{Peer, Staleness, Store};
+
+/// What readers met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Reads that were answered.
+    pub answered: u64,
+    /// Reads that failed.
+    pub failed: u64,
+    /// How long the longest took, failed ones too.
+    pub longest: Duration,
+    /// How old versions were when they were asked for; of all reads the oldest.
+    pub stalest: Staleness,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.longest = self.longest.max(other.longest);
+        self.stalest.told = self.stalest.told.max(other.stalest.told);
+        self.stalest.acknowledged = self.stalest.acknowledged.max(other.stalest.acknowledged);
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { answered, failed, longest, stalest } = self;
+        let Staleness { told, acknowledged } = stalest;
+        write!(f, "{answered} reads, {failed} failed, longest {longest:.1?}, ")?;
+        write!(f, "stalest {told:.1?} after it was told, {acknowledged:.1?} after it was acknowledged")
+    }
+}
+
+/// Tasks that read keys of a peer by chance until they are told to end.
+#[derive(Debug)]
+pub struct Readers {
+    end: watch::Sender<bool>,
+    tasks: JoinSet<Tally>,
+}
+
+impl Readers {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { end: watch::Sender::new(false), tasks: JoinSet::new() }
+    }
+
+    /// One more, of these keys on this peer, with a pause between two reads.
+    pub fn add(&mut self, peer: &Arc<Peer>, store: &Store, keys: Range<u64>, pause: Duration) {
+        let (peer, store, end) = (Arc::clone(peer), store.clone(), self.end.subscribe());
+        let seed = u64::try_from(self.tasks.len()).unwrap_or_default();
+        self.tasks.spawn(async move {
+            let (mut tally, mut random) = (Tally::default(), SmallRng::seed_from_u64(seed));
+            while !*end.borrow() {
+                tally.add(read(&peer, &store, random.random_range(keys.clone())).await);
+                sleep(pause).await;
+            }
+            tally
+        });
+    }
+
+    /// Ends them; the sum of what they met.
+    pub async fn end(mut self) -> Tally {
+        self.end.send_replace(true);
+        let mut sum = Tally::default();
+        while let Some(tally) = self.tasks.join_next().await {
+            // A reader that panicked has failed.
+            sum.add(tally.unwrap_or(Tally { failed: 1, ..Tally::default() }));
+        }
+        sum
+    }
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+async fn read(peer: &Peer, store: &Store, key: u64) -> Tally {
+    let began = Instant::now();
+    let read = peer.read(key).await;
+    let longest = began.elapsed();
+    match read {
+        Ok(version) => {
+            let stalest = store.staleness(key, version, began);
+            Tally { answered: 1, failed: 0, longest, stalest }
+        }
+        Err(_) => Tally { answered: 0, failed: 1, longest, stalest: Staleness::default() },
+    }
+}

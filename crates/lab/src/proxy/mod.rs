@@ -1,0 +1,230 @@
+//! A TCP proxy whose links can be cut, frozen, slowed or made to lie at any moment: one for each node and
+//! purpose, so that a fault meets exactly what it is meant for.
+
+mod messages;
+mod pipe;
+
+use std::{
+    fmt, io,
+    net::{Ipv4Addr, SocketAddr},
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+};
+
+pub use messages::Tampering;
+use pipe::{Pipe, Way};
+
+/// What a proxy does with bytes, of connections there are and of those to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// They go through.
+    Pass,
+    /// Connections are reset; those to come at once.
+    Refuse,
+    /// Nothing flows either way, and nobody is told: a connection that is half open. New ones are accepted and
+    /// held. What was held goes on afterwards.
+    Freeze,
+    /// The server hears, the client does not.
+    Deaf,
+    /// Answers come later by a time between these, by chance, in their order; as many as come.
+    Late(Duration, Duration),
+    /// No piece is larger than so many bytes.
+    Slice(usize),
+}
+
+impl Mode {
+    fn flows(self, way: Way) -> bool {
+        match self {
+            Self::Freeze | Self::Refuse => false,
+            Self::Deaf => way == Way::There,
+            Self::Pass | Self::Late(..) | Self::Slice(_) => true,
+        }
+    }
+}
+
+/// A proxy on a port of its own. Dropping it takes its connections down.
+pub struct Proxy {
+    address: SocketAddr,
+    link: Arc<Link>,
+    accepting: JoinHandle<()>,
+}
+
+/// What the connections of a proxy share.
+struct Link {
+    target: Mutex<SocketAddr>,
+    mode: watch::Sender<Mode>,
+    /// Counts what ends the connections there are.
+    cuts: watch::Sender<u64>,
+    /// `None`: what is published is not looked for.
+    tampering: Mutex<Option<Tampering>>,
+    random: Mutex<SmallRng>,
+    accepted: AtomicU64,
+    open: AtomicU64,
+    tampered: AtomicU64,
+}
+
+impl Proxy {
+    /// Listens on the loopback and passes on to the target. All that happens by chance follows from the seed.
+    ///
+    /// # Errors
+    /// When there is no port.
+    pub async fn start(target: SocketAddr, seed: u64) -> io::Result<Self> {
+        Self::listen(target, seed, None).await
+    }
+
+    /// The same for connections that subscribe: what is published can be tampered with.
+    ///
+    /// # Errors
+    /// When there is no port.
+    pub async fn of_messages(target: SocketAddr, seed: u64) -> io::Result<Self> {
+        Self::listen(target, seed, Some(Tampering::Nothing)).await
+    }
+
+    async fn listen(target: SocketAddr, seed: u64, tampering: Option<Tampering>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let link = Arc::new(Link {
+            target: Mutex::new(target),
+            mode: watch::Sender::new(Mode::Pass),
+            cuts: watch::Sender::new(0),
+            tampering: Mutex::new(tampering),
+            random: Mutex::new(SmallRng::seed_from_u64(seed)),
+            accepted: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            tampered: AtomicU64::new(0),
+        });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&link)));
+        Ok(Self { address, link, accepting })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on it does this.
+    pub fn set(&self, mode: Mode) {
+        self.link.mode.send_replace(mode);
+        if mode == Mode::Refuse {
+            self.cut();
+        }
+    }
+
+    /// Resets the connections there are; new ones are as the mode says.
+    pub fn cut(&self) {
+        self.link.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// From now on this happens to what is published. Of a proxy that was not made for it: nothing.
+    pub fn tamper(&self, with: Tampering) {
+        if let Some(tampering) = self.link.tampering.lock().as_mut() {
+            *tampering = with;
+        }
+    }
+
+    /// New connections go there; those there are stay.
+    pub fn aim(&self, target: SocketAddr) {
+        *self.link.target.lock() = target;
+    }
+
+    /// Connections accepted so far, those reset at once too.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.link.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Connections there are.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.link.open.load(Ordering::Relaxed)
+    }
+
+    /// Published messages that were lost, repeated or held back so far.
+    #[must_use]
+    pub fn tampered(&self) -> u64 {
+        self.link.tampered.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.cut();
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy")
+            .field("address", &self.address)
+            .field("mode", &*self.link.mode.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    fn by_chance(&self, times: Range<Duration>) -> Duration {
+        if times.is_empty() { times.start } else { self.random.lock().random_range(times) }
+    }
+}
+
+async fn accept(listener: TcpListener, link: Arc<Link>) {
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            // Out of files, say; the next one may find room.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        link.accepted.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(connection(client, Arc::clone(&link), link.cuts.subscribe()));
+    }
+}
+
+async fn connection(mut client: TcpStream, link: Arc<Link>, mut cuts: watch::Receiver<u64>) {
+    link.open.fetch_add(1, Ordering::Relaxed);
+    let refused = *link.mode.borrow() == Mode::Refuse;
+    let orderly = if refused {
+        false
+    } else {
+        tokio::select! {
+            biased;
+            _ = cuts.changed() => false,
+            relayed = relay(&mut client, &link) => relayed.is_ok(),
+        }
+    };
+    if !orderly {
+        // It may be gone already.
+        drop(client.set_zero_linger());
+    }
+    link.open.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Until one side has ended, and what it said has arrived.
+async fn relay(client: &mut TcpStream, link: &Link) -> io::Result<()> {
+    let mut modes = link.mode.subscribe();
+    // Fails never: the link holds the sender.
+    drop(modes.wait_for(|mode| mode.flows(Way::There)).await);
+    let target = *link.target.lock();
+    let mut server = TcpStream::connect(target).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    tokio::select! {
+        there = Pipe::new(link, Way::There).run(from_client, to_server) => there,
+        back = Pipe::new(link, Way::Back).run(from_server, to_client) => back,
+    }
+}

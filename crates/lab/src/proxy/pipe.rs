@@ -1,0 +1,120 @@
+//! One direction of one connection.
+
+use std::{collections::BTreeMap, io, sync::atomic::Ordering, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    task::yield_now,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Link, Mode,
+    messages::{Fate, Pieces},
+};
+
+/// Bytes read at once.
+const CHUNK: usize = 16 * 1024;
+/// Above so many bytes that wait here, no more are read: the sender finds its way blocked, as on a real link.
+const HELD_MAX: usize = 1 << 20;
+
+/// Whom bytes go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The server.
+    There,
+    /// The client.
+    Back,
+}
+
+/// Bytes on their way, by the time at which they go on.
+pub(super) struct Pipe<'a> {
+    link: &'a Link,
+    way: Way,
+    waiting: BTreeMap<(Instant, u64), Vec<u8>>,
+    held: usize,
+    taken: u64,
+    /// When the last of what keeps its order goes on.
+    last: Instant,
+    pieces: Option<Pieces>,
+}
+
+impl<'a> Pipe<'a> {
+    pub(super) fn new(link: &'a Link, way: Way) -> Self {
+        let framed = way == Way::Back && link.tampering.lock().is_some();
+        let pieces = framed.then(Pieces::default);
+        Self { link, way, waiting: BTreeMap::new(), held: 0, taken: 0, last: Instant::now(), pieces }
+    }
+
+    /// Until the sender has ended and all that it said has gone on.
+    pub(super) async fn run(
+        mut self,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+    ) -> io::Result<()> {
+        let mut modes = self.link.mode.subscribe();
+        let mut buffer = vec![0; CHUNK];
+        let mut ended = false;
+        while !ended || !self.waiting.is_empty() {
+            let flows = modes.borrow_and_update().flows(self.way);
+            let due = self.waiting.first_key_value().map(|((due, _), _)| *due);
+            tokio::select! {
+                biased;
+                changed = modes.changed() => changed.map_err(io::Error::other)?,
+                () = sleep_until(due.unwrap_or(self.last)), if flows && due.is_some() => self.send(&mut to).await?,
+                read = from.read(&mut buffer), if flows && !ended && self.held < HELD_MAX => match read? {
+                    0 => ended = true,
+                    length => self.take(&buffer[..length]),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let Some((_, bytes)) = self.waiting.pop_first() else { return Ok(()) };
+        self.held -= bytes.len();
+        let mode = *self.link.mode.borrow();
+        let Mode::Slice(most) = mode else { return to.write_all(&bytes).await };
+        for slice in bytes.chunks(most.max(1)) {
+            to.write_all(slice).await?;
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let Some(mut pieces) = self.pieces.take() else {
+            return self.put(bytes.to_vec(), Duration::ZERO);
+        };
+        for piece in pieces.split(bytes) {
+            self.tamper(piece.bytes, piece.message);
+        }
+        self.pieces = Some(pieces);
+    }
+
+    fn tamper(&mut self, bytes: Vec<u8>, message: bool) {
+        let fate = if message { self.link.fate() } else { Fate::Passes };
+        if fate != Fate::Passes {
+            self.link.tampered.fetch_add(1, Ordering::Relaxed);
+        }
+        match fate {
+            Fate::Passes => self.put(bytes, Duration::ZERO),
+            Fate::Lost => {}
+            Fate::Comes(times) => (0..times).for_each(|_| self.put(bytes.clone(), Duration::ZERO)),
+            Fate::Waits(time) => self.put(bytes, time),
+        }
+    }
+
+    /// Lets bytes wait for their turn, and those that others may overtake for so long beyond it.
+    fn put(&mut self, bytes: Vec<u8>, beyond: Duration) {
+        let late = match *self.link.mode.borrow() {
+            Mode::Late(least, most) if self.way == Way::Back => self.link.by_chance(least..most),
+            _ => Duration::ZERO,
+        };
+        self.last = self.last.max(Instant::now() + late);
+        self.taken += 1;
+        self.held += bytes.len();
+        self.waiting.insert((self.last + beyond, self.taken), bytes);
+    }
+}

@@ -1,0 +1,53 @@
+use kith_lab::peers::Peers;
+use tokio::time::sleep;
+
+use crate::stage::{BOUND, FAULT, assert_in_bounds, readers, size, stage, turn, warm, writes};
+
+/// Keys that each node writes while Redis is away.
+fn each() -> u64 {
+    size(300, 1_000)
+}
+
+/// Writes on all nodes while Redis is away; returns how many were refused.
+async fn written(peers: &Peers) -> u64 {
+    let each = each();
+    let (one, two, three) = tokio::join!(
+        writes(peers.peer(0), 0..each, FAULT),
+        writes(peers.peer(1), each..2 * each, FAULT),
+        writes(peers.peer(2), 2 * each..3 * each, FAULT),
+    );
+    one.refused + two.refused + three.refused
+}
+
+async fn scenario(what: &str, away: impl AsyncFnOnce(&mut Peers), back: impl AsyncFnOnce(&mut Peers)) {
+    let _turn = turn().await;
+    let (mut peers, keys) = (stage(3).await, each() * 3);
+    warm(&peers, keys).await;
+    let readers = readers(&peers, keys);
+    away(&mut peers).await;
+    let refused = written(&peers).await;
+    back(&mut peers).await;
+    sleep(BOUND).await;
+    let (tally, stale) = (readers.end().await, peers.stale(0..keys).await.unwrap());
+    println!("Redis {what} for 5 s, {keys} writes: {refused} refused, {stale} stale after; {tally}");
+    assert_eq!((refused, stale), (0, 0));
+    assert_in_bounds(&tally);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_killed_delays_no_read_and_refuses_no_write() {
+    let back = async |peers: &mut Peers| peers.redis.restart(None).await.unwrap();
+    scenario("killed", async |peers| peers.redis.kill(), back).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_frozen_delays_no_read_and_refuses_no_write() {
+    let back = async |peers: &mut Peers| peers.redis.go_on().unwrap();
+    scenario("frozen", async |peers| peers.redis.stop().unwrap(), back).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_full_delays_no_read_and_refuses_no_write() {
+    let back = async |peers: &mut Peers| peers.redis.fill_up(false).await.unwrap();
+    scenario("full", async |peers| peers.redis.fill_up(true).await.unwrap(), back).await;
+}

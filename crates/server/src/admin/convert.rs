@@ -1,0 +1,55 @@
+//! Between the words of the tiers and those of the wire.
+
+use std::time::Duration;
+
+use kith_cache::{Presence, Stats, TierCopy};
+use kith_proto::admin::v1 as wire;
+
+pub(super) fn copy(copy: &TierCopy) -> wire::TierCopy {
+    let presence = match copy.presence {
+        Presence::Value => wire::Presence::Value,
+        Presence::Null => wire::Presence::Null,
+        Presence::None => wire::Presence::None,
+    };
+    wire::TierCopy {
+        tier: copy.tier.as_str().to_owned(),
+        presence: presence.into(),
+        version: signed(copy.version.get()),
+        age: copy.age.map(duration),
+        ttl: copy.ttl.map(duration),
+        size_bytes: signed(copy.size_bytes),
+    }
+}
+
+pub(super) fn stats(namespace: &str, stats: &Stats) -> wire::NamespaceStats {
+    wire::NamespaceStats {
+        namespace: namespace.to_owned(),
+        entries: signed(stats.entries),
+        weight_bytes: signed(stats.weight_bytes),
+        weight_limit_bytes: signed(stats.weight_limit_bytes),
+        hits: signed(stats.hits),
+        misses: signed(stats.misses),
+        joined: signed(stats.joined),
+        loads: signed(stats.loads),
+        load_errors: signed(stats.load_errors),
+        loads_in_flight: signed(stats.loads_in_flight),
+        stale_served: signed(stats.stale_served),
+        fills_rejected: signed(stats.fills_rejected),
+        invalidations: signed(stats.invalidations),
+        evictions: signed(stats.evictions),
+        shed: signed(stats.shed),
+    }
+}
+
+pub(super) fn duration(time: Duration) -> prost_types::Duration {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    prost_types::Duration { seconds, nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default() }
+}
+
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,68 @@
+//! What is asked of the other nodes: all at one time, each for a bounded time, and whoever does not answer is
+//! named.
+
+use futures::future::join_all;
+use kith_proto::admin::v1 as wire;
+use tonic::{Response, Status};
+
+use crate::cluster::{Admin, Card, Cluster};
+
+/// What one of the other nodes said.
+pub(super) struct Answer<T> {
+    pub(super) card: Card,
+    /// Or why it said nothing.
+    pub(super) said: Result<T, String>,
+}
+
+/// The answers of the other nodes by their ids, and whether these are all: the registry may not answer. `only`:
+/// of the node of this id.
+pub(super) async fn ask<T, F>(
+    cluster: &Cluster,
+    only: Option<&str>,
+    call: impl Fn(Admin) -> F,
+) -> (Vec<Answer<T>>, bool)
+where
+    F: Future<Output = Result<Response<T>, Status>>,
+{
+    let Ok(mut cards) = cluster.others().await else { return (Vec::new(), false) };
+    cards.retain(|card| only.is_none_or(|id| card.id == id));
+    cards.sort_by(|one, other| one.id.cmp(&other.id));
+    let asked = cards.into_iter().map(|card| async {
+        let said = one(cluster, &card, &call).await;
+        Answer { card, said }
+    });
+    (join_all(asked).await, true)
+}
+
+async fn one<T, F>(cluster: &Cluster, card: &Card, call: impl Fn(Admin) -> F) -> Result<T, String>
+where
+    F: Future<Output = Result<Response<T>, Status>>,
+{
+    let limit = cluster.calls().timeout();
+    let asked = async {
+        let admin =
+            cluster.calls().admin(card).await.map_err(|_| format!("not reached at {}", card.address))?;
+        let answer = call(admin).await;
+        answer.map(Response::into_inner).map_err(|status| format!("refused: {:?}", status.code()))
+    };
+    let late = |_| Err(format!("no answer within {}", humantime::format_duration(limit)));
+    tokio::time::timeout(limit, asked).await.unwrap_or_else(late)
+}
+
+impl Answer<wire::InspectKeyResponse> {
+    pub(super) fn copies(self) -> wire::NodeCopies {
+        let Card { id, address, .. } = self.card;
+        match self.said {
+            Ok(said) => wire::NodeCopies { node_id: id, address, copies: said.copies, ..Default::default() },
+            Err(unanswered) => wire::NodeCopies { node_id: id, address, unanswered, ..Default::default() },
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    /// Whether it was done.
+    pub(super) fn done(self) -> wire::NodeAnswer {
+        let Card { id, address, .. } = self.card;
+        wire::NodeAnswer { node_id: id, address, unanswered: self.said.err().unwrap_or_default() }
+    }
+}

@@ -1,0 +1,92 @@
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::{Node, remote::Epochs as _};
+use kith_proto::admin::v1 as wire;
+use kith_store::Timestamp;
+
+use super::{NodeFacts, convert::signed};
+use crate::{
+    cluster::{Card, Cluster, StoreEpochs},
+    error::{Error, Reason},
+    versions::wire_time,
+};
+
+/// How long a new epoch is waited for on the node that began it.
+const FOLLOWED: Duration = Duration::from_secs(2);
+
+/// Where a node stands: its tiers, its epoch, and the others where there are some. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The tiers of this node.
+    pub(crate) node: Node,
+    /// Where the epoch is kept.
+    pub(crate) epochs: StoreEpochs,
+    /// The other nodes, where there may be some.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+}
+
+impl Place {
+    /// The nodes that the registry lists; this one alone, and not complete, while it does not answer.
+    pub(super) async fn nodes(&self, facts: &NodeFacts) -> wire::ListNodesResponse {
+        let mut nodes = vec![self.itself(facts)];
+        let Some(cluster) = &self.cluster else { return wire::ListNodesResponse { nodes, complete: true } };
+        let Ok(peers) = cluster.peers().await else {
+            return wire::ListNodesResponse { nodes, complete: false };
+        };
+        let epoch = signed(self.node.epoch());
+        let others = peers.iter().filter(|peer| peer.node != cluster.number());
+        let mut others: Vec<_> = others
+            .map(|peer| wire::NodeInfo {
+                epoch,
+                applied: signed(peer.applied),
+                last_heard: Some(super::convert::duration(peer.silent)),
+                ..said(&Card::decode(&peer.about))
+            })
+            .collect();
+        others.sort_by(|one, other| one.node_id.cmp(&other.node_id));
+        nodes.append(&mut others);
+        wire::ListNodesResponse { nodes, complete: true }
+    }
+
+    fn itself(&self, facts: &NodeFacts) -> wire::NodeInfo {
+        let (epoch, applied) = (signed(self.node.epoch()), signed(self.node.applied()));
+        let info = match &self.cluster {
+            Some(cluster) => said(cluster.card()),
+            None => wire::NodeInfo {
+                node_id: facts.node_id.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                start_time: Some(wire_time(facts.started)),
+                ..Default::default()
+            },
+        };
+        wire::NodeInfo { epoch, applied, ..info }
+    }
+
+    /// Raises the epoch, and waits a little until this node is in it.
+    ///
+    /// # Errors
+    /// STORE_UNAVAILABLE when the store does not answer.
+    pub(super) async fn start_epoch(&self) -> Result<wire::StartEpochResponse, Error> {
+        let away = |_| Error::new(Reason::StoreUnavailable, "the store is not available");
+        let (seen, server) = self.epochs.current().await.map_err(away)?;
+        let epoch = self.epochs.raise(seen, &server).await.map_err(away)?;
+        let followed = match &self.cluster {
+            Some(cluster) => cluster.moves_to(epoch, FOLLOWED).await,
+            None => {
+                self.node.adopt(epoch, self.node.applied());
+                true
+            }
+        };
+        Ok(wire::StartEpochResponse { epoch: signed(epoch), followed })
+    }
+}
+
+fn said(card: &Card) -> wire::NodeInfo {
+    wire::NodeInfo {
+        node_id: card.id.clone(),
+        address: card.address.clone(),
+        version: card.version.clone(),
+        start_time: (card.started != Timestamp::default()).then(|| wire_time(card.started)),
+        ..Default::default()
+    }
+}

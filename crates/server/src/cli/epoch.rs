@@ -1,0 +1,60 @@
+//! `kith epoch`: what all nodes hold is given up.
+
+use anyhow::{Result, bail};
+use kith_proto::admin::v1::{StartEpochRequest, admin_service_client::AdminServiceClient};
+use serde::Serialize;
+
+use super::{
+    Common, FAILED, OK,
+    client::{Target, told},
+    output::Report,
+};
+
+/// What to do with the epoch.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Begin a new one: memories and Redis are cold afterwards, and the store is asked
+    #[command(after_help = "For when the store was changed past Kith, or put back from a backup.\n\
+                            Exit codes: 0 the node that was asked is in the new epoch and the others follow, \
+                            1 it is begun and the node has not followed yet, 2 it could not be begun.")]
+    Start(Arguments),
+}
+
+/// Which node to ask.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Begins a new epoch.
+///
+/// # Errors
+/// When the node does not answer, or the store does not.
+pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
+    let Command::Start(Arguments { target }) = what;
+    let mut client = AdminServiceClient::new(target.connect().await?);
+    let answer = target.answer(client.start_epoch(target.request(StartEpochRequest {}))).await;
+    let begun = match answer {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => bail!("{} answers {:?}: {}", target.addr, status.code(), told(&status)),
+    };
+    common.output.print(&Begun { epoch: begun.epoch, followed: begun.followed })?;
+    Ok(if begun.followed { OK } else { FAILED })
+}
+
+#[derive(Serialize)]
+struct Begun {
+    epoch: i64,
+    followed: bool,
+}
+
+impl Report for Begun {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["epoch", "followed"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![vec![self.epoch.to_string(), if self.followed { "yes" } else { "no" }.to_owned()]]
+    }
+}

@@ -1,0 +1,98 @@
+//! `kith nodes`: the nodes of a cluster, as one of them knows them.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, bail};
+use kith_proto::admin::v1::{ListNodesRequest, NodeInfo, admin_service_client::AdminServiceClient};
+use serde::Serialize;
+
+use super::{
+    Common, FAILED, OK,
+    client::{Target, told},
+    output::Report,
+};
+
+/// Which node to ask.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "The node that is asked stands first.\n\
+                        Exit codes: 0 these are all, 1 there may be more: Redis does not answer, 2 the node does not.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Asks a node for the nodes.
+///
+/// # Errors
+/// When it does not answer.
+pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+    let target = &arguments.target;
+    let mut client = AdminServiceClient::new(target.connect().await?);
+    let answer = target.answer(client.list_nodes(target.request(ListNodesRequest {}))).await;
+    let listed = match answer {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => bail!("{} answers {:?}: {}", target.addr, status.code(), told(&status)),
+    };
+    let nodes = Nodes(listed.nodes.iter().map(row).collect());
+    common.output.print(&nodes)?;
+    if !listed.complete {
+        eprintln!("kith: Redis does not answer: there may be more nodes");
+        return Ok(FAILED);
+    }
+    Ok(OK)
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Nodes(Vec<Row>);
+
+#[derive(Serialize)]
+struct Row {
+    node_id: String,
+    address: String,
+    version: String,
+    epoch: i64,
+    applied: i64,
+    /// Absent for the node that was asked.
+    heard_ms: Option<u128>,
+    uptime_seconds: Option<u64>,
+}
+
+fn row(node: &NodeInfo) -> Row {
+    let heard = node.last_heard.and_then(|heard| Duration::try_from(heard).ok());
+    let started = node.start_time.and_then(|time| SystemTime::try_from(time).ok());
+    Row {
+        node_id: node.node_id.clone(),
+        address: node.address.clone(),
+        version: node.version.clone(),
+        epoch: node.epoch,
+        applied: node.applied,
+        heard_ms: heard.map(|heard| heard.as_millis()),
+        // By the clock of this machine.
+        uptime_seconds: started.and_then(|started| started.elapsed().ok()).map(|uptime| uptime.as_secs()),
+    }
+}
+
+impl Report for Nodes {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["node", "address", "version", "epoch", "applied", "heard", "uptime"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let uptime = |seconds: u64| {
+            humantime::format_duration(Duration::from_secs(seconds)).to_string().replace(' ', "")
+        };
+        let cells = |row: &Row| {
+            vec![
+                row.node_id.clone(),
+                row.address.clone(),
+                row.version.clone(),
+                row.epoch.to_string(),
+                row.applied.to_string(),
+                row.heard_ms.map_or_else(String::new, |ms| format!("{ms}ms")),
+                row.uptime_seconds.map_or_else(String::new, uptime),
+            ]
+        };
+        self.0.iter().map(cells).collect()
+    }
+}

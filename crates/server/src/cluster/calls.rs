@@ -1,0 +1,128 @@
+use std::{fs, time::Duration};
+
+use hmac::Mac as _;
+use kith_proto::admin::v1::admin_service_client::AdminServiceClient;
+use tonic::{
+    Request, Status,
+    metadata::{AsciiMetadataValue, MetadataMap},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use super::{Card, Keys, keys::mac};
+use crate::{config::Config, error::Error};
+
+/// Metadata of a call that a node makes: that it knows the key of the nodes, and whom it means to call.
+const PROOF: &str = "kith-node";
+
+/// How this node calls others, and knows calls of others.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    key: [u8; 32],
+    timeout: Duration,
+    tls: Option<ClientTlsConfig>,
+}
+
+/// The admin service of another node.
+pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, Proof>>;
+
+impl Calls {
+    pub(super) fn new(keys: &Keys, config: &Config) -> Self {
+        let file = config.cluster.ca_file.as_ref().or(config.tls.cert_file.as_ref());
+        let pem = file.filter(|_| config.tls.cert_file.is_some()).and_then(|file| fs::read(file).ok());
+        let tls = pem.map(|pem| ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)));
+        Self { key: keys.calls(), timeout: config.cluster.call_timeout, tls }
+    }
+
+    /// How long a call may take.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// A connection to another node.
+    ///
+    /// # Errors
+    /// When it cannot be reached where it says that it is.
+    pub(crate) async fn admin(&self, card: &Card) -> Result<Admin, tonic::transport::Error> {
+        let mut endpoint = Endpoint::from_shared(card.address.clone())?
+            .connect_timeout(self.timeout)
+            .timeout(self.timeout)
+            .tcp_nodelay(true);
+        if let (Some(tls), true) = (&self.tls, card.address.starts_with("https:")) {
+            endpoint = endpoint.tls_config(tls.clone())?;
+        }
+        let proof = Proof(self.proof(&card.id));
+        Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, proof))
+    }
+
+    /// Whether the call comes from a node of the cluster and is meant for the node of this id.
+    ///
+    /// # Errors
+    /// NOT_ALLOWED when it says so and cannot prove it.
+    pub(crate) fn from_node(&self, metadata: &MetadataMap, own: &str) -> Result<bool, Error> {
+        let Some(proof) = metadata.get(PROOF) else { return Ok(false) };
+        let given = (0..proof.len() / 2).map(|at| {
+            let text = proof.to_str().ok()?.get(2 * at..2 * at + 2)?;
+            u8::from_str_radix(text, 16).ok()
+        });
+        let given: Option<Vec<u8>> = given.collect();
+        match given.filter(|given| mac(&self.key, own).verify_slice(given).is_ok()) {
+            Some(_) => Ok(true),
+            None => Err(Error::not_allowed("kith-node is not that of a node which calls this one")),
+        }
+    }
+
+    /// Good for one node until it ends, so that what one node was sent means nothing to another.
+    fn proof(&self, to: &str) -> Option<AsciiMetadataValue> {
+        let hex: String =
+            mac(&self.key, to).finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        hex.parse().ok()
+    }
+}
+
+impl std::fmt::Debug for Calls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Calls").finish_non_exhaustive()
+    }
+}
+
+/// Puts the proof into every call.
+#[derive(Clone)]
+pub(crate) struct Proof(Option<AsciiMetadataValue>);
+
+impl Interceptor for Proof {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(proof) = &self.0 {
+            request.metadata_mut().insert(PROOF, proof.clone());
+        }
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls(key: u8) -> Calls {
+        Calls { key: [key; 32], timeout: Duration::ZERO, tls: None }
+    }
+
+    fn metadata(proof: &str) -> MetadataMap {
+        let mut metadata = MetadataMap::new();
+        metadata.insert(PROOF, proof.parse().unwrap());
+        metadata
+    }
+
+    #[test]
+    fn a_proof_is_good_for_the_node_that_it_was_made_for_and_by_its_key_alone() {
+        let proof = calls(1).proof("a").unwrap();
+        let given = metadata(proof.to_str().unwrap());
+        assert!(calls(1).from_node(&given, "a").unwrap());
+        assert!(calls(1).from_node(&given, "b").is_err());
+        assert!(calls(2).from_node(&given, "a").is_err());
+        assert!(!calls(1).from_node(&MetadataMap::new(), "a").unwrap());
+        for wrong in ["", "0", "zz", "00", &proof.to_str().unwrap()[2..]] {
+            assert!(calls(1).from_node(&metadata(wrong), "a").is_err(), "{wrong:?}");
+        }
+    }
+}

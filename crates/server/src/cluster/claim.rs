@@ -1,0 +1,68 @@
+//! Who may use a database: one node alone, or the nodes that share one Redis under one prefix. Others would
+//! never be told what changes.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{Coordination, StoreError, Stores};
+use tokio::time::sleep;
+
+use crate::config::{Backend, Config};
+
+/// Name of the lease. Nodes that share hold it together.
+const LEASE: &str = "single_node";
+/// How long a claim outlives a node that was killed.
+const LASTS: Duration = Duration::from_secs(6);
+/// How often it is renewed: two may fail.
+const RENEWED: Duration = Duration::from_secs(2);
+/// How long a node waits for the claim of another that may be dead.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The claim of a node on its database.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    coordination: Arc<dyn Coordination>,
+    holder: String,
+    /// Whether other nodes may hold it too.
+    shared: bool,
+}
+
+impl Claim {
+    /// Of a node with this configuration; `None` where nobody else can reach its data.
+    pub(crate) fn of(config: &Config, stores: &Stores) -> Option<Self> {
+        if config.store.backend == Backend::Sqlite {
+            return None;
+        }
+        let shared = config.redis.url.is_some();
+        let holder = match shared {
+            true => format!("redis:{}", config.redis.prefix),
+            false => format!("alone:{}", uuid::Uuid::new_v4()),
+        };
+        Some(Self { coordination: Arc::clone(&stores.coordination), holder, shared })
+    }
+
+    /// Takes or renews it. False: the database is claimed by others.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub(crate) async fn take(&self) -> Result<bool, StoreError> {
+        self.coordination.lease(LEASE, &self.holder, LASTS).await
+    }
+
+    /// Renews it until it turns out to be another's. While the store is away nobody can take it.
+    pub(crate) async fn keep(&self) {
+        loop {
+            sleep(RENEWED).await;
+            if let Ok(false) = self.take().await {
+                return;
+            }
+        }
+    }
+
+    /// Gives it back, so that the next node need not wait; one that others hold too stays.
+    pub(crate) async fn give_back(&self) {
+        if !self.shared {
+            // It runs out by itself.
+            drop(self.coordination.release(LEASE, &self.holder).await);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A node among others over one store: what it shares with them, what it says of itself, how it calls them.
+//!
+//! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the
+//! configuration, and the tasks that follow, tell and watch for as long as the node runs.
+
+mod calls;
+mod card;
+mod claim;
+mod epochs;
+mod keys;
+mod server;
+mod watch;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kith_cache::{
+    Moment, Node, NodeConfig, ThreadRandom,
+    remote::{Following, Member, Peer, Queue, SharedBus, SharedError, Sharing, Standing, Tally, Wakes},
+};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+pub(crate) use calls::{Admin, Calls};
+pub(crate) use card::Card;
+pub(crate) use claim::{Claim, PATIENCE};
+pub(crate) use epochs::StoreEpochs;
+pub(crate) use keys::Keys;
+pub(crate) use server::Server;
+
+use crate::{
+    config::{ClusterConfig, Config},
+    health::Reporter,
+    tiers::Tiers,
+};
+
+/// What a command of a change may take beside the time of the command itself: it may wait for others.
+const TELL_SLACK: Duration = Duration::from_millis(50);
+/// Entries that one step of a repair reads.
+const REPLAY_PAGE: usize = 1_000;
+/// How often the store is asked for the epoch.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Longest pause between two tries to follow.
+const RETRY_MAX: Duration = Duration::from_millis(500);
+/// How often it is looked whether something has come to be.
+const LOOK: Duration = Duration::from_millis(10);
+/// What the registry may take to forget a node that goes.
+const LEAVE: Duration = Duration::from_millis(500);
+
+/// This node among the others.
+pub(crate) struct Cluster {
+    server: Server,
+    tiers: Tiers,
+    sharing: Sharing,
+    member: Member,
+    bus: Arc<SharedBus>,
+    card: Card,
+    calls: Calls,
+    /// Following, telling, watching; they end with this.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Cluster {
+    /// Puts a node together that shares `shared` with others. It neither follows nor tells anything yet.
+    pub(crate) fn new(server: Server, keys: &Keys, epochs: StoreEpochs, config: &Config, card: Card) -> Self {
+        let (cluster, id) = (&config.cluster, card.number());
+        let following = following(cluster);
+        let (standing, queue) = (Arc::new(Standing::new(following.trust)), Queue::new(cluster.queue_max));
+        let sharing = Sharing {
+            shared: Arc::clone(server.shared()),
+            queue: Arc::new(queue),
+            wakes: Arc::default(),
+            patience: cluster.patience,
+        };
+        let (epochs, seal) = (Arc::new(epochs), keys.seal());
+        let bus = Arc::new(SharedBus {
+            id,
+            shared: Arc::clone(&sharing.shared),
+            queue: Arc::clone(&sharing.queue),
+            epochs: Arc::<StoreEpochs>::clone(&epochs),
+            seal: seal.clone(),
+            standing: Arc::clone(&standing),
+            bound: config.redis.command_timeout + TELL_SLACK,
+        });
+        let node = node(cluster, &bus);
+        let member = Member {
+            node: node.clone(),
+            id,
+            about: card.encode(),
+            shared: Arc::clone(&sharing.shared),
+            epochs,
+            queue: Arc::clone(&sharing.queue),
+            wakes: Arc::<Wakes>::clone(&sharing.wakes),
+            standing,
+            seal,
+            recent: Arc::default(),
+            tally: Arc::new(Tally::default()),
+            following,
+            random: Arc::new(ThreadRandom),
+        };
+        let calls = Calls::new(keys, config);
+        let tiers = Tiers::shared(node, sharing.clone());
+        Self { server, tiers, sharing, member, bus, card, calls, tasks: Mutex::default() }
+    }
+
+    /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
+    pub(crate) fn start(&self, health: Reporter) {
+        let (member, bus) = (self.member.clone(), Arc::clone(&self.bus));
+        let (node, queue) = (self.node().clone(), Arc::clone(&self.sharing.queue));
+        let mut tasks = self.tasks.lock();
+        tasks.spawn(async move { member.follow().await });
+        tasks.spawn({
+            let node = node.clone();
+            async move { bus.drain(&node).await }
+        });
+        tasks.spawn(watch::findings(self.server.clone(), node.clone(), health.clone()));
+        tasks.spawn(watch::watch(node, queue, health));
+    }
+
+    /// Waits until the node follows, at most so long. Whether it does.
+    pub(crate) async fn follows_within(&self, limit: Duration) -> bool {
+        within(limit, || self.node().trusted()).await
+    }
+
+    /// Tells what waits, for at most so long, and leaves the others. False: something could not be told; the
+    /// copies of it die by their age.
+    pub(crate) async fn stop(&self, limit: Duration) -> bool {
+        let told = within(limit, || self.sharing.queue.is_empty()).await;
+        if !told {
+            tracing::error!(waiting = self.sharing.queue.len(), "changes could not be told to other nodes");
+        }
+        self.tasks.lock().abort_all();
+        let left = self.sharing.shared.leave(self.node().epoch(), self.member.id);
+        // Who cannot say so is forgotten by the registry after a while.
+        drop(timeout(LEAVE, left).await);
+        told
+    }
+
+    pub(crate) const fn tiers(&self) -> &Tiers {
+        &self.tiers
+    }
+
+    pub(crate) const fn node(&self) -> &Node {
+        self.tiers.node()
+    }
+
+    /// What this node says of itself to the others.
+    pub(crate) const fn card(&self) -> &Card {
+        &self.card
+    }
+
+    pub(crate) const fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Whether commands are let through to Redis.
+    pub(crate) fn breaker(&self) -> &'static str {
+        self.server.breaker()
+    }
+
+    /// Number of this node in the registry.
+    pub(crate) const fn number(&self) -> u64 {
+        self.member.id
+    }
+
+    /// Changes that wait to be told.
+    pub(crate) fn waiting(&self) -> usize {
+        self.sharing.queue.len()
+    }
+
+    /// The nodes of the epoch that this one follows, itself among them.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub(crate) async fn peers(&self) -> Result<Vec<Peer>, SharedError> {
+        self.sharing.shared.peers(self.node().epoch()).await
+    }
+
+    /// The other nodes, by what they say of themselves.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub(crate) async fn others(&self) -> Result<Vec<Card>, SharedError> {
+        let peers = self.peers().await?;
+        let others = peers.iter().filter(|peer| peer.node != self.member.id);
+        Ok(others.map(|peer| Card::decode(&peer.about)).collect())
+    }
+
+    /// Nothing that nodes share from before this epoch is believed here; the node goes on in it, or a later one.
+    /// Waits for that, at most so long. Whether it has.
+    pub(crate) async fn moves_to(&self, epoch: u64, limit: Duration) -> bool {
+        self.sharing.queue.overflowed(epoch);
+        within(limit, || self.node().epoch() >= epoch).await
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("node", self.node()).finish_non_exhaustive()
+    }
+}
+
+/// It trusts no memory before it has heard of the others.
+fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>) -> Node {
+    Node::new(NodeConfig {
+        trusted_until: Moment::default(),
+        trust_grace: cluster.trust_grace,
+        token_wait: cluster.token_wait,
+        bus: Arc::<SharedBus>::clone(bus),
+        ..NodeConfig::local(0)
+    })
+}
+
+fn following(cluster: &ClusterConfig) -> Following {
+    Following {
+        probe_every: cluster.probe_every,
+        look_every: LOOK_EVERY,
+        trust: cluster.trust,
+        replay_page: REPLAY_PAGE,
+        replay_max: cluster.replay_max,
+        retry_max: RETRY_MAX,
+    }
+}
+
+/// Whether it comes to be within the limit.
+async fn within(limit: Duration, is: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while !is() {
+        if Instant::now() >= until {
+            return false;
+        }
+        sleep(LOOK).await;
+    }
+    true
+}

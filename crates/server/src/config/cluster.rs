@@ -1,0 +1,289 @@
+//! Several nodes over one store: the server that they share, how they follow each other, and their defaults.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Backend, Config, Secret,
+    wrong::{Wrong, wrong},
+};
+
+/// Longest prefix; it is part of every key.
+const PREFIX_MAX: usize = 32;
+/// Longest time for which memory may be trusted without proof: strict writes wait so long for a dead node.
+const TRUST_MAX: Duration = Duration::from_secs(30);
+/// Shortest time for which a change is remembered where its copy stood: loads that began before it may take
+/// ten seconds.
+const TOMBS_MIN: Duration = Duration::from_secs(15);
+/// Fewest entries of the log: what a node may have missed within a moment has to be there still.
+const LOG_MIN: u32 = 1_000;
+
+/// Redis, by which the nodes of a cluster share copies of records and tell each other what changes.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedisConfig {
+    /// `redis://...`, `rediss://...` with TLS or `redis-cluster://...`; may hold a password, so it is a secret.
+    /// Absent: the node is the only one of its store.
+    pub url: Option<Secret>,
+    /// A file that holds the URL, in its place.
+    pub url_file: Option<PathBuf>,
+    /// What every key and channel begins with: 1 to 32 letters, digits, _ or -. Nodes of another prefix are
+    /// another cluster, and need a database of their own.
+    pub prefix: String,
+    /// Connections for reads and writes; one more is for what is told. Above 0.
+    pub pool: usize,
+    /// How long a command may take before the store is asked instead. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub command_timeout: Duration,
+    /// How long a connection may take to open. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    /// Replicas that must have a write before a node trusts its memory by it: most of them, where there are
+    /// any that may be promoted.
+    pub replicas_min: u32,
+    /// How long the copy of a record is kept. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub copy_ttl: Duration,
+    /// How long the knowledge that a record does not exist is. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub absence_ttl: Duration,
+    /// How long a load may keep the loads of other nodes waiting, at most. Above 0, and above `takeover`.
+    #[serde(with = "humantime_serde")]
+    pub lease: Duration,
+    /// After how long another load may take its place, since whoever runs it may be gone. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub takeover: Duration,
+    /// How long a change is remembered where a copy stood. Above 0: at least 15s.
+    #[serde(with = "humantime_serde")]
+    pub tombs: Duration,
+    /// About how many changes can be read again by a node that was cut off. Above 0: at least 1000.
+    pub log_entries: u32,
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            url: None,
+            url_file: None,
+            prefix: "kith".to_owned(),
+            pool: 2,
+            command_timeout: Duration::from_millis(100),
+            connect_timeout: Duration::from_secs(1),
+            replicas_min: 0,
+            copy_ttl: Duration::from_secs(10 * 60),
+            absence_ttl: Duration::from_secs(30),
+            lease: Duration::from_secs(3),
+            takeover: Duration::from_millis(150),
+            tombs: Duration::from_secs(30),
+            log_entries: 100_000,
+        }
+    }
+}
+
+/// How the nodes of a cluster follow and reach each other. The times have to be the same on all of them.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClusterConfig {
+    /// Address at which other nodes reach this one: `http://10.0.0.7:7600`, `https://...` with TLS. Absent: where
+    /// it listens; where it listens everywhere, the address that this machine has towards others.
+    pub advertise: Option<String>,
+    /// PEM: the certificates to trust in calls to other nodes with TLS. Absent: those of `tls.cert_file`.
+    pub ca_file: Option<PathBuf>,
+    /// How often a node proves that it has missed nothing. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub probe_every: Duration,
+    /// How long it trusts its memory by one proof. Above 0: at least 4 times `probe_every`, and at most 30s.
+    #[serde(with = "humantime_serde")]
+    pub trust: Duration,
+    /// How long it serves its memory after that, where a record that changed a moment ago may be old.
+    #[serde(with = "humantime_serde")]
+    pub trust_grace: Duration,
+    /// Changes that are read again after a cut at most; with more missing, memory is emptied. Above 0.
+    pub replay_max: u64,
+    /// How long a node that was silent is still listed. Above 0, and above `trust`.
+    #[serde(with = "humantime_serde")]
+    pub silent: Duration,
+    /// Changes that may wait while Redis is away; one more, and all copies are given up. Above 0.
+    pub queue_max: usize,
+    /// How long a load waits for one of another node before it asks the store itself. Not above
+    /// `cache.load_hard`.
+    #[serde(with = "humantime_serde")]
+    pub patience: Duration,
+    /// How long a read with the token of a write waits for it before it asks the store.
+    #[serde(with = "humantime_serde")]
+    pub token_wait: Duration,
+    /// How long a call to another node may take. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub call_timeout: Duration,
+}
+
+impl Default for ClusterConfig {
+    fn default() -> Self {
+        Self {
+            advertise: None,
+            ca_file: None,
+            probe_every: Duration::from_millis(250),
+            trust: Duration::from_millis(1_500),
+            trust_grace: Duration::from_millis(1_500),
+            replay_max: 50_000,
+            silent: Duration::from_secs(60),
+            queue_max: 100_000,
+            patience: Duration::from_millis(1_500),
+            token_wait: Duration::from_millis(20),
+            call_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Looks at what belongs together.
+pub(super) fn check(config: &Config) -> Result<(), Wrong> {
+    above_zero(config)?;
+    shared(config)?;
+    redis(&config.redis)?;
+    following(config)?;
+    advertised(config)
+}
+
+fn above_zero(config: &Config) -> Result<(), Wrong> {
+    let (redis, cluster) = (&config.redis, &config.cluster);
+    let values = [
+        ("redis.pool", redis.pool == 0),
+        ("redis.command_timeout", redis.command_timeout.is_zero()),
+        ("redis.connect_timeout", redis.connect_timeout.is_zero()),
+        ("redis.copy_ttl", redis.copy_ttl.is_zero()),
+        ("redis.absence_ttl", redis.absence_ttl.is_zero()),
+        ("redis.takeover", redis.takeover.is_zero()),
+        ("cluster.probe_every", cluster.probe_every.is_zero()),
+        ("cluster.replay_max", cluster.replay_max == 0),
+        ("cluster.queue_max", cluster.queue_max == 0),
+        ("cluster.call_timeout", cluster.call_timeout.is_zero()),
+    ];
+    match values.into_iter().find(|(_, zero)| *zero) {
+        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
+        None => Ok(()),
+    }
+}
+
+fn shared(config: &Config) -> Result<(), Wrong> {
+    if config.redis.url.is_some() && config.store.backend == Backend::Sqlite {
+        return wrong(
+            "redis.url",
+            "is for nodes that share a store; one on SQLite has its data for itself: leave it out, or say \
+             store.backend = \"cluster\"",
+        );
+    }
+    Ok(())
+}
+
+fn redis(redis: &RedisConfig) -> Result<(), Wrong> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if redis.prefix.is_empty() || redis.prefix.len() > PREFIX_MAX || !redis.prefix.chars().all(allowed) {
+        return wrong("redis.prefix", "must be 1 to 32 letters, digits, _ or -");
+    }
+    if redis.lease <= redis.takeover {
+        let text = format!("is {:?}; it must be above redis.takeover, {:?}", redis.lease, redis.takeover);
+        return wrong("redis.lease", &text);
+    }
+    if redis.tombs < TOMBS_MIN {
+        return wrong("redis.tombs", &format!("is {:?}; it must be at least {TOMBS_MIN:?}", redis.tombs));
+    }
+    if redis.log_entries < LOG_MIN {
+        return wrong(
+            "redis.log_entries",
+            &format!("is {}; it must be at least {LOG_MIN}", redis.log_entries),
+        );
+    }
+    Ok(())
+}
+
+fn following(config: &Config) -> Result<(), Wrong> {
+    let cluster = &config.cluster;
+    if cluster.trust < cluster.probe_every * 4 {
+        let text = format!(
+            "is {:?}; it must be at least 4 times cluster.probe_every, {:?}, so that one lost answer costs nothing",
+            cluster.trust, cluster.probe_every
+        );
+        return wrong("cluster.trust", &text);
+    }
+    if cluster.trust > TRUST_MAX {
+        return wrong("cluster.trust", &format!("is {:?}; it must be at most {TRUST_MAX:?}", cluster.trust));
+    }
+    if cluster.silent <= cluster.trust {
+        let text = format!("is {:?}; it must be above cluster.trust, {:?}", cluster.silent, cluster.trust);
+        return wrong("cluster.silent", &text);
+    }
+    if cluster.patience > config.cache.load_hard {
+        let text = format!(
+            "is {:?}; it must not be above cache.load_hard, {:?}",
+            cluster.patience, config.cache.load_hard
+        );
+        return wrong("cluster.patience", &text);
+    }
+    Ok(())
+}
+
+fn advertised(config: &Config) -> Result<(), Wrong> {
+    let Some(address) = &config.cluster.advertise else { return Ok(()) };
+    let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
+    let fine = address.parse::<http::Uri>().is_ok_and(|uri| {
+        uri.scheme_str() == Some(scheme) && uri.port().is_some() && matches!(uri.path(), "" | "/")
+    });
+    if fine {
+        return Ok(());
+    }
+    wrong("cluster.advertise", &format!("must be an address with its port, as {scheme}://10.0.0.7:7600"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Flag, Sources, load};
+
+    fn refused(set: &[(&str, &str)]) -> Option<String> {
+        let flag = |(key, value): &(&str, &str)| Flag {
+            name: "--set",
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        };
+        load(&Sources { flags: set.iter().map(flag).collect(), ..Sources::default() })
+            .err()
+            .map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_key_and_what_it_must_be() {
+        for (key, value, words) in [
+            ("redis.url", "redis://:hunter2@h:6379", "is for nodes that share a store"),
+            ("redis.prefix", "a:b", "1 to 32 letters"),
+            ("redis.prefix", "", "1 to 32 letters"),
+            ("redis.pool", "0", "must be above 0"),
+            ("redis.lease", "150ms", "must be above redis.takeover"),
+            ("redis.tombs", "14s", "must be at least 15s"),
+            ("redis.log_entries", "999", "must be at least 1000"),
+            ("cluster.probe_every", "400ms", "must be at least 4 times cluster.probe_every"),
+            ("cluster.trust", "31s", "must be at most 30s"),
+            ("cluster.silent", "1s", "must be above cluster.trust"),
+            ("cluster.patience", "3s", "must not be above cache.load_hard"),
+            ("cluster.advertise", "10.0.0.7", "as http://10.0.0.7:7600"),
+            ("cluster.advertise", "https://10.0.0.7:7600", "as http://10.0.0.7:7600"),
+        ] {
+            let line = refused(&[(key, value)]).unwrap_or_else(|| panic!("{key} = {value} is taken"));
+            assert!(line.contains(words), "{line}");
+            assert!(!line.contains("hunter2"), "{line}");
+        }
+        let named = refused(&[("cluster.probe_every", "400ms")]).unwrap_or_default();
+        assert!(named.contains("cluster.trust"), "{named}");
+    }
+
+    #[test]
+    fn what_a_cluster_needs_is_taken() {
+        let fine = [
+            ("store.backend", "cluster"),
+            ("store.mongodb.uri", "mongodb://h/"),
+            ("redis.url", "redis://h:6379"),
+            ("redis.prefix", "kith-2"),
+            ("cluster.advertise", "http://node-1:7600"),
+        ];
+        assert_eq!(refused(&fine), None);
+    }
+}

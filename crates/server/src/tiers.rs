@@ -1,0 +1,73 @@
+//! The tiers before the store: memory, and what nodes share where there are several.
+
+use std::sync::Arc;
+
+use kith_cache::{
+    Key, ListPolicies, Loader, Node, PageLoader, PagedList, Policy, TieredCache,
+    remote::{Codec, Sharing},
+};
+
+/// Where the namespaces of a node are made. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Tiers {
+    node: Node,
+    sharing: Option<Sharing>,
+}
+
+impl Tiers {
+    /// Memory alone.
+    #[must_use]
+    pub const fn alone(node: Node) -> Self {
+        Self { node, sharing: None }
+    }
+
+    /// Memory, and the tier that nodes share.
+    #[must_use]
+    pub const fn shared(node: Node, sharing: Sharing) -> Self {
+        Self { node, sharing: Some(sharing) }
+    }
+
+    /// The node whose memory it is.
+    #[must_use]
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// What the nodes share, where there are several.
+    #[must_use]
+    pub const fn sharing(&self) -> Option<&Sharing> {
+        self.sharing.as_ref()
+    }
+
+    /// A new namespace.
+    ///
+    /// # Panics
+    /// When the node has one of this name.
+    pub fn namespace<K: Key, V: Send + Sync + 'static>(
+        &self,
+        policy: Policy<V>,
+        loader: Arc<dyn Loader<K, V>>,
+        codec: impl Codec<V>,
+    ) -> TieredCache<K, V> {
+        match &self.sharing {
+            None => TieredCache::new(&self.node, policy, loader),
+            Some(sharing) => TieredCache::shared(&self.node, policy, loader, sharing, Arc::new(codec)),
+        }
+    }
+
+    /// A new list that is read by pages; see [`PagedList`] for its two namespaces.
+    ///
+    /// # Panics
+    /// When the node has a namespace of one of their names.
+    pub fn list<L: Key, P: Key, T: Send + Sync + 'static>(
+        &self,
+        policies: ListPolicies<T>,
+        loader: Arc<dyn PageLoader<L, P, T>>,
+        item: impl Codec<T>,
+    ) -> PagedList<L, P, T> {
+        match &self.sharing {
+            None => PagedList::new(&self.node, policies, loader),
+            Some(sharing) => PagedList::shared(&self.node, policies, loader, sharing, Arc::new(item)),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What may fill a cache is read as a majority has it, from the primary; what is acknowledged, a majority has.
+//! The commands are those that the driver sent, whatever the connection string asks for.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{
+    Gender, GroupId, GroupPatch, GroupType, GroupWords, JoinPolicy, Keyword, NewGroup, NewUser, Params,
+    Request, SecretChange, SecretOwner, StoredSecret, Stores, Timestamp, UserId, UserName, UserPatch,
+    Visibility, Write,
+};
+use mongodb::{
+    bson::Document,
+    event::{EventHandler, command::CommandEvent},
+};
+use parking_lot::Mutex;
+
+use super::connect::{ClusterHandle, MongoOptions, driver_options};
+
+/// The commands of these kinds that were sent while `work` ran, over connections that ask for less.
+#[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
+async fn commands(kinds: &[&str], work: impl AsyncFnOnce(&Stores)) -> Vec<Document> {
+    let uri = std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set");
+    let joint = if uri.contains('?') { '&' } else { '?' };
+    let less = "readConcernLevel=local&readPreference=secondaryPreferred&w=1&journal=false";
+    let name = format!("kith_test_{}", uuid::Uuid::new_v4().simple());
+    let options = MongoOptions::new(format!("{uri}{joint}{less}"), name);
+    let mut driver = driver_options(&options).await.unwrap();
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&sent);
+    driver.command_event_handler = Some(EventHandler::callback(move |event| {
+        if let CommandEvent::Started(started) = event {
+            to.lock().push((started.command_name, started.command));
+        }
+    }));
+    let handle = ClusterHandle::over(driver, options).unwrap();
+    let stores = handle.stores();
+    stores.migrations.migrate().await.unwrap();
+    sent.lock().clear();
+    work(&stores).await;
+    let all = std::mem::take(&mut *sent.lock());
+    handle.mongo.database.drop().await.unwrap();
+    all.into_iter().filter(|(name, _)| kinds.contains(&name.as_str())).map(|(_, command)| command).collect()
+}
+
+/// Reads outside of transactions.
+fn assert_majority_reads(commands: &[Document], at_least: usize) {
+    assert!(commands.len() >= at_least, "{commands:?}");
+    for command in commands {
+        let text = |document: &str, field: &str| {
+            command.get_document(document).ok().and_then(|document| document.get_str(field).ok())
+        };
+        assert_eq!(text("readConcern", "level"), Some("majority"), "{command}");
+        assert!(matches!(text("$readPreference", "mode"), None | Some("primary")), "{command}");
+    }
+}
+
+fn assert_majority_writes(commands: &[Document], at_least: usize) {
+    assert!(commands.len() >= at_least, "{commands:?}");
+    for command in commands {
+        let concern = command.get_document("writeConcern").unwrap();
+        assert!(concern.get_str("w").is_ok_and(|w| w == "majority"), "{command}");
+        assert!(concern.get_bool("j").is_ok_and(|journaled| journaled), "{command}");
+    }
+}
+
+fn user(id: i64, name: &str, secrets: SecretChange) -> NewUser {
+    NewUser {
+        id: UserId::new(id).unwrap(),
+        user_name: UserName::new(name).unwrap(),
+        nick_name: "".into(),
+        email: None,
+        phone: None,
+        gender: Gender::Unspecified,
+        age: 0,
+        region: "".into(),
+        icon: "".into(),
+        params: Params::default(),
+        secrets,
+    }
+}
+
+fn group(id: i64) -> NewGroup {
+    NewGroup {
+        id: GroupId::new(id).unwrap(),
+        name: "chess".into(),
+        tags: Vec::new(),
+        kind: GroupType::Chat,
+        visibility: Visibility::Public,
+        join_policy: JoinPolicy::Open,
+        history_for_new_members: false,
+        params: Params::default(),
+        creator: None,
+        secrets: SecretChange::new(),
+    }
+}
+
+fn write() -> Write {
+    Write::at(Timestamp::now())
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn every_read_of_users_and_groups_asks_the_primary_for_what_a_majority_has() {
+    let seen = commands(&["find"], async |stores| {
+        let (id, group) = (UserId::new(1).unwrap(), GroupId::new(1).unwrap());
+        stores.users.user(id).await.unwrap();
+        stores.users.users(&[id]).await.unwrap();
+        stores.users.user_by_name(&UserName::new("ann").unwrap()).await.unwrap();
+        for keyword in ["ann", "ann@example.org", "+15550000000"] {
+            stores.users.search_users(&Keyword::new(keyword).unwrap(), None, 20).await.unwrap();
+        }
+        stores.users.scan_users(None, 20).await.unwrap();
+        stores.groups.group(group).await.unwrap();
+        stores.groups.groups(&[group]).await.unwrap();
+        stores.groups.search_groups(&GroupWords::exact_key("chess"), None, 20).await.unwrap();
+        stores.groups.scan_groups(None, 20).await.unwrap();
+        stores.secrets.secret(SecretOwner::User(id), "pwd").await.unwrap();
+        stores.node.epoch().await.unwrap();
+        stores.coordination.mark("feed").await.unwrap();
+    });
+    assert_majority_reads(&seen.await, 16);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn the_feed_tells_of_what_a_majority_has() {
+    let seen = commands(&["aggregate"], async |stores| {
+        let feed = stores.feed.as_ref().unwrap();
+        let mark = feed.open(None).await.unwrap().next(Duration::ZERO).await.unwrap().mark;
+        feed.open(Some(&mark)).await.unwrap();
+    });
+    assert_majority_reads(&seen.await, 2);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn every_write_of_one_command_is_acknowledged_by_a_journaled_majority() {
+    let seen = commands(&["insert", "update", "findAndModify"], async |stores| {
+        let (id, of_group) = (UserId::new(1).unwrap(), GroupId::new(1).unwrap());
+        stores.users.create_user(user(1, "ann", SecretChange::new()), write()).await.unwrap();
+        stores.users.update_user(id, UserPatch::default(), write()).await.unwrap();
+        stores.groups.create_group(group(1), write()).await.unwrap();
+        stores.groups.update_group(of_group, GroupPatch::default(), write()).await.unwrap();
+        stores.node.raise_epoch(0, "a").await.unwrap();
+        stores.coordination.lease("feed", "a", Duration::from_secs(60)).await.unwrap();
+        stores.coordination.set_mark("feed", "a", b"1").await.unwrap();
+        stores.coordination.release("feed", "a").await.unwrap();
+    });
+    assert_majority_writes(&seen.await, 8);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn every_transaction_is_committed_by_a_journaled_majority() {
+    let kinds = ["commitTransaction", "insert", "find", "findAndModify", "update", "delete"];
+    let seen = commands(&kinds, async |stores| {
+        let secrets = SecretChange::from([("pwd".to_owned(), Some(StoredSecret::new("sealed".to_owned())))]);
+        let request = Request { id: "r1".parse().unwrap(), fingerprint: [7; 32] };
+        let requested = Write { request: Some(request), ..write() };
+        stores.users.create_user(user(1, "ann", secrets), requested).await.unwrap();
+        stores.users.delete_user(UserId::new(1).unwrap(), Timestamp(0), write()).await.unwrap();
+    });
+    let (commits, steps): (Vec<Document>, Vec<Document>) =
+        seen.await.into_iter().partition(|command| command.contains_key("commitTransaction"));
+    assert_majority_writes(&commits, 2);
+    for step in steps {
+        assert!(step.contains_key("txnNumber") && !step.contains_key("writeConcern"), "{step}");
+    }
+}

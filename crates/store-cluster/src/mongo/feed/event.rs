@@ -1,0 +1,223 @@
+//! What an event of a change stream says of a record.
+
+use kith_store::{FeedRecord, GroupId, UserId, Version};
+use mongodb::bson::{Document, RawBsonRef, RawDocument, doc};
+
+const USERS: &str = "users";
+const GROUPS: &str = "groups";
+/// What the release of a stub's name removes. The stub stays what it was, and its version too.
+const RELEASED: [&str; 2] = ["name_free_at", "name_key"];
+
+/// A number from here on is no version: there must be room above it.
+pub(super) const VERSION_END: i64 = 1 << 62;
+
+/// What the server is asked for: events of records alone, and of them neither names nor values of people.
+pub(super) fn pipeline() -> [Document; 2] {
+    let records = doc! { "$in": [USERS, GROUPS] };
+    let seen = doc! { "$match": { "$or": [
+        { "ns.coll": records.clone() },
+        { "to.coll": records },
+        { "operationType": { "$in": ["dropDatabase", "invalidate"] } },
+    ] } };
+    let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
+    let cut = doc! { "$ifNull": ["$updateDescription.truncatedArrays", []] };
+    let told = doc! { "$project": {
+        "operationType": 1, "ns": 1, "to": 1,
+        "id": "$documentKey._id",
+        "inserted": "$fullDocument.v",
+        "set": "$updateDescription.updatedFields.v",
+        "removed": "$updateDescription.removedFields",
+        "touched": { "$add": [{ "$size": { "$objectToArray": updated } }, { "$size": cut }] },
+    } };
+    [seen, told]
+}
+
+/// What is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// A change of a record.
+    Change(FeedRecord, Claim),
+    /// Nothing of a record.
+    Nothing,
+    /// All records of a kind have gone, or become others.
+    End,
+}
+
+/// What a change did to the version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Raised it to this.
+    Raised(Version),
+    /// Left it: a change by hand.
+    Left,
+    /// Set or removed it, by hand, to something that may be lower than before.
+    Lost,
+    /// Removed the document.
+    Gone,
+}
+
+/// Reads an event. Whatever a hand may have done to a document, it says something.
+pub(super) fn told(event: &RawDocument) -> Told {
+    let claim = match event.get_str("operationType") {
+        Ok("insert") => of_insert(field(event, "inserted")),
+        Ok("update") if is_release(event) => return Told::Nothing,
+        Ok("update") => of_update(event),
+        // This program never does.
+        Ok("replace") => Claim::Lost,
+        Ok("delete") => Claim::Gone,
+        Ok("drop" | "rename" | "dropDatabase" | "invalidate") => return Told::End,
+        Ok(_) | Err(_) => return Told::Nothing,
+    };
+    match record(event) {
+        Some(record) => Told::Change(record, claim),
+        None => Told::Nothing,
+    }
+}
+
+/// A whole number, in whichever form a hand may have written it.
+pub(super) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
+    match value {
+        RawBsonRef::Int64(number) => Some(number),
+        RawBsonRef::Int32(number) => Some(number.into()),
+        // An id that a shell wrote. What a float cannot hold exactly names no record of ours.
+        RawBsonRef::Double(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            format!("{number}").parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// A version as this program writes it.
+pub(super) fn version(value: RawBsonRef<'_>) -> Option<Version> {
+    match value {
+        RawBsonRef::Int64(number @ 1..VERSION_END) => Version::new(number),
+        _ => None,
+    }
+}
+
+fn field<'a>(event: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
+    event.get(name).ok().flatten()
+}
+
+/// `None`: the id is none that a record can have.
+fn record(event: &RawDocument) -> Option<FeedRecord> {
+    let id = whole(field(event, "id")?)?;
+    match event.get_document("ns").ok()?.get_str("coll").ok()? {
+        USERS => UserId::new(id).ok().map(FeedRecord::User),
+        GROUPS => GroupId::new(id).ok().map(FeedRecord::Group),
+        _ => None,
+    }
+}
+
+fn of_insert(inserted: Option<RawBsonRef<'_>>) -> Claim {
+    inserted.and_then(version).map_or(Claim::Lost, Claim::Raised)
+}
+
+fn of_update(event: &RawDocument) -> Claim {
+    match field(event, "set") {
+        Some(value) => version(value).map_or(Claim::Lost, Claim::Raised),
+        None if removed(event).any(|name| name == "v") => Claim::Lost,
+        None => Claim::Left,
+    }
+}
+
+fn is_release(event: &RawDocument) -> bool {
+    let mut names: Vec<&str> = removed(event).collect();
+    names.sort_unstable();
+    names == RELEASED && field(event, "touched").and_then(whole) == Some(0)
+}
+
+fn removed(event: &RawDocument) -> impl Iterator<Item = &str> {
+    let names = event.get_array("removed").ok();
+    names.into_iter().flatten().filter_map(|name| name.ok()?.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::{Bson, RawDocumentBuf};
+
+    use super::*;
+
+    fn told_of(event: &Document) -> Told {
+        told(&RawDocumentBuf::try_from(event).unwrap())
+    }
+
+    fn of_user_7(claim: Claim) -> Told {
+        Told::Change(FeedRecord::User(UserId::new(7).unwrap()), claim)
+    }
+
+    fn event(kind: &str, more: Document) -> Document {
+        let mut event = doc! { "operationType": kind, "ns": { "db": "kith", "coll": "users" }, "id": 7_i64 };
+        event.extend(more);
+        event
+    }
+
+    #[test]
+    fn a_version_that_was_written_as_this_program_does_is_believed() {
+        let raised = of_user_7(Claim::Raised(Version::new(3).unwrap()));
+        assert_eq!(told_of(&event("insert", doc! { "inserted": 3_i64 })), raised);
+        assert_eq!(told_of(&event("update", doc! { "set": 3_i64, "touched": 2 })), raised);
+    }
+
+    #[test]
+    fn a_version_that_a_hand_wrote_is_not() {
+        let values =
+            [Bson::Int32(3), Bson::Double(3.0), Bson::from("3"), Bson::Null, Bson::Int64(0), Bson::Int64(-3)];
+        for value in values {
+            assert_eq!(told_of(&event("insert", doc! { "inserted": value.clone() })), of_user_7(Claim::Lost));
+            assert_eq!(told_of(&event("update", doc! { "set": value })), of_user_7(Claim::Lost));
+        }
+        assert_eq!(told_of(&event("insert", doc! {})), of_user_7(Claim::Lost));
+        assert_eq!(told_of(&event("update", doc! { "removed": ["nick", "v"] })), of_user_7(Claim::Lost));
+        assert_eq!(told_of(&event("replace", doc! { "inserted": 3_i64 })), of_user_7(Claim::Lost));
+    }
+
+    #[test]
+    fn an_update_without_a_version_is_one_by_hand_but_for_the_release_of_a_name() {
+        let left = of_user_7(Claim::Left);
+        let release = doc! { "removed": ["name_key", "name_free_at"], "touched": 0 };
+        assert_eq!(told_of(&event("update", release)), Told::Nothing);
+        for change in [
+            doc! { "touched": 1 },
+            doc! { "removed": ["name_key"], "touched": 0 },
+            doc! { "removed": ["name_key", "name_free_at"], "touched": 1 },
+            doc! { "removed": ["name_key", "name_free_at", "w"], "touched": 0 },
+        ] {
+            assert_eq!(told_of(&event("update", change)), left);
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_tells_nothing() {
+        for id in [
+            Bson::Int64(0),
+            Bson::Int64(-7),
+            Bson::from("7"),
+            Bson::Double(7.5),
+            Bson::Null,
+            Bson::Double(f64::NAN),
+        ] {
+            assert_eq!(told_of(&event("delete", doc! { "id": id })), Told::Nothing);
+        }
+        assert_eq!(
+            told_of(&event("delete", doc! { "ns": { "db": "kith", "coll": "secrets" } })),
+            Told::Nothing
+        );
+        assert_eq!(told_of(&event("createIndexes", doc! {})), Told::Nothing);
+        assert_eq!(told_of(&doc! {}), Told::Nothing);
+    }
+
+    #[test]
+    fn ids_are_known_in_each_form_of_a_number() {
+        for id in [Bson::Int64(7), Bson::Int32(7), Bson::Double(7.0)] {
+            assert_eq!(told_of(&event("delete", doc! { "id": id })), of_user_7(Claim::Gone));
+        }
+    }
+
+    #[test]
+    fn a_collection_that_goes_is_the_end() {
+        for kind in ["drop", "rename", "dropDatabase", "invalidate"] {
+            assert_eq!(told_of(&event(kind, doc! {})), Told::End);
+        }
+    }
+}

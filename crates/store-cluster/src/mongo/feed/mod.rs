@@ -1,0 +1,183 @@
+//! The change feed: one change stream over the database. What is told of is what a majority has.
+//!
+//! A task of its own reads the stream, since a driver's future is not to be dropped half-way, and hands on through
+//! a bounded channel what the events say. Hand edits are stamped a batch at a time.
+
+mod event;
+mod reader;
+mod stamp;
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_store::{
+    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, GroupId, Outcome,
+    StoreError, UserId, Version,
+};
+use tokio::{sync::mpsc::Receiver, time::timeout};
+
+use super::{connect::Mongo, error::out_of_time};
+use event::{Claim, Told};
+use reader::Item;
+use stamp::ByHand;
+
+/// Opens change streams.
+#[derive(Debug)]
+pub(super) struct Feed {
+    mongo: Arc<Mongo>,
+}
+
+impl Feed {
+    pub(super) fn new(mongo: Arc<Mongo>) -> Self {
+        Self { mongo }
+    }
+}
+
+#[async_trait]
+impl ChangeFeed for Feed {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
+        let (mark, items) = reader::start(&self.mongo, after).await?;
+        let mongo = Arc::clone(&self.mongo);
+        Ok(Box::new(Open { mongo, items, held: Vec::new(), ended: None, mark }))
+    }
+}
+
+/// An open change stream.
+struct Open {
+    mongo: Arc<Mongo>,
+    items: Receiver<Result<Item, FeedError>>,
+    /// Read and not yet returned.
+    held: Vec<Item>,
+    /// Why nothing more comes.
+    ended: Option<FeedError>,
+    mark: Vec<u8>,
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Open")
+            .field("held", &self.held.len())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Changes for Open {
+    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
+        self.gather(patience).await;
+        if self.held.is_empty() {
+            return match &self.ended {
+                Some(error) => Err(error.clone()),
+                None => Ok(Batch { changes: Vec::new(), mark: self.mark.clone() }),
+            };
+        }
+        let stamped = match self.stamp().await {
+            Ok(stamped) => stamped,
+            Err(error) => {
+                let error = FeedError::Away(error);
+                self.held.clear();
+                self.ended = Some(error.clone());
+                return Err(error);
+            }
+        };
+        let held = std::mem::take(&mut self.held);
+        if let Some(last) = held.last() {
+            self.mark.clone_from(&last.mark);
+        }
+        let changes = held.into_iter().filter_map(|item| change(item.told, &stamped)).collect();
+        Ok(Batch { changes, mark: self.mark.clone() })
+    }
+}
+
+impl Open {
+    /// Waits for something to hold, and takes what is there beside it.
+    async fn gather(&mut self, patience: Duration) {
+        if self.held.is_empty() && self.ended.is_none() {
+            match timeout(patience, self.items.recv()).await {
+                Ok(item) => self.hold(item),
+                Err(_) => return,
+            }
+        }
+        while self.held.len() < FEED_BATCH_MAX && self.ended.is_none() {
+            match self.items.try_recv() {
+                Ok(item) => self.hold(Some(item)),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn hold(&mut self, item: Option<Result<Item, FeedError>>) {
+        match item {
+            Some(Ok(item)) => self.held.push(item),
+            Some(Err(error)) => self.ended = Some(error),
+            // The runtime ends.
+            None => self.ended = Some(FeedError::Away(out_of_time(Outcome::NotApplied))),
+        }
+    }
+
+    /// Gives versions to what was changed by hand, in a task that is not dropped half-way.
+    async fn stamp(&self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
+        let (users, groups) = by_hand(&self.held);
+        if users.is_empty() && groups.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let mongo = Arc::clone(&self.mongo);
+        let limit = mongo.options.write_majority + mongo.options.command;
+        let stamps = tokio::spawn(async move {
+            let of_users = mongo.stamp(&mongo.users, users).await?;
+            let of_groups = mongo.stamp(&mongo.groups, groups).await?;
+            tracing::info!(
+                users = of_users.len(),
+                groups = of_groups.len(),
+                "hand edits were given versions"
+            );
+            let users = of_users.into_iter().filter_map(|(id, v)| Some((user(id)?, v)));
+            let groups = of_groups.into_iter().filter_map(|(id, v)| Some((group(id)?, v)));
+            Ok(users.chain(groups).collect())
+        });
+        let stamped = timeout(limit, stamps).await.map_err(|_| out_of_time(Outcome::Unknown))?;
+        stamped.unwrap_or_else(|_| Err(out_of_time(Outcome::Unknown)))
+    }
+}
+
+/// What was changed by hand: users and groups. One whose version was changed in one event and left in another
+/// counts as changed.
+fn by_hand(held: &[Item]) -> (ByHand, ByHand) {
+    let mut edits: HashMap<FeedRecord, bool> = HashMap::new();
+    for item in held {
+        if let Told::Change(record, claim @ (Claim::Left | Claim::Lost)) = item.told {
+            *edits.entry(record).or_default() |= claim == Claim::Lost;
+        }
+    }
+    let (mut users, mut groups) = (ByHand::default(), ByHand::default());
+    for (record, is_lost) in edits {
+        let (of_kind, id) = match record {
+            FeedRecord::User(id) => (&mut users, id.get()),
+            FeedRecord::Group(id) => (&mut groups, id.get()),
+        };
+        if is_lost { of_kind.lost.push(id) } else { of_kind.left.push(id) }
+    }
+    (users, groups)
+}
+
+fn change(told: Told, stamped: &HashMap<FeedRecord, Version>) -> Option<FeedChange> {
+    let Told::Change(record, claim) = told else {
+        return None;
+    };
+    let (version, by_hand) = match claim {
+        Claim::Raised(version) => (Some(version), false),
+        Claim::Left | Claim::Lost => (stamped.get(&record).copied(), true),
+        // This program leaves stubs.
+        Claim::Gone => (None, true),
+    };
+    Some(FeedChange { record, version, by_hand })
+}
+
+fn user(id: i64) -> Option<FeedRecord> {
+    UserId::new(id).ok().map(FeedRecord::User)
+}
+
+fn group(id: i64) -> Option<FeedRecord> {
+    GroupId::new(id).ok().map(FeedRecord::Group)
+}

@@ -1,0 +1,167 @@
+//! The task that reads a change stream.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{FEED_BATCH_MAX, FeedError, Outcome, StoreError};
+use mongodb::{
+    bson::{RawDocument, RawDocumentBuf, deserialize_from_slice, doc, serialize_to_raw_document_buf},
+    change_stream::{ChangeStream, event::ResumeToken},
+    error::{Error, ErrorKind},
+    options::ReadConcern,
+};
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    time::timeout,
+};
+
+use super::{
+    super::{
+        connect::Mongo,
+        error::{code, malformed, out_of_time, read_failed},
+    },
+    event::{self, Told},
+};
+
+/// How long the server waits for an event before it says that there is none. Bounds how long the task outlives
+/// who listens to it.
+const AWAIT: Duration = Duration::from_secs(1);
+/// The log does not reach back so far; the stream cannot go on; an event is too large to be sent, and always will be.
+const LOST: [i32; 3] = [286, 280, 10334];
+
+/// An event, or none: how far the stream is.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) told: Told,
+    pub(super) mark: Vec<u8>,
+}
+
+type Stream = ChangeStream<RawDocumentBuf>;
+
+/// Opens a stream. Returns the mark that it begins at, and what it tells, which ends with an error.
+pub(super) async fn start(
+    mongo: &Arc<Mongo>,
+    after: Option<&[u8]>,
+) -> Result<(Vec<u8>, Receiver<Result<Item, FeedError>>), FeedError> {
+    let after = after
+        .map(|mark| deserialize_from_slice::<ResumeToken>(mark).map_err(|_| FeedError::Lost))
+        .transpose()?;
+    let limit = mongo.options.server_selection + mongo.options.command;
+    let opening = tokio::spawn(open(Arc::clone(mongo), after.clone()));
+    let opened = timeout(limit, opening).await.map_err(|_| late())?;
+    let stream = opened.map_err(|_| late())??;
+    let token = stream.resume_token().or(after).ok_or_else(|| FeedError::Away(malformed("resume token")))?;
+    let mark = mark_of(&token)?;
+    // A batch waits here and one more at the reader.
+    let (to, items) = mpsc::channel(FEED_BATCH_MAX);
+    tokio::spawn(read(stream, token, AWAIT + mongo.options.command, to));
+    Ok((mark, items))
+}
+
+async fn open(mongo: Arc<Mongo>, after: Option<ResumeToken>) -> Result<Stream, FeedError> {
+    if let Some(after) = &after
+        && is_ahead(&mongo, after).await?
+    {
+        return Err(FeedError::Lost);
+    }
+    let refused = match watch(&mongo, after.clone()).await {
+        Ok(stream) => return Ok(stream),
+        Err(error) => error,
+    };
+    let told = read_failed(refused.clone());
+    let is_away = matches!(told, StoreError::Unavailable { .. });
+    // A token that cannot be gone on from is refused in many ways: what is taken without one was refused for it.
+    if is_away || after.is_none() || !is_command(&refused) || watch(&mongo, None).await.is_err() {
+        return Err(FeedError::Away(told));
+    }
+    Err(FeedError::Lost)
+}
+
+/// Whether the token is of a moment that this server has not come to. It would wait for that, and tell nothing of
+/// what happens until then.
+async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError> {
+    let Some(moment) = moment_of(token) else {
+        // The server says what it cannot read.
+        return Ok(false);
+    };
+    let pong = mongo.database.run_command(doc! { "ping": 1 }).await;
+    let pong = pong.map_err(|error| FeedError::Away(read_failed(error)))?;
+    let now = pong.get_timestamp("operationTime").ok();
+    Ok(now.is_some_and(|now| moment > (u64::from(now.time) << 32 | u64::from(now.increment))))
+}
+
+/// A token begins with the type of a moment, the seconds since 1970, and the number within the second.
+fn moment_of(token: &ResumeToken) -> Option<u64> {
+    let token = serialize_to_raw_document_buf(token).ok()?;
+    let moment = token.get_str("_data").ok()?.strip_prefix("82")?.get(..16)?;
+    u64::from_str_radix(moment, 16).ok()
+}
+
+async fn watch(mongo: &Mongo, after: Option<ResumeToken>) -> Result<Stream, Error> {
+    let batch = u32::try_from(FEED_BATCH_MAX).unwrap_or(u32::MAX);
+    let mut watch = mongo.database.watch().pipeline(event::pipeline());
+    if let Some(after) = after {
+        watch = watch.start_after(after);
+    }
+    let watch = watch.read_concern(ReadConcern::majority()).max_await_time(AWAIT).batch_size(batch);
+    watch.await.map(ChangeStream::with_type)
+}
+
+/// Reads until the stream ends, an answer takes longer than `limit`, or nobody listens.
+async fn read(
+    mut stream: Stream,
+    mut token: ResumeToken,
+    limit: Duration,
+    to: Sender<Result<Item, FeedError>>,
+) {
+    while !to.is_closed() {
+        let item = match timeout(limit, stream.next_if_any()).await {
+            Err(_) => Err(late()),
+            Ok(Err(error)) => Err(failed(error)),
+            Ok(Ok(Some(event))) => item(&event),
+            Ok(Ok(None)) if !stream.is_alive() => Err(late()),
+            Ok(Ok(None)) => match stream.resume_token() {
+                Some(later) if later != token => {
+                    token = later;
+                    mark_of(&token).map(|mark| Item { told: Told::Nothing, mark })
+                }
+                Some(_) | None => continue,
+            },
+        };
+        let has_ended = item.is_err();
+        if to.send(item).await.is_err() || has_ended {
+            return;
+        }
+    }
+}
+
+fn item(event: &RawDocument) -> Result<Item, FeedError> {
+    match event::told(event) {
+        Told::End => Err(FeedError::Lost),
+        told => {
+            let mark = event.get_document("_id").map_err(|_| FeedError::Away(malformed("resume token")))?;
+            Ok(Item { told, mark: mark.as_bytes().to_vec() })
+        }
+    }
+}
+
+/// The token is a document.
+fn mark_of(token: &ResumeToken) -> Result<Vec<u8>, FeedError> {
+    let document =
+        serialize_to_raw_document_buf(token).map_err(|_| FeedError::Away(malformed("resume token")))?;
+    Ok(document.into_bytes())
+}
+
+fn failed(error: Error) -> FeedError {
+    match code(&error) {
+        Some(code) if LOST.contains(&code) => FeedError::Lost,
+        Some(_) | None => FeedError::Away(read_failed(error)),
+    }
+}
+
+fn is_command(error: &Error) -> bool {
+    matches!(&*error.kind, ErrorKind::Command(_))
+}
+
+fn late() -> FeedError {
+    FeedError::Away(out_of_time(Outcome::NotApplied))
+}

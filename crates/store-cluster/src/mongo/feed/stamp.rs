@@ -1,0 +1,139 @@
+//! Versions for records that were changed by hand.
+
+use std::collections::HashMap;
+
+use kith_store::{StoreError, Version};
+use mongodb::{
+    Collection,
+    bson::{Document, RawDocumentBuf, doc},
+    options::UpdateModifications,
+};
+
+use super::{
+    super::{
+        connect::Mongo,
+        document::number_in,
+        error::{malformed, read_failed, write_failed},
+    },
+    event::{VERSION_END, version, whole},
+};
+
+/// Counts how often versions were given anew.
+const RENEWALS: &str = "versions.renewed";
+/// No record is ever written so often that its version rises by this much.
+const BEYOND: i64 = 1 << 32;
+
+/// Records of one kind that a hand has changed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ByHand {
+    /// Those whose version was left as it was.
+    pub(super) left: Vec<i64>,
+    /// Those whose version was changed.
+    pub(super) lost: Vec<i64>,
+}
+
+impl ByHand {
+    pub(super) fn is_empty(&self) -> bool {
+        self.left.is_empty() && self.lost.is_empty()
+    }
+}
+
+impl Mongo {
+    /// Gives each a version above any that it had, and returns it; of a record that is gone, none. Done again, it
+    /// gives another.
+    pub(super) async fn stamp(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        by_hand: ByHand,
+    ) -> Result<HashMap<i64, Version>, StoreError> {
+        let ByHand { left, lost } = by_hand;
+        self.raise_versions(collection, &left).await?;
+        self.renew_versions(collection, &lost).await?;
+        let ids = [left, lost].concat();
+        let found = self.versions(collection, &ids).await?;
+        let damaged: Vec<i64> =
+            found.iter().filter(|(_, version)| version.is_none()).map(|(id, _)| *id).collect();
+        if damaged.is_empty() {
+            return Ok(readable(found));
+        }
+        self.renew_versions(collection, &damaged).await?;
+        self.versions(collection, &ids).await.map(readable)
+    }
+
+    /// One above what it is, where it is a number.
+    async fn raise_versions(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        ids: &[i64],
+    ) -> Result<(), StoreError> {
+        let raise = vec![doc! { "$set": { "v": next() } }];
+        self.change_all(collection, ids, (is_number(), raise.into())).await
+    }
+
+    /// Above any that it can have had, whatever it is now.
+    async fn renew_versions(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        ids: &[i64],
+    ) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let count = doc! { "$inc": { "count": 1_i64 } };
+        let counted = self.upsert(&self.node, doc! { "_id": RENEWALS }, count.into()).await?;
+        let count = number_in(&counted, "count")?.ok_or_else(|| malformed("count"))?;
+        let above = count
+            .checked_mul(BEYOND)
+            .filter(|above| *above < VERSION_END)
+            .ok_or_else(|| malformed("count"))?;
+        let beyond = doc! { "$and": [is_number(), { "$gte": ["$v", above] }] };
+        let renew = vec![doc! { "$set": { "v": { "$cond": [beyond, next(), above] } } }];
+        self.change_all(collection, ids, (doc! { "$literal": true }, renew.into())).await
+    }
+
+    async fn change_all(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        ids: &[i64],
+        (which, change): (Document, UpdateModifications),
+    ) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let filter = doc! { "_id": { "$in": ids }, "$expr": which };
+        collection.update_many(filter, change).await.map(drop).map_err(write_failed)
+    }
+
+    /// Of those that are there; `None`: it cannot be read.
+    async fn versions(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        ids: &[i64],
+    ) -> Result<HashMap<i64, Option<Version>>, StoreError> {
+        let find = collection.find(doc! { "_id": { "$in": ids } }).projection(doc! { "v": 1 });
+        let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
+        let mut found = HashMap::new();
+        while cursor.advance().await.map_err(read_failed)? {
+            let document = cursor.current();
+            let field = |name: &str| document.get(name).ok().flatten();
+            let id = field("_id").and_then(whole).ok_or_else(|| malformed("_id"))?;
+            found.insert(id, field("v").and_then(version));
+        }
+        Ok(found)
+    }
+}
+
+/// As damaged ones are left out, they are told to be of unknown version; whoever damaged them once more will be
+/// told of too.
+fn readable(found: HashMap<i64, Option<Version>>) -> HashMap<i64, Version> {
+    found.into_iter().filter_map(|(id, version)| Some((id, version?))).collect()
+}
+
+/// Whether the version is a number that it may be, whichever kind of number.
+fn is_number() -> Document {
+    doc! { "$and": [{ "$isNumber": "$v" }, { "$gte": ["$v", 0] }, { "$lt": ["$v", VERSION_END] }] }
+}
+
+fn next() -> Document {
+    doc! { "$add": [{ "$toLong": { "$ceil": "$v" } }, 1_i64] }
+}

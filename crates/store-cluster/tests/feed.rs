@@ -1,0 +1,6 @@
+//! The change feed, on a real MongoDB.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod feeding;
+mod server;

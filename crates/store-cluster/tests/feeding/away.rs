@@ -1,0 +1,97 @@
+//! A server that does not answer for a time.
+
+use kith_store::{FeedChange, FeedError};
+use kith_store_cluster::{MongoOptions, connect};
+use tokio::time::{Duration, Instant, timeout};
+
+use super::{
+    BOUND, QUIET, Reader, Stage, of_user,
+    proxy::{Mode, Proxy},
+    version,
+};
+
+/// Await, command and selection of a server, and some more for a busy machine.
+const TOLD_WITHIN: Duration = Duration::from_secs(10);
+
+async fn assert_away(reader: &mut Reader) {
+    let end = timeout(TOLD_WITHIN, reader.end()).await.unwrap();
+    assert!(matches!(end, FeedError::Away(_)), "{end:?}");
+}
+
+/// Reads a feed through a server that is away for a time; asserts that nothing is lost.
+async fn is_away(mode: Mode) {
+    let stage = Stage::open().await;
+    let proxy = Proxy::start(&stage.options).await;
+    let (_stores, feed) = proxy.stores(&stage.options).await;
+    let mut reader = Reader::open(&feed, None).await;
+    stage.create(1).await;
+    assert_eq!(reader.take(1).await, [of_user(1, version(1))]);
+    proxy.set(mode);
+    stage.create(2).await;
+    assert_away(&mut reader).await;
+    let opened = timeout(TOLD_WITHIN, feed.open(Some(&reader.mark))).await.unwrap();
+    assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
+    stage.create(3).await;
+    proxy.set(Mode::Pass);
+    let mut again = reopened(&feed, &reader.mark).await;
+    assert_eq!(again.take(2).await, [of_user(2, version(1)), of_user(3, version(1))]);
+}
+
+async fn reopened(feed: &std::sync::Arc<dyn kith_store::ChangeFeed>, mark: &[u8]) -> Reader {
+    let give_up = Instant::now() + BOUND;
+    loop {
+        match feed.open(Some(mark)).await {
+            Ok(changes) => return Reader { changes, mark: mark.to_vec() },
+            Err(error) => {
+                assert!(Instant::now() < give_up && matches!(error, FeedError::Away(_)), "{error:?}")
+            }
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_frozen_server_is_told_as_away_and_nothing_is_lost() {
+    is_away(Mode::Freeze).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_server_that_is_gone_is_told_as_away_and_nothing_is_lost() {
+    is_away(Mode::Cut).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn connections_that_break_again_and_again_lose_nothing() {
+    let stage = Stage::open().await;
+    let proxy = Proxy::start(&stage.options).await;
+    let (_stores, feed) = proxy.stores(&stage.options).await;
+    let mut reader = Reader::open(&feed, None).await;
+    let (mut told, give_up) = (Vec::<FeedChange>::new(), Instant::now() + BOUND);
+    for id in 1..=20 {
+        proxy.set(Mode::Cut);
+        stage.create(id).await;
+        proxy.set(Mode::Pass);
+        while !told.contains(&of_user(id, version(1))) {
+            assert!(Instant::now() < give_up, "{told:?}");
+            match reader.next(QUIET).await {
+                Ok(changes) => told.extend(changes),
+                Err(FeedError::Away(_)) => reader = reopened(&feed, &reader.mark).await,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+    let expected: Vec<_> = (1..=20).map(|id| of_user(id, version(1))).collect();
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_server_that_was_never_there_is_told_as_away() {
+    let limit = Duration::from_millis(200);
+    let uri = "mongodb://127.0.0.1:1/?replicaSet=rs0";
+    let options = MongoOptions { server_selection: limit, ..MongoOptions::new(uri, "kith") };
+    let feed = connect(options).await.unwrap().stores().feed.unwrap();
+    let opened = timeout(TOLD_WITHIN, feed.open(None)).await.unwrap();
+    assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
+}

@@ -1,0 +1,205 @@
+//! What a person edits past this program.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kith_store::{FeedChange, FeedRecord, UserPatch, Version};
+use mongodb::bson::{Bson, doc};
+
+use super::{Reader, Stage, new_group, of_group, of_user, user_id, version, version_of, write};
+
+fn by_hand(id: i64, version: Option<Version>) -> FeedChange {
+    FeedChange { record: FeedRecord::User(user_id(id)), version, by_hand: true }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn an_edit_that_left_the_version_is_given_one_and_told() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let edit = doc! { "$set": { "nick": "edited" } };
+    stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+    // The edit, and what gave it its version.
+    assert_eq!(reader.take(2).await, [by_hand(1, Some(version(2))), of_user(1, version(2))]);
+    reader.assert_quiet().await;
+    let user = stage.user(1).await;
+    assert_eq!((user.version, &*user.nick_name), (version(2), "edited"));
+    assert_eq!(stage.update(1, 9).await, version(3));
+    assert_eq!(reader.take(1).await, [of_user(1, version(3))]);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn an_edit_that_raised_the_version_is_told_as_it_is() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let edit = doc! { "$set": { "nick": "edited" }, "$inc": { "v": 1 } };
+    stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+    assert_eq!(reader.take(1).await, [of_user(1, version(2))]);
+    reader.assert_quiet().await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn an_edit_of_a_group_is_told() {
+    let stage = Stage::open().await;
+    stage.stores.groups.create_group(new_group(1), write()).await.unwrap();
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let edit = doc! { "$pop": { "tags": 1 } };
+    stage.documents("groups").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+    let stamp = of_group(1, version(2));
+    assert_eq!(reader.take(2).await, [FeedChange { by_hand: true, ..stamp }, stamp]);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn edits_of_more_records_than_fit_a_batch_are_each_given_a_version() {
+    let stage = Stage::open().await;
+    let documents = (1..=300_i64).map(|id| doc! { "_id": id, "v": id, "name": format!("u{id}") });
+    stage.documents("users").insert_many(documents).await.unwrap();
+    let mut reader = Reader::open(&stage.feed, None).await;
+    stage.documents("users").update_many(doc! {}, doc! { "$set": { "nick": "all" } }).await.unwrap();
+    let told = reader.take(600).await;
+    for id in 1..=300 {
+        let raised = version(id + 1);
+        let of_this: Vec<_> =
+            told.iter().filter(|change| change.record == FeedRecord::User(user_id(id))).collect();
+        assert_eq!(of_this, [&by_hand(id, Some(raised)), &of_user(id, raised)]);
+        assert_eq!(stage.user(id).await.version, raised);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn several_edits_of_one_record_are_told_with_versions_above_all_before() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    for nick in ["a", "b", "c"] {
+        let edit = doc! { "$set": { "nick": nick } };
+        stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+    }
+    let mut edits = 0;
+    while edits < 3 {
+        let told = reader.next(super::QUIET).await.unwrap();
+        assert!(told.iter().all(|change| change.version > Some(version(1))), "{told:?}");
+        edits += told.iter().filter(|change| change.by_hand).count();
+    }
+    assert_eq!(&*stage.user(1).await.nick_name, "c");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_removed_document_is_told_without_a_version_and_may_be_made_again() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    stage.documents("users").delete_one(doc! { "_id": 1 }).await.unwrap();
+    stage.create(1).await;
+    assert_eq!(reader.take(2).await, [by_hand(1, None), of_user(1, version(1))]);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_document_that_is_removed_after_its_edit_is_told_without_a_version() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let edit = doc! { "$set": { "nick": "edited" } };
+    stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+    stage.documents("users").delete_one(doc! { "_id": 1 }).await.unwrap();
+    assert_eq!(reader.take(2).await, [by_hand(1, None), by_hand(1, None)]);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_replaced_document_is_given_a_version_above_any_that_it_had() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    for age in 1..=5 {
+        stage.update(1, age).await;
+    }
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let older = doc! { "_id": 1, "v": 2_i64, "name": "user-1", "name_key": "user-1", "nick": "replaced" };
+    stage.documents("users").replace_one(doc! { "_id": 1 }, older).await.unwrap();
+    let told = reader.take(2).await;
+    let given = told[0].version.unwrap();
+    assert!(given > version(6), "{given}");
+    assert_eq!(told, [by_hand(1, Some(given)), of_user(1, given)]);
+    let user = stage.user(1).await;
+    assert_eq!((user.version, &*user.nick_name), (given, "replaced"));
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_document_that_was_added_is_given_a_version_if_it_has_none() {
+    let stage = Stage::open().await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let users = stage.documents("users");
+    users.insert_one(doc! { "_id": 1, "name": "ann", "name_key": "ann" }).await.unwrap();
+    let told = reader.take(2).await;
+    assert!(told[0].by_hand && told[0].version > Some(version(1)), "{told:?}");
+    assert_eq!(stage.user(1).await.version, told[0].version.unwrap());
+    users.insert_one(doc! { "_id": 2_i64, "v": 4_i64, "name": "bob", "name_key": "bob" }).await.unwrap();
+    assert_eq!(reader.take(1).await, [of_user(2, version(4))]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn edits_among_writes_leave_no_two_states_with_one_version() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let (users, documents) = (Arc::clone(&stage.stores.users), stage.documents("users"));
+    let writing = tokio::spawn(async move {
+        let mut left = HashMap::new();
+        for age in 0..100 {
+            let patch = UserPatch { age: Some(age), ..UserPatch::default() };
+            let written = users.update_user(user_id(1), patch, write()).await.unwrap();
+            assert!(left.insert(version_of(&written), age).is_none(), "a version was given twice");
+        }
+    });
+    let editing = tokio::spawn(async move {
+        for count in 0..50 {
+            let edit = doc! { "$set": { "nick": format!("edit {count}") } };
+            documents.update_one(doc! { "_id": 1 }, edit).await.unwrap();
+        }
+    });
+    let (mut edits, mut last) = (0, version(1));
+    let mut done = false;
+    while !done {
+        for change in reader.next(super::QUIET).await.unwrap() {
+            edits += usize::from(change.by_hand);
+            let told = change.version.unwrap();
+            if !change.by_hand {
+                assert_eq!(told, last.next(), "a version was left out or told twice");
+                last = told;
+            }
+        }
+        done = writing.is_finished()
+            && editing.is_finished()
+            && stage.user(1).await.version == last
+            && edits == 50;
+    }
+    writing.await.unwrap();
+    editing.await.unwrap();
+    assert_eq!(&*stage.user(1).await.nick_name, "edit 49");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_document_that_no_record_can_be_is_left_alone() {
+    let stage = Stage::open().await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    for id in [
+        Bson::from("7"),
+        Bson::Int64(-7),
+        Bson::Double(0.5),
+        Bson::ObjectId(mongodb::bson::oid::ObjectId::new()),
+    ] {
+        stage.documents("groups").insert_one(doc! { "_id": id, "name": "x" }).await.unwrap();
+    }
+    stage.create(1).await;
+    assert_eq!(reader.take(1).await, [of_user(1, version(1))]);
+}

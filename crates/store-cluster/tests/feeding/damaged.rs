@@ -1,0 +1,96 @@
+//! Edits that break a document. None of them stops the feed.
+
+use kith_store::{FeedRecord, StoreError};
+use mongodb::bson::{Bson, Document, doc};
+
+use super::{Reader, Stage, of_user, user_id, version};
+
+/// Makes the edit, and returns the version that it was told with.
+async fn told_with(stage: &Stage, edit: Document) -> i64 {
+    stage.create(1).await;
+    stage.update(1, 9).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+    let told = reader.take(2).await;
+    assert_eq!(told[0].record, FeedRecord::User(user_id(1)));
+    assert!(told[0].by_hand && !told[1].by_hand, "{told:?}");
+    assert_eq!(told[0].version, told[1].version);
+    // And it goes on.
+    stage.create(2).await;
+    assert_eq!(reader.take(1).await, [of_user(2, version(1))]);
+    told[0].version.unwrap().get()
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_version_that_is_none_any_more_is_replaced_by_one_above_any_before() {
+    let broken = [
+        Bson::from("3"),
+        Bson::Null,
+        Bson::Boolean(true),
+        Bson::Array(vec![Bson::Int64(1), Bson::Int64(2)]),
+        Bson::Document(doc! { "v": 3_i64 }),
+        Bson::Double(f64::NAN),
+        Bson::Double(f64::INFINITY),
+        Bson::Double(1.5),
+        Bson::Int32(1),
+        Bson::Int64(-3),
+        Bson::Int64(0),
+    ];
+    let stage = Stage::open().await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let mut last = stage.create(1).await.get();
+    reader.take(1).await;
+    for value in broken {
+        let edit = doc! { "$set": { "v": value.clone() } };
+        stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+        let told = reader.take(2).await;
+        let given = told[0].version.unwrap().get();
+        assert!(told[0].by_hand && given > last, "{value}: {given} after {last}");
+        assert_eq!(stage.user(1).await.version.get(), given, "{value}");
+        last = given;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_version_that_was_removed_is_given_anew_above_any_before() {
+    let stage = Stage::open().await;
+    assert!(told_with(&stage, doc! { "$unset": { "v": "" } }).await > 2);
+    assert!(stage.user(1).await.version > version(2));
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_version_that_was_raised_to_the_end_of_numbers_is_taken_back() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let mut reader = Reader::open(&stage.feed, None).await;
+    let edit = doc! { "$set": { "v": i64::MAX } };
+    stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
+    let told = reader.take(2).await;
+    let given = told[0].version.unwrap();
+    assert!(told[0].by_hand && given > version(1) && given.get() < 1 << 62, "{told:?}");
+    assert_eq!(stage.update(1, 9).await, given.next());
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_field_that_cannot_be_read_any_more_is_told_of_all_the_same() {
+    let edits = [
+        doc! { "$set": { "nick": 7 } },
+        doc! { "$set": { "params": "none" } },
+        doc! { "$set": { "deleted": 0, "age": [1, 2] } },
+        doc! { "$rename": { "name": "nom" } },
+    ];
+    for edit in edits {
+        let stage = Stage::open().await;
+        assert_eq!(told_with(&stage, edit.clone()).await, 3, "{edit}");
+        let read = stage.stores.users.user(user_id(1)).await;
+        let is_unread = matches!(read, Err(StoreError::Corrupt { .. }));
+        assert!(
+            is_unread || edit.get_document("$set").is_ok_and(|set| set.contains_key("deleted")),
+            "{edit}"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Readers that take turns by a lease.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+use super::{BOUND, Reader, Stage, of_user, version};
+
+const NAME: &str = "feed";
+const LASTS: Duration = Duration::from_secs(1);
+
+impl Stage {
+    async fn takes(&self, holder: &str) -> bool {
+        self.stores.coordination.lease(NAME, holder, LASTS).await.unwrap()
+    }
+
+    async fn marks(&self, holder: &str, mark: &[u8]) -> bool {
+        self.stores.coordination.set_mark(NAME, holder, mark).await.unwrap()
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn who_takes_the_lease_over_goes_on_at_the_mark_of_whoever_had_it() {
+    let stage = Stage::open().await;
+    assert!(stage.takes("a").await && !stage.takes("b").await);
+    let mut first = Reader::open(&stage.feed, None).await;
+    stage.create(1).await;
+    let mut told = first.take(1).await;
+    assert!(stage.marks("a", &first.mark).await);
+    // Read, and not dealt with: the reader stops here.
+    stage.create(2).await;
+    first.take(1).await;
+    stage.create(3).await;
+    let give_up = Instant::now() + BOUND;
+    while !stage.takes("b").await {
+        assert!(Instant::now() < give_up, "the lease does not run out");
+        sleep(Duration::from_millis(20)).await;
+    }
+    let mark = stage.stores.coordination.mark(NAME).await.unwrap().unwrap();
+    let mut second = Reader::open(&stage.feed, Some(&mark)).await;
+    told.extend(second.take(2).await);
+    assert!(!stage.marks("a", &first.mark).await, "a late holder has set its mark");
+    assert_eq!(stage.stores.coordination.mark(NAME).await.unwrap().unwrap(), mark);
+    assert_eq!(told, [1, 2, 3].map(|id| of_user(id, version(1))));
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn two_readers_at_once_each_tell_everything() {
+    let stage = Stage::open().await;
+    let mut readers = [Reader::open(&stage.feed, None).await, Reader::open(&stage.feed, None).await];
+    stage.create(1).await;
+    let edit = mongodb::bson::doc! { "$set": { "nick": "edited" } };
+    stage.documents("users").update_one(mongodb::bson::doc! { "_id": 1 }, edit).await.unwrap();
+    stage.create(2).await;
+    let mut versions = Vec::new();
+    for reader in &mut readers {
+        let told = reader.take_until(of_user(2, version(1))).await;
+        versions.push(told.iter().filter_map(|change| change.version).collect::<BTreeSet<_>>());
+    }
+    let stands = stage.user(1).await.version;
+    assert!(
+        versions.iter().all(|told| told.iter().any(|version| *version > self::version(1))),
+        "{versions:?}"
+    );
+    assert!(stands == version(2) || stands == version(3), "{stands}");
+}

@@ -1,0 +1,59 @@
+//! Leases and marks: a row for each name. The clock is that of this process, which is the store.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kith_store::{Coordination, StoreError, Timestamp};
+use rusqlite::{OptionalExtension as _, params};
+
+use crate::Sqlite;
+
+const LEASE: &str = "INSERT INTO leases (name, holder, until_ms) VALUES (?1, ?2, ?3)
+    ON CONFLICT (name) DO UPDATE SET holder = ?2, until_ms = ?3 WHERE holder = ?2 OR until_ms <= ?4";
+const RELEASE: &str = "UPDATE leases SET until_ms = 0 WHERE name = ?1 AND holder = ?2";
+const MARK: &str = "SELECT mark FROM leases WHERE name = ?1";
+const SET_MARK: &str = "UPDATE leases SET mark = ?3 WHERE name = ?1 AND holder = ?2 AND until_ms > ?4";
+
+#[async_trait]
+impl Coordination for Sqlite {
+    async fn lease(&self, name: &str, holder: &str, lasts: Duration) -> Result<bool, StoreError> {
+        let (name, holder) = (name.to_owned(), holder.to_owned());
+        self.writer
+            .write(move |connection| {
+                let now = Timestamp::now();
+                let row = params![name, holder, now.after(lasts).0, now.0];
+                Ok(connection.prepare_cached(LEASE)?.execute(row)? == 1)
+            })
+            .await
+    }
+
+    async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {
+        let (name, holder) = (name.to_owned(), holder.to_owned());
+        self.writer
+            .write(move |connection| {
+                connection.prepare_cached(RELEASE)?.execute([name, holder])?;
+                Ok(())
+            })
+            .await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let name = name.to_owned();
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(MARK)?;
+                Ok(read.query_row([name], |row| row.get(0)).optional()?.flatten())
+            })
+            .await
+    }
+
+    async fn set_mark(&self, name: &str, holder: &str, mark: &[u8]) -> Result<bool, StoreError> {
+        let (name, holder, mark) = (name.to_owned(), holder.to_owned(), mark.to_owned());
+        self.writer
+            .write(move |connection| {
+                let row = params![name, holder, mark, Timestamp::now().0];
+                Ok(connection.prepare_cached(SET_MARK)?.execute(row)? == 1)
+            })
+            .await
+    }
+}

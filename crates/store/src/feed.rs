@@ -1,0 +1,76 @@
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::{GroupId, StoreError, UserId, Version};
+
+/// Most changes in one [`Batch`].
+pub const FEED_BATCH_MAX: usize = 256;
+
+/// What a store tells of the records that change in it, whoever changes them: this program, or a person by hand.
+#[async_trait]
+pub trait ChangeFeed: Send + Sync + fmt::Debug + 'static {
+    /// Begins after the mark of an earlier batch, or now: what is written after this returned is told.
+    ///
+    /// Each change after the mark is told at least once. Holds a connection until it is dropped.
+    ///
+    /// # Errors
+    /// See [`FeedError`].
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError>;
+}
+
+/// Changes in the order in which they were made; those of one record by rising version, but for hand edits.
+#[async_trait]
+pub trait Changes: Send + fmt::Debug + 'static {
+    /// The next changes, at most [`FEED_BATCH_MAX`]; waits so long for the first. None after that: an empty batch,
+    /// whose mark may have moved on, since much is written that is no record.
+    ///
+    /// A change by hand, which left the version as it was, is given a version of its own before it is told. A call
+    /// that is dropped loses nothing.
+    ///
+    /// # Errors
+    /// See [`FeedError`]. After one, open anew with the last mark; nothing more comes here.
+    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError>;
+}
+
+/// Some changes, and where they end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// In order.
+    pub changes: Vec<FeedChange>,
+    /// Where to go on once these are dealt with. Means nothing to another store.
+    pub mark: Vec<u8>,
+}
+
+/// A record has changed, or was made or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedChange {
+    /// Which one.
+    pub record: FeedRecord,
+    /// A version that it had after the change; of a change by hand, that it was given for it. `None`: unknown,
+    /// and copies of any version may be wrong, as of a document that was removed by hand.
+    pub version: Option<Version>,
+    /// Whether it was changed past this program, as far as can be told.
+    pub by_hand: bool,
+}
+
+/// Names a record of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FeedRecord {
+    /// A user.
+    User(UserId),
+    /// A group.
+    Group(GroupId),
+}
+
+/// Why a feed tells no more.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum FeedError {
+    /// What came after the mark cannot be told any more, or the mark cannot be read: any record may have changed.
+    /// To lose nothing, open without a mark first and then give up all copies.
+    #[error("the changes after the mark are lost")]
+    Lost,
+    /// The store cannot be reached, or does not answer in time. Nothing is lost.
+    #[error("the store tells no changes now")]
+    Away(#[source] StoreError),
+}
