@@ -1,8 +1,10 @@
-//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `sample`.
+//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `engine`, `mutants`, `sample`.
 
 mod bench;
 mod docs;
+mod engine;
 mod lint;
+mod mutants;
 mod process;
 mod sample;
 mod servers;
@@ -40,6 +42,20 @@ enum Task {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
+    },
+    /// Runs the cache of several nodes in virtual time, optimised: what is lost, late or cut follows from a seed.
+    Engine {
+        /// How many seeds, from 0.
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+        /// This seed alone: a run that failed is replayed exactly.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Takes each rule of the cache away in turn, and fails unless a test notices.
+    Mutants {
+        /// Only these rules.
+        rules: Vec<String>,
     },
     /// Writes believable users and groups as JSON Lines; the same seed gives the same bytes.
     Sample(SampleOptions),
@@ -84,6 +100,8 @@ fn run(task: Task) -> Result<()> {
         Task::Docs { check: false } => docs::write(),
         Task::Servers => up::run(),
         Task::Bench { arguments } => bench::run(&arguments),
+        Task::Engine { seeds, seed } => engine::run(seeds, seed),
+        Task::Mutants { rules } => mutants::run(&rules),
         Task::Sample(options) => sample::run(&options),
     }
 }

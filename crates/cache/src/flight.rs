@@ -18,6 +18,7 @@ use crate::{CacheError, Loaded, Moment, Tier, Version, guards};
 /// The load of one key, as its readers see it.
 pub(crate) struct Flight<V> {
     pub(crate) id: u64,
+    pub(crate) began: Moment,
     /// Count of flushes when it began.
     pub(crate) flush: u32,
     /// Floor of the key when it began: an older answer is from a store that lags.

@@ -48,6 +48,30 @@ guards! {
     flush_on_read;
     /// Past the trust deadline memory is not served.
     trust_deadline;
+    /// Past the trust deadline nobody joins a flight: an invalidation that this node missed would have detached it.
+    join_trusted;
+    /// What was asked for in an epoch that the node has left since is no answer.
+    climb_in_epoch;
+    /// To go on from a baseline is to forget what was loaded before.
+    adopt_flushes;
+    /// Copies of an epoch that is left are out of reach.
+    epoch_in_keys;
+    /// A load fills onto its own lease alone.
+    fill_own_lease;
+    /// A load fills onto no tomb: what the tomb stood for may be newer than the tomb.
+    fill_no_tomb;
+    /// A load fills onto nothing: what was there may have been newer.
+    fill_no_gap;
+    /// A lease knows which version its key has reached.
+    lease_floor;
+    /// A writer puts its value over that of the version before, over nothing else.
+    put_next_only;
+    /// A strict write that could not be told is not acknowledged.
+    strict_told;
+    /// Who cannot tell what the change feed shows leaves it to another node.
+    feed_left;
+    /// A server that refuses changes gives no trust.
+    probe_writes;
     /// Chance only shortens a TTL.
     jitter_downward;
     /// A strict namespace serves nothing stale.
@@ -64,6 +88,8 @@ guards! {
     chain_gap;
     /// A change is told in the log that nodes follow, also when they have just moved on.
     told_in_epoch;
+    /// A change that could not be told waits to be told.
+    untold_waits;
     /// While a change of a key waits to be told, this node reads the key from the store.
     queue_reads_store;
     /// With no room for what waits, a new epoch makes up for it, and the node moves there.

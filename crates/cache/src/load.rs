@@ -3,6 +3,7 @@
 use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use futures::FutureExt;
@@ -23,6 +24,9 @@ use crate::{
 /// From how many keys on a load answers its readers before it fills memory, which takes as long as reading
 /// some of them took.
 const SETTLED_APART: usize = 16;
+
+/// Without trust a load is joined for so long. Without it at all, a key that many read would be as many loads.
+const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
 
 /// What a reader that missed finds.
 pub(crate) enum Boarding<V> {
@@ -75,7 +79,14 @@ impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
         let index = self.tickets.len();
         let floor = progress.floor;
         self.tickets.push(Ticket { key: key.clone(), id, flush, floor, poisons: progress.poisons, strong });
-        Arc::new(Flight { id, flush, floor, ride: Arc::clone(&self.ride), index })
+        Arc::new(Flight {
+            id,
+            began: self.inner.node.now(),
+            flush,
+            floor,
+            ride: Arc::clone(&self.ride),
+            index,
+        })
     }
 
     /// Lets the load begin; it does when the passenger waits, or leaves.
@@ -138,6 +149,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     ) -> Result<Boarding<V>, bool> {
         if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
             && (flight.flush == flush || !guards::detach_flight())
+            && self.may_join(flight)
         {
             self.counters.joined.add(1);
             return Ok(Boarding::Flight(Arc::clone(flight)));
@@ -153,6 +165,14 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         let slot = self.memory.raw(key).ok_or(false)?;
         if self.is_fresh(&slot, self.node.now()) { Ok(Boarding::Here(slot)) } else { Err(true) }
+    }
+
+    /// Past the trust deadline an invalidation that this node missed may have been to detach the flight: then
+    /// only one that began a moment ago is joined, and none where not even that may be old.
+    fn may_join(&self, flight: &Flight<V>) -> bool {
+        let now = self.node.now();
+        let young = !self.policy.strict && now.since(flight.began) <= JOINED_UNTRUSTED;
+        self.node.serves(now, self.policy.strict) || young || !guards::join_trusted()
     }
 
     /// Begins a load of the key in the background unless one is under way.

@@ -1,5 +1,6 @@
 use std::{
     fmt,
+    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -8,7 +9,7 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::{
     Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position,
@@ -64,7 +65,9 @@ impl NodeConfig {
 struct Inner {
     epoch: AtomicU64,
     trusted_until: AtomicU64,
-    applied: watch::Sender<u64>,
+    applied: AtomicU64,
+    /// Wakes who waits for `applied`, in the order of waiting.
+    reached: Notify,
     namespaces: RwLock<Vec<Weak<dyn Namespace>>>,
     config: NodeConfig,
 }
@@ -76,7 +79,8 @@ impl Node {
         Self(Arc::new(Inner {
             epoch: AtomicU64::new(config.epoch),
             trusted_until: AtomicU64::new(config.trusted_until.get()),
-            applied: watch::Sender::new(config.bus.baseline()),
+            applied: AtomicU64::new(config.bus.baseline()),
+            reached: Notify::new(),
             namespaces: RwLock::default(),
             config,
         }))
@@ -97,7 +101,7 @@ impl Node {
     /// Number of the last change applied here; all before it are applied too.
     #[must_use]
     pub fn applied(&self) -> u64 {
-        *self.0.applied.borrow()
+        self.0.applied.load(Ordering::Acquire)
     }
 
     /// Whether the trust deadline lies ahead.
@@ -158,18 +162,19 @@ impl Node {
 
     /// Every change up to this number is applied. A number below the present one changes nothing.
     pub fn reach(&self, number: u64) {
-        self.0.applied.send_if_modified(|applied| {
-            let raised = number > *applied;
-            *applied = number.max(*applied);
-            raised
-        });
+        if self.0.applied.fetch_max(number, Ordering::AcqRel) < number {
+            self.0.reached.notify_waiters();
+        }
     }
 
     /// Goes on from this number of this epoch, whatever was missed: that is always a flush.
     pub fn adopt(&self, epoch: u64, number: u64) {
         self.0.epoch.store(epoch, Ordering::Release);
-        self.flush();
-        self.0.applied.send_replace(number);
+        if guards::adopt_flushes() {
+            self.flush();
+        }
+        self.0.applied.store(number, Ordering::Release);
+        self.0.reached.notify_waiters();
     }
 
     /// Memory may be served until then. Only an answer to a probe of this node renews trust, counted from the
@@ -249,8 +254,16 @@ impl Node {
         if self.applied() >= number || !guards::token_ahead() {
             return true;
         }
-        let mut applied = self.0.applied.subscribe();
-        let wait = applied.wait_for(|applied| *applied >= number);
+        let wait = async {
+            loop {
+                let mut reached = pin!(self.0.reached.notified());
+                reached.as_mut().enable();
+                if self.applied() >= number {
+                    return;
+                }
+                reached.await;
+            }
+        };
         tokio::time::timeout(self.0.config.token_wait, wait).await.is_ok()
     }
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
     ratio::{Better, Claim, Figure, Row},
-    rows::{memory, mongodb, rpc, sqlite},
+    rows::{cluster, memory, mongodb, redis, rpc, sqlite},
     table::table,
 };
 
@@ -24,6 +24,8 @@ pub struct Plan {
     pub quick: bool,
     /// Connection string of a MongoDB replica set that may be filled.
     pub mongodb: Option<String>,
+    /// Address of a Redis that may be filled.
+    pub redis: Option<String>,
     /// The program of a node.
     pub kith: PathBuf,
     /// Where the results go.
@@ -86,7 +88,27 @@ pub(crate) const GET_USER_THROUGHPUT: Claim = ratio("get_user_throughput", "call
 /// Time of all but the slowest hundredth of calls, at half of that.
 pub(crate) const GET_USER_P99: Claim = ratio("get_user_p99_at_half", "us", Better::Lower, None);
 
-const ALL: [&Claim; 11] = [
+/// Processor time that a node of a cluster takes for `GetUser` from memory / a node without peers.
+pub(crate) const CLUSTER_CPU: Claim = ratio("cluster_cpu", "us", Better::Lower, Some(1.05));
+/// Median time of one user from Redis, decoded / GET and the same decoding, with the same bounds on waiting.
+pub(crate) const REDIS_HIT: Claim = ratio("redis_hit", "us", Better::Lower, Some(1.15));
+/// The same, all but the slowest hundredth.
+pub(crate) const REDIS_HIT_P99: Claim = ratio("redis_hit_p99", "us", Better::Lower, Some(1.15));
+/// A hundred users from Redis / MGET and the same decoding.
+pub(crate) const REDIS_100: Claim = ratio("redis_100", "us", Better::Lower, Some(1.3));
+/// One user that only MongoDB has, left in Redis and memory / `find_one`, GET and SET.
+pub(crate) const MISS: Claim = ratio("miss", "us", Better::Lower, Some(1.2));
+/// A change that every node is told of / `findOneAndUpdate` and one script that sets, logs and publishes.
+pub(crate) const WRITE_TOLD: Claim = ratio("write_told", "us", Better::Lower, Some(1.15));
+/// From a commit on one node to its old value gone from the memory of another / from PUBLISH to its message.
+pub(crate) const DROPPED: Claim = ratio("dropped", "us", Better::Lower, Some(1.5));
+/// The same, all but the slowest hundredth.
+pub(crate) const DROPPED_P99: Claim = ratio("dropped_p99", "us", Better::Lower, Some(3.0));
+/// From the end of a write on one node to the first read of another that gives its value / from PUBLISH to its
+/// message and a GET then.
+pub(crate) const NEW_READ: Claim = ratio("new_read", "us", Better::Lower, Some(0.6));
+
+const ALL: [&Claim; 20] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -98,6 +120,15 @@ const ALL: [&Claim; 11] = [
     &STORE_ONE_MONGODB,
     &STORE_100_MONGODB,
     &UPDATE_MONGODB,
+    &CLUSTER_CPU,
+    &REDIS_HIT,
+    &REDIS_HIT_P99,
+    &REDIS_100,
+    &MISS,
+    &WRITE_TOLD,
+    &DROPPED,
+    &DROPPED_P99,
+    &NEW_READ,
 ];
 
 /// Runs the rows, prints them as a table and writes them to the file of results. Rows that were not asked
@@ -111,9 +142,11 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     }
     ensure!(plan.quick || plan.rounds >= ROUNDS_MIN, "at least {ROUNDS_MIN} rounds make a figure");
     let mut rows = rpc::rows(plan).await?;
+    rows.extend(cluster::rows(plan).await?);
     rows.extend(memory::rows(plan).await?);
     rows.extend(sqlite::rows(plan).await?);
     rows.extend(mongodb::rows(plan).await?);
+    rows.extend(redis::rows(plan).await?);
     print!("{}", table(&rows));
     if plan.quick {
         println!("A quick run measures nothing; {} is as it was.", plan.out.display());
@@ -131,7 +164,10 @@ fn verdict(plan: &Plan, rows: &[Row]) -> Verdict {
     let ran = |claim: &&&Claim| rows.iter().any(|row| row.name == claim.name);
     let missing: Vec<_> = ALL.iter().filter(|claim| plan.wants(claim) && !ran(claim)).collect();
     for claim in &missing {
-        println!("{} was not run: it needs KITH_TEST_MONGODB (cargo xtask bench sets it).", claim.name);
+        println!(
+            "{} was not run: it needs KITH_TEST_MONGODB or KITH_TEST_REDIS (cargo xtask bench sets them).",
+            claim.name
+        );
     }
     match (missing.is_empty(), rows.iter().all(holds)) {
         (false, _) => Verdict::Incomplete,

@@ -54,6 +54,9 @@ struct BenchArguments {
     /// A MongoDB replica set that may be filled; without it, its rows are not run.
     #[arg(long, env = "KITH_TEST_MONGODB", hide_env_values = true)]
     mongodb: Option<String>,
+    /// A Redis that may be filled; without it, its rows are not run.
+    #[arg(long, env = "KITH_TEST_REDIS", hide_env_values = true)]
+    redis: Option<String>,
     /// The program of a node [default: the one beside this program].
     #[arg(long)]
     kith: Option<PathBuf>,
@@ -87,6 +90,7 @@ async fn bench(arguments: BenchArguments) -> Result<ExitCode> {
         rounds: arguments.rounds,
         quick: arguments.quick,
         mongodb: arguments.mongodb,
+        redis: arguments.redis,
         kith: arguments.kith.map_or_else(beside, Ok)?,
         out: arguments.out,
     };

@@ -48,10 +48,12 @@ impl Value {
 
 /// A command of these words.
 #[must_use]
-pub fn command(words: &[&str]) -> Vec<u8> {
+pub fn command<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    for word in words.iter().map(AsRef::as_ref) {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
     }
     bytes
 }

@@ -32,6 +32,19 @@ impl Served {
         })
     }
 
+    /// A node of a cluster over this Redis and an empty database of this MongoDB, the rest as [`Self::kith`].
+    pub(crate) fn kith_of_cluster(program: &Path, mongodb: &str, redis: &str) -> Result<Self> {
+        let name = format!("kith_bench_{}", std::process::id());
+        Self::start(program, |command, address, _data| {
+            command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
+            command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
+            command.args(["--set", "store.backend=cluster"]);
+            command.args(["--set", &format!("store.mongodb.database={name}")]);
+            command.args(["--set", &format!("redis.prefix={name}")]);
+            command.env("KITH_STORE__MONGODB__URI", mongodb).env("KITH_REDIS__URL", redis);
+        })
+    }
+
     /// The bare server of [`crate::echo`].
     pub(crate) fn echo() -> Result<Self> {
         Self::start(&std::env::current_exe()?, |command, address, _data| {
@@ -43,9 +56,9 @@ impl Served {
         let data = TempDir::new()?;
         let address = free_address()?;
         let mut command = Command::new(program);
-        arguments(&mut command, address, data.path());
         // No more threads on one side than on the other, and no configuration from around.
         command.env_clear().env("TOKIO_WORKER_THREADS", "2").current_dir(data.path()).stdin(Stdio::null());
+        arguments(&mut command, address, data.path());
         let child = command.stdout(Stdio::null()).spawn();
         let child = child.with_context(|| format!("{} does not start", program.display()))?;
         Ok(Self { address, child, _data: data })

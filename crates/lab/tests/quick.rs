@@ -4,7 +4,12 @@ use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_kith-lab"));
-    tool.arg("bench").args(arguments).env_remove("KITH_TEST_MONGODB").output().expect("the tool starts")
+    tool.arg("bench")
+        .args(arguments)
+        .env_remove("KITH_TEST_MONGODB")
+        .env_remove("KITH_TEST_REDIS")
+        .output()
+        .expect("the tool starts")
 }
 
 fn lines(output: &Output) -> String {
@@ -26,6 +31,21 @@ fn rows_of_the_embedded_store_measure_both_sides() {
     let output = bench(&[&["--quick", "--rounds=2"][..], &rows].concat());
     let text = lines(&output);
     for row in rows.map(|row| row.trim_start_matches("--only=")) {
+        assert!(text.contains(&format!("| {row} ")), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs Redis: run cargo xtask test"]
+fn rows_of_the_shared_tier_measure_both_sides() {
+    let (_, redis) = std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("an address");
+    let rows = ["redis_hit", "redis_hit_p99", "redis_100", "dropped", "dropped_p99", "new_read"];
+    let only = rows.map(|row| format!("--only={row}"));
+    let redis = format!("--redis={redis}");
+    let mut arguments = vec!["--quick", "--rounds=2", &redis];
+    arguments.extend(only.iter().map(String::as_str));
+    let text = lines(&bench(&arguments));
+    for row in rows {
         assert!(text.contains(&format!("| {row} ")), "{text}");
     }
 }

@@ -21,7 +21,7 @@ use crate::sandbox::{Hosted, Sandboxes};
 use crate::{
     admin::Vitals,
     backend::{self, About, Opened, Why},
-    cluster::{self, Card, Claim, Cluster, Keys, Server, StoreEpochs},
+    cluster::{self, Card, Claim, Cluster, Keys, Server},
     config::{Config, Migrate},
     edge::Edge,
     health::{self, Cause, Reporter, State},
@@ -244,8 +244,7 @@ impl BringUp {
         }
         let keys = Keys::of(stores).await?;
         let server = Server::connect(config, &keys).await.map_err(Hitch::Refused)?;
-        let epochs = StoreEpochs(Arc::clone(&stores.node));
-        let cluster = Cluster::new(server, &keys, epochs, config, Card::new(config, self.listens));
+        let cluster = Cluster::new(server, &keys, stores, config, Card::new(config, self.listens));
         Ok(wiring::services_of_cluster(stores, config, vitals, cluster).await?)
     }
 

@@ -4,7 +4,7 @@ pub use kith_cache::{Metric, MetricKind};
 use metrics::{SharedString, Unit};
 
 /// Of the node itself; each is described and documented by being in here.
-const OWN: [Metric; 9] = [
+const OWN: [Metric; 11] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -14,6 +14,8 @@ const OWN: [Metric; 9] = [
     CONNECTIONS_REFUSED,
     MUTATIONS_IN_FLIGHT,
     LOG_LINES_DROPPED,
+    REDIS_BREAKER_OPENED,
+    REDIS_GARBLED,
 ];
 
 pub(crate) const SERVING: Metric = Metric::gauge(
@@ -48,6 +50,17 @@ pub(crate) const LOG_LINES_DROPPED: Metric = Metric::counter(
     "kith_log_lines_dropped_total",
     &[],
     "Log lines dropped because nobody took them from the process in time.",
+);
+
+pub(crate) const REDIS_BREAKER_OPENED: Metric = Metric::counter(
+    "kith_redis_breaker_opened_total",
+    &[],
+    "Times that Redis was given up for a while because it did not answer; the store is asked meanwhile.",
+);
+pub(crate) const REDIS_GARBLED: Metric = Metric::counter(
+    "kith_redis_garbled_total",
+    &[],
+    "Messages on the channels for wakes and confirmations that no node can have sent. They are not believed.",
 );
 
 /// All metrics that this build can export, by name.

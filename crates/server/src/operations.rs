@@ -123,7 +123,7 @@ async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoRespon
     metrics::counter!(metric::LOG_LINES_DROPPED.name).absolute(telemetry::dropped_lines());
     if let Some(services) = operations.services.get() {
         metrics::gauge!(metric::MUTATIONS_IN_FLIGHT.name).set(services.mutations.in_flight() as f64);
-        services.node.export_metrics();
+        services.export_metrics();
     }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (kind, operations.metrics.render())

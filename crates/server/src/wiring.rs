@@ -17,13 +17,13 @@ use crate::{
     bulk::Limits,
     cluster::{Cluster, StoreEpochs},
     config::{CacheConfig, Config, UsersConfig},
-    group::{GroupPolicies, GroupRpc, Groups, page_weight},
+    group::{GROUPS, GroupPolicies, GroupRpc, Groups, SEARCH_EPOCHS, SEARCH_PAGES, page_weight},
     mutation::Mutations,
     page::{PageSizes, PageTokens},
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
     tiers::Tiers,
-    user::{UserRpc, UserRules, Users},
+    user::{USERS, UserRpc, UserRules, Users},
 };
 
 /// How long a store may take over a write before its outcome counts as unknown.
@@ -57,18 +57,23 @@ pub struct Services {
 }
 
 impl Services {
+    /// Brings the metrics of tiers and following up to date.
+    pub(crate) fn export_metrics(&self) {
+        self.node.export_metrics();
+        if let Some(cluster) = &self.cluster {
+            cluster.export_metrics();
+        }
+    }
+
     /// Lets writes that have begun end, then tells other nodes what they have not been told; both within the
-    /// limit. False when something had to be left behind.
+    /// limit. False when writes had to be left behind. What cannot be told is not lost: the change feed has it.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let written = self.mutations.drain(limit).await;
-        let told = match &self.cluster {
-            Some(cluster) => {
-                cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await
-            }
-            None => true,
-        };
-        written && told
+        if let Some(cluster) = &self.cluster {
+            cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
+        }
+        written
     }
 }
 
@@ -142,7 +147,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     });
     let limits = limits(config);
 
-    let of_users = policy("user", &config.cache, USER_SHARES, User::weight);
+    let of_users = policy(USERS, &config.cache, USER_SHARES, User::weight);
     let users = Users::new(
         stores,
         &tiers,
@@ -183,10 +188,10 @@ use compressed;
 
 fn group_policies(cache: &CacheConfig) -> GroupPolicies {
     GroupPolicies {
-        records: policy("group", cache, GROUP_SHARES, Group::weight),
+        records: policy(GROUPS, cache, GROUP_SHARES, Group::weight),
         searches: ListPolicies {
-            epochs: policy("group_search_epoch", cache, SEARCH_EPOCH_SHARES, ListEpoch::weight),
-            pages: policy("group_search_page", cache, SEARCH_PAGE_SHARES, page_weight),
+            epochs: policy(SEARCH_EPOCHS, cache, SEARCH_EPOCH_SHARES, ListEpoch::weight),
+            pages: policy(SEARCH_PAGES, cache, SEARCH_PAGE_SHARES, page_weight),
         },
     }
 }

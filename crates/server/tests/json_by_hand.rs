@@ -55,10 +55,11 @@ async fn health_is_told_as_json_too() {
 }
 
 /// What is sent, what is said of it, and the field that is named.
-const FIELDS: [(&str, &str, &str, &str); 13] = [
+const FIELDS: [(&str, &str, &str, &str); 14] = [
     (GET_USER, r#"{"usrId":"7"}"#, "usrId", "usrId is no field of GetUserRequest; did you mean userId?"),
     (GET_USER, r#"{"userId":true}"#, "user_id", "user_id must be a whole number of 64 bits"),
     (GET_USER, r#"{"userId":"seven"}"#, "user_id", "user_id must be a whole number of 64 bits"),
+    (GET_USER, r#"{"userId":"1:bsgd"}"#, "user_id", "user_id must be a whole number of 64 bits"),
     (GET_USER, r#"{"userId":7.5}"#, "user_id", "user_id must be a whole number of 64 bits"),
     (GET_USER, r#"{"userId":99999999999999999999}"#, "user_id", "user_id must be a whole number of 64 bits"),
     (GET_USER, r#"{"userId":1,"userId":2}"#, "user_id", "user_id is given twice"),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Version, clock::wall_clock_ms};
+use crate::{Version, clock::wall_clock_ms, guards};
 
 use super::{Header, Kind};
 
@@ -87,7 +87,8 @@ impl Cell {
     /// lease of another load is waited for, and taken over after `left`.
     #[must_use]
     pub fn acquire(cell: Option<&Self>, token: u64, left: Duration) -> (Next, Acquired) {
-        let floor = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
+        let floor = cell.filter(|_| guards::lease_floor());
+        let floor = floor.map_or(Version::UNVERSIONED, |cell| cell.header.version);
         match cell.map(|cell| (cell, cell.header.kind)) {
             Some((cell, Kind::Value | Kind::Null)) => (Next::Keep, Acquired::Hit(cell.clone())),
             Some((cell, Kind::Lease)) if cell.header.token == token => {
@@ -104,13 +105,21 @@ impl Cell {
     /// or nothing, for what was there may have been newer and evicted.
     #[must_use]
     pub fn fill(cell: Option<&Self>, filling: Self) -> (Next, Filled) {
-        let Some(here) = cell else { return (Next::Keep, Filled::Gone) };
+        let Some(here) = cell else {
+            let gap = (Next::Set(filling), Filled::Stored);
+            return if guards::fill_no_gap() { (Next::Keep, Filled::Gone) } else { gap };
+        };
         let (token, version) = (filling.header.token, filling.header.version);
         match here.header.kind {
-            Kind::Lease if here.header.token != token => (Next::Keep, Filled::Lost),
+            Kind::Lease if here.header.token != token && guards::fill_own_lease() => {
+                (Next::Keep, Filled::Lost)
+            }
             Kind::Lease if version < here.header.version => (Next::Keep, Filled::Old),
             Kind::Lease => (Next::Set(filling), Filled::Stored),
-            Kind::Tomb => (Next::Keep, Filled::Gone),
+            Kind::Tomb if guards::fill_no_tomb() || version < here.header.version => {
+                (Next::Keep, Filled::Gone)
+            }
+            Kind::Tomb => (Next::Set(filling), Filled::Stored),
             Kind::Value | Kind::Null if here.header.token == token => (Next::Keep, Filled::Stored),
             Kind::Value | Kind::Null if version > here.header.version => (Next::Set(filling), Filled::Stored),
             Kind::Value | Kind::Null => (Next::Keep, Filled::Newer),
@@ -149,7 +158,9 @@ impl Cell {
     pub fn put(cell: Option<&Self>, putting: Self) -> Next {
         let version = putting.header.version;
         let before = cell.filter(|cell| cell.is_copy()).map(|cell| cell.header.version);
-        if before.is_some_and(|before| before.is_versioned() && before.get() + 1 == version.get()) {
+        let next = before.is_some_and(|before| before.is_versioned() && before.get() + 1 == version.get());
+        let newer = cell.is_none_or(|cell| cell.header.version < version);
+        if next || newer && !guards::put_next_only() {
             return Next::Set(putting);
         }
         Self::invalidate(cell, Some(version))

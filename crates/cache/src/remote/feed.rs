@@ -25,6 +25,15 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`FeedError::Lost`] when nothing was saved, or changes since then are not known any more.
     async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError>;
+
+    /// What has to be told besides these changes, as of lists that they may belong to now; after them. Nothing
+    /// unless a feed says otherwise.
+    ///
+    /// # Errors
+    /// When the store does not answer; the changes are read again then.
+    async fn besides(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
+        Ok(Vec::new())
+    }
 }
 
 /// An open feed.
@@ -125,7 +134,7 @@ impl FeedReader {
         loop {
             let batch = changes.next(self.reading.try_every).await?;
             // What was told in a log that is left may have been lost with it: it is read again.
-            if !self.tell(epoch, batch).await || self.node.epoch() != epoch {
+            if !self.tell(epoch, batch).await && guards::feed_left() || self.node.epoch() != epoch {
                 return Ok(());
             }
             if saved.elapsed() >= self.reading.save_every {
@@ -172,6 +181,10 @@ impl FeedReader {
         };
         let untold: Vec<Invalidation> = batch.into_iter().filter(|change| !known(change)).collect();
         self.tally.fed.add(u64::try_from(untold.len()).unwrap_or(u64::MAX));
-        self.bus.tell_now(&self.node, &untold).await.is_ok()
+        if self.bus.tell_now(&self.node, &untold).await.is_err() {
+            return false;
+        }
+        let Ok(besides) = self.feed.besides(&untold).await else { return false };
+        self.bus.tell_now(&self.node, &besides).await.is_ok()
     }
 }

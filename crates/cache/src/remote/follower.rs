@@ -1,7 +1,7 @@
 //! How a node follows the log: hears, repairs, and trusts its memory only as long as it can prove that it
 //! missed nothing (coherence, "Log, broadcast, chain" and "Trust is a deadline").
 
-use std::{collections::HashMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -37,7 +37,7 @@ pub(super) struct Follower<'a> {
     /// The answer to a probe that is not reached yet: number, and the moment it was sent.
     unreached: Option<(u64, Moment)>,
     /// Nodes that wait for a confirmation of this one.
-    asked: HashMap<u64, u64>,
+    asked: BTreeMap<u64, u64>,
     confirming: Option<Confirming>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Follower<'a> {
         chain: Chain,
         frames: Box<dyn Frames>,
     ) -> Self {
-        let (asked, confirming) = (HashMap::new(), None);
+        let (asked, confirming) = (BTreeMap::new(), None);
         Self { member, epoch, server, chain, frames, unreached: None, asked, confirming }
     }
 
@@ -105,11 +105,12 @@ impl<'a> Follower<'a> {
             let page = self.member.shared.replay(self.epoch, self.chain.number(), most).await?;
             match self.chain.continues(page.first()) {
                 Some(true) => {}
-                Some(false) => return Err(End::Fork),
+                Some(false) if guards::chain_before() => return Err(End::Fork),
+                Some(false) => {}
                 None => return self.rebase().await,
             }
             for frame in &page {
-                match self.chain.hear(frame) {
+                match self.heard(frame) {
                     Heard::Next => {
                         self.member.tally.replayed.add(1);
                         let message = self.member.seal.open(frame.nonce, &frame.message);
@@ -211,7 +212,13 @@ impl<'a> Follower<'a> {
 
     fn heard(&self, frame: &Frame) -> Heard {
         match self.chain.hear(frame) {
-            Heard::Fork if !guards::chain_before() && frame.number > self.chain.number() => Heard::Next,
+            Heard::Fork if !guards::chain_before() => {
+                if frame.number > self.chain.number() {
+                    Heard::Next
+                } else {
+                    Heard::Twice
+                }
+            }
             Heard::Gap if !guards::chain_gap() && frame.number > self.chain.number() => Heard::Next,
             heard => heard,
         }
@@ -238,7 +245,8 @@ impl<'a> Follower<'a> {
         }
         match self.chain.knows(probed.number, probed.nonce) {
             Some(true) => self.trust(sent.at),
-            Some(false) => return Err(End::Fork),
+            Some(false) if guards::chain_before() => return Err(End::Fork),
+            Some(false) => self.trust(sent.at),
             None if probed.number > self.chain.number() => self.unreached = Some((probed.number, sent.at)),
             None => self.repair().await?,
         }
@@ -288,7 +296,7 @@ impl<'a> Follower<'a> {
         }
         let (shared, epoch) = (Arc::clone(&self.member.shared), self.epoch);
         let confirmed = Confirmed { node: self.member.id, number: self.chain.number() };
-        let asked: Vec<u64> = self.asked.drain().map(|(origin, _)| origin).collect();
+        let asked: Vec<u64> = std::mem::take(&mut self.asked).into_keys().collect();
         self.confirming = Some(Box::pin(async move {
             let confirmations = asked.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
             // Who hears nothing waits until this node cannot trust its memory any more.

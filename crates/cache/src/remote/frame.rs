@@ -145,7 +145,7 @@ mod tests {
                     version: Some(Version::new(*version)).filter(|version| version.is_versioned()),
                 })
                 .collect();
-            let message = Message { origin: 7, strict: told.len() % 2 == 0, sent_ms: 9, changes: told };
+            let message = Message { origin: 7, strict: told.len().is_multiple_of(2), sent_ms: 9, changes: told };
             let bytes = message.encode().unwrap();
             prop_assert_eq!(Message::decode(&bytes), Some(message));
         }

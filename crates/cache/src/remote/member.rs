@@ -118,11 +118,18 @@ impl Member {
                 }
                 End::Fork => {
                     self.tally.forks.add(1);
-                    self.epochs.raise(follower.epoch, &follower.server).await?;
+                    self.give_up(follower.epoch, &follower.server).await;
                     return Err(End::Fork);
                 }
                 End::Moved => return Err(End::Moved),
             };
+        }
+    }
+
+    /// Raises the epoch, however often that has to be tried: until then nothing of this log may be followed.
+    async fn give_up(&self, epoch: u64, server: &str) {
+        while self.epochs.raise(epoch, server).await.is_err() {
+            sleep(self.following.retry_max).await;
         }
     }
 

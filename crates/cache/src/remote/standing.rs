@@ -1,10 +1,11 @@
 //! What a strict writer has to know of the other nodes before it may say that a write is done (coherence,
 //! "Strict namespaces").
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, pin::pin, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
-    sync::watch,
+    sync::Notify,
     time::{Instant, sleep_until, timeout_at},
 };
 
@@ -16,7 +17,9 @@ use crate::guards;
 pub struct Standing {
     /// Longest time for which a node that is not heard of may still serve its memory, counted from its last probe.
     deaf: Duration,
-    state: watch::Sender<State>,
+    state: Mutex<State>,
+    /// Wakes who waits for a confirmation, in the order of waiting.
+    heard: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -31,24 +34,24 @@ impl Standing {
     #[must_use]
     pub fn new(trust: Duration) -> Self {
         let deaf = trust + trust / 50 + Duration::from_millis(20);
-        Self { deaf, state: watch::Sender::default() }
+        Self { deaf, state: Mutex::default(), heard: Notify::new() }
     }
 
     /// This node follows the epoch from now on. What was confirmed in an earlier one counts no more.
     pub fn adopted(&self, epoch: u64) {
         let now = Instant::now();
-        self.state.send_modify(|state| {
-            state.confirmed.clear();
-            state.epoch = Some((epoch, now));
-        });
+        let mut state = self.state.lock();
+        state.confirmed.clear();
+        state.epoch = Some((epoch, now));
     }
 
     /// A node has confirmed.
     pub fn heard(&self, confirmed: Confirmed) {
-        self.state.send_modify(|state| {
-            let number = state.confirmed.entry(confirmed.node).or_default();
-            *number = confirmed.number.max(*number);
-        });
+        let mut state = self.state.lock();
+        let number = state.confirmed.entry(confirmed.node).or_default();
+        *number = confirmed.number.max(*number);
+        drop(state);
+        self.heard.notify_waiters();
     }
 
     /// Returns once no node but `me` can still serve from memory what the change replaced: each has confirmed
@@ -72,15 +75,24 @@ impl Standing {
             return;
         }
         let until = answered + self.deaf.saturating_sub(peer.silent);
-        let mut state = self.state.subscribe();
-        let confirms = |state: &State| state.confirmed.get(&peer.node).is_some_and(|known| *known >= number);
+        let confirms = || self.state.lock().confirmed.get(&peer.node).is_some_and(|known| *known >= number);
+        let confirmed = async {
+            loop {
+                let mut heard = pin!(self.heard.notified());
+                heard.as_mut().enable();
+                if confirms() {
+                    return;
+                }
+                heard.await;
+            }
+        };
         // That it never confirms is what the deadline is for.
-        drop(timeout_at(until, state.wait_for(confirms)).await);
+        drop(timeout_at(until, confirmed).await);
     }
 
     /// From when on no node of an earlier epoch trusts its memory.
     fn alone_from(&self, epoch: u64, now: Instant) -> Instant {
-        match self.state.borrow().epoch {
+        match self.state.lock().epoch {
             Some((followed, since)) if followed == epoch => since + self.deaf,
             Some(_) | None => now + self.deaf,
         }

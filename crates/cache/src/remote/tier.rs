@@ -32,6 +32,7 @@ pub trait Codec<V>: fmt::Debug + Send + Sync + 'static {
 /// leases and tombs of the old one unreachable.
 #[must_use]
 pub fn address(epoch: u64, namespace: &str, key: &dyn fmt::Display) -> String {
+    let epoch = if guards::epoch_in_keys() { epoch } else { 0 };
     format!("{epoch}:{namespace}:{key}")
 }
 
@@ -68,6 +69,8 @@ impl<V> Clone for SharedSide<V> {
 struct Climb<'a, K, V> {
     keys: &'a [K],
     options: LoadOptions,
+    /// The epoch that the addresses are of.
+    epoch: u64,
     addresses: Vec<String>,
     answers: Vec<Option<Fetched<V>>>,
     /// Of the leases that this fetch takes.
@@ -95,6 +98,10 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
         match self.climb(&mut climb).await {
             Ok(()) | Err(Stop::Away) => {}
             Err(Stop::Store(error)) => return Err(error),
+        }
+        if self.node.epoch() != climb.epoch && guards::climb_in_epoch() {
+            // The node accepts another server by now, which may have answered with the copies of a dump.
+            climb.answers.fill_with(|| None);
         }
         // What the shared tier did not answer, the store does, within its own bound.
         let left = climb.places();
@@ -133,7 +140,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let epoch = self.node.epoch();
         let addresses = keys.iter().map(|key| address(epoch, self.namespace, key)).collect();
         let answers = keys.iter().map(|_| None).collect();
-        Climb { keys, options, addresses, answers, token: self.node.token_number() }
+        Climb { keys, options, epoch, addresses, answers, token: self.node.token_number() }
     }
 
     async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets what it does not expect must fail")]
 
 mod batch;
+mod churn;
 mod consistency;
 mod control;
 mod flight;

@@ -6,28 +6,53 @@ use std::{
     time::Duration,
 };
 
-use kith_cache::{Consistency, ListEpoch, LoadError, LoadOptions, Node, Page, PageLoader, Paged, PagedList};
+use kith_cache::{
+    Consistency, ListEpoch, LoadError, LoadOptions, Node, Page, PageLoader, Paged, PagedList,
+    remote::{FakeServer, Kept},
+};
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use crate::stage::{List, Span, cut, policies};
+use crate::{
+    peer::Peer,
+    stage::{List, Span, cut, policies},
+    wire::{Door, Wire},
+};
 
 const SEEDS: u64 = 150;
+/// With several nodes.
+const SEEDS_OF_NODES: u64 = 40;
 const WRITES: u64 = 20;
-const READS: u64 = 120;
+const WRITERS: usize = 2;
+/// After which every node has heard of a change.
+const HEARD: Duration = Duration::from_millis(50);
 
 /// All states that a list ever had.
 struct Past {
+    seed: u64,
     states: Mutex<Vec<BTreeSet<u64>>>,
-    /// The last state whose write was acknowledged.
-    acknowledged: Mutex<usize>,
+    /// When writes were acknowledged, on which node, and their states.
+    acknowledged: Mutex<Vec<(Instant, usize, usize)>>,
+    /// How many writers have ended.
+    written: Mutex<usize>,
     /// States that all pages of an epoch, so far, can be of.
     epochs: Mutex<HashMap<ListEpoch, BTreeSet<usize>>>,
     chance: Mutex<SmallRng>,
 }
 
 impl Past {
+    fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            seed,
+            states: Mutex::new(vec![(1..=9).collect()]),
+            acknowledged: Mutex::default(),
+            written: Mutex::default(),
+            epochs: Mutex::default(),
+            chance: Mutex::new(SmallRng::seed_from_u64(seed)),
+        })
+    }
+
     fn below(&self, end: u64) -> u64 {
         self.chance.lock().random_range(0..end)
     }
@@ -37,8 +62,18 @@ impl Past {
         sleep(Duration::from_micros(time)).await;
     }
 
+    fn epochs_seen(&self) -> u64 {
+        u64::try_from(self.epochs.lock().len()).unwrap()
+    }
+
     fn latest(&self) -> usize {
         self.states.lock().len() - 1
+    }
+
+    /// The latest state that a read on this node must see now.
+    fn due(&self, node: usize) -> usize {
+        let seen = |(at, by, _): &&(Instant, usize, usize)| *by == node || at.elapsed() > HEARD;
+        self.acknowledged.lock().iter().filter(seen).map(|(_, _, state)| *state).max().unwrap_or(0)
     }
 
     fn commit(&self, item: u64) -> usize {
@@ -52,7 +87,8 @@ impl Past {
     }
 
     /// Whether a read that began after state `from` was acknowledged may get this page now.
-    fn check(&self, seed: u64, from: usize, span: Span, paged: &Paged<u64>) {
+    fn check(&self, from: usize, span: Span, paged: &Paged<u64>, alone: bool) {
+        let seed = self.seed;
         let states = self.states.lock();
         let fits = |at: &usize| cut(&states[*at], span) == *paged.entry.value;
         let fitting: BTreeSet<usize> = (from..states.len()).filter(fits).collect();
@@ -61,7 +97,10 @@ impl Past {
         let mut epochs = self.epochs.lock();
         let common = epochs.entry(epoch).or_insert_with(|| (0..states.len()).collect());
         common.retain(|at| cut(&states[*at], span) == *paged.entry.value);
-        assert!(!common.is_empty(), "seed {seed}: the pages of an epoch are of no one state: {paged:?}");
+        assert!(
+            !alone || !common.is_empty(),
+            "seed {seed}: the pages of an epoch are of no one state: {paged:?}"
+        );
     }
 }
 
@@ -75,7 +114,7 @@ impl PageLoader<u64, Span, u64> for Past {
     }
 }
 
-async fn write(past: &Past, list: &List) {
+async fn write(past: &Past, (node, list): (usize, &List)) {
     let guard = list.begin_write(&[1]).await;
     past.pause().await;
     if past.below(5) == 0 {
@@ -89,51 +128,77 @@ async fn write(past: &Past, list: &List) {
     } else {
         guard.committed().await.unwrap();
     }
-    let mut acknowledged = past.acknowledged.lock();
-    *acknowledged = state.max(*acknowledged);
+    past.acknowledged.lock().push((Instant::now(), node, state));
 }
 
-async fn read(seed: u64, past: &Past, list: &List) {
-    let from = *past.acknowledged.lock();
+/// `alone`: the writes of the list all go through this node.
+async fn read(past: &Past, (node, list): (usize, &List), alone: bool) {
+    let from = past.due(node);
     let span = Span { after: past.below(4) * 3, size: 3 };
     let consistency = if past.below(10) == 0 { Consistency::Strong } else { Consistency::Cached };
     let paged = list.page(&1, &span, &consistency).await.unwrap();
-    past.check(seed, from, span, &paged);
+    past.check(from, span, &paged, alone);
 }
 
-async fn run(seed: u64) {
-    let past = Arc::new(Past {
-        states: Mutex::new(vec![(1..=9).collect()]),
-        acknowledged: Mutex::new(0),
-        epochs: Mutex::default(),
-        chance: Mutex::new(SmallRng::seed_from_u64(seed)),
-    });
-    let list = PagedList::new(&Node::local(1), policies(), Arc::<Past>::clone(&past) as _);
-    let actors = (0..6).map(|actor| {
-        let (past, list) = (Arc::clone(&past), list.clone());
+/// Two writers and four readers who read as long as something is written, spread over these nodes. Pages are to
+/// be found between two writes: `rest` is the longest pause of a writer.
+async fn run(past: &Arc<Past>, nodes: &[List], rest: u64) {
+    let actors = (0..WRITERS + 4).map(|actor| {
+        let node = actor % nodes.len();
+        let (past, list, alone) = (Arc::clone(past), nodes[node].clone(), nodes.len() == 1);
         tokio::spawn(async move {
-            for _ in 0..if actor < 2 { WRITES } else { READS } {
-                past.pause().await;
-                if actor < 2 {
-                    // Pages are to be found between two writes.
-                    sleep(Duration::from_millis(past.below(30))).await;
-                    write(&past, &list).await;
-                } else {
-                    read(seed, &past, &list).await;
+            for _ in 0..WRITES {
+                if actor < WRITERS {
+                    sleep(Duration::from_millis(past.below(rest))).await;
+                    write(&past, (node, &list)).await;
                 }
+            }
+            *past.written.lock() += usize::from(actor < WRITERS);
+            while *past.written.lock() < WRITERS {
+                past.pause().await;
+                read(&past, (node, &list), alone).await;
             }
         })
     });
     for actor in actors.collect::<Vec<_>>() {
         actor.await.unwrap();
     }
-    assert!(past.latest() > 10, "seed {seed}: writers wrote");
-    assert!(past.epochs.lock().len() > 3, "seed {seed}: pages were read under epochs");
+    assert!(past.latest() > 10, "seed {}: writers wrote", past.seed);
+}
+
+/// Whether pages were found under epochs at all.
+fn assert_shown(epochs: u64, seeds: u64) {
+    assert!(epochs > seeds * 10, "{epochs} epochs in {seeds} seeds");
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_page_is_older_than_an_acknowledged_change_and_those_of_one_epoch_are_of_one_state() {
+    let mut epochs = 0;
     for seed in 0..SEEDS {
-        run(seed).await;
+        let past = Past::new(seed);
+        let list = PagedList::new(&Node::local(1), policies(), Arc::<Past>::clone(&past) as _);
+        run(&past, &[list], 30).await;
+        epochs += past.epochs_seen();
     }
+    assert_shown(epochs, SEEDS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn among_nodes_no_page_is_older_than_a_change_of_its_own_node_or_one_that_it_was_told_of() {
+    let mut epochs = 0;
+    for seed in 0..SEEDS_OF_NODES {
+        let past = Past::new(seed);
+        let server = FakeServer::new(Kept::default());
+        let peer = |id| {
+            let chance = Some(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed * 10 + id))));
+            let wire = Wire { server: server.clone(), changes: Door::open(), reads: Door::open(), chance };
+            Peer::following(id, wire, Arc::<Past>::clone(&past) as _)
+        };
+        let peers: Vec<Peer> = (0..3).map(peer).collect();
+        sleep(HEARD).await;
+        let lists: Vec<List> = peers.iter().map(|peer| peer.list.clone()).collect();
+        run(&past, &lists, 100).await;
+        epochs += past.epochs_seen();
+    }
+    assert_shown(epochs, SEEDS_OF_NODES);
 }

@@ -4,7 +4,9 @@
 mod chance;
 mod paging;
 mod pair;
+mod peer;
 mod set;
 mod shared;
 mod stage;
+mod wire;
 mod writing;

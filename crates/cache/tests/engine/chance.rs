@@ -6,23 +6,39 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 /// All that happens by chance in one run follows from its seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(Arc<Mutex<SmallRng>>);
+pub(crate) struct Chance {
+    generator: Arc<Mutex<SmallRng>>,
+    /// Nothing is ever late.
+    still: bool,
+}
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))))
+        Self { generator: Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))), still: false }
+    }
+
+    /// For scripts: names are by chance, times are not.
+    pub(crate) fn still() -> Self {
+        Self { still: true, ..Self::new(0) }
     }
 
     pub(crate) fn below(&self, end: u64) -> u64 {
-        self.0.lock().random_range(0..end)
+        self.generator.lock().random_range(0..end)
     }
 
     pub(crate) fn one_in(&self, many: u64) -> bool {
         self.below(many) == 0
     }
 
+    pub(crate) fn pick<'a, T>(&self, among: &'a [T]) -> &'a T {
+        &among[usize::try_from(self.below(among.len() as u64)).unwrap()]
+    }
+
     /// Mostly short, now and then long.
     pub(crate) fn delay(&self) -> Duration {
+        if self.still {
+            return Duration::ZERO;
+        }
         let most = if self.one_in(20) { 30_000 } else { 1_000 };
         Duration::from_micros(self.below(most))
     }
@@ -30,6 +46,6 @@ impl Chance {
 
 impl Random for Chance {
     fn unit(&self) -> f64 {
-        self.0.lock().random()
+        self.generator.lock().random()
     }
 }

@@ -1,11 +1,12 @@
-//! What lies between a node and the server: delays by chance, and links that are cut or frozen.
+//! What lies between a node and the server: delays by chance, and links that are cut, frozen or stalled.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     future::Future,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -13,15 +14,22 @@ use std::{
 use async_trait::async_trait;
 use kith_cache::remote::{
     Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, FakeServer, Filled, Frame, Frames, Header, Log,
-    News, Order, Peer, Probed, Registry, SharedError,
+    Order, Peer, Probed, Registry, SharedError,
 };
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::sleep};
 
-use crate::chance::Chance;
+use crate::{
+    chance::Chance,
+    frames::Subscription,
+    holds::{Call, Holds, Way},
+    phase::Phases,
+    truth::Truth,
+    weather::{Fault, Weather},
+};
 
 /// How long a call may take.
-const BOUND: Duration = Duration::from_millis(100);
+const CALL_BOUND: Duration = Duration::from_millis(100);
 
 /// State of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,46 +39,82 @@ pub(crate) enum Link {
     Closed,
     /// Nothing comes back.
     Frozen,
-    /// It comes, but only when the link is well again: the node was stopped, or a router held it back.
+    /// It comes, but only when the link is well again: a router held it back.
     Stalled,
 }
 
 /// A node's way to the server.
 #[derive(Clone)]
 pub(crate) struct Wire {
-    server: FakeServer,
-    chance: Chance,
-    link: Arc<AtomicU8>,
+    pub(crate) server: FakeServer,
+    pub(crate) truth: Truth,
+    pub(crate) chance: Chance,
+    pub(crate) weather: Weather,
+    pub(crate) holds: Holds,
+    pub(crate) phases: Phases,
+    state: Arc<State>,
+    pub(crate) me: u64,
+    pub(crate) began: tokio::time::Instant,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    link: AtomicU8,
+    /// So many of the entries that come next are lost unnoticed.
+    deaf_for: AtomicU64,
     /// The server that the node follows.
-    accepted: Arc<Mutex<Option<String>>>,
+    accepted: Mutex<Option<String>>,
     /// Counts the cuts, so that subscriptions end.
     cuts: watch::Sender<u64>,
-    /// Of a thousand frames so many are lost unnoticed.
-    lossy: u64,
+    /// Calls so far, by kind.
+    calls: Mutex<BTreeMap<Call, u64>>,
 }
 
 impl Wire {
-    pub(crate) fn new(server: &FakeServer, chance: &Chance, lossy: u64) -> Self {
-        let (server, chance) = (server.clone(), chance.clone());
+    pub(crate) fn new(
+        (server, truth): (&FakeServer, &Truth),
+        (chance, weather): (&Chance, Weather),
+        (holds, phases): (&Holds, &Phases),
+    ) -> Self {
         Self {
-            server,
-            chance,
-            link: Arc::new(AtomicU8::new(0)),
-            accepted: Arc::default(),
-            cuts: watch::Sender::new(0),
-            lossy,
+            server: server.clone(),
+            truth: truth.clone(),
+            chance: chance.clone(),
+            weather,
+            holds: holds.clone(),
+            phases: phases.clone(),
+            state: Arc::default(),
+            me: 0,
+            began: tokio::time::Instant::now(),
         }
     }
 
     pub(crate) fn set(&self, link: Link) {
-        self.link.store(link as u8, Ordering::Relaxed);
+        self.state.link.store(link as u8, Ordering::Relaxed);
         if link == Link::Closed {
-            self.cuts.send_modify(|cuts| *cuts += 1);
+            self.state.cuts.send_modify(|cuts| *cuts += 1);
         }
     }
 
-    fn link(&self) -> Link {
-        match self.link.load(Ordering::Relaxed) {
+    /// The next entries are not heard, and nobody knows.
+    pub(crate) fn lose(&self, entries: u64) {
+        self.state.deaf_for.store(entries, Ordering::Relaxed);
+    }
+
+    /// Whether the entry that comes now is lost.
+    pub(crate) fn loses(&self) -> bool {
+        let left = |left: u64| left.checked_sub(1);
+        let scripted = self.state.deaf_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
+        scripted || self.weather.has(Fault::Lossy) && self.chance.one_in(25)
+    }
+
+    /// How many calls of a kind were made so far.
+    pub(crate) fn calls(&self, call: Call) -> u64 {
+        self.state.calls.lock().get(&call).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        match self.state.link.load(Ordering::Relaxed) {
             0 => Link::Up,
             1 => Link::Closed,
             2 => Link::Frozen,
@@ -78,42 +122,73 @@ impl Wire {
         }
     }
 
-    /// One way of a call.
-    async fn pass(&self) -> Result<(), SharedError> {
-        sleep(self.chance.delay()).await;
-        match self.link() {
-            Link::Up => Ok(()),
-            Link::Closed => Err(SharedError::Away),
-            Link::Frozen => {
-                sleep(BOUND).await;
-                Err(SharedError::Timeout)
-            }
-            Link::Stalled => {
-                while self.link() == Link::Stalled {
-                    sleep(Duration::from_millis(10)).await;
-                }
-                Ok(())
-            }
+    /// Waits while nothing comes through.
+    pub(crate) async fn stalled(&self) {
+        while self.link() == Link::Stalled {
+            sleep(Duration::from_millis(10)).await;
         }
+        self.phases.runs().await;
+    }
+
+    /// One way of a call.
+    async fn pass(&self, call: Call, way: Way) -> Result<(), SharedError> {
+        self.holds.pass(call, way).await;
+        let delay = self.chance.delay();
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        self.stalled().await;
+        match self.link() {
+            Link::Up | Link::Stalled => Ok(()),
+            Link::Closed => Err(SharedError::Away),
+            Link::Frozen => Self::late().await,
+        }
+    }
+
+    async fn late<T>() -> Result<T, SharedError> {
+        sleep(CALL_BOUND).await;
+        Err(SharedError::Timeout)
     }
 
     /// There, done, and back; what was done may be done again, and the answer may be lost.
     async fn call<T, F: Future<Output = Result<T, SharedError>>>(
         &self,
+        call: Call,
         act: impl Fn(FakeServer) -> F,
     ) -> Result<T, SharedError> {
-        self.pass().await?;
+        *self.state.calls.lock().entry(call).or_default() += 1;
+        self.truth.note((self.me, call, tokio::time::Instant::now().duration_since(self.began)));
+        self.pass(call, Way::There).await?;
         let answer = act(self.server.clone()).await;
-        if self.chance.one_in(200) {
+        if self.weather.has(Fault::Answers) && self.chance.one_in(20) {
             // A driver that sends again what it has no answer to.
-            drop(act(self.server.clone()).await);
+            if self.chance.one_in(3) {
+                drop(act(self.server.clone()).await);
+            } else {
+                return Self::late().await;
+            }
         }
-        if self.chance.one_in(50) {
-            sleep(BOUND).await;
-            return Err(SharedError::Timeout);
-        }
-        self.pass().await?;
+        self.pass(call, Way::Back).await?;
         answer
+    }
+
+    /// Whether what answers now is the server that the node accepted.
+    fn accepted(&self) -> Result<(), SharedError> {
+        let accepted = self.state.accepted.lock().as_deref() == Some(self.server.name().as_str());
+        if accepted { Ok(()) } else { Err(SharedError::Away) }
+    }
+
+    /// A call that only the accepted server may get.
+    async fn checked<T, F: Future<Output = Result<T, SharedError>>>(
+        &self,
+        call: Call,
+        act: impl Fn(FakeServer) -> F,
+    ) -> Result<T, SharedError> {
+        self.call(call, |server| async {
+            self.accepted()?;
+            act(server).await
+        })
+        .await
     }
 }
 
@@ -123,46 +198,31 @@ impl fmt::Debug for Wire {
     }
 }
 
-impl Wire {
-    /// Whether what answers now is the server that the node accepted.
-    fn accepted(&self) -> Result<(), SharedError> {
-        let accepted = self.accepted.lock().as_deref() == Some(self.server.name().as_str());
-        if accepted { Ok(()) } else { Err(SharedError::Away) }
-    }
-
-    /// A call that only the accepted server may get.
-    async fn checked<T, F: Future<Output = Result<T, SharedError>>>(
-        &self,
-        act: impl Fn(FakeServer) -> F,
-    ) -> Result<T, SharedError> {
-        self.call(|server| async {
-            self.accepted()?;
-            act(server).await
-        })
-        .await
-    }
-}
-
 #[async_trait]
 impl Cells for Wire {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
-        self.checked(|server| async move { server.read(keys).await }).await
+        self.checked(Call::Read, |server| async move {
+            let cells = server.read(keys).await?;
+            keys.iter().zip(&cells).for_each(|(key, cell)| self.truth.look(key, cell.as_ref()));
+            Ok(cells)
+        })
+        .await
     }
 
     async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
-        self.checked(|server| async move { server.heads(keys).await }).await
+        self.checked(Call::Heads, |server| async move { server.heads(keys).await }).await
     }
 
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
-        self.checked(|server| async move { server.acquire(keys, token).await }).await
+        self.checked(Call::Acquire, |server| async move { server.acquire(keys, token).await }).await
     }
 
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
-        self.checked(|server| async move { server.fill(cells).await }).await
+        self.checked(Call::Fill, |server| async move { server.fill(cells).await }).await
     }
 
     async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
-        self.checked(|server| async move { server.release(keys, token).await }).await
+        self.checked(Call::Release, |server| async move { server.release(keys, token).await }).await
     }
 }
 
@@ -174,67 +234,50 @@ impl Log for Wire {
         orders: &[(String, Order)],
         entry: Entry<'_>,
     ) -> Result<Changed, SharedError> {
-        self.checked(|server| async move { server.change(epoch, orders, entry).await }).await
+        self.checked(Call::Change, |server| async move {
+            let changed = server.change(epoch, orders, entry).await?;
+            self.truth.changed(epoch, orders, &changed);
+            Ok(changed)
+        })
+        .await
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
-        self.call(|server| async move { server.replay(epoch, from, most).await }).await
+        self.call(Call::Replay, |server| async move { server.replay(epoch, from, most).await }).await
     }
 
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
-        let cuts = self.cuts.subscribe();
-        let frames = self.call(|server| async move { server.subscribe(epoch, node).await }).await?;
-        Ok(Box::new(Subscription { wire: self.clone(), frames, cuts }))
+        let cuts = self.state.cuts.subscribe();
+        let subscribed =
+            self.call(Call::Subscribe, |server| async move { server.subscribe(epoch, node).await });
+        Ok(Box::new(Subscription::new(self, subscribed.await?, cuts)))
     }
 
     async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
-        self.checked(|server| async move { server.confirm(epoch, to, confirmed).await }).await
+        self.checked(Call::Confirm, |server| async move { server.confirm(epoch, to, confirmed).await }).await
     }
 }
 
 #[async_trait]
 impl Registry for Wire {
     async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.call(|server| async move { server.probe(epoch, alive).await }).await
+        self.call(Call::Probe, |server| async move {
+            let probed = server.probe(epoch, alive).await?;
+            self.truth.began(probed.epoch);
+            Ok(probed)
+        })
+        .await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
-        self.call(|server| async move { server.peers(epoch).await }).await
+        self.call(Call::Registry, |server| async move { server.peers(epoch).await }).await
     }
 
     async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
-        self.call(|server| async move { server.leave(epoch, node).await }).await
+        self.call(Call::Registry, |server| async move { server.leave(epoch, node).await }).await
     }
 
     fn accept(&self, server: &str) {
-        *self.accepted.lock() = Some(server.to_owned());
-    }
-}
-
-/// Frames with delays, some of them lost.
-#[derive(Debug)]
-struct Subscription {
-    wire: Wire,
-    frames: Box<dyn Frames>,
-    cuts: watch::Receiver<u64>,
-}
-
-#[async_trait]
-impl Frames for Subscription {
-    async fn next(&mut self) -> Option<News> {
-        loop {
-            let bytes = tokio::select! {
-                biased;
-                _cut = self.cuts.changed() => return None,
-                bytes = self.frames.next() => bytes?,
-            };
-            while self.wire.link() == Link::Stalled {
-                sleep(Duration::from_millis(10)).await;
-            }
-            if self.wire.link() == Link::Frozen || self.wire.chance.below(1_000) < self.wire.lossy {
-                continue;
-            }
-            return Some(bytes);
-        }
+        *self.state.accepted.lock() = Some(server.to_owned());
     }
 }

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Chain, Confirmed, Entry, Filled, Frame, Frames, Heard, Kept, Kind, News,
-        Order, Shared,
+        Acquired, Alive, Cell, Chain, Confirmed, Entry, Filled, Frame, Frames, Header, Heard, Kept, Kind,
+        News, Order, Shared,
     },
 };
 use tokio::time::timeout;
@@ -71,7 +71,7 @@ fn keys<const N: usize>(names: [&str; N]) -> [String; N] {
 
 fn value(version: u64, token: u64, text: &str) -> Cell {
     let mut cell = Cell::value(3, Version::new(version), text.as_bytes().to_vec());
-    cell.header.token = token;
+    cell.header = Header { token, written_ms: 0, ..cell.header };
     cell
 }
 
@@ -197,8 +197,8 @@ async fn chain(shared: &dyn Shared) {
         let frame = Frame::heard(&bytes).unwrap();
         assert_eq!((chain.hear(&frame), frame.nonce), (Heard::Next, nonce));
         assert_eq!(frame.message, b"told");
-        assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame.clone()]);
         chain.applied(&frame);
+        assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);
     }
     let probed = shared.probe(1, &Alive::default()).await.unwrap();
     assert_eq!((probed.number, probed.nonce), (50, 149));

@@ -5,4 +5,6 @@
 mod conformance;
 mod server;
 mod stage;
+mod strangers;
 mod table;
+mod trouble;

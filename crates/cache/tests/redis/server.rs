@@ -13,8 +13,8 @@ use fred::prelude::*;
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// A redis-server with a folder of its own; ends with the test.
-pub struct Server {
-    pub port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     folder: PathBuf,
     arguments: Vec<String>,
     child: Option<Child>,
@@ -22,7 +22,7 @@ pub struct Server {
 
 impl Server {
     /// Without persistence, and with these words of its configuration.
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let port = free_port();
         let folder = std::env::temp_dir().join(format!("kith-cache-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -33,7 +33,7 @@ impl Server {
     }
 
     /// On the same port, with what the folder holds.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.kill();
         let port = self.port.to_string();
         let mut command = Command::new("redis-server");
@@ -49,7 +49,7 @@ impl Server {
     }
 
     /// As if the machine were gone.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -57,11 +57,11 @@ impl Server {
     }
 
     /// It neither answers nor closes anything until it is thawed.
-    pub fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         self.signal("-STOP");
     }
 
-    pub fn thaw(&self) {
+    pub(crate) fn thaw(&self) {
         self.signal("-CONT");
     }
 
@@ -70,12 +70,12 @@ impl Server {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// A client that speaks to it as an operator does.
-    pub async fn operator(&self) -> Client {
+    pub(crate) async fn operator(&self) -> Client {
         operator(&self.url()).await
     }
 }
@@ -91,10 +91,10 @@ impl Drop for Server {
 }
 
 /// Three primaries that share the slots.
-pub struct Cluster(Vec<Server>);
+pub(crate) struct Cluster(Vec<Server>);
 
 impl Cluster {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let node = || Server::start(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
         let servers = vec![node(), node(), node()];
         let mut operators = Vec::new();
@@ -119,20 +119,20 @@ impl Cluster {
         Self(servers)
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis-cluster://127.0.0.1:{}", self.0[0].port)
     }
 }
 
 /// A client without any care, of a test.
-pub async fn operator(url: &str) -> Client {
+pub(crate) async fn operator(url: &str) -> Client {
     let client = Builder::from_config(Config::from_url(url).unwrap()).build().unwrap();
     client.init().await.unwrap();
     client
 }
 
 /// What a server answers to these words.
-pub async fn command(client: &Client, name: &'static str, words: &[&str]) -> Value {
+pub(crate) async fn command(client: &Client, name: &'static str, words: &[&str]) -> Value {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let command = fred::types::CustomCommand::new_static(name, fred::types::ClusterHash::FirstKey, false);
     client.custom(command, words).await.unwrap()

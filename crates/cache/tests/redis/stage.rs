@@ -6,15 +6,15 @@ use std::{
 };
 
 use kith_cache::remote::{
-    Alive, Cells as _, FakeServer, Kept, Log as _, Registry as _, Shared,
+    Alive, Cells as _, FakeServer, Kept, Registry as _, Shared,
     redis::{RedisOptions, RedisShared},
 };
 
 /// Bound on everything that is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Times short enough to wait for.
-pub const SHORT: Kept = Kept {
+pub(crate) const SHORT: Kept = Kept {
     copies: Duration::from_secs(600),
     absences: Duration::from_secs(30),
     leases: Duration::from_secs(3),
@@ -25,12 +25,12 @@ pub const SHORT: Kept = Kept {
 };
 
 /// Address of the Redis that all tests share.
-pub fn address() -> String {
+pub(crate) fn address() -> String {
     std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("needs KITH_TEST_REDIS").1
 }
 
 /// Under a prefix that nobody else has.
-pub fn options(url: &str) -> RedisOptions {
+pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions {
         url: url.to_owned(),
         prefix: format!("test-{:x}", rand::random::<u64>()),
@@ -43,14 +43,14 @@ pub fn options(url: &str) -> RedisOptions {
 }
 
 /// Connected, and accepted as who it is.
-pub async fn accepted(options: RedisOptions) -> Arc<RedisShared> {
+pub(crate) async fn accepted(options: RedisOptions) -> Arc<RedisShared> {
     let shared = RedisShared::connect(options).await.unwrap();
     accept(&shared).await;
     shared
 }
 
 /// Accepts who answers now, and waits until it is read.
-pub async fn accept(shared: &RedisShared) {
+pub(crate) async fn accept(shared: &RedisShared) {
     let give_up = Instant::now() + PATIENCE;
     loop {
         if let Ok(probed) = shared.probe(0, &Alive::default()).await {
@@ -65,12 +65,12 @@ pub async fn accept(shared: &RedisShared) {
     shared.leave(0, 0).await.unwrap();
 }
 
-pub fn fake(kept: Kept) -> Arc<dyn Shared> {
+pub(crate) fn fake(kept: Kept) -> Arc<dyn Shared> {
     Arc::new(FakeServer::new(kept))
 }
 
 /// Waits for something, within a bound.
-pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let give_up = Instant::now() + PATIENCE;
     while !holds().await {
         assert!(Instant::now() < give_up, "never: {what}");

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::{join_all, try_join_all};
@@ -11,6 +11,9 @@ use crate::{
 
 /// How long nodes may take to begin.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// Keys that one look at many reads at once.
+const AT_ONCE: usize = 500;
 
 /// A node and its way to Redis.
 #[derive(Debug)]
@@ -78,19 +81,19 @@ impl Peers {
     ///
     /// # Errors
     /// When a read fails.
-    pub async fn stale(&self, keys: impl Iterator<Item = u64> + Clone) -> Result<u64> {
+    pub async fn stale(&self, keys: Range<u64>) -> Result<u64> {
         let stale = self.nodes.iter().map(|node| stale(&node.peer, &self.store, keys.clone()));
         try_join_all(stale).await.map(|stale| stale.into_iter().sum())
     }
 }
 
-async fn stale(peer: &Peer, store: &Store, keys: impl Iterator<Item = u64>) -> Result<u64> {
-    let mut stale = 0;
-    for key in keys {
+async fn stale(peer: &Peer, store: &Store, keys: Range<u64>) -> Result<u64> {
+    let (keys, mut stale) = (keys.collect::<Vec<u64>>(), 0);
+    for some in keys.chunks(AT_ONCE) {
         // First what is the truth: it only grows.
-        let least = store.version(key);
-        let version = peer.read(key).await.context("a read failed")?;
-        stale += u64::from(version < least);
+        let least: Vec<u64> = some.iter().map(|key| store.version(*key)).collect();
+        let versions = peer.records().read_many(some).await.context("a read failed")?;
+        stale += versions.iter().zip(&least).map(|(version, least)| u64::from(version < least)).sum::<u64>();
     }
     Ok(stale)
 }

@@ -2,6 +2,7 @@ use std::{
     fmt,
     ops::Range,
     sync::Arc,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -21,13 +22,23 @@ pub struct Tally {
     pub longest: Duration,
     /// How old versions were when they were asked for; of all reads the oldest.
     pub stalest: Staleness,
+    /// The last read of a version that had been old for more than [`LATE`], counted from the acknowledgement of
+    /// a later one.
+    pub late: Option<Instant>,
+    /// How late the machine woke a thread that does nothing else, at worst: of a busy one, this is part of what a
+    /// read takes.
+    pub pause: Duration,
 }
+
+/// How old what is read may be.
+pub const LATE: Duration = Duration::from_secs(3);
 
 impl Tally {
     fn add(&mut self, other: Self) {
         self.answered += other.answered;
         self.failed += other.failed;
         self.longest = self.longest.max(other.longest);
+        self.late = self.late.max(other.late);
         self.stalest.told = self.stalest.told.max(other.stalest.told);
         self.stalest.acknowledged = self.stalest.acknowledged.max(other.stalest.acknowledged);
     }
@@ -35,9 +46,9 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { answered, failed, longest, stalest } = self;
+        let Self { answered, failed, longest, stalest, late: _, pause } = self;
         let Staleness { told, acknowledged } = stalest;
-        write!(f, "{answered} reads, {failed} failed, longest {longest:.1?}, ")?;
+        write!(f, "{answered} reads, {failed} failed, longest {longest:.1?} (of the machine {pause:.1?}), ")?;
         write!(f, "stalest {told:.1?} after it was told, {acknowledged:.1?} after it was acknowledged")
     }
 }
@@ -47,13 +58,16 @@ impl fmt::Display for Tally {
 pub struct Readers {
     end: watch::Sender<bool>,
     tasks: JoinSet<Tally>,
+    pauses: JoinHandle<Duration>,
 }
 
 impl Readers {
     /// None yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { end: watch::Sender::new(false), tasks: JoinSet::new() }
+        let end = watch::Sender::new(false);
+        let ended = end.subscribe();
+        Self { end, tasks: JoinSet::new(), pauses: thread::spawn(move || longest_pause(&ended)) }
     }
 
     /// One more, of these keys on this peer, with a pause between two reads.
@@ -73,7 +87,8 @@ impl Readers {
     /// Ends them; the sum of what they met.
     pub async fn end(mut self) -> Tally {
         self.end.send_replace(true);
-        let mut sum = Tally::default();
+        // The thread does nothing that could panic.
+        let mut sum = Tally { pause: self.pauses.join().unwrap_or_default(), ..Tally::default() };
         while let Some(tally) = self.tasks.join_next().await {
             // A reader that panicked has failed.
             sum.add(tally.unwrap_or(Tally { failed: 1, ..Tally::default() }));
@@ -88,6 +103,20 @@ impl Default for Readers {
     }
 }
 
+/// Between two looks at the clock of the machine.
+const LOOK: Duration = Duration::from_millis(2);
+
+fn longest_pause(ended: &watch::Receiver<bool>) -> Duration {
+    let mut longest = Duration::ZERO;
+    // Without the readers nobody ends it.
+    while !*ended.borrow() && ended.has_changed().is_ok() {
+        let began = Instant::now();
+        thread::sleep(LOOK);
+        longest = longest.max(began.elapsed().saturating_sub(LOOK));
+    }
+    longest
+}
+
 async fn read(peer: &Peer, store: &Store, key: u64) -> Tally {
     let began = Instant::now();
     let read = peer.read(key).await;
@@ -95,8 +124,9 @@ async fn read(peer: &Peer, store: &Store, key: u64) -> Tally {
     match read {
         Ok(version) => {
             let stalest = store.staleness(key, version, began);
-            Tally { answered: 1, failed: 0, longest, stalest }
+            let late = (stalest.acknowledged > LATE).then_some(began);
+            Tally { answered: 1, longest, stalest, late, ..Tally::default() }
         }
-        Err(_) => Tally { answered: 0, failed: 1, longest, stalest: Staleness::default() },
+        Err(_) => Tally { failed: 1, longest, ..Tally::default() },
     }
 }

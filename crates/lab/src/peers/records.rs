@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc};
 
 use kith_cache::{
-    CacheError, Change, Consistency, Entry, Node, Policy, Tier, TieredCache, Version,
+    CacheError, Change, Consistency, Entry, Node, Policy, TieredCache, Version,
     remote::{Codec, Sharing, UNTOLD},
 };
 
@@ -50,16 +50,18 @@ impl Records {
     /// # Errors
     /// When the read fails.
     pub async fn read(&self, key: u64) -> Result<u64, CacheError> {
-        self.read_from(key).await.map(|(version, _)| version)
+        let answer = self.cache.get_with(&(self.first + key), &Consistency::Cached).await?;
+        Ok(answer.map_or(0, |entry: Entry<u64>| *entry.value))
     }
 
-    /// The same, and who answered; the store, for what is absent.
+    /// The versions of many records, in their order; 0: absent.
     ///
     /// # Errors
-    /// When the read fails.
-    pub async fn read_from(&self, key: u64) -> Result<(u64, Tier), CacheError> {
-        let answer = self.cache.get_with(&(self.first + key), &Consistency::Cached).await?;
-        Ok(answer.map_or((0, Tier::Store), |entry: Entry<u64>| (*entry.value, entry.tier)))
+    /// When one of the reads fails.
+    pub async fn read_many(&self, keys: &[u64]) -> Result<Vec<u64>, CacheError> {
+        let keys: Vec<u64> = keys.iter().map(|key| self.first + key).collect();
+        let answers = self.cache.get_many(&keys, &Consistency::Cached).await;
+        answers.into_iter().map(|answer| Ok(answer?.map_or(0, |entry| *entry.value))).collect()
     }
 
     /// The cache.

@@ -92,8 +92,8 @@ impl RedisServer {
     ///
     /// # Errors
     /// When there is none within 5 s, or it is an error.
-    pub async fn ask(&self, words: &[&str]) -> Result<Value> {
-        let first = words.first().copied().unwrap_or_default();
+    pub async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Value> {
+        let first = words.first().map(|word| String::from_utf8_lossy(word.as_ref())).unwrap_or_default();
         let asked = timeout(ANSWER_WITHIN, ask(self.address(), words)).await;
         match asked.with_context(|| format!("no answer to {first}"))?? {
             Value::Error(error) => bail!("{first} was refused: {error}"),
@@ -226,7 +226,7 @@ fn line(answer: &Value, name: &str) -> Option<String> {
     found.map(|value| value.trim().to_owned())
 }
 
-async fn ask(address: SocketAddr, words: &[&str]) -> Result<Value> {
+async fn ask<W: AsRef<[u8]>>(address: SocketAddr, words: &[W]) -> Result<Value> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(&resp::command(words)).await?;
     let mut bytes = Vec::new();

@@ -1,7 +1,9 @@
 //! The rows, by what they measure.
 
+pub(crate) mod cluster;
 pub(crate) mod memory;
 pub(crate) mod mongodb;
+pub(crate) mod redis;
 pub(crate) mod rpc;
 pub(crate) mod sqlite;
 mod store;

@@ -65,14 +65,14 @@ async fn measure(plan: &Plan, database: &Filled, users: i64) -> Result<Vec<Row>>
 
 /// A database of the run's own with users in it, and both ways to it.
 #[derive(Debug)]
-struct Filled {
-    store: Arc<dyn UserStore>,
+pub(super) struct Filled {
+    pub(super) store: Arc<dyn UserStore>,
     handle: ClusterHandle,
-    raw: Arc<RawUsers>,
+    pub(super) raw: Arc<RawUsers>,
 }
 
 impl Filled {
-    async fn with(uri: &str, users: i64) -> Result<Self> {
+    pub(super) async fn with(uri: &str, users: i64) -> Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
         let name = format!("kith_bench_{}_{now}", process::id());
         let options = MongoOptions::new(uri, &name);
@@ -84,7 +84,7 @@ impl Filled {
         Ok(Self { store: stores.users, handle, raw })
     }
 
-    async fn remove(self) -> Result<()> {
+    pub(super) async fn remove(self) -> Result<()> {
         self.handle.close().await;
         self.raw.client.database(&self.raw.database).drop().await?;
         Ok(())
@@ -93,7 +93,7 @@ impl Filled {
 
 /// What one would write by hand with the driver.
 #[derive(Debug)]
-struct RawUsers {
+pub(super) struct RawUsers {
     client: Client,
     database: String,
     users: Collection<Document>,
@@ -102,7 +102,7 @@ struct RawUsers {
 /// A user as it is stored, decoded as the driver does it.
 #[derive(Debug, Deserialize)]
 #[expect(dead_code, reason = "decoding is what is measured")]
-struct Document {
+pub(super) struct Document {
     #[serde(rename = "_id")]
     id: i64,
     v: i64,

@@ -22,10 +22,10 @@ use crate::{
     served::Served,
 };
 
-const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
-const CONNECTIONS: usize = 4;
+pub(super) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
+pub(super) const CONNECTIONS: usize = 4;
 /// Calls at one time on each connection.
-const IN_FLIGHT: usize = 32;
+pub(super) const IN_FLIGHT: usize = 32;
 /// Records of one message of an import.
 const IMPORT: usize = 500;
 /// How long a node may take until it answers.
@@ -141,7 +141,7 @@ fn each(rounds: &[Pair<Saturated>], of: fn(&Saturated) -> f64) -> Vec<Pair<f64>>
 }
 
 /// Imports users, as soon as the node takes them.
-async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<()> {
+pub(super) async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<()> {
     let begun = Instant::now();
     let messages: Vec<_> = ids.chunks(IMPORT).map(import).collect::<Result<_>>()?;
     let mut results = loop {

@@ -15,6 +15,7 @@ use kith_server::{
 use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Write};
 use tokio::time::Instant;
 
+use super::redis::{Site, UserCodec};
 use crate::{
     bench::Plan,
     people,
@@ -60,9 +61,18 @@ impl Tiered {
         Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
     }
 
-    /// Drops these users from memory, and has memory tidied up: it is cold then, but no larger or smaller
+    /// Empty in memory, over the tier that nodes share.
+    pub(super) fn among(store: &Arc<dyn UserStore>, site: &Site) -> Arc<Self> {
+        let (node, policy) = (site.node.clone(), Policy::new("user", User::weight));
+        let loader = Arc::new(UserLoader(Arc::clone(store)));
+        let cache = TieredCache::shared(&node, policy, loader, &site.sharing, Arc::new(UserCodec));
+        let mutations = Mutations::new(node.clone(), PATIENCE);
+        Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
+    }
+
+    /// Drops these users from all tiers before the store, and has memory tidied up: it is cold then, but no larger or smaller
     /// than that of a node that has run for a while.
-    async fn forget(&self, ids: &[i64]) -> Result<()> {
+    pub(super) async fn forget(&self, ids: &[i64]) -> Result<()> {
         let keys: Vec<_> = ids.iter().map(|id| Ok((UserId::new(*id)?, None))).collect::<Result<_>>()?;
         self.cache.invalidate(&keys).await?;
         let held: u64 = self.node.namespaces().iter().map(|namespace| namespace.stats().entries).sum();
@@ -158,7 +168,12 @@ pub(super) async fn read_many<R: Reads>(
 /// Microseconds of a read. Runs on a worker of the runtime, as calls to a node do. What was read is held to
 /// the end: memory keeps it on one side, and on the other the allocator must not get the same warm bytes
 /// back for every read.
-async fn time_one<R: Reads>(reader: Arc<R>, ids: Vec<i64>, pieces: usize, reads: usize) -> Result<f64> {
+pub(super) async fn time_one<R: Reads>(
+    reader: Arc<R>,
+    ids: Vec<i64>,
+    pieces: usize,
+    reads: usize,
+) -> Result<f64> {
     let timing = tokio::spawn(async move {
         let mut held = Vec::with_capacity(pieces * reads);
         let mut taken = Pieces::begin();

@@ -3,6 +3,7 @@
 mod convert;
 mod others;
 mod place;
+mod resync;
 mod rpc;
 mod vitals;
 

@@ -1,7 +1,8 @@
 //! Decode, one call, encode.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use kith_cache::{CacheError, Namespace};
 use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
 use kith_store::{Invalid, Timestamp};
@@ -11,6 +12,7 @@ use super::{
     Place, Vitals,
     convert::{copy, count, signed, stats},
     others::{self, Answer},
+    resync,
 };
 use crate::{
     bulk::only_services,
@@ -22,6 +24,8 @@ use crate::{
     versions::wire_time,
 };
 
+/// What is left of the time for a call to send its answer.
+const ANSWERED: Duration = Duration::from_millis(200);
 /// In place of an id: the node that is called.
 const SELF: &str = "self";
 
@@ -96,7 +100,7 @@ impl AdminRpc {
     /// Whether another node of the cluster asks, which means this node alone.
     fn asked_by_node<T>(&self, request: &Request<T>) -> Result<bool, Error> {
         match &self.place.cluster {
-            Some(cluster) => cluster.calls().from_node(request.metadata(), &self.facts.node_id),
+            Some(cluster) => cluster.calls().is_from_node(request.metadata(), &self.facts.node_id),
             None => Ok(false),
         }
     }
@@ -133,15 +137,19 @@ impl AdminRpc {
         Ok(answer)
     }
 
+    /// The namespace of this name; all, where it is empty.
+    fn chosen(&self, name: &str) -> Result<Vec<Arc<dyn Namespace>>, Error> {
+        if name.is_empty() {
+            return Ok(self.place.node.namespaces());
+        }
+        let refused = || Error::invalid("namespace", &Invalid::new("must be one of this node"));
+        Ok(vec![self.place.node.namespace(name).ok_or_else(refused)?])
+    }
+
     fn flush(&self, name: &str) -> Result<Vec<String>, Error> {
-        let namespaces = if name.is_empty() {
-            self.place.node.namespaces()
-        } else {
-            let refused = || Error::invalid("namespace", &Invalid::new("must be one of this node"));
-            vec![self.place.node.namespace(name).ok_or_else(refused)?]
-        };
-        namespaces.iter().for_each(|namespace| namespace.flush());
-        Ok(namespaces.iter().map(|namespace| namespace.name().to_owned()).collect())
+        let chosen = self.chosen(name)?;
+        chosen.iter().for_each(|namespace| namespace.flush());
+        Ok(chosen.iter().map(|namespace| namespace.name().to_owned()).collect())
     }
 
     /// Empties memories, and says where that could not be done.
@@ -209,6 +217,20 @@ impl AdminService for AdminRpc {
         only_services(Call::of(&request).acting)?;
         let by_node = self.asked_by_node(&request)?;
         Ok(Response::new(self.flush_all(request.into_inner(), by_node).await?))
+    }
+
+    async fn resync(
+        &self,
+        request: Request<wire::ResyncRequest>,
+    ) -> Result<Response<wire::ResyncResponse>, Status> {
+        let call = Call::of(&request);
+        only_services(call.acting)?;
+        let wire::ResyncRequest { namespace, full } = request.into_inner();
+        let chosen = self.chosen(&namespace)?;
+        // Those that come last get as much time as the first.
+        let until = call.deadline.checked_sub(ANSWERED).unwrap_or(call.deadline);
+        let compared = chosen.iter().map(|namespace| resync::compare(&**namespace, full, until));
+        Ok(Response::new(wire::ResyncResponse { namespaces: join_all(compared).await }))
     }
 
     async fn start_epoch(

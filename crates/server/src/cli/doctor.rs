@@ -10,6 +10,7 @@ mod environment;
 mod machine;
 mod node;
 mod port;
+mod redis;
 mod store;
 mod tls;
 
@@ -91,6 +92,7 @@ async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis)
         diagnosis.took("node", node::findings(config, limit).await);
     }
     diagnosis.took("store", store::findings(config, held.by_kith, limit).await);
+    diagnosis.took("redis", redis::findings(config, limit).await);
 }
 
 #[derive(Debug, Default, Serialize)]

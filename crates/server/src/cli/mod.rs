@@ -26,6 +26,7 @@ mod ping;
 mod ports;
 mod reference;
 mod restore;
+mod resync;
 mod serve;
 mod status;
 mod users;
@@ -80,6 +81,8 @@ enum What {
     Nodes(nodes::Arguments),
     /// Show what each tier of each node holds of one record, changing nothing
     Inspect(inspect::Arguments),
+    /// Compare the memory of a node with Redis and the store now, and drop what is wrong
+    Resync(resync::Arguments),
     /// Give up what all memories and Redis hold, at once and on every node
     #[command(subcommand)]
     Epoch(epoch::Command),
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
         What::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
         What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
         What::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
+        What::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
         What::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),
         What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
         What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),

@@ -54,6 +54,15 @@ struct Row {
     store: Option<String>,
     store_answers: Option<bool>,
     epoch: Option<i64>,
+    /// The last change of others and of its own that it has applied.
+    applied: Option<i64>,
+    trusted: Option<bool>,
+    /// Absent for a node that shares nothing with others; so are the next three.
+    redis: Option<String>,
+    redis_breaker: Option<String>,
+    /// Nodes that it knows, itself included.
+    nodes: Option<i64>,
+    changes_waiting: Option<i64>,
     uptime_seconds: Option<u64>,
     migrations_pending: Option<i64>,
     memory_hit_rate: Option<f64>,
@@ -73,11 +82,18 @@ fn row(target: &Target, facts: &Result<Facts>) -> Row {
     };
     let row = Row { node, state: facts.state().to_owned(), ..Row::default() };
     let Some(said) = &facts.node else { return row };
+    let shares = !said.redis.is_empty();
     Row {
         version: Some(said.version.clone()),
         store: Some(said.store_backend.clone()),
         store_answers: Some(said.store_answers),
         epoch: Some(said.epoch),
+        applied: Some(said.applied),
+        trusted: Some(said.trusted),
+        redis: shares.then(|| said.redis.clone()),
+        redis_breaker: shares.then(|| said.redis_breaker.clone()),
+        nodes: shares.then_some(said.nodes),
+        changes_waiting: shares.then_some(said.changes_waiting),
         uptime_seconds: facts.uptime().map(|uptime| uptime.as_secs()),
         migrations_pending: Some(said.migrations_pending).filter(|_| said.store_answers),
         memory_hit_rate: facts.hit_rate(),
@@ -90,8 +106,8 @@ fn row(target: &Target, facts: &Result<Facts>) -> Row {
 impl Report for Status {
     fn header(&self) -> Vec<&'static str> {
         vec![
-            "node", "state", "version", "store", "answers", "epoch", "uptime", "pending", "hits", "entries",
-            "calls", "error",
+            "node", "state", "version", "store", "answers", "epoch", "redis", "nodes", "waiting", "uptime",
+            "pending", "hits", "entries", "calls", "error",
         ]
     }
 
@@ -112,6 +128,9 @@ fn cells(row: &Row) -> Vec<String> {
         text(row.store.as_ref()),
         row.store_answers.map_or("", |answers| if answers { "yes" } else { "no" }).to_owned(),
         text(row.epoch.as_ref()),
+        text(row.redis.as_ref()),
+        text(row.nodes.as_ref()),
+        text(row.changes_waiting.as_ref()),
         text(uptime.map(|uptime| humantime::format_duration(uptime).to_string().replace(' ', "")).as_ref()),
         text(row.migrations_pending.as_ref()),
         text(row.memory_hit_rate.map(percent).as_ref()),

@@ -59,7 +59,7 @@ impl Calls {
     ///
     /// # Errors
     /// NOT_ALLOWED when it says so and cannot prove it.
-    pub(crate) fn from_node(&self, metadata: &MetadataMap, own: &str) -> Result<bool, Error> {
+    pub(crate) fn is_from_node(&self, metadata: &MetadataMap, own: &str) -> Result<bool, Error> {
         let Some(proof) = metadata.get(PROOF) else { return Ok(false) };
         let given = (0..proof.len() / 2).map(|at| {
             let text = proof.to_str().ok()?.get(2 * at..2 * at + 2)?;
@@ -117,12 +117,12 @@ mod tests {
     fn a_proof_is_good_for_the_node_that_it_was_made_for_and_by_its_key_alone() {
         let proof = calls(1).proof("a").unwrap();
         let given = metadata(proof.to_str().unwrap());
-        assert!(calls(1).from_node(&given, "a").unwrap());
-        assert!(calls(1).from_node(&given, "b").is_err());
-        assert!(calls(2).from_node(&given, "a").is_err());
-        assert!(!calls(1).from_node(&MetadataMap::new(), "a").unwrap());
+        assert!(calls(1).is_from_node(&given, "a").unwrap());
+        assert!(calls(1).is_from_node(&given, "b").is_err());
+        assert!(calls(2).is_from_node(&given, "a").is_err());
+        assert!(!calls(1).is_from_node(&MetadataMap::new(), "a").unwrap());
         for wrong in ["", "0", "zz", "00", &proof.to_str().unwrap()[2..]] {
-            assert!(calls(1).from_node(&metadata(wrong), "a").is_err(), "{wrong:?}");
+            assert!(calls(1).is_from_node(&metadata(wrong), "a").is_err(), "{wrong:?}");
         }
     }
 }

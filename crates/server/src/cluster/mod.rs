@@ -7,6 +7,7 @@ mod calls;
 mod card;
 mod claim;
 mod epochs;
+mod feed;
 mod keys;
 mod server;
 mod watch;
@@ -14,9 +15,13 @@ mod watch;
 use std::{fmt, sync::Arc, time::Duration};
 
 use kith_cache::{
-    Moment, Node, NodeConfig, ThreadRandom,
-    remote::{Following, Member, Peer, Queue, SharedBus, SharedError, Sharing, Standing, Tally, Wakes},
+    Moment, Node, NodeConfig, Resyncing, ThreadRandom,
+    remote::{
+        Feed, FeedReader, Following, Member, Peer, Queue, Reading, SharedBus, SharedError, Sharing, Standing,
+        Tally, Wakes,
+    },
 };
+use kith_store::Stores;
 use parking_lot::Mutex;
 use tokio::{
     task::JoinSet,
@@ -30,6 +35,7 @@ pub(crate) use epochs::StoreEpochs;
 pub(crate) use keys::Keys;
 pub(crate) use server::Server;
 
+use self::feed::StoreFeed;
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
@@ -58,13 +64,15 @@ pub(crate) struct Cluster {
     bus: Arc<SharedBus>,
     card: Card,
     calls: Calls,
-    /// Following, telling, watching; they end with this.
+    /// Of the store, where others can change it.
+    feed: Option<Arc<dyn Feed>>,
+    /// Following, telling, reading the feed, comparing, watching; they end with this.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Cluster {
     /// Puts a node together that shares `shared` with others. It neither follows nor tells anything yet.
-    pub(crate) fn new(server: Server, keys: &Keys, epochs: StoreEpochs, config: &Config, card: Card) -> Self {
+    pub(crate) fn new(server: Server, keys: &Keys, stores: &Stores, config: &Config, card: Card) -> Self {
         let (cluster, id) = (&config.cluster, card.number());
         let following = following(cluster);
         let (standing, queue) = (Arc::new(Standing::new(following.trust)), Queue::new(cluster.queue_max));
@@ -74,7 +82,7 @@ impl Cluster {
             wakes: Arc::default(),
             patience: cluster.patience,
         };
-        let (epochs, seal) = (Arc::new(epochs), keys.seal());
+        let (epochs, seal) = (Arc::new(StoreEpochs(Arc::clone(&stores.node))), keys.seal());
         let bus = Arc::new(SharedBus {
             id,
             shared: Arc::clone(&sharing.shared),
@@ -101,22 +109,43 @@ impl Cluster {
             random: Arc::new(ThreadRandom),
         };
         let calls = Calls::new(keys, config);
+        let feed = StoreFeed::of(stores, &card.id).map(|feed| -> Arc<dyn Feed> { Arc::new(feed) });
         let tiers = Tiers::shared(node, sharing.clone());
-        Self { server, tiers, sharing, member, bus, card, calls, tasks: Mutex::default() }
+        Self { server, tiers, sharing, member, bus, card, calls, feed, tasks: Mutex::default() }
     }
 
     /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
     pub(crate) fn start(&self, health: Reporter) {
         let (member, bus) = (self.member.clone(), Arc::clone(&self.bus));
         let (node, queue) = (self.node().clone(), Arc::clone(&self.sharing.queue));
+        let of_resync = node.clone();
         let mut tasks = self.tasks.lock();
         tasks.spawn(async move { member.follow().await });
         tasks.spawn({
             let node = node.clone();
             async move { bus.drain(&node).await }
         });
+        tasks.spawn(async move { Resyncing::default().run(&of_resync).await });
+        if let Some(feed) = self.feed.clone() {
+            let reader = self.reader(feed);
+            tasks.spawn(async move { reader.read().await });
+        }
         tasks.spawn(watch::findings(self.server.clone(), node.clone(), health.clone()));
         tasks.spawn(watch::watch(node, queue, health));
+    }
+
+    fn reader(&self, feed: Arc<dyn Feed>) -> FeedReader {
+        let member = &self.member;
+        FeedReader {
+            node: member.node.clone(),
+            bus: Arc::clone(&self.bus),
+            feed,
+            epochs: Arc::clone(&member.epochs),
+            recent: Arc::clone(&member.recent),
+            tally: Arc::clone(&member.tally),
+            reading: Reading::default(),
+            random: Arc::clone(&member.random),
+        }
     }
 
     /// Waits until the node follows, at most so long. Whether it does.
@@ -124,18 +153,23 @@ impl Cluster {
         within(limit, || self.node().trusted()).await
     }
 
-    /// Tells what waits, for at most so long, and leaves the others. False: something could not be told; the
-    /// copies of it die by their age.
-    pub(crate) async fn stop(&self, limit: Duration) -> bool {
-        let told = within(limit, || self.sharing.queue.is_empty()).await;
-        if !told {
-            tracing::error!(waiting = self.sharing.queue.len(), "changes could not be told to other nodes");
+    /// Tells what waits, for at most so long, and leaves the others. What could not be told they learn from the
+    /// change feed.
+    pub(crate) async fn stop(&self, limit: Duration) {
+        if !within(limit, || self.sharing.queue.is_empty()).await {
+            tracing::warn!(
+                waiting = self.sharing.queue.len(),
+                "other nodes could not be told of all changes"
+            );
         }
         self.tasks.lock().abort_all();
+        if let Some(feed) = &self.feed {
+            // Another node takes it at once.
+            drop(timeout(LEAVE, feed.yield_lead()).await);
+        }
         let left = self.sharing.shared.leave(self.node().epoch(), self.member.id);
         // Who cannot say so is forgotten by the registry after a while.
         drop(timeout(LEAVE, left).await);
-        told
     }
 
     pub(crate) const fn tiers(&self) -> &Tiers {
@@ -163,6 +197,12 @@ impl Cluster {
     /// Number of this node in the registry.
     pub(crate) const fn number(&self) -> u64 {
         self.member.id
+    }
+
+    /// Brings the metrics of following up to date.
+    pub(crate) fn export_metrics(&self) {
+        self.member.export_metrics();
+        self.server.export_metrics();
     }
 
     /// Changes that wait to be told.

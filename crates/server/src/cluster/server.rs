@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use kith_cache::remote::Shared;
 #[cfg(feature = "cluster")]
-use kith_cache::remote::{BreakerState, Broadcast, Kept, RedisError, RedisOptions, RedisShared};
+use kith_cache::remote::{
+    Kept,
+    redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared},
+};
+use kith_cache::remote::{Shared, SharedError};
 
 use super::Keys;
+#[cfg(feature = "cluster")]
+use crate::metric;
 use crate::{config::Config, start::StartError};
 
 /// The server that nodes share. Cheap to clone.
@@ -14,20 +19,10 @@ use crate::{config::Config, start::StartError};
 pub(crate) struct Server {
     shared: Arc<dyn Shared>,
     #[cfg(feature = "cluster")]
-    redis: Option<Arc<RedisShared>>,
+    redis: Arc<RedisShared>,
 }
 
 impl Server {
-    /// One within the process.
-    #[cfg(test)]
-    pub(crate) fn fake(shared: Arc<dyn Shared>) -> Self {
-        Self {
-            shared,
-            #[cfg(feature = "cluster")]
-            redis: None,
-        }
-    }
-
     pub(super) fn shared(&self) -> &Arc<dyn Shared> {
         &self.shared
     }
@@ -40,24 +35,44 @@ impl Server {
     /// # Errors
     /// When its address cannot be used.
     pub(crate) async fn connect(config: &Config, keys: &Keys) -> Result<Self, StartError> {
-        let redis = RedisShared::connect(options(config, keys)).await.map_err(|error| refused(&error))?;
-        Ok(Self { shared: Arc::<RedisShared>::clone(&redis), redis: Some(redis) })
+        Self::of(RedisOptions { seal: Some(keys.seal()), ..options(config) }).await
+    }
+
+    /// The same, only to look at it.
+    ///
+    /// # Errors
+    /// When its address cannot be used.
+    pub(crate) async fn look(config: &Config) -> Result<Self, StartError> {
+        Self::of(options(config)).await
+    }
+
+    async fn of(options: RedisOptions) -> Result<Self, StartError> {
+        let redis = RedisShared::connect(options).await.map_err(|error| refused(&error))?;
+        Ok(Self { shared: Arc::<RedisShared>::clone(&redis), redis })
     }
 
     /// Whether commands are let through: `closed`, `open` or `half_open`.
     pub(crate) fn breaker(&self) -> &'static str {
-        match self.redis.as_ref().map(|redis| redis.breaker()) {
-            None | Some(BreakerState::Closed) => "closed",
-            Some(BreakerState::Open) => "open",
-            Some(BreakerState::HalfOpen) => "half_open",
+        match self.redis.breaker() {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half_open",
         }
     }
 
-    /// What is wrong with it as far as it can be seen, each in one line that says what to do. Nothing of one that
-    /// is away. Takes a second at most.
-    pub(crate) async fn findings(&self) -> Vec<String> {
-        let Some(redis) = &self.redis else { return Vec::new() };
-        let (fitness, heard) = tokio::join!(redis.fitness(), redis.self_test());
+    /// Brings its metrics up to date.
+    pub(super) fn export_metrics(&self) {
+        metrics::counter!(metric::REDIS_BREAKER_OPENED.name).absolute(self.redis.breaker_opened());
+        metrics::counter!(metric::REDIS_GARBLED.name).absolute(self.redis.garbled());
+    }
+
+    /// What is wrong with it as far as it can be seen, each in one line that says what to do. Takes a second at
+    /// most.
+    ///
+    /// # Errors
+    /// When it is away.
+    pub(crate) async fn findings(&self) -> Result<Vec<String>, SharedError> {
+        let (fitness, heard) = tokio::join!(self.redis.fitness(), self.redis.self_test());
         let mut found = Vec::new();
         if fitness.is_fit() == Some(false) {
             found.push(format!(
@@ -65,21 +80,29 @@ impl Server {
                  Redis 7 or later with maxmemory-policy noeviction or volatile-*"
             ));
         }
-        if heard == Broadcast::Silent {
-            found.push(
-                "Redis takes what is published and does not deliver it (something between, or its ACL): nodes \
-                 cannot tell each other what changes; allow the channels of redis.prefix"
-                    .to_owned(),
-            );
+        match heard {
+            Broadcast::Away => return Err(SharedError::Away),
+            Broadcast::Silent => found.push(SILENT.to_owned()),
+            Broadcast::Heard(_) => {}
         }
-        found
+        Ok(found)
     }
 }
 
+#[cfg(feature = "cluster")]
+const SILENT: &str = "Redis takes what is published and does not deliver it (something between, or its ACL): nodes \
+                      cannot tell each other what changes; allow the channels of redis.prefix";
+
 #[cfg(not(feature = "cluster"))]
 impl Server {
+    #[expect(clippy::unused_async, reason = "other builds connect")]
     pub(crate) async fn connect(_config: &Config, _keys: &Keys) -> Result<Self, StartError> {
-        Err(StartError::new("redis.url is given, and this build of kith cannot use it"))
+        Err(StartError::new("redis.url is given, which this build of kith cannot use"))
+    }
+
+    #[expect(clippy::unused_async, reason = "other builds connect")]
+    pub(crate) async fn look(_config: &Config) -> Result<Self, StartError> {
+        Err(StartError::new("redis.url is given, which this build of kith cannot use"))
     }
 
     #[expect(clippy::unused_self, reason = "other builds have one")]
@@ -87,14 +110,17 @@ impl Server {
         "closed"
     }
 
-    #[expect(clippy::unused_self, reason = "other builds ask it")]
-    pub(crate) async fn findings(&self) -> Vec<String> {
-        Vec::new()
+    #[expect(clippy::unused_self, reason = "other builds have some")]
+    pub(super) const fn export_metrics(&self) {}
+
+    #[expect(clippy::unused_self, clippy::unused_async, reason = "other builds ask it")]
+    pub(crate) async fn findings(&self) -> Result<Vec<String>, SharedError> {
+        Ok(Vec::new())
     }
 }
 
 #[cfg(feature = "cluster")]
-fn options(config: &Config, keys: &Keys) -> RedisOptions {
+fn options(config: &Config) -> RedisOptions {
     let (redis, cluster) = (&config.redis, &config.cluster);
     RedisOptions {
         url: redis.url.as_ref().map(|url| url.expose().to_owned()).unwrap_or_default(),
@@ -112,7 +138,6 @@ fn options(config: &Config, keys: &Keys) -> RedisOptions {
             log_max: redis.log_entries,
             silent: cluster.silent,
         },
-        seal: Some(keys.seal()),
         ..RedisOptions::default()
     }
 }

@@ -19,10 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Looks whether what was given as Redis can be relied on, once it is there, and says what is wrong.
 pub(super) async fn findings(server: Server, node: Node, health: Reporter) {
-    while !node.trusted() {
+    let found = loop {
+        if node.trusted()
+            && let Ok(found) = server.findings().await
+        {
+            break found;
+        }
         sleep(EVERY).await;
-    }
-    let found = server.findings().await;
+    };
     if !found.is_empty() {
         found.iter().for_each(|line| tracing::error!("{line}"));
         let message = found.join("; ");

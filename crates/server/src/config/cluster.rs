@@ -9,6 +9,11 @@ use super::{
     wrong::{Wrong, wrong},
 };
 
+/// What an address of Redis may begin with; with `s` by TLS.
+const SCHEMES: [&str; 6] =
+    ["redis", "rediss", "redis-cluster", "rediss-cluster", "redis-sentinel", "rediss-sentinel"];
+/// Longest address of a node; with what else it says of itself, the registry takes 1 KiB.
+const ADDRESS_MAX: usize = 300;
 /// Longest prefix; it is part of every key.
 const PREFIX_MAX: usize = 32;
 /// Longest time for which memory may be trusted without proof: strict writes wait so long for a dead node.
@@ -166,6 +171,14 @@ fn above_zero(config: &Config) -> Result<(), Wrong> {
 }
 
 fn shared(config: &Config) -> Result<(), Wrong> {
+    let scheme = config.redis.url.as_ref().map(|url| url.expose().split("://").next().unwrap_or_default());
+    if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme)) {
+        return wrong(
+            "redis.url",
+            "must be redis://HOST:6379 (rediss with TLS, redis-cluster for a cluster), with USER:PASSWORD@ before \
+             HOST where Redis asks for them",
+        );
+    }
     if config.redis.url.is_some() && config.store.backend == Backend::Sqlite {
         return wrong(
             "redis.url",
@@ -227,7 +240,10 @@ fn advertised(config: &Config) -> Result<(), Wrong> {
     let Some(address) = &config.cluster.advertise else { return Ok(()) };
     let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
     let fine = address.parse::<http::Uri>().is_ok_and(|uri| {
-        uri.scheme_str() == Some(scheme) && uri.port().is_some() && matches!(uri.path(), "" | "/")
+        address.len() <= ADDRESS_MAX
+            && uri.scheme_str() == Some(scheme)
+            && uri.port().is_some()
+            && matches!(uri.path(), "" | "/")
     });
     if fine {
         return Ok(());
@@ -254,6 +270,7 @@ mod tests {
     fn what_cannot_be_is_refused_with_its_key_and_what_it_must_be() {
         for (key, value, words) in [
             ("redis.url", "redis://:hunter2@h:6379", "is for nodes that share a store"),
+            ("redis.url", "hunter2.example:6379", "must be redis://HOST:6379"),
             ("redis.prefix", "a:b", "1 to 32 letters"),
             ("redis.prefix", "", "1 to 32 letters"),
             ("redis.pool", "0", "must be above 0"),

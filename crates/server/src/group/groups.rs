@@ -1,19 +1,21 @@
 //! What the group service means: who may change a group, what is cached, when it has an invite code.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
-    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, Outcome, SecretChange, SecretOwner,
-    SecretStore, StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
+    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, SecretChange, SecretOwner, SecretStore,
+    StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
 };
 use tokio::time::Instant;
 
 use super::{
+    GroupKeyword,
     codec::GroupCodec,
     convert::GroupDraft,
+    listing::{buckets, buckets_of_new},
     loader::GroupLoader,
-    search::{Bucket, GroupKeyword, GroupSearch},
+    search::GroupSearch,
 };
 use crate::{
     call::Acting,
@@ -37,8 +39,8 @@ const CODE_TRIES: usize = 8;
 /// The groups of a deployment, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    cache: TieredCache<GroupId, Group>,
-    searches: GroupSearch,
+    pub(super) cache: TieredCache<GroupId, Group>,
+    pub(super) searches: GroupSearch,
     store: Arc<dyn GroupStore>,
     secrets: Arc<dyn SecretStore>,
     mutations: Mutations,
@@ -199,7 +201,7 @@ impl Groups {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
             let job = Job { key: id, write, change: dismissed };
-            let buckets = this.buckets(&GroupPatch::default(), this.known(id).as_deref());
+            let buckets = buckets(&GroupPatch::default(), this.known(id).as_deref());
             this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
         self.mutations.run(terms.deadline, work).await
@@ -273,9 +275,7 @@ impl Groups {
             }
             let (store, write) = (Arc::clone(&self.store), write.clone());
             let group = draft.clone().with(id, secrets);
-            let public = group.visibility == Visibility::Public;
-            let words = group.tags.iter().chain([&group.name]).filter(|_| public);
-            let buckets = Bucket::of_words(words);
+            let buckets = buckets_of_new(&group);
             let write = Box::pin(async move { store.create_group(group, write).await });
             let job = Job { key: id, write, change: put };
             match self.listed(buckets, self.mutations.write(&self.cache, job)).await {
@@ -323,7 +323,7 @@ impl Groups {
     }
 
     /// Writes a change. Where `before` is not as the write finds the group, the change says of itself under
-    /// which words it is listed: see [`Self::buckets`].
+    /// which words it is listed: see [`buckets`].
     async fn change(
         &self,
         id: GroupId,
@@ -332,54 +332,11 @@ impl Groups {
         before: Option<&Group>,
     ) -> Result<Written<Group>, StoreError> {
         let relists = patch.name.is_some() || patch.tags.is_some() || patch.visibility.is_some();
-        let buckets = if relists { self.buckets(&patch, before) } else { Vec::new() };
+        let buckets = if relists { buckets(&patch, before) } else { Vec::new() };
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.update_group(id, patch, write).await });
         let job = Job { key: id, write, change: put };
         self.listed(buckets, self.mutations.write(&self.cache, job)).await
-    }
-
-    /// The buckets of searches that a write may change: those of the words that the group has before and after.
-    ///
-    /// Those of after must be there, and are: a change of name or tags has them itself, and a change of
-    /// visibility is bound to the version of `before`. Those of before may lack, where no copy is at hand: what
-    /// is listed no more is not shown, since searches compare the records.
-    fn buckets(&self, patch: &GroupPatch, before: Option<&Group>) -> Vec<Bucket> {
-        let had = before.into_iter().flat_map(|group| group.tags.iter().chain([&group.name]));
-        Bucket::of_words(patch.tags.iter().flatten().chain(&patch.name).chain(had))
-    }
-
-    /// Runs a write with the pages of these buckets given up around it.
-    async fn listed<T>(
-        &self,
-        buckets: Vec<Bucket>,
-        write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
-    ) -> Result<Written<T>, StoreError> {
-        if buckets.is_empty() {
-            return write.await;
-        }
-        let listing = self.searches.begin_write(&buckets).await;
-        match write.await {
-            // Told after the record, so that its token vouches for both; also for a repeated request, whose
-            // first attempt may not have been told of.
-            Ok(written) => {
-                let token = listing.committed().await.unwrap_or(written.token);
-                Ok(Written { record: written.record, token })
-            }
-            Err(error) => {
-                if error.outcome() == Outcome::Unknown {
-                    // What could not be told to others now is queued by the cache.
-                    drop(listing.unknown().await);
-                } else {
-                    listing.aborted().await;
-                }
-                Err(error)
-            }
-        }
-    }
-
-    fn known(&self, id: GroupId) -> Option<Arc<Group>> {
-        self.cache.peek(&id).map(|entry| entry.value)
     }
 
     /// The creator never changes, so that a copy in memory is good enough to ask; absence is asked of the store.

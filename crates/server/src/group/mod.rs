@@ -11,10 +11,16 @@
 mod codec;
 mod convert;
 mod groups;
+mod keyword;
+mod listing;
 mod loader;
 mod rpc;
 mod search;
 
 pub use groups::{Found, GroupPolicies, Groups};
+pub use keyword::GroupKeyword;
 pub use rpc::GroupRpc;
-pub use search::{GroupKeyword, page_weight};
+pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, page_weight, search_invalidations};
+
+/// Name of the namespace of records in the tiers.
+pub const GROUPS: &str = "group";

@@ -11,59 +11,22 @@
 use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
 use kith_cache::{
-    CacheError, Consistency, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader, PagedList,
-    remote::Codec,
+    CacheError, Consistency, Invalidation, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader,
+    PagedList, remote::Codec,
 };
-use kith_store::{Group, GroupId, GroupStore, GroupWords, Text, Visibility, fold};
+use kith_store::{Group, GroupId, GroupStore, Text, Visibility, fold};
 
+use super::GroupKeyword;
 use crate::tiers::Tiers;
+
+/// Namespace of the epochs of buckets.
+pub const SEARCH_EPOCHS: &str = "group_search_epoch";
+/// Namespace of the pages.
+pub const SEARCH_PAGES: &str = "group_search_page";
 
 /// Characters of a bucket: few enough for a write to name its buckets, and enough for a search to share its own
 /// with few other words.
 const BUCKET_CHARS: usize = 3;
-
-/// What is searched for, checked by [`GroupWords::name`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupKeyword {
-    key: String,
-    folded: String,
-    prefix: bool,
-}
-
-impl GroupKeyword {
-    /// A whole tag or name.
-    #[must_use]
-    pub fn exact(keyword: &str) -> Self {
-        Self { key: GroupWords::exact_key(keyword), folded: fold(keyword), prefix: false }
-    }
-
-    /// The beginning of a tag or name.
-    #[must_use]
-    pub fn prefix(keyword: &str) -> Self {
-        let (key, folded) = GroupWords::prefix_key(keyword);
-        Self { key, folded, prefix: true }
-    }
-
-    /// The key that the store lists what is found under; for a long beginning, more than that.
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// What the key does not say of the keyword: a page token belongs to both.
-    pub(super) fn rest(&self) -> &str {
-        if self.prefix { &self.folded } else { "" }
-    }
-
-    /// Whether the search finds a group as it is now.
-    #[must_use]
-    pub fn finds(&self, group: &Group) -> bool {
-        let fits = |word: &Text| {
-            let word = fold(word);
-            if self.prefix { word.starts_with(&self.folded) } else { word == self.folded }
-        };
-        group.visibility == Visibility::Public && group.tags.iter().chain([&group.name]).any(fits)
-    }
-}
 
 /// Search keys that are told of together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,7 +124,7 @@ impl GroupSearch {
         size: usize,
         consistency: &Consistency,
     ) -> Result<Arc<Page<GroupId>>, CacheError> {
-        let place = Place { after, size, key: keyword.key.clone() };
+        let place = Place { after, size, key: keyword.key().to_owned() };
         let paged = self.pages.page(&Bucket::of_key(&place.key), &place, consistency).await?;
         Ok(paged.entry.value)
     }
@@ -176,6 +139,16 @@ impl GroupSearch {
 #[must_use]
 pub fn page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
+}
+
+/// What has to be told for searches where a group changed without this node's doing, by the state that it has
+/// now; the record itself is to be told of first.
+#[must_use]
+pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
+    let told =
+        |bucket: Bucket| Invalidation { namespace: SEARCH_EPOCHS, key: bucket.0, version: None, copy: None };
+    let words = group.tags.iter().chain([&group.name]).filter(|_| group.visibility == Visibility::Public);
+    Bucket::of_words(words).into_iter().map(told).collect()
 }
 
 #[derive(Debug)]
@@ -245,12 +218,37 @@ mod tests {
         fn whatever_finds_a_group_is_in_one_of_its_buckets(
             name in "\\PC{1,20}", tags in proptest::collection::vec("\\PC{1,20}", 0..4)
         ) {
+            // Nothing else is taken for a word: see `GroupWords`.
+            prop_assume!(tags.iter().chain([&name]).all(|word| !fold(word).is_empty()));
             let words: Vec<Text> = tags.iter().chain([&name]).map(|word| Text::from(word.as_str())).collect();
             let told = Bucket::of_words(&words);
             for key in group_search_keys(&name, &tags, Visibility::Public) {
                 prop_assert!(told.contains(&Bucket::of_key(&key)), "{key:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_change_from_elsewhere_is_told_of_by_the_buckets_of_a_public_group() {
+        let mut group = Group {
+            id: id(7),
+            version: kith_store::Version::FIRST,
+            name: "Go".into(),
+            tags: vec!["Ab".into()],
+            kind: kith_store::GroupType::Chat,
+            visibility: Visibility::Public,
+            join_policy: kith_store::JoinPolicy::Open,
+            history_for_new_members: false,
+            params: kith_store::Params::default(),
+            creator: None,
+            created: kith_store::Timestamp(0),
+            updated: kith_store::Timestamp(0),
+        };
+        let told = search_invalidations(&group);
+        assert_eq!(told.iter().map(|told| told.key.as_str()).collect::<Vec<_>>(), ["a", "ab", "g", "go"]);
+        assert!(told.iter().all(|told| told.namespace == SEARCH_EPOCHS && told.version.is_none()));
+        group.visibility = Visibility::Private;
+        assert!(search_invalidations(&group).is_empty());
     }
 
     #[test]

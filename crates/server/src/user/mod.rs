@@ -16,3 +16,6 @@ mod users;
 
 pub use rpc::UserRpc;
 pub use users::{UserRules, Users};
+
+/// Name of the namespace in the tiers.
+pub const USERS: &str = "user";

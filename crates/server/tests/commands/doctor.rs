@@ -71,6 +71,24 @@ fn each_fault_is_found_with_the_line_to_run() {
     }
 }
 
+#[cfg(feature = "cluster")]
+#[test]
+fn a_redis_that_is_away_is_found_and_its_password_is_not_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mongodb, redis) = (free_address(), free_address());
+    let mongodb = format!("store.mongodb.uri=mongodb://{mongodb}/");
+    let redis = format!("redis.url=redis://:sesame@{redis}");
+    let limit = "store.mongodb.server_selection=100ms";
+    let mut arguments = vec!["--set", "store.backend=cluster", "--set", &mongodb, "--set", &redis];
+    arguments.extend(["--set", limit, "--timeout", "200ms"]);
+    let ended = doctor(dir.path(), &arguments, &[]);
+    let found = ended.json()["findings"].as_array().unwrap().clone();
+    let groups: Vec<_> = found.iter().map(|one| one["group"].as_str().unwrap()).collect();
+    assert_eq!(groups, ["store", "redis"], "{ended:?}");
+    assert!(found[1]["run"].as_str().unwrap().starts_with("redis-cli -u \"$KITH_REDIS__URL\""), "{ended:?}");
+    assert!(!ended.out.contains("sesame") && !ended.err.contains("sesame"), "{ended:?}");
+}
+
 #[test]
 fn a_data_file_that_is_open_to_all_not_migrated_or_no_data_file_is_found() {
     let dir = tempfile::tempdir().unwrap();

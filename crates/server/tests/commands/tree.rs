@@ -51,6 +51,7 @@ fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "status" => (&["status"], false),
         "inspect" => (&["inspect user/7", "inspect user/7 --this-node"], false),
         "nodes" => (&["nodes"], false),
+        "resync" => (&["resync", "resync --full --namespace user"], false),
         "epoch start" => (&["epoch start"], false),
         "check" => (&["check"], false),
         "doctor" => (&["doctor --set limits.connections=16"], false),

@@ -4,8 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use kith_store::{FeedChange, FeedRecord, UserPatch, Version};
 use mongodb::bson::{Bson, doc};
+use tokio::time::Instant;
 
-use super::{Reader, Stage, new_group, of_group, of_user, user_id, version, version_of, write};
+use super::{BOUND, QUIET, Reader, Stage, new_group, of_group, of_user, user_id, version, version_of, write};
 
 fn by_hand(id: i64, version: Option<Version>) -> FeedChange {
     FeedChange { record: FeedRecord::User(user_id(id)), version, by_hand: true }
@@ -80,9 +81,10 @@ async fn several_edits_of_one_record_are_told_with_versions_above_all_before() {
         let edit = doc! { "$set": { "nick": nick } };
         stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
     }
-    let mut edits = 0;
+    let (mut edits, give_up) = (0, Instant::now() + BOUND);
     while edits < 3 {
-        let told = reader.next(super::QUIET).await.unwrap();
+        assert!(Instant::now() < give_up, "{edits} edits were told");
+        let told = reader.next(QUIET).await.unwrap();
         assert!(told.iter().all(|change| change.version > Some(version(1))), "{told:?}");
         edits += told.iter().filter(|change| change.by_hand).count();
     }
@@ -167,9 +169,10 @@ async fn edits_among_writes_leave_no_two_states_with_one_version() {
         }
     });
     let (mut edits, mut last) = (0, version(1));
-    let mut done = false;
+    let (mut done, give_up) = (false, Instant::now() + BOUND);
     while !done {
-        for change in reader.next(super::QUIET).await.unwrap() {
+        assert!(Instant::now() < give_up, "{edits} edits were told, and versions up to {last}");
+        for change in reader.next(QUIET).await.unwrap() {
             edits += usize::from(change.by_hand);
             let told = change.version.unwrap();
             if !change.by_hand {

@@ -55,8 +55,8 @@ impl Cells for RedisShared {
             values::duration(kept.takeover),
         ];
         let way = self.way()?;
-        let calls = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
-        let answers = run_each(way.client(), &self.scripts.acquire, calls).await;
+        let calls: Vec<_> = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
+        let answers = run_each(way.client(), &self.scripts.acquire, &calls).await;
         way.end(answers)?.into_iter().map(values::acquired).collect()
     }
 
@@ -66,15 +66,16 @@ impl Cells for RedisShared {
             let kept = values::duration(self.lasting(cell.header.kind));
             (self.names.cell(key), vec![self.wakes(), values::bytes(cell.to_bytes()), kept])
         };
-        let answers = run_each(way.client(), &self.scripts.fill, cells.iter().map(call).collect()).await;
+        let calls: Vec<_> = cells.iter().map(call).collect();
+        let answers = run_each(way.client(), &self.scripts.fill, &calls).await;
         way.end(answers)?.iter().map(values::filled).collect()
     }
 
     async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
         let way = self.way()?;
         let arguments = vec![self.wakes(), values::number(token), self.tombs()];
-        let calls = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
-        let answers = run_each(way.client(), &self.scripts.release, calls).await;
+        let calls: Vec<_> = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
+        let answers = run_each(way.client(), &self.scripts.release, &calls).await;
         way.end(answers).map(drop)
     }
 }

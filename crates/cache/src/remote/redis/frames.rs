@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    interfaces::{ClientLike, EventInterface, PubsubInterface},
+    interfaces::{ClientLike, ClusterInterface, EventInterface, PubsubInterface},
     types::{ClusterHash, CustomCommand, Message, Value},
     util::redis_keyslot,
 };
@@ -26,6 +26,9 @@ use crate::{
 /// Pause between two questions whether the other end is still there: nothing else would tell that a
 /// connection on which nothing is heard is dead.
 const PING_EVERY: Duration = Duration::from_millis(500);
+
+/// Names that are tried for one that leads to the right server of a cluster. Any one will do, but for time.
+const NAMES_TRIED: usize = 16;
 
 /// A subscription.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ pub(super) struct Hearing {
 impl Subscription {
     /// When it returns, whatever is told on the channels from then on is heard.
     pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
-        let client = shared.options.one_connection(shared.config.clone());
+        let client = near(shared);
         let messages = client.message_rx();
         let mut connection = Connection::begin(&client);
         let subscribe = async {
@@ -90,6 +93,16 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.alive.abort();
     }
+}
+
+/// A client whose subscription will be at the server that tells: in a cluster, the client picks the server by a
+/// name of its own, which is by chance, and others hear by the way of the first.
+fn near(shared: &RedisShared) -> Client {
+    let client = || shared.options.one_connection(shared.config.clone());
+    let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };
+    let teller = routing.get_server(shared.names.highest_epoch().cluster_hash());
+    let is_near = |client: &Client| routing.get_server(redis_keyslot(client.id().as_bytes())) == teller;
+    (0..NAMES_TRIED).map(|_| client()).find(is_near).unwrap_or_else(client)
 }
 
 /// Returns once the connection has ended or its other end does not answer; then it is cut.

@@ -106,16 +106,16 @@ impl RedisOptions {
 
     /// A client that connects once, and ends with that connection.
     pub(super) fn one_connection(&self, config: Config) -> Client {
-        built(&self.builder(Config { fail_fast: true, ..config }, self.unresponsive))
+        let mut builder = self.builder(Config { fail_fast: true, ..config }, self.unresponsive);
+        // Room that no other client needs: it is taken at once, and megabytes of it.
+        builder.with_performance_config(|performance| performance.broadcast_channel_capacity = BEHIND_MAX);
+        built(&builder)
     }
 
     fn builder(&self, config: Config, command_timeout: Duration) -> Builder {
         let mut builder = Builder::from_config(config);
         builder
-            .with_performance_config(|performance| {
-                performance.default_command_timeout = command_timeout;
-                performance.broadcast_channel_capacity = BEHIND_MAX;
-            })
+            .with_performance_config(|performance| performance.default_command_timeout = command_timeout)
             .with_connection_config(|connection| {
                 connection.connection_timeout = self.connect_timeout;
                 connection.internal_command_timeout = self.connect_timeout;

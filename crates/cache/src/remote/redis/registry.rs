@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use fred::{
     error::Error,
     interfaces::ClientLike,
@@ -28,7 +26,7 @@ impl Registry for RedisShared {
         } else {
             probe.await.map(|answer| (answer, None))
         }
-        .map_err(|error| meaning(&error))?;
+        .map_err(|error| self.failure(&error))?;
         self.replicated(epoch).await?;
         let mut probed = probed(answer)?;
         if let Some(name) = name {
@@ -85,7 +83,8 @@ impl RedisShared {
             return Ok(());
         }
         // The server gives up before the client does, so that the connection is kept.
-        let patience = milliseconds(self.options.command_timeout.saturating_sub(MARGIN)).max(1);
+        let patience = self.options.command_timeout.min(self.options.unresponsive) / 2;
+        let patience = milliseconds(patience).max(1);
         let slot = ClusterHash::Custom(self.names.log(epoch).cluster_hash());
         let wait = CustomCommand::new_static("WAIT", slot, false);
         let arguments = vec![least.to_string(), patience.to_string()];
@@ -96,9 +95,6 @@ impl RedisShared {
         }
     }
 }
-
-/// How much sooner than the client the server gives up waiting for replicas.
-const MARGIN: Duration = Duration::from_millis(20);
 
 fn probed(value: Value) -> Result<Probed, SharedError> {
     let values = values::array(value)?;

@@ -3,15 +3,12 @@
 
 use fred::{
     clients::Client,
-    error::Error,
-    interfaces::ClientLike,
+    error::{Error, ErrorKind},
+    interfaces::{ClientLike, LuaInterface},
     types::{ClusterHash, CustomCommand, Key, Value, scripts::Script},
 };
 
 use super::failures::is_unknown_script;
-
-/// Where the key stands among the words after EVALSHA: after the hash and the number of keys.
-const KEY: usize = 2;
 
 /// The scripts. Redis is asked by their hash, and given the text when it does not know it.
 #[derive(Clone, Debug)]
@@ -54,24 +51,28 @@ pub(super) async fn run(
     keys: Vec<Key>,
     arguments: Vec<Value>,
 ) -> Result<Value, Error> {
-    script.evalsha_with_reload(client, keys, arguments).await
+    match client.evalsha(script.sha1().clone(), keys.clone(), arguments.clone()).await {
+        Err(error) if is_unknown_script(&error) => client.eval(text(script), keys, arguments).await,
+        answer => answer,
+    }
 }
 
 /// Runs a script once a key, with the arguments of each; one round trip, in their order.
 pub(super) async fn run_each(
     client: &Client,
     script: &Script,
-    mut calls: Vec<(Key, Vec<Value>)>,
+    calls: &[(Key, Vec<Value>)],
 ) -> Result<Vec<Value>, Error> {
-    if calls.len() == 1
-        && let Some((key, arguments)) = calls.pop()
-    {
-        return Ok(vec![run(client, script, vec![key], arguments).await?]);
+    if let [(key, arguments)] = calls {
+        return Ok(vec![run(client, script, vec![key.clone()], arguments.clone()).await?]);
     }
-    match pipeline(client, script, &calls).await {
+    match pipeline(client, script, calls).await {
         Err(error) if is_unknown_script(&error) => {
-            script.load(client).await?;
-            pipeline(client, script, &calls).await
+            // Once is as good as twice; the server that has run it knows it.
+            if let Some((key, arguments)) = calls.first() {
+                run(client, script, vec![key.clone()], arguments.clone()).await?;
+            }
+            pipeline(client, script, calls).await
         }
         answers => answers,
     }
@@ -84,12 +85,22 @@ async fn pipeline(
 ) -> Result<Vec<Value>, Error> {
     let pipeline = client.pipeline();
     for (key, arguments) in calls {
-        let mut words =
-            vec![Value::from(script.sha1().clone()), Value::from(1), Value::Bytes(key.inner().clone())];
+        let hash = Value::from(script.sha1().clone());
+        let mut words = vec![hash, Value::from(1), Value::Bytes(key.inner().clone())];
         words.extend_from_slice(arguments);
-        let evalsha = CustomCommand::new_static("EVALSHA", ClusterHash::Offset(KEY), false);
+        let evalsha = CustomCommand::new_static("EVALSHA", ClusterHash::Custom(key.cluster_hash()), false);
         // Only queued here.
         let _queued: Value = pipeline.custom(evalsha, words).await?;
     }
-    pipeline.try_all().await.into_iter().collect()
+    let answers: Vec<Value> = pipeline.try_all().await.into_iter().collect::<Result<_, _>>()?;
+    // The client answers a broken pipeline with one failure, and no others.
+    if answers.len() == calls.len() {
+        Ok(answers)
+    } else {
+        Err(Error::new(ErrorKind::Protocol, "answers are missing"))
+    }
+}
+
+fn text(script: &Script) -> &str {
+    script.lua().map_or("", |text| text)
 }

@@ -56,6 +56,7 @@ pub struct RedisShared {
 
 /// A call on its way over a link that leads to the accepted server.
 pub(super) struct Way<'a> {
+    shared: &'a RedisShared,
     link: &'a Link,
     count: u64,
     trial: Trial<'a>,
@@ -123,7 +124,16 @@ impl RedisShared {
             trial.end(false);
             return Err(SharedError::Away);
         };
-        Ok(Way { link, count, trial })
+        Ok(Way { shared: self, link, count, trial })
+    }
+
+    /// What a failure means. A server that follows another now may hold what that one held: it is asked again
+    /// who it is.
+    pub(super) fn failure(&self, error: &Error) -> SharedError {
+        if is_replica(error) {
+            self.data.iter().for_each(|link| link.doubt());
+        }
+        meaning(error)
     }
 
     pub(super) fn accept_server(&self, server: &str) {
@@ -157,12 +167,7 @@ impl Way<'_> {
 
     /// What the answer is worth: nothing, if another server may have given it.
     pub(super) fn end<T>(self, answer: Result<T, Error>) -> Result<T, SharedError> {
-        let answer = answer.map_err(|error| {
-            if is_replica(&error) {
-                self.link.doubt();
-            }
-            meaning(&error)
-        });
+        let answer = answer.map_err(|error| self.shared.failure(&error));
         let answer =
             if self.link.good() == Some(self.count) { answer } else { answer.and(Err(SharedError::Away)) };
         self.trial.end(!matches!(answer, Err(SharedError::Away | SharedError::Timeout)));

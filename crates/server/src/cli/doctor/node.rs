@@ -41,6 +41,11 @@ fn judged(facts: &Facts, addr: &str) -> Vec<Finding> {
     if node.store_answers && node.migrations_pending > 0 {
         find(format!("{} migrations are pending", node.migrations_pending), "kith migrate".to_owned());
     }
+    if node.redis == "away" {
+        let finding =
+            "the node does not hear of the others through Redis; it serves from the store".to_owned();
+        find(finding, format!("kith nodes --addr {addr}"));
+    }
     if node.log_lines_dropped > 0 {
         let finding = format!("{} log lines were dropped: nobody took them in time", node.log_lines_dropped);
         find(finding, "kith serve --log warn  # fewer of them".to_owned());
@@ -81,6 +86,7 @@ mod tests {
         words(found(|facts| facts.serving = false), "does not serve");
         words(found(|facts| facts.node.as_mut().unwrap().migrations_pending = 2), "pending: kith migrate");
         words(found(|facts| facts.node.as_mut().unwrap().version = "9.9.9".to_owned()), "kith --version");
+        words(found(|facts| facts.node.as_mut().unwrap().redis = "away".to_owned()), "kith nodes --addr");
         words(found(|facts| facts.node.as_mut().unwrap().log_lines_dropped = 3), "3 log lines");
     }
 }

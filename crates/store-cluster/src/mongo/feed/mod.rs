@@ -14,7 +14,11 @@ use kith_store::{
     Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, GroupId, Outcome,
     StoreError, UserId, Version,
 };
-use tokio::{sync::mpsc::Receiver, time::timeout};
+use tokio::{
+    sync::mpsc::Receiver,
+    task::JoinHandle,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{connect::Mongo, error::out_of_time};
 use event::{Claim, Told};
@@ -38,8 +42,14 @@ impl ChangeFeed for Feed {
     async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
         let (mark, items) = reader::start(&self.mongo, after).await?;
         let mongo = Arc::clone(&self.mongo);
-        Ok(Box::new(Open { mongo, items, held: Vec::new(), ended: None, mark }))
+        Ok(Box::new(Open { mongo, items, held: Vec::new(), stamping: None, ended: None, mark }))
     }
+}
+
+/// Versions that were given, in a task of its own.
+struct Stamping {
+    task: JoinHandle<Result<HashMap<FeedRecord, Version>, StoreError>>,
+    until: Instant,
 }
 
 /// An open change stream.
@@ -48,6 +58,8 @@ struct Open {
     items: Receiver<Result<Item, FeedError>>,
     /// Read and not yet returned.
     held: Vec<Item>,
+    /// Gives versions to what is held; goes on when a call is dropped.
+    stamping: Option<Stamping>,
     /// Why nothing more comes.
     ended: Option<FeedError>,
     mark: Vec<u8>,
@@ -65,14 +77,18 @@ impl fmt::Debug for Open {
 #[async_trait]
 impl Changes for Open {
     async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
-        self.gather(patience).await;
+        if self.stamping.is_none() {
+            self.gather(patience).await;
+        }
         if self.held.is_empty() {
             return match &self.ended {
                 Some(error) => Err(error.clone()),
                 None => Ok(Batch { changes: Vec::new(), mark: self.mark.clone() }),
             };
         }
-        let stamped = match self.stamp().await {
+        let stamped = self.stamped().await;
+        self.stamping = None;
+        let stamped = match stamped {
             Ok(stamped) => stamped,
             Err(error) => {
                 let error = FeedError::Away(error);
@@ -116,29 +132,33 @@ impl Open {
         }
     }
 
-    /// Gives versions to what was changed by hand, in a task that is not dropped half-way.
-    async fn stamp(&self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
+    /// Awaits versions for what is held and was changed by hand.
+    async fn stamped(&mut self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
         let (users, groups) = by_hand(&self.held);
         if users.is_empty() && groups.is_empty() {
             return Ok(HashMap::new());
         }
-        let mongo = Arc::clone(&self.mongo);
-        let limit = mongo.options.write_majority + mongo.options.command;
-        let stamps = tokio::spawn(async move {
-            let of_users = mongo.stamp(&mongo.users, users).await?;
-            let of_groups = mongo.stamp(&mongo.groups, groups).await?;
-            tracing::info!(
-                users = of_users.len(),
-                groups = of_groups.len(),
-                "hand edits were given versions"
-            );
-            let users = of_users.into_iter().filter_map(|(id, v)| Some((user(id)?, v)));
-            let groups = of_groups.into_iter().filter_map(|(id, v)| Some((group(id)?, v)));
-            Ok(users.chain(groups).collect())
+        let Stamping { task, until } = self.stamping.get_or_insert_with(|| {
+            let limit = self.mongo.options.write_majority + self.mongo.options.command;
+            let task = tokio::spawn(stamp(Arc::clone(&self.mongo), users, groups));
+            Stamping { task, until: Instant::now() + limit }
         });
-        let stamped = timeout(limit, stamps).await.map_err(|_| out_of_time(Outcome::Unknown))?;
+        let stamped = timeout_at(*until, task).await.map_err(|_| out_of_time(Outcome::Unknown))?;
         stamped.unwrap_or_else(|_| Err(out_of_time(Outcome::Unknown)))
     }
+}
+
+async fn stamp(
+    mongo: Arc<Mongo>,
+    users: ByHand,
+    groups: ByHand,
+) -> Result<HashMap<FeedRecord, Version>, StoreError> {
+    let of_users = mongo.stamp(&mongo.users, users).await?;
+    let of_groups = mongo.stamp(&mongo.groups, groups).await?;
+    tracing::info!(users = of_users.len(), groups = of_groups.len(), "hand edits were given versions");
+    let users = of_users.into_iter().filter_map(|(id, version)| Some((user(id)?, version)));
+    let groups = of_groups.into_iter().filter_map(|(id, version)| Some((group(id)?, version)));
+    Ok(users.chain(groups).collect())
 }
 
 /// What was changed by hand: users and groups. One whose version was changed in one event and left in another

@@ -25,6 +25,9 @@ use super::{
 /// How long the server waits for an event before it says that there is none. Bounds how long the task outlives
 /// who listens to it.
 const AWAIT: Duration = Duration::from_secs(1);
+/// Seconds that a token may be ahead of the last write: it may name the moment after it, or one that was given to
+/// a write that never came.
+const AHEAD_MAX: u32 = 10;
 /// The log does not reach back so far; the stream cannot go on; an event is too large to be sent, and always will be.
 const LOST: [i32; 3] = [286, 280, 10334];
 
@@ -76,24 +79,24 @@ async fn open(mongo: Arc<Mongo>, after: Option<ResumeToken>) -> Result<Stream, F
     Err(FeedError::Lost)
 }
 
-/// Whether the token is of a moment that this server has not come to. It would wait for that, and tell nothing of
+/// Whether the token is of a time that this server has not come to. It would wait for that, and tell nothing of
 /// what happens until then.
 async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError> {
-    let Some(moment) = moment_of(token) else {
+    let Some(seconds) = seconds_of(token) else {
         // The server says what it cannot read.
         return Ok(false);
     };
     let pong = mongo.database.run_command(doc! { "ping": 1 }).await;
     let pong = pong.map_err(|error| FeedError::Away(read_failed(error)))?;
     let now = pong.get_timestamp("operationTime").ok();
-    Ok(now.is_some_and(|now| moment > (u64::from(now.time) << 32 | u64::from(now.increment))))
+    Ok(now.is_some_and(|now| seconds > now.time.saturating_add(AHEAD_MAX)))
 }
 
-/// A token begins with the type of a moment, the seconds since 1970, and the number within the second.
-fn moment_of(token: &ResumeToken) -> Option<u64> {
+/// A token begins with the type of a moment, and the seconds since 1970.
+fn seconds_of(token: &ResumeToken) -> Option<u32> {
     let token = serialize_to_raw_document_buf(token).ok()?;
-    let moment = token.get_str("_data").ok()?.strip_prefix("82")?.get(..16)?;
-    u64::from_str_radix(moment, 16).ok()
+    let seconds = token.get_str("_data").ok()?.strip_prefix("82")?.get(..8)?;
+    u32::from_str_radix(seconds, 16).ok()
 }
 
 async fn watch(mongo: &Mongo, after: Option<ResumeToken>) -> Result<Stream, Error> {

@@ -1,0 +1,118 @@
+//! Scripts: how much the store and the server are asked, and what a dead writer leaves (interleaving 10).
+
+use std::sync::Arc;
+
+use kith_cache::Consistency;
+
+use crate::{
+    holds::{Call, Way},
+    peer::Peer,
+    truth::{Id, Kind},
+    wire::Link,
+    world::{World, pass},
+};
+
+const ONE: Id = (Kind::Thing, 1);
+
+/// Loads of all nodes so far.
+fn loads(peers: &[Arc<Peer>]) -> u64 {
+    peers.iter().map(|peer| peer.loads(ONE.0)).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_record_that_all_nodes_ask_for_is_loaded_once() {
+    let (_world, peers) = World::script::<4>().await;
+    peers[0].way.store.land(ONE, true);
+    for turn in 1..4 {
+        let readers = peers.iter().flat_map(|peer| (0..100).map(|_| peer.reads(ONE)));
+        for reader in readers.collect::<Vec<_>>() {
+            assert_eq!(reader.await.unwrap(), Some(turn));
+        }
+        assert_eq!(loads(&peers), turn);
+        peers[0].way.store.land(ONE, true);
+        let invalidated = peers[0].cache(ONE.0).invalidate(&[(ONE.1, None)]).await;
+        assert!(invalidated.is_ok());
+        pass(1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_whose_node_died_is_made_once_more() {
+    let (_world, [a, b, c]) = World::script().await;
+    a.way.store.land(ONE, true);
+    let mut load = a.holds.hold(Call::Load, Way::There);
+    let dying = a.reads(ONE);
+    load.reached().await;
+    a.kill();
+    load.go_on();
+    let readers: Vec<_> = [&b, &c].iter().flat_map(|peer| (0..100).map(|_| peer.reads(ONE))).collect();
+    for reader in readers {
+        assert_eq!(reader.await.unwrap(), Some(1));
+    }
+    assert_eq!(b.loads(ONE.0) + c.loads(ONE.0), 1);
+    dying.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_one_round_trip_of_each_kind() {
+    let (_world, [a]) = World::script().await;
+    let keys: Vec<u64> = (0..100).collect();
+    let calls = [Call::Read, Call::Acquire, Call::Fill];
+    let before = calls.map(|call| a.wire.calls(call));
+    a.cache(ONE.0).get_many(&keys, &Consistency::Cached).await;
+    assert_eq!(calls.map(|call| a.wire.calls(call)), before.map(|calls| calls + 1));
+    assert_eq!(a.loads(ONE.0), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_is_asked_by_few_loads_at_once_also_without_a_server() {
+    let (world, [a]) = World::script().await;
+    a.wire.set(Link::Closed);
+    let readers: Vec<_> = (0..50).map(|key| a.reads((Kind::Thing, key))).collect();
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    assert_eq!(world.store.truth.wrong(), None);
+    assert_eq!(a.loads(ONE.0), 50);
+}
+
+/// Interleaving 10, the second half: who reads the feed cannot tell, and who wrote is dead.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_writer_did_not_tell_is_told_though_the_reader_of_the_feed_is_cut_off() {
+    let (world, peers) = World::scripted::<3>(&[]).await;
+    pass(1_000).await;
+    let leader = world.store.stream.leader().unwrap();
+    let (reads, others): (Vec<_>, Vec<_>) = peers.into_iter().partition(|peer| peer.id == leader);
+    let [writer, other] = <[Arc<Peer>; 2]>::try_from(others).unwrap();
+    writer.put(ONE).await.unwrap();
+    other.read(ONE).await;
+    pass(2_000).await;
+    reads[0].wire.set(Link::Closed);
+    let mut change = writer.holds.hold(Call::Change, Way::There);
+    let writing = writer.puts(ONE);
+    change.reached().await;
+    writer.kill();
+    change.go_on();
+    assert_eq!(writing.await.unwrap(), None);
+    pass(11_000).await;
+    assert_eq!(other.read(ONE).await, Some(2));
+}
+
+/// The same with a reader of the feed that dies with the writer.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_writer_did_not_tell_is_told_though_it_read_the_feed_itself() {
+    let (world, peers) = World::scripted::<2>(&[]).await;
+    pass(1_000).await;
+    let leader = world.store.stream.leader().unwrap();
+    let (reads, others): (Vec<_>, Vec<_>) = peers.into_iter().partition(|peer| peer.id == leader);
+    reads[0].put(ONE).await.unwrap();
+    others[0].read(ONE).await;
+    let mut change = reads[0].holds.hold(Call::Change, Way::There);
+    let writing = reads[0].puts(ONE);
+    change.reached().await;
+    reads[0].kill();
+    change.go_on();
+    assert_eq!(writing.await.unwrap(), None);
+    pass(11_000).await;
+    assert_eq!(others[0].read(ONE).await, Some(2));
+}

@@ -1,0 +1,283 @@
+//! Scripts: what the shared server loses or brings back (interleavings 1, 2, 7, and what belongs to them).
+
+use kith_cache::Consistency;
+
+use crate::{
+    holds::{Call, Way},
+    truth::{Id, Kind},
+    weather::Fault,
+    wire::Link,
+    world::{World, pass},
+};
+
+const ONE: Id = (Kind::Thing, 1);
+const TWO: Id = (Kind::Thing, 2);
+const LIST: Id = (Kind::List, 1);
+const RIGHT: Id = (Kind::Right, 1);
+
+/// Longer than any bound but that of a dead writer.
+const BOUND: u64 = 3_000;
+
+/// Interleaving 1.
+#[tokio::test(start_paused = true)]
+async fn a_promoted_replica_that_hides_in_right_numbers_is_a_fork() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    world.keep_dump();
+    for _ in 0..3 {
+        a.put(TWO).await.unwrap();
+    }
+    pass(1).await;
+    assert_eq!(b.node.applied(), 4);
+    b.wire.set(Link::Closed);
+    a.kill();
+    world.put_back(true);
+    // Who joins now knows no better: its writes take the numbers that the replica lacks, and one more.
+    let c = world.start();
+    pass(10).await;
+    c.put(ONE).await.unwrap();
+    for _ in 0..3 {
+        c.put(TWO).await.unwrap();
+    }
+    b.wire.set(Link::Up);
+    pass(BOUND).await;
+    assert_eq!((b.read(ONE).await, b.read(TWO).await), (Some(2), Some(6)));
+}
+
+/// Interleaving 2.
+#[tokio::test(start_paused = true)]
+async fn a_dump_restored_under_running_nodes_brings_no_old_copy_back() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    world.keep_dump();
+    a.put(ONE).await.unwrap();
+    world.put_back(false);
+    pass(BOUND).await;
+    assert_eq!((a.read(ONE).await, b.read(ONE).await), (Some(2), Some(2)));
+    assert!(world.store.epoch() > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_back_under_its_readers_is_a_fork() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    let dump = world.server.snapshot();
+    a.put(ONE).await.unwrap();
+    world.server.fall_back(&dump);
+    pass(BOUND).await;
+    let late = world.start();
+    pass(300).await;
+    assert_eq!(late.read(ONE).await, Some(2));
+}
+
+/// The writer is dead, nobody heard it, and the replica lacks what it told.
+#[tokio::test(start_paused = true)]
+async fn another_server_is_not_trusted_though_it_tells_what_nodes_know() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    world.keep_dump();
+    b.wire.lose(1);
+    a.put(ONE).await.unwrap();
+    a.kill();
+    world.put_back(false);
+    pass(BOUND).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+/// Interleaving 7.
+#[tokio::test(start_paused = true)]
+async fn a_full_server_that_answers_reads_is_not_trusted_for_long() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    world.server.fill_up(true);
+    a.put(ONE).await.unwrap();
+    pass(BOUND).await;
+    assert_eq!(b.read(ONE).await, Some(2), "from memory");
+    let late = world.start();
+    pass(300).await;
+    assert_eq!(late.read(ONE).await, Some(2), "from the copy that nodes share");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_was_not_heard_is_read_when_the_next_comes() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    b.wire.lose(1);
+    a.put(ONE).await.unwrap();
+    a.put(TWO).await.unwrap();
+    pass(1).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_was_not_heard_and_has_no_next_is_read_after_a_probe() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    b.wire.lose(1);
+    a.put(ONE).await.unwrap();
+    pass(600).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_write_to_the_channel_moves_nobody() {
+    let (world, [a, b]) = World::scripted(&[Fault::NoFeed, Fault::Forged]).await;
+    for turn in 1..200 {
+        a.put(ONE).await.unwrap();
+        pass(20).await;
+        assert_eq!(b.read(ONE).await, Some(turn));
+    }
+    assert_eq!(world.store.epoch(), 1);
+}
+
+/// Interleaving 10, the first half.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_writes_of_a_cut_node_are_told_when_it_is_back() {
+    let (_world, [a, b]) = World::script().await;
+    let ids = || (0..200).map(|key| (Kind::Thing, key));
+    for id in ids() {
+        a.put(id).await.unwrap();
+        b.read(id).await;
+    }
+    a.wire.set(Link::Closed);
+    for _ in 0..5 {
+        for id in ids() {
+            a.put(id).await.unwrap();
+            assert_eq!(a.read(id).await, b.way.store.truth.newest(id).map(|(_, place)| place));
+        }
+    }
+    pass(5_000).await;
+    a.wire.set(Link::Up);
+    pass(BOUND).await;
+    for id in ids() {
+        assert_eq!(b.read(id).await, Some(6));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_no_room_to_wait_is_made_up_for_by_an_epoch() {
+    let (world, [a, b]) = World::scripted(&[Fault::NoFeed, Fault::Overflow]).await;
+    let ids = [ONE, TWO, (Kind::Thing, 0), LIST];
+    for id in ids {
+        a.put(id).await.unwrap();
+        b.read(id).await;
+    }
+    a.wire.set(Link::Closed);
+    for id in ids {
+        a.put(id).await.unwrap();
+    }
+    a.wire.set(Link::Up);
+    pass(BOUND).await;
+    for id in ids {
+        assert_eq!((a.read(id).await, b.read(id).await), (Some(2), Some(2)));
+    }
+    assert!(world.store.epoch() > 1);
+}
+
+/// Interleaving 12.
+#[tokio::test(start_paused = true)]
+async fn a_node_reads_its_own_write_while_that_waits_to_be_told() {
+    let (world, [a, b]) = World::script().await;
+    a.put(LIST).await.unwrap();
+    b.read(LIST).await;
+    world.server.fill_up(true);
+    a.put(LIST).await.unwrap();
+    assert_eq!(a.read(LIST).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_changes_again_while_it_is_told_waits_on() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    world.server.fill_up(true);
+    a.put(ONE).await.unwrap();
+    let mut telling = a.holds.hold(Call::Change, Way::Back);
+    world.server.fill_up(false);
+    telling.reached().await;
+    b.read(ONE).await;
+    world.server.fill_up(true);
+    a.put(ONE).await.unwrap();
+    telling.go_on();
+    pass(1).await;
+    world.server.fill_up(false);
+    pass(2_000).await;
+    assert_eq!(b.read(ONE).await, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_told_again_where_nodes_have_moved() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    let mut behind = a.holds.hold(Call::Probe, Way::There);
+    behind.reached().await;
+    let mut unseen = a.holds.hold(Call::Epoch, Way::There);
+    b.queue.overflowed(world.store.raise());
+    pass(1_000).await;
+    unseen.reached().await;
+    assert_eq!((a.node.epoch(), b.node.epoch()), (1, 2));
+    b.read(ONE).await;
+    a.put(ONE).await.unwrap();
+    pass(1).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raised_epoch_is_followed_as_soon_as_the_server_tells_of_it() {
+    let (world, [a, b]) = World::script().await;
+    // It looks at the epoch in the store, and gets no answer.
+    let mut look = b.holds.hold(Call::Epoch, Way::There);
+    look.reached().await;
+    a.queue.overflowed(world.store.raise());
+    pass(1_700).await;
+    assert_eq!((a.node.epoch(), b.node.epoch()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_epoch_raised_in_the_store_alone_is_followed() {
+    let (world, [a, b]) = World::script().await;
+    world.store.raise();
+    pass(BOUND).await;
+    assert_eq!((a.node.epoch(), b.node.epoch()), (2, 2));
+}
+
+/// Interleaving 14.
+#[tokio::test(start_paused = true)]
+async fn a_token_of_another_epoch_goes_to_the_store() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    pass(1).await;
+    b.wire.set(Link::Frozen);
+    a.queue.overflowed(world.store.raise());
+    pass(1_000).await;
+    assert_eq!((a.node.epoch(), b.node.epoch()), (2, 1));
+    let (token, place) = a.put(ONE).await.unwrap();
+    assert!(token.positions()[0].number <= b.node.applied(), "{token:?} {}", b.node.applied());
+    assert_eq!(b.read(ONE).await, Some(1), "it cannot know, and is within its bound");
+    let read = b.ask(ONE, &Consistency::AtLeast(vec![token])).await;
+    assert_eq!(read.unwrap(), Some(place));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_on_its_way_to_a_server_that_was_replaced_takes_nothing_from_the_new_one() {
+    let (world, [a, b]) = World::script().await;
+    a.put(RIGHT).await.unwrap();
+    b.read(RIGHT).await;
+    world.keep_dump();
+    a.put(RIGHT).await.unwrap();
+    let mut read = b.holds.hold(Call::Read, Way::There);
+    let reading = b.reads(RIGHT);
+    read.reached().await;
+    world.put_back(false);
+    pass(1_200).await;
+    assert!(b.node.epoch() > 1);
+    read.go_on();
+    assert_eq!(reading.await.unwrap(), Some(2));
+}

@@ -1,0 +1,278 @@
+//! Scripts: one step comes between two others (interleavings 3, 4, 5, 9, 11, 13, and what belongs to them).
+
+use kith_cache::remote::address;
+
+use crate::{
+    holds::{Call, Way},
+    store::Versions,
+    truth::{Id, Kind},
+    wire::Link,
+    world::{World, pass},
+};
+
+const ONE: Id = (Kind::Thing, 1);
+const LIST: Id = (Kind::List, 1);
+
+/// Interleaving 3: what a read of the primary alone would do, and what reads of the majority do.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_used_again_hides_no_state_that_the_majority_has() {
+    assert_eq!(rolled_back(false).await, Some(99), "without the rule a lost state stays");
+    assert_eq!(rolled_back(true).await, Some(2));
+}
+
+/// What a node reads after the store fell back behind a state that it had not acknowledged.
+async fn rolled_back(majority: bool) -> Option<u64> {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    world.evict(ONE);
+    world.store.unsure((!majority).then_some((ONE, 99, 2)));
+    b.read(ONE).await;
+    world.store.unsure(None);
+    a.put(ONE).await.unwrap();
+    pass(1).await;
+    b.read(ONE).await
+}
+
+/// Interleaving 4.
+#[tokio::test(start_paused = true)]
+async fn a_delayed_value_of_a_writer_finds_nothing_and_leaves_nothing() {
+    let (world, [a, c]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    let mut told = c.holds.hold(Call::Change, Way::There);
+    let second = c.puts(ONE);
+    told.reached().await;
+    a.put(ONE).await.unwrap();
+    world.evict(ONE);
+    told.go_on();
+    second.await.unwrap();
+    let late = world.start();
+    pass(300).await;
+    assert_eq!(late.read(ONE).await, Some(3));
+}
+
+/// Interleaving 4.
+#[tokio::test(start_paused = true)]
+async fn a_paused_fill_finds_the_tomb_of_a_late_invalidation_and_leaves_it() {
+    assert_eq!(paused_fill(false).await, Some(3));
+}
+
+/// Interleaving 4.
+#[tokio::test(start_paused = true)]
+async fn a_paused_fill_finds_nothing_and_leaves_nothing() {
+    assert_eq!(paused_fill(true).await, Some(3));
+}
+
+/// What a node reads when a fill of version 2 came after version 3 was told and forgotten.
+async fn paused_fill(gone: bool) -> Option<u64> {
+    let (world, [a, b, c]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    world.evict(ONE);
+    let mut told = c.holds.hold(Call::Change, Way::There);
+    let second = c.puts(ONE);
+    told.reached().await;
+    let mut fill = b.holds.hold(Call::Fill, Way::There);
+    let reading = b.reads(ONE);
+    fill.reached().await;
+    a.put(ONE).await.unwrap();
+    world.evict(ONE);
+    told.go_on();
+    second.await.unwrap();
+    if gone {
+        world.evict(ONE);
+    }
+    fill.go_on();
+    reading.await.unwrap();
+    let late = world.start();
+    pass(300).await;
+    late.read(ONE).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_does_not_fill_onto_the_lease_of_another() {
+    let (world, [a, b, c]) = World::script().await;
+    a.put(LIST).await.unwrap();
+    let mut fill = b.holds.hold(Call::Fill, Way::There);
+    let first = b.reads(LIST);
+    fill.reached().await;
+    a.put(LIST).await.unwrap();
+    let mut load = c.holds.hold(Call::Load, Way::There);
+    let second = c.reads(LIST);
+    load.reached().await;
+    fill.go_on();
+    first.await.unwrap();
+    let late = world.start();
+    pass(300).await;
+    assert_eq!(late.read(LIST).await, Some(2));
+    load.go_on();
+    assert_eq!(second.await.unwrap(), Some(2));
+}
+
+/// Interleaving 5: what versions by clocks would do, and what lists without versions do.
+#[tokio::test(start_paused = true)]
+async fn two_nodes_whose_clocks_differ_change_one_list() {
+    assert_eq!(clocks(ONE).await, Some(2), "without the rule the later change is taken for the earlier");
+    assert_eq!(clocks(LIST).await, Some(3));
+}
+
+/// What a node reads after two changes, the later one by a clock that is behind.
+async fn clocks(id: Id) -> Option<u64> {
+    let (world, [a, b, c]) = World::script().await;
+    world.store.clock(1_000);
+    a.put(id).await.unwrap();
+    c.read(id).await;
+    world.store.clock(2_005);
+    a.put(id).await.unwrap();
+    pass(1).await;
+    c.read(id).await;
+    world.store.clock(2_000);
+    b.put(id).await.unwrap();
+    pass(1).await;
+    c.read(id).await
+}
+
+/// Interleaving 9.
+#[tokio::test(start_paused = true)]
+async fn what_was_loaded_before_the_baseline_does_not_stay() {
+    let (world, [a]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    let b = world.start();
+    let mut subscribe = b.holds.hold(Call::Subscribe, Way::There);
+    let mut load = b.holds.hold(Call::Load, Way::Back);
+    let reading = b.reads(ONE);
+    subscribe.reached().await;
+    load.reached().await;
+    a.put(ONE).await.unwrap();
+    subscribe.go_on();
+    pass(10).await;
+    assert!(b.node.trusted());
+    load.go_on();
+    assert_eq!(reading.await.unwrap(), Some(1), "it began before the write");
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+/// Interleaving 11.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_lands_when_it_was_given_up_is_seen() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    let guard = a.cache(ONE.0).begin_write(&[ONE.1]).await;
+    guard.unknown().await.unwrap();
+    pass(1_000).await;
+    assert_eq!(b.read(ONE).await, Some(1));
+    world.store.land(ONE, true);
+    pass(4_100).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+/// Interleaving 13: what a store that forgets versions would do, and what one that keeps stubs does.
+#[tokio::test(start_paused = true)]
+async fn a_record_deleted_and_made_again_is_seen_by_a_node_that_is_behind() {
+    assert_eq!(
+        made_again(Versions::Forgotten).await,
+        None,
+        "without the rule the new one has the older version"
+    );
+    assert_eq!(made_again(Versions::Stub).await, Some(4));
+}
+
+/// What a node that was long behind reads.
+async fn made_again(versions: Versions) -> Option<u64> {
+    let (world, [a, b]) = World::script().await;
+    world.store.versions(versions);
+    a.put(ONE).await.unwrap();
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    b.wire.set(Link::Stalled);
+    a.write(&[ONE], false).await.unwrap();
+    a.put(ONE).await.unwrap();
+    pass(20_000).await;
+    b.wire.set(Link::Up);
+    pass(3_000).await;
+    b.read(ONE).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fill_that_was_taken_before_the_change_and_comes_back_after_it_does_not_stay() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(LIST).await.unwrap();
+    let mut fill = b.holds.hold(Call::Fill, Way::Back);
+    let reading = b.reads(LIST);
+    fill.reached().await;
+    a.put(LIST).await.unwrap();
+    pass(1).await;
+    fill.go_on();
+    reading.await.unwrap();
+    assert_eq!(b.read(LIST).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fill_that_was_taken_before_a_write_of_unknown_outcome_does_not_stay() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    world.evict(ONE);
+    let mut fill = b.holds.hold(Call::Fill, Way::Back);
+    let reading = b.reads(ONE);
+    fill.reached().await;
+    let guard = a.cache(ONE.0).begin_write(&[ONE.1]).await;
+    world.store.land(ONE, true);
+    guard.unknown().await.unwrap();
+    pass(1).await;
+    fill.go_on();
+    reading.await.unwrap();
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_keeps_nothing_that_the_shared_tier_refused() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    a.put(ONE).await.unwrap();
+    // Version 2 is known, and a member of the store lags.
+    pass(1).await;
+    world.store.lag(ONE, 1);
+    b.read(ONE).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+    let late = world.start();
+    pass(300).await;
+    assert_eq!(late.read(ONE).await, Some(2), "nor does the shared tier");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_after_the_acknowledgement_joins_no_load_that_asked_before_the_telling() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(LIST).await.unwrap();
+    b.read(LIST).await;
+    let mut change = a.holds.hold(Call::Change, Way::There);
+    let writing = a.puts(LIST);
+    change.reached().await;
+    a.wire.lose(1);
+    let mut read = a.holds.hold(Call::Read, Way::Back);
+    let early = a.reads(LIST);
+    read.reached().await;
+    change.go_on();
+    assert_eq!(writing.await.unwrap(), Some(2));
+    assert_eq!(a.node.applied(), 1, "it has not heard itself yet");
+    let later = a.reads(LIST);
+    pass(1).await;
+    read.go_on();
+    assert_eq!(early.await.unwrap(), Some(1), "it began before");
+    assert_eq!(later.await.unwrap(), Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_written_through() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    let loads = b.loads(ONE.0);
+    a.put(ONE).await.unwrap();
+    pass(1).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+    assert_eq!(b.loads(ONE.0), loads, "the store was not asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_two_namespaces_do_not_meet() {
+    assert_ne!(address(1, "thing", &1), address(1, "list", &1));
+    assert_ne!(address(1, "thing", &1), address(2, "thing", &1));
+}

@@ -1,0 +1,282 @@
+//! One node of the real cache.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kith_cache::{
+    CacheError, Change, Clock, Consistency, Entry, Moment, Node, NodeConfig, Policy, TieredCache, Token,
+    Version,
+    remote::{
+        Codec, FeedReader, Following, Member, Queue, Reading, Recent, Seal, SharedBus, Sharing, Standing,
+        Tally, Wakes,
+    },
+};
+use tokio::{task::JoinHandle, time::Instant};
+
+use crate::{
+    chance::Chance,
+    holds::Holds,
+    phase::{Phase, Phases},
+    shelf::{LOADS_MAX, Shelf},
+    store::{Outcome, StoreWay},
+    truth::{Id, Kind},
+    weather::Fault,
+    wire::Wire,
+    world::World,
+};
+
+/// A record is its place in its history: what a reader gets tells how old it is.
+pub(crate) type Cache = TieredCache<u64, u64>;
+
+/// Tokio's virtual time.
+#[derive(Debug)]
+struct Virtual(Instant);
+
+impl Clock for Virtual {
+    fn now(&self) -> Moment {
+        Moment::new(u64::try_from(self.0.elapsed().as_millis()).unwrap())
+    }
+}
+
+#[derive(Debug)]
+struct Plain;
+
+impl Codec<u64> for Plain {
+    fn schema(&self) -> u16 {
+        1
+    }
+
+    fn encode(&self, value: &u64) -> Vec<u8> {
+        value.to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<u64> {
+        Some(u64::from_be_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// One node.
+pub(crate) struct Peer {
+    pub(crate) id: u64,
+    pub(crate) node: Node,
+    pub(crate) wire: Wire,
+    pub(crate) way: StoreWay,
+    pub(crate) holds: Holds,
+    pub(crate) phases: Phases,
+    pub(crate) queue: Arc<Queue>,
+    caches: [Cache; 3],
+    shelves: [Arc<Shelf>; 3],
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// What a node shares with the others, and by what it follows them.
+struct Ties {
+    bus: Arc<SharedBus>,
+    standing: Arc<Standing>,
+    sharing: Sharing,
+}
+
+impl Peer {
+    pub(crate) fn start(world: &World, id: u64) -> Arc<Self> {
+        let (holds, phases) = (Holds::default(), Phases::default());
+        let wire =
+            Wire::new((&world.server, &world.store.truth), (&world.chance, world.weather), (&holds, &phases));
+        let mut wire = wire;
+        wire.me = id;
+        wire.began = world.began;
+        let way = StoreWay {
+            node: id,
+            store: world.store.clone(),
+            chance: world.chance.clone(),
+            weather: world.weather,
+            holds: holds.clone(),
+            phases: phases.clone(),
+        };
+        let ties = ties(world, &wire, &way);
+        let node = node(world, &ties.bus);
+        let shelves = Kind::ALL.map(|kind| Arc::new(Shelf::new(&way, kind)));
+        let cache = |at: usize| {
+            let policy = policy(Kind::ALL[at], world.weather.has(Fault::Short));
+            let shelf = Arc::<Shelf>::clone(&shelves[at]);
+            TieredCache::shared(&node, policy, shelf, &ties.sharing, Arc::new(Plain))
+        };
+        let caches = [cache(0), cache(1), cache(2)];
+        follow(world, &ties, (&node, &way), (&wire, &phases));
+        let queue = Arc::clone(&ties.sharing.queue);
+        Arc::new(Self { id, node, wire, way, holds, phases, queue, caches, shelves })
+    }
+
+    pub(crate) fn cache(&self, kind: Kind) -> &Cache {
+        &self.caches[kind as usize]
+    }
+
+    /// Loads of a kind that this node sent to the store so far.
+    pub(crate) fn loads(&self, kind: Kind) -> u64 {
+        self.shelves[kind as usize].loads.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// What an owner task of a node does. Returns what was acknowledged: a token, and the places of the records.
+    pub(crate) async fn write(&self, ids: &[Id], lives: bool) -> Option<(Token, Vec<u64>)> {
+        let kind = ids[0].0;
+        let keys: Vec<u64> = ids.iter().map(|(_, key)| *key).collect();
+        let guard = self.cache(kind).begin_write(&keys).await;
+        match self.way.commit(ids, lives).await {
+            Outcome::Landed(landed) => {
+                let change = |(key, (version, place))| (key, change(kind, lives, version, place));
+                let changes = keys.into_iter().zip(landed.iter().copied()).map(change).collect();
+                let token = guard.committed(changes).await.ok()?;
+                Some((token, landed.into_iter().map(|(_, place)| place).collect()))
+            }
+            Outcome::Failed => {
+                guard.aborted().await;
+                None
+            }
+            Outcome::Unknown => {
+                // It stands or not, and nothing is acknowledged.
+                drop(guard.unknown().await);
+                None
+            }
+        }
+    }
+
+    /// As [`Self::write`] of one living record, whose place is returned when it was acknowledged.
+    pub(crate) async fn put(&self, id: Id) -> Option<(Token, u64)> {
+        let (token, places) = self.write(&[id], true).await?;
+        self.way.store.truth.acknowledge(id, places[0]);
+        Some((token, places[0]))
+    }
+
+    /// The place that a read gives; `Ok(None)`: the record does not live.
+    pub(crate) async fn ask(&self, id: Id, how: &Consistency) -> Result<Option<u64>, CacheError> {
+        let answer = self.cache(id.0).get_with(&id.1, how).await;
+        answer.map(|entry| entry.map(|entry| self.place(id, &entry)))
+    }
+
+    /// The place that a cached read gives, which must not fail.
+    pub(crate) async fn read(&self, id: Id) -> Option<u64> {
+        self.ask(id, &Consistency::Cached).await.unwrap()
+    }
+
+    /// The same in a task of its own.
+    pub(crate) fn reads(self: &Arc<Self>, id: Id) -> JoinHandle<Option<u64>> {
+        let peer = Arc::clone(self);
+        tokio::spawn(async move { peer.read(id).await })
+    }
+
+    /// Writes in a task of its own. Gives the place that was acknowledged.
+    pub(crate) fn puts(self: &Arc<Self>, id: Id) -> JoinHandle<Option<u64>> {
+        let peer = Arc::clone(self);
+        tokio::spawn(async move {
+            let phases = peer.phases.clone();
+            phases.live(peer.put(id)).await.flatten().map(|(_, place)| place)
+        })
+    }
+
+    /// The place that an entry stands for; blames one whose value is not of its version.
+    pub(crate) fn place(&self, (kind, key): Id, entry: &Entry<u64>) -> u64 {
+        let versioned = kind != Kind::List;
+        if versioned != entry.version.is_versioned() {
+            self.way.store.truth.blame(format!("{kind:?} {key} has version {}", entry.version));
+        }
+        *entry.value
+    }
+
+    /// Its tasks are dropped where they are, and nothing of it reaches anybody any more.
+    pub(crate) fn kill(&self) {
+        self.phases.set(Phase::Dead);
+    }
+}
+
+fn change(kind: Kind, lives: bool, version: u64, place: u64) -> Change<u64> {
+    let version = Version::new(version);
+    match (kind, lives) {
+        (Kind::List, _) => Change::Invalidate { version: None },
+        (_, true) => Change::Put { value: Arc::new(place), version },
+        (_, false) => Change::Deleted { version },
+    }
+}
+
+fn policy(kind: Kind, short: bool) -> Policy<u64> {
+    let mut policy = Policy::new(kind.name(), |_| 8);
+    policy.strict = kind == Kind::Right;
+    policy.loads_in_flight = LOADS_MAX;
+    if short {
+        policy.ttl = Duration::from_millis(400);
+        policy.negative_ttl = Duration::from_millis(300);
+        policy.early_refresh = 0.5;
+    }
+    policy
+}
+
+fn ties(world: &World, wire: &Wire, way: &StoreWay) -> Ties {
+    let most = if world.weather.has(Fault::Overflow) { 2 } else { 1_000 };
+    let queue = Arc::new(Queue::new(most));
+    let standing = Arc::new(Standing::new(Following::default().trust));
+    let bus = Arc::new(SharedBus {
+        id: way.node,
+        shared: Arc::new(wire.clone()),
+        queue: Arc::clone(&queue),
+        epochs: Arc::new(way.clone()),
+        seal: Seal::new(&[7; 32]),
+        standing: Arc::clone(&standing),
+        bound: Duration::from_millis(100),
+    });
+    let patience = Duration::from_millis(1_500);
+    let sharing =
+        Sharing { shared: Arc::new(wire.clone()), queue, wakes: Arc::new(Wakes::default()), patience };
+    Ties { bus, standing, sharing }
+}
+
+fn node(world: &World, bus: &Arc<SharedBus>) -> Node {
+    let mut config = NodeConfig::local(0);
+    config.trusted_until = Moment::new(0);
+    config.clock = Arc::new(Virtual(world.began));
+    config.random = Arc::<Chance>::new(world.chance.clone());
+    config.bus = Arc::<SharedBus>::clone(bus);
+    Node::new(config)
+}
+
+/// Starts the tasks of a node.
+fn follow(world: &World, ties: &Ties, (node, way): (&Node, &StoreWay), (wire, phases): (&Wire, &Phases)) {
+    let (recent, tally, bus) = (Arc::<Recent>::default(), Arc::new(Tally::default()), Arc::clone(&ties.bus));
+    let member = Member {
+        node: node.clone(),
+        id: way.node,
+        shared: Arc::new(wire.clone()),
+        epochs: Arc::new(way.clone()),
+        about: String::new(),
+        queue: Arc::clone(&ties.sharing.queue),
+        wakes: Arc::clone(&ties.sharing.wakes),
+        standing: Arc::clone(&ties.standing),
+        seal: Seal::new(&[7; 32]),
+        recent: Arc::clone(&recent),
+        tally: Arc::clone(&tally),
+        following: Following::default(),
+        random: Arc::new(world.chance.clone()),
+    };
+    live(phases, async move { member.follow().await });
+    let drained = node.clone();
+    live(phases, async move { bus.drain(&drained).await });
+    if !world.weather.has(Fault::NoFeed) {
+        let reader = FeedReader {
+            node: node.clone(),
+            bus: Arc::clone(&ties.bus),
+            feed: Arc::new(way.clone()),
+            epochs: Arc::new(way.clone()),
+            recent,
+            tally,
+            reading: Reading::default(),
+            random: Arc::new(world.chance.clone()),
+        };
+        live(phases, async move { reader.read().await });
+    }
+}
+
+fn live(phases: &Phases, task: impl Future<Output = ()> + Send + 'static) {
+    let phases = phases.clone();
+    tokio::spawn(async move { phases.live(task).await });
+}

@@ -1,0 +1,69 @@
+//! Nodes that stand still while time goes on, and nodes that die: between any two steps of any of their tasks.
+
+use std::{future::Future, pin::pin, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    #[default]
+    Runs,
+    /// As by SIGSTOP.
+    Stands,
+    /// As by SIGKILL.
+    Dead,
+}
+
+/// The phase of one node; its clones are one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Phases(Arc<(Mutex<Phase>, Notify)>);
+
+impl Phases {
+    /// The dead stay dead.
+    pub(crate) fn set(&self, phase: Phase) {
+        let mut now = self.0.0.lock();
+        if *now != Phase::Dead && *now != phase {
+            *now = phase;
+            // Wakes in the order of waiting, so that a run can be replayed; a channel of tokio's does not.
+            self.0.1.notify_waiters();
+        }
+    }
+
+    pub(crate) fn get(&self) -> Phase {
+        *self.0.0.lock()
+    }
+
+    async fn until(&self, is: impl Fn(Phase) -> bool) -> Phase {
+        loop {
+            let mut changed = pin!(self.0.1.notified());
+            changed.as_mut().enable();
+            let phase = self.get();
+            if is(phase) {
+                return phase;
+            }
+            changed.await;
+        }
+    }
+
+    /// Returns while the node runs, waits while it stands; never returns once it is dead.
+    pub(crate) async fn runs(&self) {
+        self.until(|phase| phase == Phase::Runs).await;
+    }
+
+    /// Takes the steps of a task only while the node runs. `None`: it died, and the task was dropped where it was.
+    pub(crate) async fn live<F: Future>(&self, task: F) -> Option<F::Output> {
+        let mut task = pin!(task);
+        loop {
+            tokio::select! {
+                biased;
+                _stopped = self.until(|phase| phase != Phase::Runs) => {}
+                output = &mut task => return Some(output),
+            }
+            if self.until(|phase| phase != Phase::Stands).await == Phase::Dead {
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! One random run: what nodes are asked, what happens to them, and what must hold of the answers.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::{Consistency, Token};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    chance::Chance,
+    peer::Peer,
+    truth::{BOUND, HEALTHY, Id, Kind, ORPHANED},
+    weather::{Fault, Weather},
+    world::World,
+};
+
+/// Operations of a run.
+pub(crate) const STEPS: u64 = 200;
+/// Records of each kind.
+const KEYS: u64 = 3;
+/// The hard timeout of a read and what it may wait for a token.
+const READ_MAX: Duration = Duration::from_millis(2_030);
+/// Repeated invalidations of what landed late, and what their telling may take.
+const LATE: Duration = Duration::from_secs(7);
+
+/// Until nodes have joined where nothing is wrong.
+const BEGUN: Duration = Duration::from_millis(300);
+
+type Verdict = Result<(), String>;
+
+/// What one run is made of.
+struct Run {
+    world: Arc<World>,
+    /// Tokens of writes that were acknowledged, and what they promise.
+    tokens: Mutex<Vec<(Token, Id, u64)>>,
+}
+
+/// What a run showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Played {
+    /// A number that every replay of the seed must give.
+    pub(crate) trace: u64,
+    /// Of a run without faults: cached reads, and those later than [`MOSTLY`](crate::truth::MOSTLY).
+    pub(crate) fair: (u64, u64),
+}
+
+/// Runs a seed.
+pub(crate) async fn run(seed: u64) -> Result<Played, String> {
+    let chance = Chance::new(seed);
+    let weather = Weather::by(&chance);
+    let world = World::new(chance, weather, 3 + seed % 3);
+    let run = Arc::new(Run { world, tokens: Mutex::default() });
+    let verdict = Box::pin(run.play()).await;
+    let wrong = run.world.store.truth.wrong();
+    verdict.and(wrong.map_or(Ok(()), Err)).map_err(|why| format!("{why} ({weather:?})"))?;
+    let truth = &run.world.store.truth;
+    let fair = if weather.is_fair() { truth.judged() } else { (0, 0) };
+    Ok(Played { trace: truth.trace(), fair })
+}
+
+impl Run {
+    async fn play(self: &Arc<Self>) -> Verdict {
+        let mut calls = JoinSet::new();
+        // Nodes have joined by then, if they can.
+        sleep(BEGUN).await;
+        for step in 0..STEPS {
+            sleep(Duration::from_micros(self.world.chance.below(40_000))).await;
+            let ids = self.ids();
+            if self.world.chance.one_in(20) {
+                self.world.disturb(ids[0]);
+            }
+            let (run, peer) = (Arc::clone(self), self.world.some_peer());
+            calls.spawn(async move {
+                let phases = peer.phases.clone();
+                // A node that dies gives no answer.
+                let verdict = phases.live(run.call(&peer, &ids)).await.unwrap_or(Ok(()));
+                verdict.map_err(|why| format!("step {step}, node {}: {why}", peer.id))
+            });
+            while let Some(call) = calls.try_join_next() {
+                call.map_err(|error| error.to_string())??;
+            }
+        }
+        self.world.calm();
+        while let Some(call) = calls.join_next().await {
+            call.map_err(|error| error.to_string())??;
+        }
+        self.end().await
+    }
+
+    /// One record, now and then two of a kind.
+    fn ids(&self) -> Vec<Id> {
+        let chance = &self.world.chance;
+        let kind = *chance.pick(&[Kind::Thing, Kind::Thing, Kind::List, Kind::Right]);
+        let first = chance.below(KEYS);
+        let mut ids = vec![(kind, first)];
+        if chance.one_in(6) {
+            ids.push((kind, (first + 1) % KEYS));
+        }
+        ids
+    }
+
+    async fn call(&self, peer: &Arc<Peer>, ids: &[Id]) -> Verdict {
+        let chance = &self.world.chance;
+        match chance.below(40) {
+            0..8 => self.write(peer, ids, !chance.one_in(4)).await,
+            8..10 => self.strong(peer, ids[0]).await,
+            10..14 => self.by_token(peer).await,
+            14..20 => self.batch(peer, ids).await,
+            _ => self.read(peer, ids[0]).await,
+        }
+    }
+
+    /// A write; once it is acknowledged, its node reads nothing older, and of a strict kind no node does.
+    async fn write(&self, peer: &Peer, ids: &[Id], lives: bool) -> Verdict {
+        let truth = &self.world.store.truth;
+        let Some((token, places)) = peer.write(ids, lives).await else {
+            return self.may_fail("a write");
+        };
+        truth.note((peer.id, ids, &places, self.world.began.elapsed()));
+        for (id, place) in ids.iter().zip(&places) {
+            truth.acknowledge(*id, *place);
+            self.tokens.lock().push((token.clone(), *id, *place));
+        }
+        let (id, place) = (ids[0], places[0]);
+        let began = Instant::now();
+        match peer.ask(id, &Consistency::Cached).await {
+            Ok(answer) => truth.at_least(id, answer, place, began).map_err(|why| format!("own write: {why}")),
+            Err(_) => self.may_fail("a read"),
+        }
+    }
+
+    async fn read(&self, peer: &Peer, id: Id) -> Verdict {
+        let truth = &self.world.store.truth;
+        let began = Instant::now();
+        let applied = truth.applied(id, peer.node.epoch(), peer.node.applied());
+        let answer = peer.ask(id, &Consistency::Cached).await;
+        truth.note((peer.id, id, answer.as_ref().ok(), self.world.began.elapsed()));
+        if began.elapsed() > READ_MAX && !self.world.weather.has(Fault::Stops) {
+            return Err(format!("a read takes {:?}", began.elapsed()));
+        }
+        let Ok(answer) = answer else { return self.may_fail("a read") };
+        truth.at_least(id, answer, applied, began).map_err(|why| format!("applied: {why}"))?;
+        truth.judge(id, answer, began, self.bound())
+    }
+
+    async fn batch(&self, peer: &Peer, ids: &[Id]) -> Verdict {
+        let truth = &self.world.store.truth;
+        let (kind, began) = (ids[0].0, Instant::now());
+        let keys: Vec<u64> = (0..KEYS).chain([ids[0].1]).collect();
+        let answers = peer.cache(kind).get_many(&keys, &Consistency::Cached).await;
+        for (key, answer) in keys.into_iter().zip(answers) {
+            let Ok(answer) = answer else { return self.may_fail("a batch") };
+            let answer = answer.map(|entry| peer.place((kind, key), &entry));
+            truth.judge((kind, key), answer, began, self.bound()).map_err(|why| format!("batch: {why}"))?;
+        }
+        Ok(())
+    }
+
+    async fn strong(&self, peer: &Peer, id: Id) -> Verdict {
+        let truth = &self.world.store.truth;
+        let (began, newest) = (Instant::now(), truth.newest(id).map_or(0, |(_, place)| place));
+        let Ok(answer) = peer.ask(id, &Consistency::Strong).await else {
+            return self.may_fail("a strong read");
+        };
+        truth.at_least(id, answer, newest, began).map_err(|why| format!("strong: {why}"))
+    }
+
+    /// A read with the token of a write, on any node.
+    async fn by_token(&self, peer: &Peer) -> Verdict {
+        let promised = {
+            let tokens = self.tokens.lock();
+            let recent = tokens.len().min(6);
+            if recent == 0 {
+                return Ok(());
+            }
+            tokens[tokens.len() - 1 - usize::try_from(self.world.chance.below(recent as u64)).unwrap()]
+                .clone()
+        };
+        let (token, id, place) = promised;
+        let began = Instant::now();
+        let read = peer.ask(id, &Consistency::AtLeast(vec![token.clone()])).await;
+        let Ok(answer) = read else { return self.may_fail("a read with a token") };
+        let truth = &self.world.store.truth;
+        truth.at_least(id, answer, place, began).map_err(|why| format!("{:?}: {why}", token.positions()))
+    }
+
+    fn bound(&self) -> Duration {
+        if self.world.weather.is_fair() { HEALTHY } else { BOUND }
+    }
+
+    fn may_fail(&self, what: &str) -> Verdict {
+        if self.world.weather.is_fair() {
+            Err(format!("{what} fails though nothing is wrong"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// All is well again: every change has been told, every node is right after the bound, and healthy from then on.
+    async fn end(&self) -> Verdict {
+        let (world, weather) = (&self.world, self.world.weather);
+        let truth = &world.store.truth;
+        let mut well = Instant::now() + BOUND;
+        if weather.has(Fault::Unknown) {
+            well = well.max(world.store.landing() + LATE + BOUND);
+        }
+        // What dead writers, or those who waited for a late landing, did not tell.
+        let orphans = weather.has(Fault::Crashes);
+        if orphans && !weather.has(Fault::NoFeed) {
+            well += ORPHANED - BOUND;
+        }
+        sleep_until(well).await;
+        if !orphans || !weather.has(Fault::NoFeed) {
+            truth.untold().map_or(Ok(()), |untold| Err(format!("nobody was told of {untold:?}")))?;
+        }
+        if !weather.raises() && world.store.epoch() != 1 {
+            return Err(format!("the epoch is raised to {} without a reason", world.store.epoch()));
+        }
+        truth.expects_all();
+        self.all_right(HEALTHY).await?;
+        for kind in Kind::ALL {
+            // An answer may still be lost now and then.
+            let mut written = None;
+            for _ in 0..10 {
+                written = match written {
+                    None => world.some_peer().put((kind, 0)).await,
+                    written => written,
+                };
+            }
+            written.ok_or_else(|| format!("{kind:?} takes no write at the end"))?;
+        }
+        sleep(HEALTHY).await;
+        self.all_right(Duration::ZERO).await
+    }
+
+    /// Whether every node reads everything as new as was told so long ago.
+    async fn all_right(&self, bound: Duration) -> Verdict {
+        let truth = &self.world.store.truth;
+        for peer in self.world.peers() {
+            for id in Kind::ALL.into_iter().flat_map(|kind| (0..KEYS).map(move |key| (kind, key))) {
+                let began = Instant::now();
+                let mut answer = peer.ask(id, &Consistency::Cached).await;
+                // One that fails now and then is asked again.
+                for _ in 0..10 {
+                    if answer.is_err() && !self.world.weather.is_fair() {
+                        answer = peer.ask(id, &Consistency::Cached).await;
+                    }
+                }
+                let answer =
+                    answer.map_err(|error| format!("at the end node {} fails: {error:?}", peer.id))?;
+                let judged = truth.judge(id, answer, began, bound);
+                judged.map_err(|why| format!("at the end node {}: {why}", peer.id))?;
+            }
+        }
+        Ok(())
+    }
+}

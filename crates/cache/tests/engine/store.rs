@@ -1,0 +1,220 @@
+//! The store of all nodes, and the way of each node to it: what it has acknowledged is the truth. Answers late.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_cache::{
+    Loaded, Version,
+    remote::{Epochs, SharedError},
+};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    chance::Chance,
+    feed::Stream,
+    holds::{Call, Holds, Way},
+    phase::Phases,
+    truth::{Id, Kind, Truth},
+    weather::{Fault, Weather},
+};
+
+/// Where versions come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Versions {
+    /// From the version before, also when the record was deleted.
+    #[default]
+    Stub,
+    /// As if a deleted record had never been.
+    Forgotten,
+}
+
+/// What the store holds beside the records.
+#[derive(Debug)]
+struct Held {
+    epoch: (u64, String),
+    versions: Versions,
+    /// The next load of this record gives a state so many places back.
+    lags: Option<(Id, usize)>,
+    /// A state of the record that the primary alone has, and its version.
+    unsure: Option<(Id, u64, u64)>,
+    /// The version of the next write, by somebody's clock.
+    clock: Option<u64>,
+    /// Writes that may still land.
+    landing: Instant,
+}
+
+/// The store.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub(crate) truth: Truth,
+    held: Arc<Mutex<Held>>,
+    pub(crate) stream: Stream,
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The version of each record and its place.
+    Landed(Vec<(u64, u64)>),
+    Failed,
+    Unknown,
+}
+
+impl Store {
+    pub(crate) fn new(truth: &Truth) -> Self {
+        let held = Held {
+            epoch: (1, "0".to_owned()),
+            versions: Versions::Stub,
+            lags: None,
+            unsure: None,
+            clock: None,
+            landing: Instant::now(),
+        };
+        Self { truth: truth.clone(), held: Arc::new(Mutex::new(held)), stream: Stream::default() }
+    }
+
+    pub(crate) fn versions(&self, versions: Versions) {
+        self.held.lock().versions = versions;
+    }
+
+    /// The next load of the record is answered by a member that lags so many states.
+    pub(crate) fn lag(&self, id: Id, back: usize) {
+        self.held.lock().lags = Some((id, back));
+    }
+
+    /// From now on loads give this state of the record, which only the primary has; `None`: it is gone with the
+    /// primary.
+    pub(crate) fn unsure(&self, state: Option<(Id, u64, u64)>) {
+        self.held.lock().unsure = state;
+    }
+
+    /// The next write takes its version from a clock.
+    pub(crate) fn clock(&self, version: u64) {
+        self.held.lock().clock = Some(version);
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.held.lock().epoch.0
+    }
+
+    /// Raises the epoch by hand. Returns it.
+    pub(crate) fn raise(&self) -> u64 {
+        let mut held = self.held.lock();
+        held.epoch.0 += 1;
+        held.epoch.0
+    }
+
+    /// Until when writes may land that nobody waits for.
+    pub(crate) fn landing(&self) -> Instant {
+        self.held.lock().landing
+    }
+
+    /// Takes a write. Returns version and place.
+    pub(crate) fn land(&self, id: Id, lives: bool) -> (u64, u64) {
+        let mut held = self.held.lock();
+        let (versions, clock) = (held.versions, held.clock.take());
+        let landed = self.truth.land(id, lives, |history| match history.last() {
+            _ if clock.is_some() => clock.unwrap_or_default(),
+            Some(last) if !last.lives && versions == Versions::Forgotten => 1,
+            last => last.map_or(0, |last| last.version) + 1,
+        });
+        self.stream.push(id, landed.0);
+        landed
+    }
+
+    /// What the store answers to a load.
+    pub(crate) fn read(&self, id: Id) -> Loaded<u64> {
+        let back = self.held.lock().lags.take_if(|(lags, _)| *lags == id).map_or(0, |(_, back)| back);
+        let versioned =
+            |version| if id.0 == Kind::List { Version::UNVERSIONED } else { Version::new(version) };
+        if let Some((_, value, version)) = self.held.lock().unsure.filter(|(unsure, ..)| *unsure == id) {
+            return Loaded::Found { value: Arc::new(value), version: versioned(version) };
+        }
+        match self.truth.earlier(id, back) {
+            None => Loaded::Absent { version: Version::UNVERSIONED },
+            Some((state, _)) if !state.lives => Loaded::Absent { version: versioned(state.version) },
+            Some((state, place)) => {
+                Loaded::Found { value: Arc::new(place), version: versioned(state.version) }
+            }
+        }
+    }
+}
+
+/// The way of one node to the store.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreWay {
+    pub(crate) node: u64,
+    pub(crate) store: Store,
+    pub(crate) chance: Chance,
+    pub(crate) weather: Weather,
+    pub(crate) holds: Holds,
+    pub(crate) phases: Phases,
+}
+
+impl StoreWay {
+    /// One way of a call.
+    pub(crate) async fn pass(&self, call: Call, way: Way) {
+        self.holds.pass(call, way).await;
+        let delay = self.chance.delay();
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        self.phases.runs().await;
+    }
+
+    /// Writes these records, or deletes them.
+    pub(crate) async fn commit(&self, ids: &[Id], lives: bool) -> Outcome {
+        self.pass(Call::Commit, Way::There).await;
+        let land = |way: &Self| ids.iter().map(|id| way.store.land(*id, lives)).collect();
+        if self.weather.has(Fault::Unknown) && self.chance.one_in(8) {
+            match self.chance.below(4) {
+                0 => return Outcome::Failed,
+                1 => drop::<Vec<_>>(land(self)),
+                2 => self.land_late(ids, lives),
+                _ => {}
+            }
+            self.store.held.lock().landing = Instant::now() + Duration::from_secs(5);
+            self.pass(Call::Commit, Way::Back).await;
+            return Outcome::Unknown;
+        }
+        let landed = land(self);
+        self.pass(Call::Commit, Way::Back).await;
+        Outcome::Landed(landed)
+    }
+
+    /// The write is still on its way when the writer has long given it up, and maybe died.
+    fn land_late(&self, ids: &[Id], lives: bool) {
+        let (ids, store) = (ids.to_vec(), self.store.clone());
+        let after = Duration::from_millis(self.chance.below(4_000));
+        tokio::spawn(async move {
+            sleep(after).await;
+            for id in ids {
+                store.land(id, lives);
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl Epochs for StoreWay {
+    async fn current(&self) -> Result<(u64, String), SharedError> {
+        self.pass(Call::Epoch, Way::There).await;
+        let epoch = self.store.held.lock().epoch.clone();
+        self.pass(Call::Epoch, Way::Back).await;
+        Ok(epoch)
+    }
+
+    async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError> {
+        self.pass(Call::Epoch, Way::There).await;
+        let raised = {
+            let mut held = self.store.held.lock();
+            if held.epoch.0 == seen {
+                held.epoch = (seen + 1, server.to_owned());
+            }
+            held.epoch.0
+        };
+        self.pass(Call::Epoch, Way::Back).await;
+        Ok(raised)
+    }
+}

@@ -1,0 +1,157 @@
+//! Scripts: nodes that stand still, and strict namespaces (interleavings 6 and 8, and what belongs to them).
+
+use std::time::Duration;
+
+use kith_cache::Consistency;
+use tokio::time::Instant;
+
+use crate::{
+    holds::{Call, Way},
+    phase::Phase,
+    truth::{Id, Kind},
+    wire::Link,
+    world::{World, pass},
+};
+
+const ONE: Id = (Kind::Thing, 1);
+const RIGHT: Id = (Kind::Right, 1);
+
+/// Interleaving 6.
+#[tokio::test(start_paused = true)]
+async fn the_first_answers_of_a_node_that_was_stopped_are_right() {
+    let (_world, [a, b]) = World::script().await;
+    for id in [ONE, RIGHT] {
+        a.put(id).await.unwrap();
+        b.read(id).await;
+    }
+    b.phases.set(Phase::Stands);
+    for id in [ONE, RIGHT] {
+        a.put(id).await.unwrap();
+    }
+    pass(30_000).await;
+    // Its memory is asked before any of its tasks takes a step.
+    assert_eq!(b.cache(ONE.0).hit(&ONE.1).map(|entry| entry.map(|entry| *entry.value)), None);
+    b.phases.set(Phase::Runs);
+    assert_eq!((b.read(ONE).await, b.read(RIGHT).await), (Some(2), Some(2)));
+}
+
+/// Interleaving 6: the answer to a probe lay there while the node stood still.
+#[tokio::test(start_paused = true)]
+async fn an_old_answer_gives_a_node_that_was_stopped_no_trust() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(RIGHT).await.unwrap();
+    b.read(RIGHT).await;
+    let mut probe = b.holds.hold(Call::Probe, Way::Back);
+    probe.reached().await;
+    b.phases.set(Phase::Stands);
+    b.wire.lose(1);
+    probe.go_on();
+    a.put(RIGHT).await.unwrap();
+    pass(30_000).await;
+    let mut next = b.holds.hold(Call::Probe, Way::There);
+    b.phases.set(Phase::Runs);
+    next.reached().await;
+    assert_eq!(b.read(RIGHT).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_joins_a_load_of_a_node_that_is_not_trusted() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(RIGHT).await.unwrap();
+    b.wire.set(Link::Frozen);
+    let mut load = b.holds.hold(Call::Load, Way::Back);
+    let early = b.reads(RIGHT);
+    load.reached().await;
+    a.put(RIGHT).await.unwrap();
+    let later = b.reads(RIGHT);
+    pass(1).await;
+    load.go_on();
+    assert_eq!(later.await.unwrap(), Some(2));
+    assert_eq!(early.await.unwrap(), Some(1), "it began before the write");
+}
+
+/// Interleaving 8.
+#[tokio::test(start_paused = true)]
+async fn a_strict_write_of_a_node_that_is_cut_off_is_not_acknowledged() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(RIGHT).await.unwrap();
+    b.read(RIGHT).await;
+    a.wire.set(Link::Closed);
+    let acknowledged = a.put(RIGHT).await;
+    assert!(acknowledged.is_none() || b.read(RIGHT).await == Some(2));
+}
+
+/// Interleaving 8: the registry of the new epoch knows nobody.
+#[tokio::test(start_paused = true)]
+async fn after_a_new_epoch_a_strict_write_waits_for_nodes_of_the_one_before() {
+    let (world, [a, b]) = World::script().await;
+    a.put(RIGHT).await.unwrap();
+    b.read(RIGHT).await;
+    world.keep_dump();
+    b.wire.set(Link::Frozen);
+    world.put_back(false);
+    while a.node.epoch() == 1 {
+        pass(10).await;
+    }
+    a.put(RIGHT).await.unwrap();
+    assert_eq!(b.read(RIGHT).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strict_write_waits_until_every_node_has_heard_of_it() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(RIGHT).await.unwrap();
+    b.read(RIGHT).await;
+    b.wire.lose(1);
+    a.put(RIGHT).await.unwrap();
+    assert_eq!(b.read(RIGHT).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strict_write_with_a_dead_node_takes_no_longer_than_its_trust() {
+    let (_world, [a, b]) = World::script().await;
+    b.kill();
+    let began = Instant::now();
+    a.put(RIGHT).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let began = Instant::now();
+    a.put(RIGHT).await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_holds_on_a_node_that_hears_nothing() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    b.wire.set(Link::Frozen);
+    let (token, place) = a.put(ONE).await.unwrap();
+    assert_eq!(b.read(ONE).await, Some(1), "it cannot know, and is within its bound");
+    assert_eq!(b.ask(ONE, &Consistency::AtLeast(vec![token])).await.unwrap(), Some(place));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strong_read_is_of_the_store_also_on_a_node_that_hears_nothing() {
+    let (_world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    b.wire.set(Link::Frozen);
+    a.put(ONE).await.unwrap();
+    assert_eq!(b.ask(ONE, &Consistency::Strong).await.unwrap(), Some(2));
+}
+
+/// The bound of a node that is cut off: just before it the old may be read, at it no more.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_cut_off_serves_its_memory_for_the_bound_and_no_longer() {
+    for link in [Link::Closed, Link::Frozen, Link::Stalled] {
+        let (_world, [a, b]) = World::script().await;
+        a.put(ONE).await.unwrap();
+        b.read(ONE).await;
+        b.wire.set(link);
+        a.put(ONE).await.unwrap();
+        pass(1_500).await;
+        assert_eq!(b.read(ONE).await, Some(1), "{link:?}: within the bound");
+        pass(1_500).await;
+        assert_eq!(b.read(ONE).await, Some(2), "{link:?}");
+    }
+}

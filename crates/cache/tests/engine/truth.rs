@@ -1,0 +1,361 @@
+//! What is true of the records, what the nodes were told of it, and which answers are therefore wrong.
+//!
+//! A read that begins at `t` and gives an older state than the newest is judged by when the nodes were **told** of
+//! the states after it: when a change ran on the server in the log that nodes follow, or when the server first
+//! heard of an epoch that was raised after the state had come. From then on
+//! * with nothing wrong in the whole run the state may be read for [`HEALTHY`],
+//! * with any fault but the death of a writer for [`BOUND`]; a server replaced by an older one counts as told anew,
+//!   for until nodes have noticed, it tells what was;
+//! * a record of a strict namespace not at all once its write was acknowledged.
+//!
+//! What no writer lived to tell is told by the change feed within [`ORPHANED`].
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use kith_cache::{
+    Version,
+    remote::{Cell, Changed, Order},
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Of a cached read while nothing is wrong.
+pub(crate) const HEALTHY: Duration = Duration::from_secs(1);
+/// Of ninety-nine cached reads in a hundred while nothing is wrong.
+pub(crate) const MOSTLY: Duration = Duration::from_millis(50);
+/// Of a cached read under any fault but the death of a writer.
+pub(crate) const BOUND: Duration = Duration::from_secs(3);
+/// Until what a dead writer did not tell is told.
+pub(crate) const ORPHANED: Duration = Duration::from_secs(11);
+
+/// Kinds of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    /// With versions, and stubs where they are deleted.
+    Thing,
+    /// Without versions.
+    List,
+    /// With versions, strict.
+    Right,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Thing, Self::List, Self::Right];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Thing => "thing",
+            Self::List => "list",
+            Self::Right => "right",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A record.
+pub(crate) type Id = (Kind, u64);
+
+/// What a record was at a time. Its place in the history, from 1, is its value, so that an answer tells how old it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    /// As the store gave it.
+    pub(crate) version: u64,
+    pub(crate) lives: bool,
+    told: Option<Instant>,
+    acknowledged: Option<Instant>,
+}
+
+impl State {
+    fn tell(&mut self, now: Instant) {
+        self.told.get_or_insert(now);
+    }
+}
+
+/// Everything that is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Truth(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    records: BTreeMap<Id, Vec<State>>,
+    /// What the logs tell, by epoch: number and state.
+    logs: BTreeMap<u64, BTreeMap<Id, Vec<(u64, usize)>>>,
+    /// Logs of earlier epochs were replaced.
+    logs_from: u64,
+    /// The highest epoch that the server was told of.
+    epoch: u64,
+    /// When the server was last another one.
+    swapped: Option<Instant>,
+    /// The epoch in which the server was replaced under the same name, until there is a later one.
+    hidden: Option<u64>,
+    /// Changes that the server ran so far, and those of them when the dump was taken.
+    changes: u64,
+    dumped: u64,
+    /// Until when nobody can know better than a server that was replaced under the same name.
+    excused: Option<Instant>,
+    wrong: Vec<String>,
+    trace: u64,
+    /// Cached reads that were judged, and those later than [`MOSTLY`].
+    judged: (u64, u64),
+}
+
+impl Truth {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Known { epoch: 1, ..Known::default() })))
+    }
+
+    /// The store takes a change of the record. Returns the version that it has now, and its place.
+    pub(crate) fn land(&self, id: Id, lives: bool, version: impl FnOnce(&[State]) -> u64) -> (u64, u64) {
+        let mut known = self.0.lock();
+        let history = known.records.entry(id).or_default();
+        let version = version(history);
+        crate::trace!("T land {id:?} {version}");
+        history.push(State { version, lives, told: None, acknowledged: None });
+        (version, history.len() as u64)
+    }
+
+    /// The newest state, and its place; `None`: never stored.
+    pub(crate) fn newest(&self, id: Id) -> Option<(State, u64)> {
+        let known = self.0.lock();
+        known.records.get(&id).and_then(|history| Some((*history.last()?, history.len() as u64)))
+    }
+
+    /// The state so many places back.
+    pub(crate) fn earlier(&self, id: Id, back: usize) -> Option<(State, u64)> {
+        let known = self.0.lock();
+        let history = known.records.get(&id)?;
+        let place = history.len().checked_sub(back)?;
+        Some((*history.get(place.checked_sub(1)?)?, place as u64))
+    }
+
+    /// The server ran a change in the log of the epoch.
+    pub(crate) fn changed(&self, epoch: u64, orders: &[(String, Order)], changed: &Changed) {
+        let mut known = self.0.lock();
+        known.changes += 1;
+        crate::trace!("T change {epoch} {orders:?} {changed:?}");
+        for (address, order) in orders {
+            let Some((_, id)) = parse(address) else { continue };
+            let version = match order {
+                Order::Invalidate(version) => *version,
+                Order::Put(cell) => Some(cell.header.version),
+            };
+            known.told(id, version, epoch, changed);
+        }
+    }
+
+    /// The server was told of the epoch: who follows it has forgotten all from before.
+    pub(crate) fn began(&self, epoch: u64) {
+        let now = Instant::now();
+        let mut known = self.0.lock();
+        if epoch <= known.epoch {
+            return;
+        }
+        known.epoch = epoch;
+        crate::trace!("T {now:?} epoch {epoch}");
+        known.records.values_mut().flatten().for_each(|state| state.tell(now));
+        if known.hidden.is_some_and(|hidden| epoch > hidden) {
+            known.hidden = None;
+            known.swapped = Some(now);
+            known.excused = Some(now + BOUND);
+        }
+    }
+
+    /// What the server holds now may come back.
+    pub(crate) fn dump(&self) {
+        let mut known = self.0.lock();
+        known.dumped = known.changes;
+    }
+
+    /// All is well for long: who still does not know that the server was replaced is wrong.
+    pub(crate) fn expects_all(&self) {
+        self.0.lock().hidden = None;
+    }
+
+    /// The server is another one, with an older past.
+    pub(crate) fn swap(&self, hidden: bool) {
+        let mut known = self.0.lock();
+        known.swapped = Some(Instant::now());
+        crate::trace!("T swap {hidden}");
+        known.logs_from = known.epoch + 1;
+        // One that lacks nothing cannot be told from the one before.
+        if hidden && known.changes > known.dumped {
+            known.hidden = Some(known.epoch);
+        }
+    }
+
+    /// The write was acknowledged.
+    pub(crate) fn acknowledge(&self, id: Id, place: u64) {
+        let now = Instant::now();
+        let mut known = self.0.lock();
+        crate::trace!("T ack {id:?} {place}");
+        let state = known.records.get_mut(&id).and_then(|history| history.get_mut(index(place)));
+        state.map(|state| state.acknowledged.get_or_insert(now));
+    }
+
+    /// The highest epoch that the server was told of.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.0.lock().epoch
+    }
+
+    /// Whether a server that was replaced under the same name keeps anybody who read then from knowing better.
+    pub(crate) fn excuses(&self, began: Instant) -> bool {
+        let known = self.0.lock();
+        known.hidden.is_some() || known.excused.is_some_and(|until| began < until)
+    }
+
+    /// What the server gives to a reader that follows this epoch must be as new as what was told in it (I1).
+    pub(crate) fn look(&self, address: &str, cell: Option<&Cell>) {
+        use kith_cache::remote::Kind::{Null, Value};
+        let (Some((epoch, id)), Some(cell)) = (parse(address), cell) else { return };
+        let mut known = self.0.lock();
+        if !matches!(cell.header.kind, Value | Null) || known.hidden.is_some() || epoch < known.logs_from {
+            return;
+        }
+        let told = known.logs.get(&epoch).and_then(|log| log.get(&id)?.last().copied());
+        let told = told.and_then(|(_, place)| known.records[&id].get(place.checked_sub(1)?).copied());
+        if told.is_some_and(|told| cell.header.version.get() < told.version && id.0 != Kind::List) {
+            let version = cell.header.version;
+            known.wrong.push(format!("the server gives version {version} of {id:?} after it told {told:?}"));
+        }
+    }
+
+    /// Says that something was wrong.
+    pub(crate) fn blame(&self, what: String) {
+        self.0.lock().wrong.push(what);
+    }
+
+    /// What was found wrong so far.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        self.0.lock().wrong.first().cloned()
+    }
+
+    /// Something that every replay of the run must do alike.
+    pub(crate) fn note(&self, what: impl Hash + std::fmt::Debug) {
+        crate::trace!("T {what:?}");
+        let mut known = self.0.lock();
+        let mut hasher = DefaultHasher::new();
+        (known.trace, what).hash(&mut hasher);
+        known.trace = hasher.finish();
+    }
+
+    pub(crate) fn trace(&self) -> u64 {
+        self.0.lock().trace
+    }
+
+    /// Cached reads that were judged, and those later than [`MOSTLY`].
+    pub(crate) fn judged(&self) -> (u64, u64) {
+        self.0.lock().judged
+    }
+
+    /// The first record that has a state of which nobody was told.
+    pub(crate) fn untold(&self) -> Option<(Id, usize)> {
+        let known = self.0.lock();
+        let untold = |history: &Vec<State>| history.iter().position(|state| state.told.is_none());
+        known.records.iter().find_map(|(id, history)| untold(history).map(|place| (*id, place + 1)))
+    }
+
+    /// Judges an answer of a cached read: the place of the state that it gave, or that the record does not live.
+    pub(crate) fn judge(
+        &self,
+        id: Id,
+        answer: Option<u64>,
+        began: Instant,
+        bound: Duration,
+    ) -> Result<(), String> {
+        let excused = self.excuses(began);
+        let mut known = self.0.lock();
+        let late = known.late(id, answer, began);
+        known.judged.0 += 1;
+        known.judged.1 += u64::from(late > MOSTLY);
+        let Some(history) = known.records.get(&id) else { return Ok(()) };
+        let place = place(history, answer);
+        let later = || history.iter().skip(place);
+        if late > bound && known.hidden.is_none() {
+            return Err(format!("{id:?} is read as {place} of {}, {late:?} late", history.len()));
+        }
+        let done = later().find(|state| state.acknowledged.is_some_and(|done| done <= began));
+        if id.0 == Kind::Right && done.is_some() && !excused {
+            return Err(format!("{id:?} is read as {place} of {} after the acknowledgement", history.len()));
+        }
+        Ok(())
+    }
+
+    /// Judges an answer that must not be older than a place.
+    pub(crate) fn at_least(
+        &self,
+        id: Id,
+        answer: Option<u64>,
+        least: u64,
+        began: Instant,
+    ) -> Result<(), String> {
+        if self.excuses(began) {
+            return Ok(());
+        }
+        let known = self.0.lock();
+        let history = known.records.get(&id).map_or(&[][..], Vec::as_slice);
+        let place = place(history, answer);
+        if place as u64 >= least {
+            Ok(())
+        } else {
+            Err(format!("{id:?} is read as {place}, not {least} or later"))
+        }
+    }
+
+    /// The place that a node which has applied so much of the log of an epoch knows of (I3).
+    pub(crate) fn applied(&self, id: Id, epoch: u64, number: u64) -> u64 {
+        let known = self.0.lock();
+        if epoch < known.logs_from || known.hidden.is_some() {
+            return 0;
+        }
+        let log = known.logs.get(&epoch).and_then(|log| log.get(&id));
+        let entries = log.into_iter().flatten().filter(|(told, _)| *told <= number);
+        entries.map(|(_, place)| *place as u64).max().unwrap_or(0)
+    }
+}
+
+impl Known {
+    /// How long before the read the nodes had been told of something later than the answer.
+    fn late(&self, id: Id, answer: Option<u64>, began: Instant) -> Duration {
+        let history = self.records.get(&id).map_or(&[][..], Vec::as_slice);
+        let told = history.iter().skip(place(history, answer)).filter_map(|state| state.told).min();
+        let told = told.map(|told| self.swapped.map_or(told, |swapped| swapped.max(told)));
+        told.map_or(Duration::ZERO, |told| began.saturating_duration_since(told))
+    }
+
+    fn told(&mut self, id: Id, version: Option<Version>, epoch: u64, changed: &Changed) {
+        let history = self.records.entry(id).or_default();
+        let covers = |state: &State| version.is_none_or(|version| state.version <= version.get());
+        let place = history.iter().rposition(covers).map_or(0, |at| at + 1);
+        if changed.epoch <= epoch && epoch >= self.epoch {
+            let now = Instant::now();
+            history[..place].iter_mut().for_each(|state| state.tell(now));
+        }
+        self.logs.entry(epoch).or_default().entry(id).or_default().push((changed.number, place));
+    }
+}
+
+/// Of absence: the newest state that it can mean.
+fn place(history: &[State], answer: Option<u64>) -> usize {
+    match answer {
+        Some(place) => usize::try_from(place).unwrap(),
+        None => history.iter().rposition(|state| !state.lives).map_or(0, |at| at + 1),
+    }
+}
+
+fn index(place: u64) -> usize {
+    usize::try_from(place).unwrap().wrapping_sub(1)
+}
+
+fn parse(address: &str) -> Option<(u64, Id)> {
+    let mut parts = address.split(':');
+    let (epoch, kind, key) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((epoch.parse().ok()?, (Kind::of(kind)?, key.parse().ok()?)))
+}

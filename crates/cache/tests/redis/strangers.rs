@@ -1,0 +1,268 @@
+//! What others do to a server that is not theirs: values, keys and messages that are none.
+
+use std::sync::Arc;
+
+use fred::{interfaces::PubsubInterface as _, prelude::*};
+use kith_cache::{
+    Version,
+    remote::{
+        Acquired, Alive, Cell, Cells as _, Confirmed, Entry, Filled, Frame, Header, Kind, Log as _, News,
+        Order, Registry as _, Seal,
+        redis::{RedisOptions, RedisShared},
+    },
+};
+use tokio::time::timeout;
+
+use crate::{
+    server::{command, operator},
+    stage::{PATIENCE, accepted, address, eventually, options},
+};
+
+/// Texts that were written to break out of what they are put into.
+const HOSTILE: [&str; 16] = [
+    "nil",
+    "NaN",
+    "1e400",
+    "-0",
+    "0x10",
+    "",
+    " ",
+    "{x}",
+    "}{",
+    "a:b",
+    "*?[a]",
+    "\r\nFLUSHALL\r\n",
+    "')\nreturn 1--",
+    "\0",
+    "ARGV[1]",
+    "é\u{202e}",
+];
+
+async fn stage() -> (Arc<RedisShared>, Client, String) {
+    let options = options(&address());
+    let prefix = options.prefix.clone();
+    (accepted(options).await, operator(&address()).await, prefix)
+}
+
+fn entry(nonce: u64, message: &[u8]) -> Entry<'_> {
+    Entry { nonce, message, strict: true }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn what_others_put_under_a_key_is_as_if_nothing_were_there() {
+    let (shared, operator, prefix) = stage().await;
+    let good = Cell::value(1, Version::new(9), b"x".to_vec()).to_bytes();
+    let older = [&good[..1], &[0], &good[2..]].concat();
+    let newer = [&good[..1], &[2], &good[2..]].concat();
+    let cut = good[..31].to_vec();
+    let garbage = [Vec::new(), b"K".to_vec(), vec![b'x'; 10_000], vec![0xff; 1 << 20], older, newer, cut];
+    for (at, garbage) in garbage.into_iter().enumerate() {
+        let key = [format!("1:a:{at}")];
+        let there = format!("{{{prefix}}}:{}", key[0]);
+        let _: () = operator.set(&there, bytes::Bytes::from(garbage), None, None, false).await.unwrap();
+        assert_reads_as_nothing(&shared, &key).await;
+    }
+    for (at, words) in [["RPUSH", "x"], ["SADD", "x"], ["PFADD", "x"]].into_iter().enumerate() {
+        let key = [format!("1:a:type-{at}")];
+        command(&operator, words[0], &[&format!("{{{prefix}}}:{}", key[0]), words[1]]).await;
+        assert_reads_as_nothing(&shared, &key).await;
+    }
+}
+
+async fn assert_reads_as_nothing(shared: &RedisShared, key: &[String; 1]) {
+    let two = [key[0].clone(), "1:a:none".to_owned()];
+    assert_eq!(shared.read(key).await.unwrap(), [None], "{key:?}");
+    assert_eq!(shared.read(&two).await.unwrap(), [None, None], "{key:?}");
+    assert_eq!(shared.heads(&two).await.unwrap(), [None, None], "{key:?}");
+    assert_eq!(
+        shared.fill(&[(key[0].clone(), Cell::value(1, Version::new(1), vec![]))]).await.unwrap(),
+        [Filled::Gone]
+    );
+    assert_eq!(shared.acquire(key, 1).await.unwrap(), [Acquired::Leased { floor: Version::UNVERSIONED }]);
+    shared.release(key, 1).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn whatever_a_key_or_a_message_says_it_is_data() {
+    let (shared, operator, prefix) = stage().await;
+    let bystander: String = format!("{prefix}-bystander");
+    let _: () = operator.set(&bystander, "there", None, None, false).await.unwrap();
+    let keys: Vec<String> = HOSTILE.iter().map(|text| format!("1:a:{text}")).collect();
+    let leased = Acquired::Leased { floor: Version::UNVERSIONED };
+    assert_eq!(shared.acquire(&keys, 1).await.unwrap(), vec![leased; keys.len()]);
+    let value = |text: &str| {
+        let mut cell = Cell::value(1, Version::new(4), text.as_bytes().to_vec());
+        cell.header = Header { token: 1, written_ms: 0, ..cell.header };
+        cell
+    };
+    let filling: Vec<_> = keys.iter().zip(HOSTILE).map(|(key, text)| (key.clone(), value(text))).collect();
+    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == Filled::Stored));
+    let found = shared.read(&keys).await.unwrap();
+    assert_eq!(found, HOSTILE.map(|text| Some(value(text))), "no two are the same key");
+    for (at, text) in HOSTILE.into_iter().enumerate() {
+        let about = Alive { node: 1, applied: 0, about: text.to_owned() };
+        shared.probe(1, &about).await.unwrap();
+        let orders = [(keys[at].clone(), Order::Invalidate(Some(Version::new(5))))];
+        let changed = shared.change(1, &orders, entry(u64::MAX, text.as_bytes())).await.unwrap();
+        assert_eq!((changed.number, &*changed.peers[0].about), (at as u64 + 1, text));
+        assert_eq!(shared.replay(1, changed.number, 1).await.unwrap()[0].message, text.as_bytes());
+    }
+    let tomb = Cell::bare(Kind::Tomb, Version::new(5), 0);
+    assert_eq!(shared.read(&keys).await.unwrap(), vec![Some(tomb); keys.len()]);
+    let long = format!("1:a:{}", "x".repeat(1 << 20));
+    assert_eq!(shared.acquire(&[long], 1).await.unwrap(), [leased_again()]);
+    assert_eq!(operator.get::<String, _>(&bystander).await.unwrap(), "there");
+}
+
+fn leased_again() -> Acquired {
+    Acquired::Leased { floor: Version::UNVERSIONED }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn forged_and_garbled_messages_are_passed_by_and_counted() {
+    let seal = Seal::new(&[7; 32]);
+    let options = RedisOptions { seal: Some(seal.clone()), ..options(&address()) };
+    let (prefix, outsider) = (options.prefix.clone(), operator(&address()).await);
+    let shared = accepted(options).await;
+    let mut frames = shared.subscribe(1, 2).await.unwrap();
+    let (wakes, mine) = (format!("{{{prefix}}}:0:wakes"), format!("{{{prefix}}}:0:node:1:2"));
+    let forged: Vec<u8> = [1_u64, 2, 3, 9].into_iter().flat_map(u64::to_be_bytes).collect();
+    let sealed_by_another = Seal::new(&[8; 32]).close(9, &forged);
+    for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, sealed_by_another] {
+        for channel in [&wakes, &mine] {
+            let told: i64 = outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
+            assert_eq!(told, 1, "somebody listens on {channel}");
+        }
+    }
+    shared.confirm(1, 2, Confirmed { node: 3, number: 4 }).await.unwrap();
+    let news = timeout(PATIENCE, frames.next()).await.unwrap();
+    assert_eq!(news, Some(News::Confirmed(Confirmed { node: 3, number: 4 })), "the first that is believed");
+    assert_eq!(shared.garbled(), 10);
+    let entries = format!("{{{prefix}}}:0:log:1");
+    let _: i64 = outsider.publish(&entries, "no entry").await.unwrap();
+    let Some(News::Entry(bytes)) = timeout(PATIENCE, frames.next()).await.unwrap() else { panic!("is told") };
+    assert_eq!(Frame::heard(&bytes), None, "whoever follows the log looks at it");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_log_and_a_registry_that_others_wrote_into_stop_no_node() {
+    let (shared, operator, prefix) = stage().await;
+    let (log, nodes) = (format!("{{{prefix}}}:log:1"), format!("{{{prefix}}}:nodes:1"));
+    shared.change(1, &[], entry(1, b"first")).await.unwrap();
+    command(&operator, "XADD", &[&log, "1-*", "short", "x"]).await;
+    command(&operator, "HSET", &[&nodes, "short", "x", "12345678", "too short as well"]).await;
+    let third = shared.change(1, &[], entry(3, b"third")).await.unwrap();
+    assert_eq!((third.number, third.peers), (3, Vec::new()));
+    let log = shared.replay(1, 1, 10).await.unwrap();
+    assert_eq!(
+        log.iter().map(|frame| frame.number).collect::<Vec<_>>(),
+        [1, 3],
+        "what is none is missed as a gap"
+    );
+    assert_eq!(shared.peers(1).await.unwrap(), []);
+    assert_eq!(shared.probe(1, &Alive::default()).await.unwrap().number, 3);
+    let _: () = operator.set(format!("{{{prefix}}}:epoch"), "x", None, None, false).await.unwrap();
+    assert_eq!(shared.probe(1, &Alive::default()).await.unwrap().epoch, 1);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn two_prefixes_on_one_server_never_meet() {
+    let ((one, ..), (two, ..)) = (stage().await, stage().await);
+    let keys = ["1:a:k".to_owned()];
+    let (mut at_one, mut at_two) = (one.subscribe(1, 1).await.unwrap(), two.subscribe(1, 1).await.unwrap());
+    one.acquire(&keys, 1).await.unwrap();
+    assert_eq!(two.read(&keys).await.unwrap(), [None]);
+    one.acquire(&keys, 2).await.unwrap();
+    one.release(&keys, 1).await.unwrap();
+    one.probe(9, &Alive { node: 1, ..Alive::default() }).await.unwrap();
+    one.confirm(1, 1, Confirmed { node: 2, number: 1 }).await.unwrap();
+    assert_eq!(one.change(1, &[], entry(1, b"of one")).await.unwrap().epoch, 9);
+    let changed = two.change(1, &[], entry(2, b"of two")).await.unwrap();
+    assert_eq!((changed.number, changed.epoch, changed.peers), (1, 0, Vec::new()));
+    let News::Entry(bytes) = at_two.next().await.unwrap() else {
+        panic!("its own entry is the first it hears")
+    };
+    assert_eq!(Frame::heard(&bytes).unwrap().message, b"of two");
+    for _ in 0..3 {
+        let heard = at_one.next().await.unwrap();
+        assert!(!matches!(heard, News::Entry(bytes) if Frame::heard(&bytes).unwrap().message == b"of two"));
+    }
+    assert_eq!(two.peers(9).await.unwrap(), []);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn what_belongs_to_an_epoch_that_was_left_goes_by_itself() {
+    let (shared, operator, prefix) = stage().await;
+    let keys = |epoch: u64| [format!("{{{prefix}}}:log:{epoch}"), format!("{{{prefix}}}:nodes:{epoch}")];
+    let lasts = async |key: &str| operator.ttl::<i64, _>(key).await.unwrap();
+    for epoch in [4, 5] {
+        shared.probe(epoch, &Alive::default()).await.unwrap();
+        shared.change(epoch, &[], entry(1, b"told")).await.unwrap();
+    }
+    for key in keys(4) {
+        assert!((1..=600).contains(&lasts(&key).await), "{key}");
+    }
+    for key in keys(5) {
+        assert_eq!(lasts(&key).await, -1, "{key}");
+    }
+    shared.change(3, &[], entry(1, b"told late")).await.unwrap();
+    shared.probe(3, &Alive::default()).await.unwrap();
+    for key in keys(3) {
+        assert!((1..=600).contains(&lasts(&key).await), "{key}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn copies_that_were_written_together_do_not_run_out_together() {
+    let (shared, operator, prefix) = stage().await;
+    let keys: Vec<String> = (0..50).map(|key| format!("1:a:{key}")).collect();
+    shared.acquire(&keys, 0).await.unwrap();
+    let filling: Vec<_> =
+        keys.iter().map(|key| (key.clone(), Cell::value(1, Version::new(4), Vec::new()))).collect();
+    shared.fill(&filling).await.unwrap();
+    let mut left = Vec::new();
+    for key in &keys {
+        left.push(operator.pttl::<i64, _>(format!("{{{prefix}}}:{key}")).await.unwrap() / 1_000);
+    }
+    left.sort_unstable();
+    left.dedup();
+    assert!(left.len() > 10 && left[0] >= 535 && left[left.len() - 1] <= 600, "{left:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_slow_listener_knows_that_it_has_lost_some() {
+    let (shared, ..) = stage().await;
+    let mut frames = shared.subscribe(1, 1).await.unwrap();
+    let mut writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                for number in 0..1_500_u64 {
+                    shared
+                        .change(1, &[], Entry { strict: false, ..entry(writer << 32 | number, b"x") })
+                        .await
+                        .unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers.drain(..) {
+        writer.await.unwrap();
+    }
+    // 12,000 were told, and none was listened to.
+    let mut lost = false;
+    eventually("it is told so", async || {
+        lost = lost || frames.next().await.is_none();
+        lost
+    })
+    .await;
+    assert_eq!(frames.next().await, None);
+}

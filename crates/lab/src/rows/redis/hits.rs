@@ -1,0 +1,160 @@
+//! What Redis answers.
+
+use std::{hint::black_box, sync::Arc};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_cache::{Consistency, Policy, Tier, TieredCache, remote::address};
+use kith_store::User;
+use tokio::time::Instant;
+
+use super::{
+    packed::UserCodec,
+    raw::RawRedis,
+    site::{Place, Site},
+};
+use crate::{
+    bench::{Plan, REDIS_100, REDIS_HIT, REDIS_HIT_P99},
+    people,
+    ratio::{Pair, Row, Side, interleave, median, nanos},
+    rows::memory::Same,
+};
+
+/// Keys of one call.
+const BATCH: usize = 100;
+
+/// A node whose records lie in Redis, and a client that reads the same bytes.
+struct Stage {
+    site: Site,
+    cache: TieredCache<i64, User>,
+    raw: RawRedis,
+    /// Of all records.
+    keys: Vec<i64>,
+}
+
+impl Stage {
+    async fn new(url: &str, users: i64) -> Result<Arc<Self>> {
+        let place = Place::new(url);
+        let site = place.site().await?;
+        // Nothing is refreshed while it is timed.
+        let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
+        let user = Arc::new(people::user(1)?);
+        let cache =
+            TieredCache::shared(&site.node, policy, Arc::new(Same(user)), &site.sharing, Arc::new(UserCodec));
+        let keys: Vec<i64> = (1..=users).collect();
+        for keys in keys.chunks(BATCH) {
+            for answer in cache.get_many(keys, &Consistency::Cached).await {
+                ensure!(answer?.is_some(), "a user is missing");
+            }
+        }
+        let raw = RawRedis::connect(url, &place.prefix).await?;
+        let stage = Self { site, cache, raw, keys };
+        stage.forget();
+        ensure!(stage.hit(1).await.is_ok(), "users do not lie in Redis");
+        Ok(Arc::new(stage))
+    }
+
+    /// Empties memory alone.
+    fn forget(&self) {
+        self.site.node.flush();
+    }
+
+    async fn hit(&self, key: i64) -> Result<()> {
+        let entry = self.cache.get(&key).await?.context("a user is missing")?;
+        ensure!(entry.tier == Tier::Redis, "a user did not come from Redis");
+        black_box(entry);
+        Ok(())
+    }
+
+    async fn hits(&self, keys: &[i64]) -> Result<()> {
+        for entry in black_box(self.cache.get_many(keys, &Consistency::Cached).await) {
+            let entry = entry?.context("a user is missing")?;
+            ensure!(entry.tier == Tier::Redis, "a user did not come from Redis");
+        }
+        Ok(())
+    }
+
+    fn key(&self, key: i64) -> String {
+        format!("{{{}}}:{}", self.raw.prefix, address(self.site.node.epoch(), "user", &key))
+    }
+}
+
+/// Microseconds of a call: in the middle, and of all but the slowest hundredth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latency {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+impl Latency {
+    pub(super) fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
+        Self { p50: median(times), p99 }
+    }
+}
+
+/// One figure of rounds that measured latencies.
+pub(super) fn each(pairs: &[Pair<Latency>], figure: fn(&Latency) -> f64) -> Vec<Pair<f64>> {
+    pairs.iter().map(|pair| Pair { baseline: figure(&pair.baseline), kith: figure(&pair.kith) }).collect()
+}
+
+pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let (one, many) = (plan.wants(&REDIS_HIT) || plan.wants(&REDIS_HIT_P99), plan.wants(&REDIS_100));
+    if !(one || many) {
+        return Ok(rows);
+    }
+    let stage = Stage::new(url, plan.size(10_000, 400)).await?;
+    if one {
+        let pairs = interleave(plan.rounds, async |side| time_one(&stage, side, plan.size(4_000, 100)).await);
+        let pairs = pairs.await?;
+        rows.push(Row::new(&REDIS_HIT, &each(&pairs, |latency| latency.p50))?);
+        rows.push(Row::new(&REDIS_HIT_P99, &each(&pairs, |latency| latency.p99))?);
+    }
+    if many {
+        let pairs = interleave(plan.rounds, async |side| time_many(&stage, side).await).await?;
+        rows.push(Row::new(&REDIS_100, &each(&pairs, |latency| latency.p50))?);
+    }
+    Ok(rows)
+}
+
+/// Reads one after the other, each of another key, on a worker of the runtime as calls to a node are. What was
+/// read by hand is held to the end, as memory holds it.
+async fn time_one(stage: &Arc<Stage>, side: Side, reads: usize) -> Result<Latency> {
+    stage.forget();
+    let stage = Arc::clone(stage);
+    let timing = tokio::spawn(async move {
+        let (mut times, mut held) = (Vec::with_capacity(reads), Vec::with_capacity(reads));
+        for key in stage.keys.iter().take(reads) {
+            let begun = Instant::now();
+            match side {
+                Side::Baseline => held.push(Arc::new(stage.raw.user(stage.key(*key)).await?)),
+                Side::Kith => stage.hit(*key).await?,
+            }
+            times.push(nanos(begun.elapsed()) / 1e3);
+        }
+        Ok(Latency::of(times))
+    });
+    timing.await?
+}
+
+async fn time_many(stage: &Arc<Stage>, side: Side) -> Result<Latency> {
+    stage.forget();
+    let stage = Arc::clone(stage);
+    let timing = tokio::spawn(async move {
+        let (mut times, mut held) = (Vec::new(), Vec::new());
+        for keys in stage.keys.chunks_exact(BATCH) {
+            let begun = Instant::now();
+            match side {
+                Side::Baseline => {
+                    let keys = keys.iter().map(|key| stage.key(*key)).collect();
+                    held.extend(stage.raw.users(keys).await?.into_iter().map(Arc::new));
+                }
+                Side::Kith => stage.hits(keys).await?,
+            }
+            times.push(nanos(begun.elapsed()) / 1e3);
+        }
+        Ok(Latency::of(times))
+    });
+    timing.await?
+}

@@ -1,0 +1,99 @@
+//! `kith resync`: what the memory of a node holds, compared with what it is a copy of.
+
+use anyhow::{Result, bail};
+use kith_proto::admin::v1::{NamespaceResync, ResyncRequest, admin_service_client::AdminServiceClient};
+use serde::Serialize;
+
+use super::{
+    Common, FAILED, OK,
+    client::{Target, told},
+    output::Report,
+};
+
+/// Something was wrong for longer than it may be.
+const STALE: u8 = 4;
+
+/// What to compare.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What is found wrong is dropped. A suspect is a copy that something newer is known of: the \
+                        change may be on its way, and it is looked at again.\n\
+                        Exit codes: 0 nothing is wrong, 4 something was, 1 Redis or the store did not answer, 2 the \
+                        node did not."
+)]
+pub(super) struct Arguments {
+    /// This namespace alone, as user or group [default: all]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    namespace: String,
+    /// All of memory, as far as --timeout allows, in place of 500 copies
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Compares.
+///
+/// # Errors
+/// When the node does not answer, or has no such namespace.
+pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+    let target = &arguments.target;
+    let request = ResyncRequest { namespace: arguments.namespace.clone(), full: arguments.full };
+    let mut client = AdminServiceClient::new(target.connect().await?);
+    let answer = match target.answer(client.resync(target.request(request))).await {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => bail!("{} answers {:?}: {}", target.addr, status.code(), told(&status)),
+    };
+    let compared = Compared(answer.namespaces.iter().map(row).collect());
+    common.output.print(&compared)?;
+    Ok(match &compared.0 {
+        rows if rows.iter().any(|row| row.stale > 0) => STALE,
+        rows if rows.iter().any(|row| !row.unanswered.is_empty()) => FAILED,
+        _ => OK,
+    })
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Compared(Vec<Row>);
+
+#[derive(Serialize)]
+struct Row {
+    namespace: String,
+    checked: i64,
+    stale: i64,
+    suspects: i64,
+    complete: bool,
+    unanswered: String,
+}
+
+fn row(found: &NamespaceResync) -> Row {
+    Row {
+        namespace: found.namespace.clone(),
+        checked: found.checked,
+        stale: found.stale,
+        suspects: found.suspects,
+        complete: found.complete,
+        unanswered: found.unanswered.clone(),
+    }
+}
+
+impl Report for Compared {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["namespace", "checked", "stale", "suspects", "complete", "unanswered"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let cells = |row: &Row| {
+            vec![
+                row.namespace.clone(),
+                row.checked.to_string(),
+                row.stale.to_string(),
+                row.suspects.to_string(),
+                if row.complete { "yes" } else { "no" }.to_owned(),
+                row.unanswered.clone(),
+            ]
+        };
+        self.0.iter().map(cells).collect()
+    }
+}

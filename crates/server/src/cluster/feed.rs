@@ -1,0 +1,148 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_cache::{
+    Invalidation,
+    remote::{Changes, Feed, FeedError},
+};
+use kith_store::{
+    ChangeFeed, Coordination, FeedChange, FeedRecord, GroupId, GroupStore, StoreError, Stored, Stores,
+};
+
+use crate::{
+    group::{GROUPS, search_invalidations},
+    user::USERS,
+    versions::cache_version,
+};
+
+/// Name of the lease of the one who reads, and of the mark of how far.
+const NAME: &str = "change_feed";
+/// How long a new feed is waited for to say where it is.
+const FIRST: Duration = Duration::from_millis(200);
+
+/// The change feed of the store, in the words of the tiers.
+#[derive(Clone)]
+pub(super) struct StoreFeed {
+    feed: Arc<dyn ChangeFeed>,
+    coordination: Arc<dyn Coordination>,
+    groups: Arc<dyn GroupStore>,
+    holder: String,
+}
+
+impl StoreFeed {
+    /// `None` of a store that nobody else can change. `holder` names this node.
+    pub(super) fn of(stores: &Stores, holder: &str) -> Option<Self> {
+        Some(Self {
+            feed: Arc::clone(stores.feed.as_ref()?),
+            coordination: Arc::clone(&stores.coordination),
+            groups: Arc::clone(&stores.groups),
+            holder: holder.to_owned(),
+        })
+    }
+
+    /// Opened where it is now. What it tells until it says where that is, is told too.
+    async fn begin(&self) -> Result<Open, FeedError> {
+        let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
+        let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
+        let unread = first.changes.into_iter().map(told).collect();
+        Ok(Open { feed: self.clone(), changes, unread, mark: first.mark, saved: Vec::new() })
+    }
+}
+
+#[async_trait]
+impl Feed for StoreFeed {
+    async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
+        self.coordination.lease(NAME, &self.holder, lasts).await.map_err(|_| FeedError::Away)
+    }
+
+    async fn yield_lead(&self) {
+        // It runs out by itself.
+        drop(self.coordination.release(NAME, &self.holder).await);
+    }
+
+    async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError> {
+        if anew {
+            return Ok(Box::new(self.begin().await?));
+        }
+        let mark = self.coordination.mark(NAME).await.map_err(|_| FeedError::Away)?;
+        let mark = mark.ok_or(FeedError::Lost)?;
+        let changes = self.feed.open(Some(&mark)).await.map_err(|error| meaning(&error))?;
+        Ok(Box::new(Open {
+            feed: self.clone(),
+            changes,
+            unread: Vec::new(),
+            mark: mark.clone(),
+            saved: mark,
+        }))
+    }
+
+    /// Pages of searches do not list a group that was made or changed without a word to them.
+    async fn besides(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
+        let mut besides = Vec::new();
+        for change in changes.iter().filter(|change| change.namespace == GROUPS) {
+            let Ok(id) = change.key.parse::<GroupId>() else { continue };
+            match self.groups.group(id).await {
+                Ok(Stored::Live(group)) => besides.extend(search_invalidations(&group)),
+                // What cannot be read is listed by nothing.
+                Ok(_) | Err(StoreError::Corrupt { .. }) => {}
+                Err(_) => return Err(FeedError::Away),
+            }
+        }
+        Ok(besides)
+    }
+}
+
+impl fmt::Debug for StoreFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreFeed").field("feed", &self.feed).finish_non_exhaustive()
+    }
+}
+
+/// A feed that is open.
+#[derive(Debug)]
+struct Open {
+    feed: StoreFeed,
+    changes: Box<dyn kith_store::Changes>,
+    /// Read before anybody asked.
+    unread: Vec<Invalidation>,
+    /// Where what was returned ends.
+    mark: Vec<u8>,
+    saved: Vec<u8>,
+}
+
+#[async_trait]
+impl Changes for Open {
+    async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError> {
+        if !self.unread.is_empty() {
+            return Ok(std::mem::take(&mut self.unread));
+        }
+        let batch = self.changes.next(patience).await.map_err(|error| meaning(&error))?;
+        self.mark = batch.mark;
+        Ok(batch.changes.into_iter().map(told).collect())
+    }
+
+    async fn save(&mut self) -> Result<bool, FeedError> {
+        if self.mark == self.saved || self.mark.is_empty() {
+            return Ok(true);
+        }
+        let StoreFeed { coordination, holder, .. } = &self.feed;
+        let saved = coordination.set_mark(NAME, holder, &self.mark).await.map_err(|_| FeedError::Away)?;
+        self.saved.clone_from(&self.mark);
+        Ok(saved)
+    }
+}
+
+fn told(change: FeedChange) -> Invalidation {
+    let (namespace, key) = match change.record {
+        FeedRecord::User(id) => (USERS, id.to_string()),
+        FeedRecord::Group(id) => (GROUPS, id.to_string()),
+    };
+    Invalidation { namespace, key, version: change.version.map(cache_version), copy: None }
+}
+
+fn meaning(error: &kith_store::FeedError) -> FeedError {
+    match error {
+        kith_store::FeedError::Lost => FeedError::Lost,
+        kith_store::FeedError::Away(_) => FeedError::Away,
+    }
+}

@@ -1,0 +1,91 @@
+use kith_store::{Group, GroupWords, Text, Visibility, fold};
+
+/// What is searched for, checked by [`GroupWords::name`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupKeyword {
+    key: String,
+    folded: String,
+    prefix: bool,
+}
+
+impl GroupKeyword {
+    /// A whole tag or name.
+    #[must_use]
+    pub fn exact(keyword: &str) -> Self {
+        Self { key: GroupWords::exact_key(keyword), folded: fold(keyword), prefix: false }
+    }
+
+    /// The beginning of a tag or name.
+    #[must_use]
+    pub fn prefix(keyword: &str) -> Self {
+        let (key, folded) = GroupWords::prefix_key(keyword);
+        Self { key, folded, prefix: true }
+    }
+
+    /// The key that the store lists what is found under; for a long beginning, more than that.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What the key does not say of the keyword: a page token belongs to both.
+    pub(super) fn rest(&self) -> &str {
+        if self.prefix { &self.folded } else { "" }
+    }
+
+    /// Whether the search finds a group as it is now.
+    #[must_use]
+    pub fn finds(&self, group: &Group) -> bool {
+        let fits = |word: &Text| {
+            let word = fold(word);
+            if self.prefix { word.starts_with(&self.folded) } else { word == self.folded }
+        };
+        group.visibility == Visibility::Public && group.tags.iter().chain([&group.name]).any(fits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::{GroupId, GroupType, JoinPolicy, Params, Timestamp, Version};
+
+    use super::*;
+
+    fn group(name: &str, tags: &[&str]) -> Group {
+        Group {
+            id: GroupId::new(1).unwrap(),
+            version: Version::FIRST,
+            name: name.into(),
+            tags: tags.iter().map(|tag| Text::from(*tag)).collect(),
+            kind: GroupType::Chat,
+            visibility: Visibility::Public,
+            join_policy: JoinPolicy::Open,
+            history_for_new_members: false,
+            params: Params::default(),
+            creator: None,
+            created: Timestamp(0),
+            updated: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn whole_words_and_beginnings_are_found_in_any_form() {
+        let group = group("Chess at noon, every day", &["Straße", "下棋"]);
+        for keyword in ["CHESS AT NOON, EVERY DAY", "strasse", "下棋"] {
+            assert!(GroupKeyword::exact(keyword).finds(&group), "{keyword}");
+        }
+        for keyword in ["chess at noon, ev", "c", "STRASS", "下"] {
+            assert!(GroupKeyword::prefix(keyword).finds(&group), "{keyword}");
+            assert!(!GroupKeyword::exact(keyword).finds(&group), "{keyword}");
+        }
+        for keyword in ["chess at noon, or", "noon", "棋"] {
+            assert!(!GroupKeyword::prefix(keyword).finds(&group), "{keyword}");
+        }
+    }
+
+    #[test]
+    fn a_private_group_is_never_found() {
+        let group = Group { visibility: Visibility::Private, ..group("chess", &["go"]) };
+        for keyword in [GroupKeyword::exact("chess"), GroupKeyword::prefix("g")] {
+            assert!(!keyword.finds(&group), "{keyword:?}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Several nodes over one MongoDB and one Redis, as callers and operators meet them.
+
+#![cfg(feature = "cluster")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod away;
+mod claims;
+mod epochs;
+mod fresh;
+mod hand;
+mod metrics;
+mod nodes;
+mod redis;
+mod site;
+mod told;

@@ -1,0 +1,61 @@
+//! A Redis of a test's own, which it may stop.
+
+use std::{
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use crate::site::until;
+
+/// Ends with the test.
+pub(crate) struct Redis {
+    port: u16,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Redis {
+    /// One that does not run yet, on a free port. `arguments`: words of its configuration.
+    pub(crate) fn absent(arguments: &[&str]) -> Self {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        Self { port: free.local_addr().unwrap().port(), arguments, child: None }
+    }
+
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
+        let mut redis = Self::absent(arguments);
+        redis.run().await;
+        redis
+    }
+
+    /// Empty, on its port.
+    pub(crate) async fn run(&mut self) {
+        let port = self.port.to_string();
+        let named = std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS_SERVER");
+        let mut command = Command::new(named.map_or_else(|| "redis-server".to_owned(), |(_, path)| path));
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        self.child = Some(command.spawn().expect("these tests need redis-server on the path"));
+        let address = (Ipv4Addr::LOCALHOST, self.port);
+        until(Duration::from_secs(10), async || TcpStream::connect(address).is_ok()).await;
+    }
+
+    /// As if the machine were gone.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,126 @@
+//! A store of groups that counts searches, can hold one, and can lose the answer of a write, in place of that
+//! of a node.
+
+#![expect(clippy::unwrap_used, reason = "for tests")]
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use kith_proto::group::v1::group_service_client::GroupServiceClient;
+use kith_server::{admin::Vitals, config::Config, edge::Edge, health::Reporter, wiring};
+use kith_store::*;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tonic::service::Routes;
+
+/// Holds a search between its read and its answer.
+pub(crate) struct Held {
+    pub(crate) reached: oneshot::Receiver<()>,
+    pub(crate) release: oneshot::Sender<()>,
+}
+
+/// See the head of the module.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    inner: Arc<dyn GroupStore>,
+    searches: AtomicUsize,
+    held: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+    loses: Mutex<bool>,
+}
+
+/// A node without a network over such a store. The handle keeps the store open.
+pub(crate) async fn node() -> (GroupServiceClient<Edge>, Arc<Listed>, kith_store_sqlite::SqliteHandle) {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let mut stores = file.stores();
+    let listed = Arc::new(Listed {
+        inner: Arc::clone(&stores.groups),
+        searches: AtomicUsize::new(0),
+        held: Mutex::default(),
+        loses: Mutex::default(),
+    });
+    stores.groups = Arc::<Listed>::clone(&listed);
+    let config = Config::default();
+    let edge = Edge::new(Routes::default(), &config.limits);
+    let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
+    edge.open(wiring::services(&stores, &config, vitals).await.unwrap().routes);
+    (GroupServiceClient::new(edge), listed, file)
+}
+
+impl Listed {
+    pub(crate) fn searches(&self) -> usize {
+        self.searches.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn hold_search(&self) -> Held {
+        let ((reach, reached), (release, released)) = (oneshot::channel(), oneshot::channel());
+        *self.held.lock() = Some((reach, released));
+        Held { reached, release }
+    }
+
+    /// The next write lands and its answer is lost.
+    pub(crate) fn lose_answer(&self) {
+        *self.loses.lock() = true;
+    }
+
+    fn answer<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if std::mem::take(&mut *self.loses.lock()) {
+            let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionReset));
+            return Err(StoreError::Unavailable { outcome: Outcome::Unknown, source });
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl GroupStore for Listed {
+    async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError> {
+        self.inner.group(id).await
+    }
+
+    async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
+        self.inner.groups(ids).await
+    }
+
+    async fn search_groups(
+        &self,
+        key: &str,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<Group>, StoreError> {
+        self.searches.fetch_add(1, Ordering::SeqCst);
+        let found = self.inner.search_groups(key, after, limit).await;
+        let held = self.held.lock().take();
+        if let Some((reach, released)) = held {
+            reach.send(()).unwrap();
+            released.await.unwrap();
+        }
+        found
+    }
+
+    async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
+        self.inner.scan_groups(after, limit).await
+    }
+
+    async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
+        self.answer(self.inner.create_group(group, write).await)
+    }
+
+    async fn update_group(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+    ) -> Result<Applied<Group>, StoreError> {
+        self.answer(self.inner.update_group(id, patch, write).await)
+    }
+
+    async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
+        self.answer(self.inner.dismiss_group(id, write).await)
+    }
+}

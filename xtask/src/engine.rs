@@ -1,0 +1,18 @@
+//! The engine of virtual time, optimised.
+
+use anyhow::Result;
+
+use crate::process::{cargo, outlive_ctrl_c, succeed};
+
+/// Builds the engine and runs so many seeds, or one.
+pub(crate) fn run(seeds: u64, seed: Option<u64>) -> Result<()> {
+    outlive_ctrl_c(|| {})?;
+    let mut command = cargo();
+    command.args(["test", "--profile", "engine", "-p", "kith-cache", "--test", "engine", "--"]);
+    command.args(["--nocapture", "--test-threads", "1", "no_cached_read_is_wrong"]);
+    command.env("KITH_SEEDS", seeds.to_string());
+    if let Some(seed) = seed {
+        command.env("KITH_SEED", seed.to_string());
+    }
+    succeed(&mut command)
+}

@@ -1,0 +1,98 @@
+//! Whether the tests of the cache would notice if one of its rules were missing.
+
+mod names;
+mod run;
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    process::Stdio,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::{cargo, outlive_ctrl_c, root};
+
+/// Mutants under test at once.
+const AT_ONCE: usize = 2;
+
+/// What one run of the tests showed.
+#[derive(Debug)]
+struct Verdict {
+    mutant: String,
+    /// The test that noticed; `None`: none did.
+    noticed: Option<String>,
+}
+
+/// Builds the tests of the cache once, takes each rule away in turn, and fails unless a test notices each time.
+pub(crate) fn run(only: &[String]) -> Result<()> {
+    outlive_ctrl_c(|| {})?;
+    let mutants = mutants(only)?;
+    let tests = build()?;
+    if let Some(failing) = run::first_failure(&tests, None)? {
+        bail!("{failing} fails with every rule in place");
+    }
+    let verdicts = judge_all(&tests, mutants)?;
+    let caught = verdicts.iter().filter(|verdict| verdict.noticed.is_some()).count();
+    println!("caught {caught}/{}", verdicts.len());
+    if caught < verdicts.len() {
+        bail!("{} rules can be taken away and no test notices", verdicts.len() - caught);
+    }
+    Ok(())
+}
+
+/// All rules, or those asked for.
+fn mutants(only: &[String]) -> Result<VecDeque<String>> {
+    let source = root().join("crates/cache/src/guards.rs");
+    let source = std::fs::read_to_string(&source).context("could not read the rules of the cache")?;
+    let names = names::of(&source);
+    if let Some(unknown) = only.iter().find(|only| !names.contains(only)) {
+        bail!("there is no rule {unknown}");
+    }
+    let wanted = |name: &String| only.is_empty() || only.contains(name);
+    Ok(names.into_iter().filter(wanted).collect())
+}
+
+/// The test programs of the cache, with rules that can be taken away.
+fn build() -> Result<Vec<PathBuf>> {
+    let mut command = cargo();
+    command.args(["test", "--profile", "engine", "-p", "kith-cache", "--features", "mutants", "--no-run"]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    let built = command.stderr(Stdio::inherit()).output().context("could not start cargo")?;
+    if !built.status.success() {
+        bail!("the tests of the cache do not build");
+    }
+    let tests: Vec<PathBuf> =
+        String::from_utf8_lossy(&built.stdout).lines().filter_map(run::program).collect();
+    if tests.is_empty() {
+        bail!("cargo names no test program");
+    }
+    Ok(tests)
+}
+
+fn judge_all(tests: &[PathBuf], mutants: VecDeque<String>) -> Result<Vec<Verdict>> {
+    let (left, verdicts) = (Mutex::new(mutants), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        let work = || -> Result<()> {
+            loop {
+                let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                let Some(mutant) = next else { return Ok(()) };
+                let noticed = run::first_failure(tests, Some(&mutant))?;
+                println!("{mutant}: {}", noticed.as_deref().unwrap_or("NOT CAUGHT"));
+                verdicts.lock().unwrap_or_else(PoisonError::into_inner).push(Verdict { mutant, noticed });
+            }
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a run of the tests broke off")))
+        })
+    })?;
+    let mut verdicts = verdicts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    verdicts.sort_by(|one, other| one.mutant.cmp(&other.mutant));
+    for verdict in verdicts.iter().filter(|verdict| verdict.noticed.is_none()) {
+        println!("not caught: {}", verdict.mutant);
+    }
+    Ok(verdicts)
+}
