@@ -92,12 +92,22 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// What the shared tier had of one key.
-    pub(crate) fn answered_by_shared<V>(&self, answer: Option<&Fetched<V>>) {
-        match answer.map(|fetched| &fetched.loaded) {
-            Some(Loaded::Found { .. }) => self.shared_found.add(1),
-            Some(Loaded::Absent { .. }) => self.shared_absent.add(1),
-            None => self.shared_missed.add(1),
+    /// What the shared tier had of some keys.
+    pub(crate) fn answered_by_shared<V>(&self, answers: &[Option<Fetched<V>>]) {
+        let (mut found, mut absent, mut missed) = (0, 0, 0);
+        for answer in answers {
+            match answer.as_ref().map(|fetched| &fetched.loaded) {
+                Some(Loaded::Found { .. }) => found += 1,
+                Some(Loaded::Absent { .. }) => absent += 1,
+                None => missed += 1,
+            }
+        }
+        for (counter, more) in
+            [(&self.shared_found, found), (&self.shared_absent, absent), (&self.shared_missed, missed)]
+        {
+            if more > 0 {
+                counter.add(more);
+            }
         }
     }
 

@@ -120,6 +120,8 @@ guards! {
     epoch_looked_up;
     /// Who is not trusted does not believe copies that nodes share either.
     shared_needs_trust;
+    /// After trust had lapsed, writers are given a moment to tell what they could not.
+    settles_first;
     /// What is heard does not end the following of a log that says otherwise.
     fork_by_log;
     /// A page is answered only if its list has the epoch still.

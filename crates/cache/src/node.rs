@@ -209,6 +209,12 @@ impl Node {
         now < until || lenient() || !guards::trust_deadline()
     }
 
+    /// Whether memory had been served, and then not for so long that nothing of it may be any more.
+    pub(crate) fn has_lapsed(&self, now: Moment) -> bool {
+        let until = self.trusted_until();
+        until > Moment::default() && now >= until.after(self.0.config.trust_grace)
+    }
+
     /// # Panics
     /// When a live namespace has the name.
     pub(crate) fn register(&self, namespace: &Arc<dyn Namespace>) {

@@ -137,7 +137,12 @@ impl BringUp {
                 },
                 Err(Hitch::Claimed) => {
                     // Until then it may be that of a node that was killed.
-                    let first = *claimed.get_or_insert_with(Instant::now);
+                    let first = *claimed.get_or_insert_with(|| {
+                        tracing::warn!(
+                            "another node has a claim on the database: waits whether it still lives"
+                        );
+                        Instant::now()
+                    });
                     if first.elapsed() > cluster::PATIENCE {
                         self.fatal.send_replace(Some(self.claimed()));
                         return;

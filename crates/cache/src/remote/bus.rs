@@ -16,7 +16,7 @@ pub const UNTOLD: u64 = u64::MAX;
 /// Most changes that one step tells.
 const STEP: usize = 500;
 /// Pauses between two tries to tell what waits.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 
 /// Tells changes by the shared server; keeps what it cannot tell until it can.
 pub struct SharedBus {

@@ -39,6 +39,8 @@ pub(super) struct Follower<'a> {
     /// Nodes that wait for a confirmation of this one.
     asked: BTreeMap<u64, u64>,
     confirming: Option<Confirming>,
+    /// From when on memory is believed again after trust had lapsed.
+    settled: Option<Moment>,
 }
 
 impl<'a> Follower<'a> {
@@ -49,7 +51,7 @@ impl<'a> Follower<'a> {
         frames: Box<dyn Frames>,
     ) -> Self {
         let (asked, confirming) = (BTreeMap::new(), None);
-        Self { member, epoch, server, chain, frames, unreached: None, asked, confirming }
+        Self { member, epoch, server, chain, frames, unreached: None, asked, confirming, settled: None }
     }
 
     /// Hears and probes until it cannot go on.
@@ -283,7 +285,17 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn trust(&self, sent: Moment) {
+    /// After a while without any trust others had none either, perhaps, and writers among them have yet to tell
+    /// what they could not: they are given a moment before memory is believed again.
+    fn trust(&mut self, sent: Moment) {
+        let now = self.member.node.now();
+        if self.member.node.has_lapsed(now) && guards::settles_first() {
+            let settled = *self.settled.get_or_insert_with(|| now.after(self.member.following.settle));
+            if now < settled {
+                return;
+            }
+        }
+        self.settled = None;
         let from = if guards::trust_from_sending() { sent } else { self.member.node.now() };
         self.member.node.trust_until(from.after(self.member.following.trust));
     }

@@ -22,6 +22,9 @@ pub struct Following {
     pub look_every: Duration,
     /// How long memory is trusted, from the sending of a probe that was answered and reached.
     pub trust: Duration,
+    /// How long memory is still not believed once the server answers again after trust had lapsed: others may have
+    /// changes to tell that they could not.
+    pub settle: Duration,
     /// Entries that one step of a repair reads.
     pub replay_page: usize,
     /// Entries that a repair reads at most before it takes a new baseline.
@@ -31,12 +34,13 @@ pub struct Following {
 }
 
 impl Default for Following {
-    /// 250 ms, 1 s, 1.5 s, 1,000, 50,000, 500 ms.
+    /// 250 ms, 1 s, 1.5 s, 1.5 s, 1,000, 50,000, 500 ms.
     fn default() -> Self {
         Self {
             probe_every: Duration::from_millis(250),
             look_every: Duration::from_secs(1),
             trust: Duration::from_millis(1_500),
+            settle: Duration::from_millis(1_500),
             replay_page: 1_000,
             replay_max: 50_000,
             retry_max: Duration::from_millis(500),

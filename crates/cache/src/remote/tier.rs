@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Acquired, Cell, Filled, Kind, SharedError, Sharing};
+use super::{Acquired, Cell, Filled, Kind, Shared, SharedError, Sharing};
 use crate::{
     CacheError, Key, LoadOptions, Loaded, Node, Presence, Tier, TierCopy, Version,
     clock::wall_clock_ms,
@@ -73,7 +73,7 @@ struct Climb<'a, K, V> {
     epoch: u64,
     addresses: Vec<String>,
     answers: Vec<Option<Fetched<V>>>,
-    /// Of the leases that this fetch takes.
+    /// Of the leases that this fetch takes; 0 as long as it needs none.
     token: u64,
 }
 
@@ -104,8 +104,8 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
             climb.answers.fill_with(|| None);
         }
         // What the shared tier did not answer, the store does, within its own bound.
-        let left = climb.places();
-        if !left.is_empty() {
+        if !climb.is_whole() {
+            let left = climb.places();
             let asked: Vec<K> = left.iter().map(|place| keys[*place].clone()).collect();
             for (place, fetched) in left.into_iter().zip(self.below.fetch(&asked, options).await?) {
                 climb.answers[place] = Some(fetched);
@@ -140,16 +140,20 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let epoch = self.node.epoch();
         let addresses = keys.iter().map(|key| address(epoch, self.namespace, key)).collect();
         let answers = keys.iter().map(|_| None).collect();
-        Climb { keys, options, epoch, addresses, answers, token: self.node.token_number() }
+        Climb { keys, options, epoch, addresses, answers, token: 0 }
     }
 
     async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
         if !self.may_ask(climb) {
             return Err(Stop::Away);
         }
+        self.look(climb).await?;
+        if climb.is_whole() {
+            return Ok(());
+        }
+        climb.token = self.node.token_number();
         let until = Instant::now() + self.side.sharing.patience;
         let (mut pause, mut woken) = (LOOK.0, None);
-        self.look(climb).await?;
         loop {
             let (leased, wait) = self.lease(climb).await?;
             self.load(climb, &leased).await?;
@@ -189,10 +193,10 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     async fn look(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
         let cells = self.side.sharing.shared.read(&climb.addresses).await;
         let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
-        for (place, cell) in cells.into_iter().enumerate() {
-            climb.answers[place] = cell.and_then(|cell| self.copy(&cell, climb.options));
-            self.counters.answered_by_shared(climb.answers[place].as_ref());
+        for (answer, cell) in climb.answers.iter_mut().zip(cells) {
+            *answer = cell.and_then(|cell| self.copy(&cell, climb.options));
         }
+        self.counters.answered_by_shared(&climb.answers);
         Ok(())
     }
 
@@ -240,26 +244,32 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         Ok(())
     }
 
+    /// Leaves what was loaded in the shared tier. A reader waits for that only where its own memory depends on the
+    /// answer: a value with a version is kept out of it by floors and by what this node is told.
     async fn fill(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)], loaded: Vec<Fetched<V>>) {
-        let mut cells = Vec::with_capacity(leased.len());
+        let (mut told, mut later) = (Vec::new(), Vec::new());
         let mut too_large = Vec::new();
-        for ((place, _), fetched) in leased.iter().zip(loaded) {
+        for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
+            let version = fetched.loaded.version();
+            fetched.keep = version >= *floor;
             let cell = self.cell(&fetched.loaded, climb.token);
             climb.answers[*place] = Some(fetched);
-            if cell.payload.len() > self.value_bytes_max {
-                too_large.push(*place);
-            } else {
-                cells.push((*place, (climb.addresses[*place].clone(), cell)));
+            let address = climb.addresses[*place].clone();
+            match cell {
+                cell if cell.payload.len() > self.value_bytes_max => too_large.push(*place),
+                cell if version.is_versioned() => later.push((address, cell)),
+                cell => told.push((*place, (address, cell))),
             }
         }
-        let (places, cells): (Vec<usize>, Vec<(String, Cell)>) = cells.into_iter().unzip();
-        let filled = self.side.sharing.shared.fill(&cells).await.unwrap_or_default();
-        for (at, place) in places.into_iter().enumerate() {
+        if !later.is_empty() {
+            tokio::spawn(filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), later));
+        }
+        let (places, cells): (Vec<usize>, Vec<(String, Cell)>) = told.into_iter().unzip();
+        let stored = filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), cells).await;
+        for (place, stored) in places.into_iter().zip(stored) {
             // Not filled: what was read may have changed since.
-            let stored = filled.get(at).is_some_and(|filled| *filled == Filled::Stored);
-            self.counters.fills_refused.add(u64::from(!stored));
             if let Some(answer) = &mut climb.answers[place] {
-                answer.keep = stored;
+                answer.keep &= stored;
             }
         }
         self.release(climb, too_large.into_iter()).await;
@@ -300,7 +310,24 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     }
 }
 
+/// Fills these cells. Whether each stands there now.
+async fn filled(shared: Arc<dyn Shared>, counters: Arc<Counters>, cells: Vec<(String, Cell)>) -> Vec<bool> {
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let filled = shared.fill(&cells).await.unwrap_or_default();
+    let stored: Vec<bool> =
+        (0..cells.len()).map(|at| filled.get(at).is_some_and(|filled| *filled == Filled::Stored)).collect();
+    let refused = stored.iter().filter(|stored| !**stored).count();
+    counters.fills_refused.add(u64::try_from(refused).unwrap_or(u64::MAX));
+    stored
+}
+
 impl<K, V> Climb<'_, K, V> {
+    fn is_whole(&self) -> bool {
+        self.answers.iter().all(Option::is_some)
+    }
+
     /// Places that have no answer yet.
     fn places(&self) -> Vec<usize> {
         let missing = |(place, answer): (usize, &Option<_>)| answer.is_none().then_some(place);

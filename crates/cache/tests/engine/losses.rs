@@ -88,6 +88,28 @@ async fn another_server_is_not_trusted_though_it_tells_what_nodes_know() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
+/// The writer is dead, nobody heard it, nobody reads the change feed, and the server fell back without a trace.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_can_know_ends_with_the_copies() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    b.read(ONE).await;
+    let dump = world.server.snapshot();
+    a.wire.lose(1);
+    b.wire.lose(1);
+    a.put(ONE).await.unwrap();
+    a.kill();
+    world.server.fall_back(&dump);
+    pass(BOUND).await;
+    assert_eq!(b.read(ONE).await, Some(1), "nothing tells it");
+    for _ in 0..10 {
+        // It is read all the while.
+        pass(66_000).await;
+        b.read(ONE).await;
+    }
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
 /// Interleaving 7.
 #[tokio::test(start_paused = true)]
 async fn a_full_server_that_answers_reads_is_not_trusted_for_long() {

@@ -105,9 +105,33 @@ async fn a_server_that_takes_no_changes_is_not_believed_for_long() {
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     stage.store.put(7, 1);
     one.read(7).await;
+    // What was loaded is left in the shared tier without its reader.
+    sleep(Duration::from_millis(1)).await;
     stage.server.fill_up(true);
     one.write(&stage.store, 7, 2).await.unwrap();
     assert_eq!(other.read(7).await, (Some(1), Some(Tier::Redis)), "it could not be told");
     sleep(Duration::from_secs(3)).await;
     assert_eq!(other.read(7).await, (Some(2), Some(Tier::Store)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_writers_may_tell_what_they_could_not_before_memory_is_believed() {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    other.read(7).await;
+    stage.server.fill_up(true);
+    one.write(&stage.store, 7, 2).await.unwrap();
+    sleep(Duration::from_secs(5)).await;
+    stage.server.fill_up(false);
+    // The writer is late too.
+    for _ in 0..10 {
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(other.read(7).await.0, Some(2), "memory and the shared copy are of before");
+    }
+    let (bus, node) = (std::sync::Arc::clone(&one.bus), one.node.clone());
+    let _draining = tokio::spawn(async move { bus.drain(&node).await });
+    sleep(Duration::from_secs(2)).await;
+    assert!(other.node.trusted());
+    assert_eq!(other.read(7).await.0, Some(2));
 }

@@ -258,6 +258,7 @@ fn following(cluster: &ClusterConfig) -> Following {
         probe_every: cluster.probe_every,
         look_every: LOOK_EVERY,
         trust: cluster.trust,
+        settle: cluster.trust,
         replay_page: REPLAY_PAGE,
         replay_max: cluster.replay_max,
         retry_max: RETRY_MAX,

@@ -113,7 +113,7 @@ impl Server {
     #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) const fn export_metrics(&self) {}
 
-    #[expect(clippy::unused_self, clippy::unused_async, reason = "other builds ask it")]
+    #[expect(clippy::unused_async, reason = "other builds ask it")]
     pub(crate) async fn findings(&self) -> Result<Vec<String>, SharedError> {
         Ok(Vec::new())
     }

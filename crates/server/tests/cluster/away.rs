@@ -21,6 +21,9 @@ async fn a_node_starts_without_its_redis_serves_from_the_store_and_says_so() {
     assert_eq!(node.read(id, at_least(&token)).await.unwrap().version, version);
     until(Duration::from_secs(3), async || says_away(&node)).await;
     assert!(node.node.causes().is_empty(), "it serves");
+    let ready = node.operations("/readyz").await;
+    assert!(ready.contains(" 200 ") && ready.contains("\"ready\":true"), "{ready}");
+    assert!(ready.contains("\"reason\":\"redis_away\""), "{ready}");
     let listed =
         node.admin().list_nodes(kith_proto::admin::v1::ListNodesRequest {}).await.unwrap().into_inner();
     assert_eq!((listed.nodes.len(), listed.complete), (1, false));

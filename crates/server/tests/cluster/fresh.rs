@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kith_proto::user::v1::{UpdateUserRequest, User};
 use tonic::Code;
 
 use crate::site::{Site, at_least, strong, until};
@@ -69,4 +70,27 @@ async fn what_is_no_token_is_refused_and_that_of_another_cluster_asks_the_store(
     assert_eq!(a.read(id, at_least(&token)).await.unwrap().user_name, "ann");
     a.stop().await;
     other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_request_that_is_repeated_on_another_node_brings_nothing_old_back() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let id = a.create("ann").await.user_id;
+    let once = |nick_name: &str| UpdateUserRequest {
+        user: Some(User { user_id: id, nick_name: nick_name.to_owned(), ..User::default() }),
+        update_mask: Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] }),
+        request_id: "once".to_owned(),
+        ..UpdateUserRequest::default()
+    };
+    let first = a.users().update_user(once("first")).await.unwrap().into_inner().user.unwrap();
+    let (version, _) = a.rename(id, "second").await;
+    let repeated = b.users().update_user(once("first")).await.unwrap().into_inner();
+    assert_eq!(repeated.user.unwrap().version, first.version, "the answer of then");
+    for peer in [&a, &b] {
+        let read = peer.read(id, at_least(&repeated.consistency_token)).await.unwrap();
+        assert_eq!((read.version, read.nick_name.as_str()), (version, "second"));
+    }
+    a.stop().await;
+    b.stop().await;
 }

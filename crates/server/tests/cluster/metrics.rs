@@ -6,10 +6,6 @@ use std::{
 };
 
 use kith_server::metric;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
 
 use crate::site::{Site, until};
 
@@ -42,10 +38,7 @@ async fn a_node_of_a_cluster_exports_what_the_table_says_of_following() {
     b.get(id).await;
     a.rename(id, "new").await;
     until(Duration::from_secs(1), async || b.get(id).await.nick_name == "new").await;
-    let mut socket = TcpStream::connect(b.node.addresses().operations.unwrap()).await.unwrap();
-    socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
-    let mut text = String::new();
-    socket.read_to_string(&mut text).await.unwrap();
+    let text = b.operations("/metrics").await;
     let table = metric::all().into_iter().filter(|metric| is_of_clusters(metric.name));
     let table: Exported = table
         .map(|metric| {

@@ -16,6 +16,10 @@ use kith_server::{
     Node,
     config::{Backend, Config, Secret},
 };
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 use tonic::{
     Status,
     transport::{Channel, Endpoint},
@@ -144,6 +148,15 @@ impl Peer {
             node.redis == "follows" && node.epoch >= 2
         })
         .await;
+    }
+
+    /// The answer of the port for operators, with its head.
+    pub(crate) async fn operations(&self, path: &str) -> String {
+        let mut socket = TcpStream::connect(self.node.addresses().operations.unwrap()).await.unwrap();
+        socket.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        answer
     }
 
     pub(crate) async fn stop(self) {

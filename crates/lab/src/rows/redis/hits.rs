@@ -1,6 +1,12 @@
 //! What Redis answers.
 
-use std::{hint::black_box, sync::Arc};
+use std::{
+    hint::black_box,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 
 use anyhow::{Context as _, Result, ensure};
 use kith_cache::{Consistency, Policy, Tier, TieredCache, remote::address};
@@ -22,40 +28,41 @@ use crate::{
 /// Keys of one call.
 const BATCH: usize = 100;
 
-/// A node whose records lie in Redis, and a client that reads the same bytes.
+/// A node with an empty memory, records in Redis that another left there, and a client that reads the same bytes.
 struct Stage {
     site: Site,
     cache: TieredCache<i64, User>,
     raw: RawRedis,
-    /// Of all records.
-    keys: Vec<i64>,
+    /// The first record that was not read yet: each is read once, so that memory never has to be emptied.
+    next: AtomicI64,
 }
 
 impl Stage {
     async fn new(url: &str, users: i64) -> Result<Arc<Self>> {
         let place = Place::new(url);
-        let site = place.site().await?;
-        // Nothing is refreshed while it is timed.
-        let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
+        let (filler, site) = (place.site().await?, place.site().await?);
         let user = Arc::new(people::user(1)?);
-        let cache =
-            TieredCache::shared(&site.node, policy, Arc::new(Same(user)), &site.sharing, Arc::new(UserCodec));
+        let cache = |site: &Site| {
+            // Nothing is refreshed while it is timed.
+            let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
+            let loader = Arc::new(Same(Arc::clone(&user)));
+            TieredCache::shared(&site.node, policy, loader, &site.sharing, Arc::new(UserCodec))
+        };
+        let (filling, cache) = (cache(&filler), cache(&site));
         let keys: Vec<i64> = (1..=users).collect();
         for keys in keys.chunks(BATCH) {
-            for answer in cache.get_many(keys, &Consistency::Cached).await {
+            for answer in filling.get_many(keys, &Consistency::Cached).await {
                 ensure!(answer?.is_some(), "a user is missing");
             }
         }
         let raw = RawRedis::connect(url, &place.prefix).await?;
-        let stage = Self { site, cache, raw, keys };
-        stage.forget();
-        ensure!(stage.hit(1).await.is_ok(), "users do not lie in Redis");
-        Ok(Arc::new(stage))
+        Ok(Arc::new(Self { site, cache, raw, next: AtomicI64::new(1) }))
     }
 
-    /// Empties memory alone.
-    fn forget(&self) {
-        self.site.node.flush();
+    /// So many records that were not read yet.
+    fn take(&self, count: i64) -> Vec<i64> {
+        let first = self.next.fetch_add(count, Ordering::Relaxed);
+        (first..first + count).collect()
     }
 
     async fn hit(&self, key: i64) -> Result<()> {
@@ -104,15 +111,19 @@ pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
     if !(one || many) {
         return Ok(rows);
     }
-    let stage = Stage::new(url, plan.size(10_000, 400)).await?;
+    let (reads, batches) = (plan.size(2_000, 100), plan.size(20, 2));
+    let rounds = i64::try_from(plan.rounds)?;
+    // Each side of every round reads others.
+    let users = 2 * rounds * (reads + batches * i64::try_from(BATCH)?);
+    let stage = Stage::new(url, users).await?;
     if one {
-        let pairs = interleave(plan.rounds, async |side| time_one(&stage, side, plan.size(4_000, 100)).await);
-        let pairs = pairs.await?;
+        let pairs = interleave(plan.rounds, async |side| time_one(&stage, side, reads).await).await?;
         rows.push(Row::new(&REDIS_HIT, &each(&pairs, |latency| latency.p50))?);
         rows.push(Row::new(&REDIS_HIT_P99, &each(&pairs, |latency| latency.p99))?);
     }
     if many {
-        let pairs = interleave(plan.rounds, async |side| time_many(&stage, side).await).await?;
+        let keys = batches * i64::try_from(BATCH)?;
+        let pairs = interleave(plan.rounds, async |side| time_many(&stage, side, keys).await).await?;
         rows.push(Row::new(&REDIS_100, &each(&pairs, |latency| latency.p50))?);
     }
     Ok(rows)
@@ -120,12 +131,11 @@ pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
 
 /// Reads one after the other, each of another key, on a worker of the runtime as calls to a node are. What was
 /// read by hand is held to the end, as memory holds it.
-async fn time_one(stage: &Arc<Stage>, side: Side, reads: usize) -> Result<Latency> {
-    stage.forget();
-    let stage = Arc::clone(stage);
+async fn time_one(stage: &Arc<Stage>, side: Side, reads: i64) -> Result<Latency> {
+    let (stage, keys) = (Arc::clone(stage), stage.take(reads));
     let timing = tokio::spawn(async move {
-        let (mut times, mut held) = (Vec::with_capacity(reads), Vec::with_capacity(reads));
-        for key in stage.keys.iter().take(reads) {
+        let (mut times, mut held) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
+        for key in &keys {
             let begun = Instant::now();
             match side {
                 Side::Baseline => held.push(Arc::new(stage.raw.user(stage.key(*key)).await?)),
@@ -138,12 +148,11 @@ async fn time_one(stage: &Arc<Stage>, side: Side, reads: usize) -> Result<Latenc
     timing.await?
 }
 
-async fn time_many(stage: &Arc<Stage>, side: Side) -> Result<Latency> {
-    stage.forget();
-    let stage = Arc::clone(stage);
+async fn time_many(stage: &Arc<Stage>, side: Side, keys: i64) -> Result<Latency> {
+    let (stage, keys) = (Arc::clone(stage), stage.take(keys));
     let timing = tokio::spawn(async move {
         let (mut times, mut held) = (Vec::new(), Vec::new());
-        for keys in stage.keys.chunks_exact(BATCH) {
+        for keys in keys.chunks_exact(BATCH) {
             let begun = Instant::now();
             match side {
                 Side::Baseline => {
