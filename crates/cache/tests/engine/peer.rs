@@ -255,7 +255,8 @@ fn follow(world: &World, ties: &Ties, (node, way): (&Node, &StoreWay), (wire, ph
         seal: Seal::new(&[7; 32]),
         recent: Arc::clone(&recent),
         tally: Arc::clone(&tally),
-        following: Following::default(),
+        // Every bound holds without the pause after an outage, which would hide what else keeps old copies out.
+        following: Following { settle: Duration::ZERO, ..Following::default() },
         random: Arc::new(world.chance.clone()),
     };
     live(phases, async move { member.follow().await });
