@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The file of an embedded node, within its data folder.
-pub(crate) const FILE: &str = "kith.db";
+const FILE: &str = "kith.db";
 
 /// An open store, to be closed when the node ends.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ pub(crate) fn data_file(config: &Config) -> PathBuf {
 /// The first migration that the data file still needs, read beside whoever has it open.
 #[cfg(feature = "embedded")]
 pub(crate) async fn pending_in_file(config: &Config) -> Result<Option<Migration>, StartError> {
-    let status = kith_store_sqlite::migration_status(config.data_dir.join(FILE)).await;
+    let status = kith_store_sqlite::migration_status(data_file(config)).await;
     let all = status.map_err(|error| not_opened(&error))?;
     Ok(all.into_iter().find(|migration| migration.applied.is_none()))
 }

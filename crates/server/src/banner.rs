@@ -1,9 +1,6 @@
 //! What a node says of itself once it listens: for people on a terminal, else the same as one line of JSON.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-};
+use std::{fmt, net::SocketAddr};
 
 use serde::Serialize;
 
@@ -11,6 +8,7 @@ use crate::{
     backend::Data,
     health::{Cause, State},
     run::Node,
+    transport::callable,
 };
 
 /// The address that commands take when none is given.
@@ -97,16 +95,6 @@ impl Urls {
             metrics: of_operations("/metrics"),
         }
     }
-}
-
-/// "Every address" is none that can be called.
-fn callable(at: SocketAddr) -> SocketAddr {
-    let ip = match at.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, at.port())
 }
 
 fn tries(program: &str, api: &str) -> [String; 2] {

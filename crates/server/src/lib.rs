@@ -9,6 +9,7 @@ pub mod call;
 pub mod cli;
 mod cluster;
 pub mod config;
+mod descriptors;
 pub mod edge;
 #[cfg(feature = "embedded")]
 mod ephemeral;

@@ -25,6 +25,7 @@ use crate::{
     bring_up::{BringUp, StoreSlot},
     cluster::Claim,
     config::{Backend, Config},
+    descriptors,
     edge::Edge,
     error,
     health::{Cause, Reporter, State},
@@ -105,7 +106,7 @@ impl Node {
         error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
         let found = Found::of(&config, &store).await?;
-        let node = Self::listen(config, port, operations, metrics, store)?;
+        let node = Self::listen(config, port, operations, metrics, (store, found.about.clone()))?;
         if let Err(error) = node.bring_up(found).await {
             node.wind_down(std::future::ready(())).await;
             return Err(error);
@@ -145,7 +146,7 @@ impl Node {
         port: Port,
         operations: Option<(TcpListener, SocketAddr)>,
         metrics: PrometheusHandle,
-        store: Opened,
+        (store, about): (Opened, About),
     ) -> Result<Self, StartError> {
         let health = Reporter::new();
         let edge = Edge::new(base(&health)?, &config.limits).with_sandboxes(config.ephemeral.enabled);
@@ -168,7 +169,7 @@ impl Node {
             operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, told, end.clone())));
         Ok(Self {
             addresses,
-            about: store.about(&config),
+            about,
             config,
             health,
             edge,
@@ -320,11 +321,10 @@ async fn bind_operations(config: &Config) -> Result<Option<(TcpListener, SocketA
 fn base(health: &Reporter) -> Result<Routes, StartError> {
     let unreadable = |_| StartError::new("the descriptors of the contract cannot be read");
     let builder = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(kith_proto::DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            // So that callers which know nothing but reflection can read the details of errors.
-            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+        let builder = tonic_reflection::server::Builder::configure();
+        descriptors::SETS
+            .into_iter()
+            .fold(builder, |builder, set| builder.register_encoded_file_descriptor_set(set))
     };
     let v1 = builder().build_v1().map_err(unreadable)?;
     let v1alpha = builder().build_v1alpha().map_err(unreadable)?;

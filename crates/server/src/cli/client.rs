@@ -9,6 +9,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
+use super::output::one_line;
 use crate::start::StartError;
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -169,7 +170,7 @@ impl Target {
 
 /// One line about a call that failed, without what could steer a terminal.
 pub(super) fn told(status: &Status) -> String {
-    status.message().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    one_line(status.message())
 }
 
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {

@@ -99,7 +99,12 @@ fn plain(cell: &str) -> String {
     if cell.is_empty() {
         return "-".to_owned();
     }
-    cell.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    one_line(cell)
+}
+
+/// A text from elsewhere in one line, without what could steer a terminal.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use prost_reflect::{DescriptorPool, MessageDescriptor, MethodDescriptor};
 
-use crate::edge;
+use crate::{descriptors, edge};
 
 /// One method.
 #[derive(Debug)]
@@ -26,19 +26,11 @@ struct Catalogue {
 
 /// Made at the first call that needs it: a node that serves gRPC alone does not pay for it.
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
-    let pool = read().expect("the descriptors are built into the program");
+    let pool = descriptors::pool().expect("the descriptors are built into the program");
     let rpcs = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
     let by_path = rpcs.map(|method| Rpc::of(&method)).map(|rpc| (rpc.path.clone(), rpc)).collect();
     Catalogue { pool, by_path }
 });
-
-/// The contract, health, and the details of errors.
-fn read() -> Result<DescriptorPool, prost_reflect::DescriptorError> {
-    let mut pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET)?;
-    pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)?;
-    pool.decode_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)?;
-    Ok(pool)
-}
 
 impl Rpc {
     fn of(method: &MethodDescriptor) -> Self {

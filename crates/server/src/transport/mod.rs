@@ -12,7 +12,7 @@ mod web;
 
 use std::{
     fmt,
-    net::SocketAddr,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
@@ -30,6 +30,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(crate) use self::tls::is_open;
 use self::{
     front::Front,
     greeting::{Prefixed, Protocol},
@@ -112,6 +113,16 @@ impl fmt::Debug for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Port").field("address", &self.address).field("tls", &self.tls.is_some()).finish()
     }
+}
+
+/// Where what listens on `at` is called from this machine: "every address" is none that can be called.
+pub(crate) fn callable(mut at: SocketAddr) -> SocketAddr {
+    match at {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => {}
+    }
+    at
 }
 
 /// Binds `address`, which `flag` sets.

@@ -1,6 +1,6 @@
 //! TLS of the gRPC port.
 
-use std::{path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
 use rustls::{
     ServerConfig,
@@ -30,13 +30,10 @@ pub(super) fn acceptor(config: &TlsConfig) -> Result<Option<TlsAcceptor>, StartE
 }
 
 /// A key that everybody on the machine may read is no secret.
-#[cfg(unix)]
 fn refuse_open_key(path: &Path) -> Result<(), StartError> {
-    use std::os::unix::fs::PermissionsExt as _;
     let unreadable =
         |error| StartError::new(format!("tls.key_file: {} cannot be read: {error}", path.display()));
-    let mode = std::fs::metadata(path).map_err(unreadable)?.permissions().mode();
-    if mode & 0o007 != 0 {
+    if is_open(path).map_err(unreadable)? {
         let path = path.display();
         return Err(StartError::new(format!(
             "tls.key_file: everybody on this machine may read {path}; take that right away (chmod o= {path})"
@@ -45,7 +42,15 @@ fn refuse_open_key(path: &Path) -> Result<(), StartError> {
     Ok(())
 }
 
+/// Whether everybody on this machine may use the file.
+#[cfg(unix)]
+pub(crate) fn is_open(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(std::fs::metadata(path)?.permissions().mode() & 0o007 != 0)
+}
+
+/// The system does not say so in bits.
 #[cfg(not(unix))]
-fn refuse_open_key(_path: &Path) -> Result<(), StartError> {
-    Ok(())
+pub(crate) fn is_open(_path: &Path) -> io::Result<bool> {
+    Ok(false)
 }

@@ -3,15 +3,16 @@
 use std::fmt;
 
 use serde::Serialize;
-use tonic::{Code, Status};
+use tonic::Status;
 use tonic_types::StatusExt as _;
 
-use crate::error::ERROR_DOMAIN;
+use super::super::output::one_line;
+use crate::{edge::code_name, error::ERROR_DOMAIN};
 
 /// A failed call, as it is told.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Failure {
-    code: String,
+    code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     message: String,
@@ -31,19 +32,19 @@ impl Failure {
         let field = details.bad_request().and_then(|bad| bad.field_violations.first());
         let known = info.filter(|info| info.domain == ERROR_DOMAIN);
         Self {
-            code: name(status.code()),
-            reason: info.map(|info| shown(&info.reason)),
-            message: shown(status.message()),
-            field: field.map(|violation| shown(&violation.field)).filter(|field| !field.is_empty()),
+            code: code_name(status.code()),
+            reason: info.map(|info| one_line(&info.reason)),
+            message: one_line(status.message()),
+            field: field.map(|violation| one_line(&violation.field)).filter(|field| !field.is_empty()),
             retry_after_ms: details.retry_info().and_then(|retry| retry.retry_delay).map(|d| d.as_millis()),
-            hint: known.map(|info| format!("kith errors {}", shown(&info.reason))),
+            hint: known.map(|info| format!("kith errors {}", one_line(&info.reason))),
         }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.code)?;
+        f.write_str(self.code)?;
         if let Some(reason) = &self.reason {
             write!(f, " {reason}")?;
         }
@@ -61,24 +62,10 @@ impl fmt::Display for Failure {
     }
 }
 
-/// As the specification of gRPC writes it: `ALREADY_EXISTS`.
-fn name(code: Code) -> String {
-    let mut name = String::new();
-    for c in format!("{code:?}").chars() {
-        if c.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(c.to_ascii_uppercase());
-    }
-    name
-}
-
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
     use crate::error::{Error, Reason};
 

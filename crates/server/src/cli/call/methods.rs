@@ -5,6 +5,8 @@ use std::fmt;
 use anyhow::{Context as _, Result};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 
+use crate::descriptors;
+
 /// How like a name must be to be meant.
 const LIKENESS: f64 = 0.8;
 /// Names told when several are meant.
@@ -39,9 +41,7 @@ impl Methods {
     /// # Errors
     /// When the descriptors within the program cannot be read.
     pub(super) fn built_in() -> Result<Self> {
-        let unreadable = "the descriptors of the contract cannot be read";
-        let mut pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).context(unreadable)?;
-        pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET).context(unreadable)?;
+        let pool = descriptors::pool().context("the descriptors of the contract cannot be read")?;
         Ok(Self { pool })
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use super::Finding;
 use crate::{
-    backend::FILE,
+    backend::data_file,
     config::{Backend, Config},
 };
 
@@ -34,7 +34,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => found.extend(unwritable(&standing(folder))),
         Err(error) => return vec![denied(folder, &error)],
     }
-    found.extend(file(&folder.join(FILE)));
+    found.extend(file(&data_file(config)));
     found.extend(room(&standing(folder)));
     found
 }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_file_that_others_may_read_and_a_file_in_the_place_of_the_folder_are_found() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join(FILE);
+        let file = data_file(&Config { data_dir: dir.path().to_owned(), ..Config::default() });
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         let found = of(dir.path());

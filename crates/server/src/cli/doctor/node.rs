@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Finding, port};
+use super::Finding;
 use crate::{
     cli::{client::Target, facts::Facts},
     config::Config,
+    transport::callable,
 };
 
 const GROUP: &str = "node";
@@ -14,7 +15,7 @@ const CLOCK_SECONDS: f64 = 1.0;
 
 /// Asks the node at the address of the configuration.
 pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
-    let addr = format!("http://{}", port::reached(config.listen));
+    let addr = format!("http://{}", callable(config.listen));
     match Facts::of(&Target::at(addr.clone(), limit)).await {
         Ok(facts) => judged(&facts, &addr),
         Err(why) => vec![Finding::new(GROUP, format!("{why:#}"), format!("kith ping --addr {addr}"))],

@@ -12,6 +12,7 @@ use super::Finding;
 use crate::{
     cli::{client::Target, facts},
     config::Config,
+    transport::callable,
 };
 
 const GROUP: &str = "port";
@@ -47,32 +48,19 @@ pub(super) async fn held(config: &Config, limit: Duration) -> Held {
     Held { findings, by_kith }
 }
 
-/// Where a node that listens on `listen` is reached from here.
-pub(super) fn reached(listen: SocketAddr) -> SocketAddr {
-    match listen {
-        SocketAddr::V4(v4) if v4.ip().is_unspecified() => {
-            SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, v4.port()))
-        }
-        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
-            SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, v6.port()))
-        }
-        address => address,
-    }
-}
-
 async fn taken(address: SocketAddr) -> Option<io::Error> {
     TcpListener::bind(address).await.err()
 }
 
 async fn is_node(address: SocketAddr, limit: Duration) -> bool {
-    let target = Target::at(format!("http://{}", reached(address)), limit);
+    let target = Target::at(format!("http://{}", callable(address)), limit);
     let Ok(Ok(channel)) = timeout(limit, target.connect()).await else { return false };
     facts::health(&target, channel).await.is_ok()
 }
 
 async fn is_operations(address: SocketAddr, limit: Duration) -> bool {
     let asked = async {
-        let mut stream = TcpStream::connect(reached(address)).await.ok()?;
+        let mut stream = TcpStream::connect(callable(address)).await.ok()?;
         stream.write_all(b"GET /livez HTTP/1.0\r\nHost: kith\r\n\r\n").await.ok()?;
         let mut answer = vec![0; ANSWER_BYTES];
         let count = stream.read(&mut answer).await.ok()?;

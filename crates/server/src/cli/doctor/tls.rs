@@ -1,7 +1,6 @@
 //! The files of TLS: whether they can be read, by whom, and how long they hold.
 
 use std::{
-    fs,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -9,7 +8,7 @@ use std::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
 use super::{Finding, certificate};
-use crate::config::TlsConfig;
+use crate::{config::TlsConfig, transport::is_open};
 
 const GROUP: &str = "tls";
 /// How long before its end a certificate is spoken of.
@@ -38,18 +37,10 @@ fn unreadable(key: &str, file: &Path, why: &str) -> Finding {
     Finding::new(GROUP, format!("{key}: {file} {why}"), format!("ls -l {file}; head -1 {file}"))
 }
 
-#[cfg(unix)]
 fn private(key: &Path) -> Option<Finding> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = fs::metadata(key).ok()?.permissions().mode();
     let file = key.display();
     let finding = format!("tls.key_file: everybody on this machine may read {file}, so that no node starts");
-    (mode & 0o007 != 0).then(|| Finding::new(GROUP, finding, format!("chmod o= {file}")))
-}
-
-#[cfg(not(unix))]
-fn private(_key: &Path) -> Option<Finding> {
-    None
+    is_open(key).is_ok_and(|open| open).then(|| Finding::new(GROUP, finding, format!("chmod o= {file}")))
 }
 
 /// Whether a certificate of the chain does not hold yet, no more, or not for long.
@@ -72,7 +63,7 @@ fn period(file: &Path, der: &[u8], now: SystemTime) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::*;
 

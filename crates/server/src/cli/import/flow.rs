@@ -18,6 +18,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
 
+use super::super::output::one_line;
 use super::{
     progress::{Progress, Tally},
     reader::{BadLine, Chunk, Reader},
@@ -173,7 +174,7 @@ impl<K: Kind, B: BufRead> Flow<K, B> {
                     again.push(entry);
                 }
                 Some(error) => {
-                    pending.chunk.bad.push(BadLine { line: entry.line, why: printable(&error.message) })
+                    pending.chunk.bad.push(BadLine { line: entry.line, why: one_line(&error.message) })
                 }
             }
         }
@@ -200,7 +201,7 @@ impl<K: Kind, B: BufRead> Flow<K, B> {
 
     /// Waits before another try.
     async fn recover(&mut self, status: &Status) -> Result<()> {
-        let why = printable(status.message());
+        let why = one_line(status.message());
         if !may_pass(status.code()) {
             bail!("the node refuses the import: {why}");
         }
@@ -238,7 +239,7 @@ async fn compare<K: Kind>(
     for (entry, error) in taken {
         match standing.get(&K::id(&entry.record)) {
             Some(record) if K::same(&entry.record, record) => pending.tally.already_there += 1,
-            _ => pending.chunk.bad.push(BadLine { line: entry.line, why: printable(&error.message) }),
+            _ => pending.chunk.bad.push(BadLine { line: entry.line, why: one_line(&error.message) }),
         }
     }
     Ok(())
@@ -269,11 +270,6 @@ const fn may_pass(code: Code) -> bool {
             | Code::Cancelled
             | Code::Unknown
     )
-}
-
-/// In one line, without what could control a terminal.
-fn printable(message: &str) -> String {
-    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn no_answer() -> Status {
