@@ -35,6 +35,7 @@ mod resync;
 mod source;
 mod tiered;
 mod token;
+mod until;
 mod version;
 mod write;
 

@@ -1,6 +1,5 @@
 use std::{
     fmt,
-    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::{
     Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position,
-    Random, SystemClock, ThreadRandom, Token, guards,
+    Random, SystemClock, ThreadRandom, Token, guards, remote::Told, until::until,
 };
 
 /// The one partition there is so far.
@@ -145,16 +144,12 @@ impl Node {
     /// Applies the changes of another node, then [`reach`](Self::reach)es their number. To be called in the
     /// order of the numbers, without gaps. A namespace that this node does not have is skipped.
     pub fn apply(&self, number: u64, changes: &[Invalidation]) {
-        for change in changes {
-            if let Some(namespace) = self.namespace(change.namespace) {
-                namespace.apply(&change.key, change.version);
-            }
-        }
+        changes.iter().for_each(|change| self.hear(&Told::of(change)));
         self.reach(number);
     }
 
     /// Applies one change that was told. A namespace that this node does not have is skipped.
-    pub(crate) fn hear(&self, told: &crate::remote::Told<'_>) {
+    pub(crate) fn hear(&self, told: &Told<'_>) {
         if let Some(namespace) = self.namespace(told.namespace) {
             namespace.apply(told.key, told.version);
         }
@@ -260,16 +255,7 @@ impl Node {
         if self.applied() >= number || !guards::token_ahead() {
             return true;
         }
-        let wait = async {
-            loop {
-                let mut reached = pin!(self.0.reached.notified());
-                reached.as_mut().enable();
-                if self.applied() >= number {
-                    return;
-                }
-                reached.await;
-            }
-        };
+        let wait = until(&self.0.reached, || self.applied() >= number);
         tokio::time::timeout(self.0.config.token_wait, wait).await.is_ok()
     }
 

@@ -294,8 +294,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
 
     pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
         self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
-        let strict = self.policy.strict && guards::strict_confirmed();
-        let acknowledge = if strict { Acknowledge::Confirmed } else { Acknowledge::Told };
+        let acknowledge = if self.policy.strict { Acknowledge::Confirmed } else { Acknowledge::Told };
         let told = self.node.publish(changes, acknowledge).await;
         self.drop_again(changes);
         told

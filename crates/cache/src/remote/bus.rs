@@ -5,8 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    Cell, Changed, Entry, Epochs, Message, Order, Queue, Seal, Shared, SharedError, Standing, Told, Waiting,
-    address,
+    Changed, Entry, Epochs, Message, Order, Queue, Seal, Shared, SharedError, Standing, Told, address,
 };
 use crate::{Acknowledge, Bus, BusError, Invalidation, Node, Position, clock::wall_clock_ms, guards};
 
@@ -36,24 +35,21 @@ pub struct SharedBus {
     pub bound: Duration,
 }
 
-/// Changes to be told in one step.
-#[derive(Clone, Copy)]
-struct Telling<'a> {
-    changes: &'a [Waiting],
-    /// What the shared tier may hold of them; as many, or none.
-    copies: &'a [Option<Cell>],
-    acknowledge: Acknowledge,
-}
-
 impl SharedBus {
     /// Tells changes in the log that nodes follow now. Told only in one that they have left, they are told
     /// again.
-    async fn tell(&self, node: &Node, telling: Telling<'_>) -> Result<Position, SharedError> {
+    async fn tell(
+        &self,
+        node: &Node,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Position, SharedError> {
+        let strict = acknowledge == Acknowledge::Confirmed;
         let mut epoch = node.epoch();
         loop {
-            let changed = self.tell_in(node, epoch, telling).await?;
+            let changed = self.tell_in(node, epoch, changes, strict).await?;
             if changed.epoch <= epoch || !guards::told_in_epoch() {
-                if telling.acknowledge == Acknowledge::Confirmed {
+                if strict {
                     self.standing.settled(self.id, epoch, &changed).await;
                 }
                 return Ok(Position { partition: 0, epoch, number: changed.number });
@@ -62,14 +58,19 @@ impl SharedBus {
         }
     }
 
-    async fn tell_in(&self, node: &Node, epoch: u64, telling: Telling<'_>) -> Result<Changed, SharedError> {
+    async fn tell_in(
+        &self,
+        node: &Node,
+        epoch: u64,
+        changes: &[Invalidation],
+        strict: bool,
+    ) -> Result<Changed, SharedError> {
         let nonce = node.token_number();
-        let strict = telling.acknowledge == Acknowledge::Confirmed;
-        let told = telling.changes.iter().map(Waiting::as_told).collect();
+        let told = changes.iter().map(Told::of).collect();
         let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: told };
         let message = message.encode().ok_or(SharedError::Unexpected)?;
         let message = self.seal.close(nonce, &message);
-        let orders = telling.orders(epoch, nonce);
+        let orders = orders(changes, epoch, nonce);
         let change = self.shared.change(epoch, &orders, Entry { nonce, message: &message, strict });
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
@@ -80,9 +81,7 @@ impl SharedBus {
     /// When the server does not answer; some may be told.
     pub async fn tell_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
         for step in changes.chunks(STEP) {
-            let changes: Vec<Waiting> = step.iter().map(waiting).collect();
-            let telling = Telling { changes: &changes, copies: &[], acknowledge: Acknowledge::Told };
-            self.tell(node, telling).await?;
+            self.tell(node, step, Acknowledge::Told).await?;
         }
         Ok(())
     }
@@ -92,11 +91,10 @@ impl SharedBus {
         let mut pause = RETRY.0;
         loop {
             self.queue.filled().await;
-            let some = self.queue.some(STEP);
-            let telling = Telling { changes: &some, copies: &[], acknowledge: Acknowledge::Told };
-            match self.tell(node, telling).await {
+            let (some, turns) = self.queue.some(STEP);
+            match self.tell(node, &some, Acknowledge::Told).await {
                 Ok(_) => {
-                    self.queue.told(&some);
+                    self.queue.told(&some, &turns);
                     pause = RETRY.0;
                 }
                 Err(_) => {
@@ -109,41 +107,32 @@ impl SharedBus {
 
     /// Lets changes wait. With no room left, the epoch is raised: what cannot be told key by key is told of
     /// all.
-    async fn wait(&self, changes: &[Waiting]) -> Result<(), BusError> {
-        let fit = !guards::untold_waits()
-            || changes.iter().all(|change| self.queue.add(change.namespace, &change.key, change.version));
-        if fit {
-            return Ok(());
-        }
-        // Not the epoch of this node: nodes may have moved on before the change, and would not be told.
-        let (current, server) = self.epochs.current().await.map_err(BusError::new)?;
-        let epoch = self.epochs.raise(current, &server).await.map_err(BusError::new)?;
+    async fn wait(&self, changes: &[Invalidation]) -> Result<(), BusError> {
+        let fit = !guards::untold_waits() || changes.iter().all(|change| self.queue.add(change));
+        if fit { Ok(()) } else { self.give_up_copies().await.map_err(BusError::new) }
+    }
+
+    /// Raises the epoch, and believes no copy of before: this node moves at once, and others with it.
+    pub(super) async fn give_up_copies(&self) -> Result<(), SharedError> {
+        let epoch = self.epochs.raise_present().await?;
         self.queue.overflowed(epoch);
         Ok(())
     }
 }
 
-impl Telling<'_> {
-    fn orders(&self, epoch: u64, token: u64) -> Vec<(String, Order)> {
-        let order = |(at, change): (usize, &Waiting)| {
-            let copy = self.copies.get(at).cloned().flatten().filter(|_| guards::written_through());
-            let order = match copy {
-                Some(mut cell) => {
-                    cell.header.token = token;
-                    Order::Put(cell)
-                }
-                None => Order::Invalidate(change.version),
-            };
-            (address(epoch, change.namespace, &change.key), order)
+fn orders(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, Order)> {
+    let order = |change: &Invalidation| {
+        let copy = change.copy.clone().filter(|_| guards::written_through());
+        let order = match copy {
+            Some(mut cell) => {
+                cell.header.token = token;
+                Order::Put(cell)
+            }
+            None => Order::Invalidate(change.version),
         };
-        self.changes.iter().enumerate().map(order).collect()
-    }
-}
-
-impl Waiting {
-    fn as_told(&self) -> Told<'_> {
-        Told { namespace: self.namespace, key: &self.key, version: self.version }
-    }
+        (address(epoch, change.namespace, &change.key), order)
+    };
+    changes.iter().map(order).collect()
 }
 
 #[async_trait::async_trait]
@@ -156,12 +145,10 @@ impl Bus for SharedBus {
     ) -> Result<Position, BusError> {
         let mut last = Position { partition: 0, epoch: node.epoch(), number: 0 };
         for step in changes.chunks(STEP) {
-            let waiting: Vec<Waiting> = step.iter().map(waiting).collect();
-            let copies: Vec<Option<Cell>> = step.iter().map(|change| change.copy.clone()).collect();
-            match self.tell(node, Telling { changes: &waiting, copies: &copies, acknowledge }).await {
+            match self.tell(node, step, acknowledge).await {
                 Ok(position) => last = last.max(position),
                 Err(error) => {
-                    self.wait(&waiting).await?;
+                    self.wait(step).await?;
                     last.number = UNTOLD;
                     if acknowledge == Acknowledge::Confirmed && guards::strict_told() {
                         return Err(BusError::new(error));
@@ -171,10 +158,6 @@ impl Bus for SharedBus {
         }
         Ok(last)
     }
-}
-
-fn waiting(change: &Invalidation) -> Waiting {
-    Waiting::new(change.namespace, change.key.clone(), change.version)
 }
 
 impl fmt::Debug for SharedBus {

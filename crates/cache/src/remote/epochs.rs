@@ -15,4 +15,14 @@ pub trait Epochs: std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When the store does not answer; it may be raised.
     async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError>;
+
+    /// Raises the epoch that there is now, whichever that is, for the same server. Not the one that a node
+    /// follows: others may have moved on, and would keep what is to be given up. Returns the epoch afterwards.
+    ///
+    /// # Errors
+    /// When the store does not answer; it may be raised.
+    async fn raise_present(&self) -> Result<u64, SharedError> {
+        let (present, server) = self.current().await?;
+        self.raise(present, &server).await
+    }
 }

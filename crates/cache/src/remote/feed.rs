@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use super::{Epochs, Recent, SharedBus, Tally};
+use super::{Recent, SharedBus, Tally};
 use crate::{Invalidation, Node, Random, guards};
 
 /// The change feed of a store, which one node at a time reads.
@@ -93,12 +93,10 @@ impl Default for Reading {
 pub struct FeedReader {
     /// Whose number of the epoch counts.
     pub node: Node,
-    /// Tells the changes.
+    /// Tells the changes; raises the epoch when some were missed.
     pub bus: Arc<SharedBus>,
     /// What is read.
     pub feed: Arc<dyn Feed>,
-    /// Raised when changes were missed.
-    pub epochs: Arc<dyn Epochs>,
     /// What was told already.
     pub recent: Arc<Recent>,
     /// What is met.
@@ -161,10 +159,7 @@ impl FeedReader {
         }
         let mut changes = self.feed.open(true).await?;
         tracing::info!("the change feed of the store begins anew: all copies are given up");
-        let (epoch, server) = self.epochs.current().await.map_err(|_| FeedError::Away)?;
-        let epoch = self.epochs.raise(epoch, &server).await.map_err(|_| FeedError::Away)?;
-        // This node moves at once, and others with it.
-        self.bus.queue.overflowed(epoch);
+        self.bus.give_up_copies().await.map_err(|_| FeedError::Away)?;
         changes.save().await?;
         Ok(changes)
     }

@@ -1,7 +1,7 @@
 //! How a node follows the log: hears, repairs, and trusts its memory only as long as it can prove that it
 //! missed nothing (coherence, "Log, broadcast, chain" and "Trust is a deadline").
 
-use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -37,7 +37,7 @@ pub(super) struct Follower<'a> {
     /// The answer to a probe that is not reached yet: number, and the moment it was sent.
     unreached: Option<(u64, Moment)>,
     /// Nodes that wait for a confirmation of this one.
-    asked: BTreeMap<u64, u64>,
+    asked: BTreeSet<u64>,
     confirming: Option<Confirming>,
     /// From when on memory is believed again after trust had lapsed.
     settled: Option<Moment>,
@@ -50,7 +50,7 @@ impl<'a> Follower<'a> {
         chain: Chain,
         frames: Box<dyn Frames>,
     ) -> Self {
-        let (asked, confirming) = (BTreeMap::new(), None);
+        let (asked, confirming) = (BTreeSet::new(), None);
         Self { member, epoch, server, chain, frames, unreached: None, asked, confirming, settled: None }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Follower<'a> {
                     member.recent.heard(self.epoch, told);
                 }
                 if message.strict && message.origin != member.id {
-                    self.asked.insert(message.origin, frame.number);
+                    self.asked.insert(message.origin);
                 }
             }
             None => {
@@ -296,7 +296,7 @@ impl<'a> Follower<'a> {
             }
         }
         self.settled = None;
-        let from = if guards::trust_from_sending() { sent } else { self.member.node.now() };
+        let from = if guards::trust_from_sending() { sent } else { now };
         self.member.node.trust_until(from.after(self.member.following.trust));
     }
 
@@ -308,7 +308,7 @@ impl<'a> Follower<'a> {
         }
         let (shared, epoch) = (Arc::clone(&self.member.shared), self.epoch);
         let confirmed = Confirmed { node: self.member.id, number: self.chain.number() };
-        let asked: Vec<u64> = std::mem::take(&mut self.asked).into_keys().collect();
+        let asked = std::mem::take(&mut self.asked);
         self.confirming = Some(Box::pin(async move {
             let confirmations = asked.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
             // Who hears nothing waits until this node cannot trust its memory any more.

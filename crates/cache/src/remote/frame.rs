@@ -1,6 +1,6 @@
 //! What nodes tell each other: entries of the log, and the same bytes on the channel.
 
-use crate::Version;
+use crate::{Invalidation, Version};
 
 /// Form of a message.
 const FORMAT: u8 = 1;
@@ -29,6 +29,14 @@ pub struct Told<'a> {
     pub key: &'a str,
     /// The version it has now; `None`: not known.
     pub version: Option<Version>,
+}
+
+impl<'a> Told<'a> {
+    /// What is told of a change: all but its copy.
+    #[must_use]
+    pub fn of(change: &'a Invalidation) -> Self {
+        Self { namespace: change.namespace, key: &change.key, version: change.version }
+    }
 }
 
 impl Frame {

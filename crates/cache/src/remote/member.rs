@@ -143,13 +143,9 @@ impl Member {
         let frames = self.shared.subscribe(epoch, self.id).await?;
         // What was applied in another log is nothing here.
         let probed = self.shared.probe(epoch, &Alive { applied: 0, ..self.alive() }).await?;
-        if probed.server != server {
+        // Another server, or a store that was put back behind what nodes have seen.
+        if probed.server != server || probed.epoch > epoch {
             self.epochs.raise(epoch, &probed.server).await?;
-            return Err(End::Moved);
-        }
-        if probed.epoch > epoch {
-            // The store was put back behind what nodes have seen.
-            self.epochs.raise(epoch, &server).await?;
             return Err(End::Moved);
         }
         let chain = Chain::at(probed.number, probed.nonce);

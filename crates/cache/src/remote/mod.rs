@@ -39,10 +39,8 @@ pub use frame::{CHANGES_MAX, Frame, Message, Told};
 pub use header::{HEADER_BYTES, Header, Kind};
 pub use log::{Changed, Confirmed, Entry, Frames, Log, News, Order};
 pub use member::{Following, Member};
-pub use queue::{Queue, Waiting};
+pub use queue::Queue;
 pub use recent::Recent;
-#[cfg(feature = "redis")]
-pub use redis::{BreakerState, Broadcast, Fitness, RedisError, RedisOptions, RedisShared};
 pub use registry::{Alive, Peer, Probed, Registry};
 pub use seal::Seal;
 pub use shared::{Kept, Shared, SharedError, Sharing};

@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{Version, guards};
+use crate::{Invalidation, guards};
 
 /// The newest change of each key that waits to be told.
 #[derive(Debug)]
@@ -23,24 +23,11 @@ pub struct Queue {
 }
 
 /// A change that waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// Namespace of the record.
-    pub namespace: &'static str,
-    /// Text of its key.
-    pub key: String,
-    /// The version it has; `None`: not known.
-    pub version: Option<Version>,
+#[derive(Debug)]
+struct Waiting {
+    change: Invalidation,
     /// Raised whenever the key changes again while it waits.
     turn: u64,
-}
-
-impl Waiting {
-    /// A change to be told.
-    #[must_use]
-    pub const fn new(namespace: &'static str, key: String, version: Option<Version>) -> Self {
-        Self { namespace, key, version, turn: 0 }
-    }
 }
 
 impl Queue {
@@ -83,26 +70,23 @@ impl Queue {
         }
     }
 
-    /// Lets a change wait. Of two of one key the newer version stays, and an unknown one beats all. False:
-    /// there is no room, or the key is too long to be told, and only a new epoch can make up for it.
+    /// Lets a change wait, without its copy. Of two of one key the newer version stays, and an unknown one beats
+    /// all. False: there is no room, or the key is too long to be told, and only a new epoch can make up for it.
     #[must_use]
-    pub fn add(&self, namespace: &'static str, key: &str, version: Option<Version>) -> bool {
+    pub fn add(&self, change: &Invalidation) -> bool {
         let mut waiting = self.waiting.lock();
-        let name = format!("{namespace}:{key}");
+        let name = name(change);
         let full = waiting.len() >= self.most && !waiting.contains_key(&name);
-        if full || key.len() > usize::from(u16::MAX) {
+        if full || change.key.len() > usize::from(u16::MAX) {
             return false;
         }
         self.any.store(true, Ordering::Release);
         self.filled.notify_one();
-        let entry = waiting.entry(name).or_insert_with(|| Waiting {
-            namespace,
-            key: key.to_owned(),
-            version,
-            turn: 0,
-        });
+        let entry = waiting
+            .entry(name)
+            .or_insert_with(|| Waiting { change: Invalidation { copy: None, ..change.clone() }, turn: 0 });
         entry.turn += 1;
-        entry.version = match (entry.version, version) {
+        entry.change.version = match (entry.change.version, change.version) {
             (Some(one), Some(other)) => Some(one.max(other)),
             _ => None,
         };
@@ -120,21 +104,28 @@ impl Queue {
         self.barrier.fetch_max(epoch, Ordering::AcqRel);
     }
 
-    /// Up to so many changes, in no order; they stay until they are [`told`](Self::told).
+    /// Up to so many changes, in no order, and how often each key has changed while it waited; they stay until
+    /// they are [`told`](Self::told).
     #[must_use]
-    pub fn some(&self, most: usize) -> Vec<Waiting> {
-        self.waiting.lock().values().take(most).cloned().collect()
+    pub fn some(&self, most: usize) -> (Vec<Invalidation>, Vec<u64>) {
+        let waiting = self.waiting.lock();
+        waiting.values().take(most).map(|waiting| (waiting.change.clone(), waiting.turn)).unzip()
     }
 
-    /// These were told: they go, unless their keys have changed again since.
-    pub fn told(&self, told: &[Waiting]) {
+    /// These were told, as they were at these turns: they go, unless their keys have changed again since.
+    pub fn told(&self, told: &[Invalidation], turns: &[u64]) {
         let mut waiting = self.waiting.lock();
-        for change in told {
-            let name = format!("{}:{}", change.namespace, change.key);
-            if waiting.get(&name).is_some_and(|now| now.turn == change.turn || !guards::queue_newest()) {
+        for (change, turn) in told.iter().zip(turns) {
+            let name = name(change);
+            if waiting.get(&name).is_some_and(|now| now.turn == *turn || !guards::queue_newest()) {
                 waiting.remove(&name);
             }
         }
         self.any.store(!waiting.is_empty(), Ordering::Release);
     }
+}
+
+/// As in an address, without the epoch.
+fn name(change: &Invalidation) -> String {
+    format!("{}:{}", change.namespace, change.key)
 }

@@ -1,7 +1,7 @@
 //! What a strict writer has to know of the other nodes before it may say that a write is done (coherence,
 //! "Strict namespaces").
 
-use std::{collections::HashMap, pin::pin, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{Changed, Confirmed, Peer};
-use crate::guards;
+use crate::{guards, until::until};
 
 /// How this node stands among the others: since when it follows its epoch, and what they have confirmed to it.
 #[derive(Debug)]
@@ -74,20 +74,10 @@ impl Standing {
         if peer.applied >= number {
             return;
         }
-        let until = answered + self.deaf.saturating_sub(peer.silent);
+        let deaf = answered + self.deaf.saturating_sub(peer.silent);
         let confirms = || self.state.lock().confirmed.get(&peer.node).is_some_and(|known| *known >= number);
-        let confirmed = async {
-            loop {
-                let mut heard = pin!(self.heard.notified());
-                heard.as_mut().enable();
-                if confirms() {
-                    return;
-                }
-                heard.await;
-            }
-        };
         // That it never confirms is what the deadline is for.
-        drop(timeout_at(until, confirmed).await);
+        drop(timeout_at(deaf, until(&self.heard, confirms)).await);
     }
 
     /// From when on no node of an earlier epoch trusts its memory.

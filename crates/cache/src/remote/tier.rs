@@ -247,29 +247,31 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     /// Leaves what was loaded in the shared tier. A reader waits for that only where its own memory depends on the
     /// answer: a value with a version is kept out of it by floors and by what this node is told.
     async fn fill(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)], loaded: Vec<Fetched<V>>) {
-        let (mut told, mut later) = (Vec::new(), Vec::new());
-        let mut too_large = Vec::new();
+        let (mut cells, mut too_large, mut unversioned) = (Vec::new(), Vec::new(), Vec::new());
         for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
             let version = fetched.loaded.version();
             fetched.keep = version >= *floor;
             let cell = self.cell(&fetched.loaded, climb.token);
             climb.answers[*place] = Some(fetched);
-            let address = climb.addresses[*place].clone();
-            match cell {
-                cell if cell.payload.len() > self.value_bytes_max => too_large.push(*place),
-                cell if version.is_versioned() => later.push((address, cell)),
-                cell => told.push((*place, (address, cell))),
+            if cell.payload.len() > self.value_bytes_max {
+                too_large.push(*place);
+                continue;
             }
+            if !version.is_versioned() {
+                unversioned.push((cells.len(), *place));
+            }
+            cells.push((climb.addresses[*place].clone(), cell));
         }
-        if !later.is_empty() {
-            tokio::spawn(filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), later));
-        }
-        let (places, cells): (Vec<usize>, Vec<(String, Cell)>) = told.into_iter().unzip();
-        let stored = filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), cells).await;
-        for (place, stored) in places.into_iter().zip(stored) {
-            // Not filled: what was read may have changed since.
-            if let Some(answer) = &mut climb.answers[place] {
-                answer.keep &= stored;
+        let filling = filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), cells);
+        if unversioned.is_empty() {
+            tokio::spawn(filling);
+        } else {
+            let stored = filling.await;
+            for (at, place) in unversioned {
+                // Not filled: what was read may have changed since.
+                if let Some(answer) = &mut climb.answers[place] {
+                    answer.keep &= stored[at];
+                }
             }
         }
         self.release(climb, too_large.into_iter()).await;

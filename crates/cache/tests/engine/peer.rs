@@ -267,7 +267,6 @@ fn follow(world: &World, ties: &Ties, (node, way): (&Node, &StoreWay), (wire, ph
             node: node.clone(),
             bus: Arc::clone(&ties.bus),
             feed: Arc::new(way.clone()),
-            epochs: Arc::new(way.clone()),
             recent,
             tally,
             reading: Reading::default(),

@@ -46,7 +46,6 @@ impl Written {
             node: peer.node.clone(),
             bus: Arc::clone(&peer.bus),
             feed: Arc::new(Seat { feed: self.clone(), node: member.id, at: 0 }),
-            epochs: Arc::clone(&member.epochs),
             recent: peer.recent(),
             tally: Arc::clone(&member.tally),
             reading: Reading::default(),

@@ -68,8 +68,7 @@ impl Place {
     /// STORE_UNAVAILABLE when the store does not answer.
     pub(super) async fn start_epoch(&self) -> Result<wire::StartEpochResponse, Error> {
         let away = |_| Error::new(Reason::StoreUnavailable, "the store is not available");
-        let (seen, server) = self.epochs.current().await.map_err(away)?;
-        let epoch = self.epochs.raise(seen, &server).await.map_err(away)?;
+        let epoch = self.epochs.raise_present().await.map_err(away)?;
         let followed = match &self.cluster {
             Some(cluster) => cluster.moves_to(epoch, FOLLOWED).await,
             None => {

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, timeout};
 use tonic::{
-    Code, Request, Status,
+    Code, Request, Response, Status,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
@@ -123,6 +123,15 @@ impl Target {
             Ok(answer) => answer,
             Err(_) => Err(self.late()),
         }
+    }
+
+    /// What the node says to a call.
+    ///
+    /// # Errors
+    /// What it says instead, or that it says nothing in time.
+    pub(super) async fn said<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T> {
+        let said = self.answer(call).await.map(Response::into_inner);
+        said.map_err(|status| anyhow::anyhow!("{} answers {:?}: {}", self.addr, status.code(), told(&status)))
     }
 
     /// A request that tells the node how long its answer may take.

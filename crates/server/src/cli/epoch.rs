@@ -1,14 +1,10 @@
 //! `kith epoch`: what all nodes hold is given up.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use kith_proto::admin::v1::{StartEpochRequest, admin_service_client::AdminServiceClient};
 use serde::Serialize;
 
-use super::{
-    Common, FAILED, OK,
-    client::{Target, told},
-    output::Report,
-};
+use super::{Common, FAILED, OK, client::Target, output::Report};
 
 /// What to do with the epoch.
 #[derive(Debug, clap::Subcommand)]
@@ -34,11 +30,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
     let Command::Start(Arguments { target }) = what;
     let mut client = AdminServiceClient::new(target.connect().await?);
-    let answer = target.answer(client.start_epoch(target.request(StartEpochRequest {}))).await;
-    let begun = match answer {
-        Ok(answer) => answer.into_inner(),
-        Err(status) => bail!("{} answers {:?}: {}", target.addr, status.code(), told(&status)),
-    };
+    let begun = target.said(client.start_epoch(target.request(StartEpochRequest {}))).await?;
     common.output.print(&Begun { epoch: begun.epoch, followed: begun.followed })?;
     Ok(if begun.followed { OK } else { FAILED })
 }

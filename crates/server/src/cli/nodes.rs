@@ -2,15 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use kith_proto::admin::v1::{ListNodesRequest, NodeInfo, admin_service_client::AdminServiceClient};
 use serde::Serialize;
 
-use super::{
-    Common, FAILED, OK,
-    client::{Target, told},
-    output::Report,
-};
+use super::{Common, FAILED, OK, client::Target, output::Report};
 
 /// Which node to ask.
 #[derive(Debug, clap::Args)]
@@ -28,11 +24,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let target = &arguments.target;
     let mut client = AdminServiceClient::new(target.connect().await?);
-    let answer = target.answer(client.list_nodes(target.request(ListNodesRequest {}))).await;
-    let listed = match answer {
-        Ok(answer) => answer.into_inner(),
-        Err(status) => bail!("{} answers {:?}: {}", target.addr, status.code(), told(&status)),
-    };
+    let listed = target.said(client.list_nodes(target.request(ListNodesRequest {}))).await?;
     let nodes = Nodes(listed.nodes.iter().map(row).collect());
     common.output.print(&nodes)?;
     if !listed.complete {

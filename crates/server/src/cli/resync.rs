@@ -1,14 +1,10 @@
 //! `kith resync`: what the memory of a node holds, compared with what it is a copy of.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use kith_proto::admin::v1::{NamespaceResync, ResyncRequest, admin_service_client::AdminServiceClient};
 use serde::Serialize;
 
-use super::{
-    Common, FAILED, OK,
-    client::{Target, told},
-    output::Report,
-};
+use super::{Common, FAILED, OK, client::Target, output::Report};
 
 /// Something was wrong for longer than it may be.
 const STALE: u8 = 4;
@@ -40,10 +36,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let target = &arguments.target;
     let request = ResyncRequest { namespace: arguments.namespace.clone(), full: arguments.full };
     let mut client = AdminServiceClient::new(target.connect().await?);
-    let answer = match target.answer(client.resync(target.request(request))).await {
-        Ok(answer) => answer.into_inner(),
-        Err(status) => bail!("{} answers {:?}: {}", target.addr, status.code(), told(&status)),
-    };
+    let answer = target.said(client.resync(target.request(request))).await?;
     let compared = Compared(answer.namespaces.iter().map(row).collect());
     common.output.print(&compared)?;
     Ok(match &compared.0 {

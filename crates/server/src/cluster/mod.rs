@@ -140,7 +140,6 @@ impl Cluster {
             node: member.node.clone(),
             bus: Arc::clone(&self.bus),
             feed,
-            epochs: Arc::clone(&member.epochs),
             recent: Arc::clone(&member.recent),
             tally: Arc::clone(&member.tally),
             reading: Reading::default(),
