@@ -59,6 +59,26 @@ async fn a_dump_restored_under_running_nodes_brings_no_old_copy_back() {
     assert!(world.store.epoch() > 1);
 }
 
+/// The question was for the server of before, and the one that its node accepts by now answers it from the dump.
+#[tokio::test(start_paused = true)]
+async fn what_a_reader_asked_before_its_node_moved_on_is_no_answer() {
+    let (world, [a, b, c]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    c.read(ONE).await;
+    // The reader does not wait for its fill.
+    pass(1).await;
+    world.keep_dump();
+    a.put(ONE).await.unwrap();
+    let mut question = b.holds.hold(Call::Read, Way::There);
+    let reader = b.reads(ONE);
+    question.reached().await;
+    world.put_back(false);
+    pass(1_000).await;
+    assert!(b.node.epoch() > 1);
+    question.go_on();
+    assert_eq!(reader.await.unwrap(), Some(2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_falls_back_under_its_readers_is_a_fork() {
     let (world, [a, b]) = World::script().await;
