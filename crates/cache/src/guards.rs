@@ -88,6 +88,10 @@ guards! {
     chain_gap;
     /// A change is told in the log that nodes follow, also when they have just moved on.
     told_in_epoch;
+    /// What a server was told that does not know the epoch of the writer counts as untold.
+    told_where_known;
+    /// What a log was told that lacks what the writer has applied counts as untold.
+    told_beyond;
     /// A change that could not be told waits to be told.
     untold_waits;
     /// While a change of a key waits to be told, this node reads the key from the store.
@@ -98,6 +102,8 @@ guards! {
     queue_newest;
     /// A log that ends before what a node has applied is a fork.
     probe_behind;
+    /// A server that forgot the epoch of its nodes fell back.
+    probe_forgotten;
     /// A higher epoch, once told, is followed.
     probe_epoch;
     /// Another shared server, or the same started anew, is not trusted with the old epoch.

@@ -45,16 +45,20 @@ impl SharedBus {
         acknowledge: Acknowledge,
     ) -> Result<Position, SharedError> {
         let strict = acknowledge == Acknowledge::Confirmed;
-        let mut epoch = node.epoch();
+        let (mut epoch, mut applied) = (node.epoch(), node.applied());
         loop {
             let changed = self.tell_in(node, epoch, changes, strict).await?;
-            if changed.epoch <= epoch || !guards::told_in_epoch() {
-                if strict {
-                    self.standing.settled(self.id, epoch, &changed).await;
-                }
-                return Ok(Position { partition: 0, epoch, number: changed.number });
+            if changed.epoch > epoch && guards::told_in_epoch() {
+                (epoch, applied) = (changed.epoch, 0);
+                continue;
             }
-            epoch = changed.epoch;
+            if fell_back(&changed, epoch, applied) {
+                return Err(SharedError::Fallen);
+            }
+            if strict {
+                self.standing.settled(self.id, epoch, &changed).await;
+            }
+            return Ok(Position { partition: 0, epoch, number: changed.number });
         }
     }
 
@@ -118,6 +122,12 @@ impl SharedBus {
         self.queue.overflowed(epoch);
         Ok(())
     }
+}
+
+/// Whether the server forgot the epoch, or what of its log the node has applied. Others may follow a later epoch
+/// than this one, and such a server cannot tell.
+fn fell_back(changed: &Changed, epoch: u64, applied: u64) -> bool {
+    changed.epoch < epoch && guards::told_where_known() || changed.number <= applied && guards::told_beyond()
 }
 
 fn orders(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, Order)> {

@@ -145,15 +145,20 @@ impl State {
         self.cells.get(key).filter(|(_, until)| Instant::now() < *until).map(|(cell, _)| cell)
     }
 
-    fn append(&mut self, epoch: u64, entry: Entry<'_>, most: u32) -> Frame {
+    /// Appends and tells the entry, unless it is the last one already. Its number.
+    fn append(&mut self, epoch: u64, entry: Entry<'_>, most: u32) -> u64 {
         let log = self.logs.entry(epoch).or_default();
         let (number, before) = log.last_key_value().map_or((0, 0), |(number, last)| (*number, last.nonce));
+        if number > 0 && before == entry.nonce {
+            return number;
+        }
         let frame = Frame { number: number + 1, nonce: entry.nonce, before, message: entry.message.to_vec() };
         log.insert(frame.number, frame.clone());
         while log.len() > most as usize {
             log.pop_first();
         }
-        frame
+        self.tell(epoch, None, News::Entry(frame.to_bytes()));
+        frame.number
     }
 
     /// Tells one node, or all.
@@ -236,10 +241,9 @@ impl Log for FakeServer {
             };
             self.keep(&mut state, key, next);
         }
-        let frame = state.append(epoch, entry, self.kept.log_max);
-        state.tell(epoch, None, News::Entry(frame.to_bytes()));
+        let number = state.append(epoch, entry, self.kept.log_max);
         let peers = if entry.strict { state.peers(epoch, self.kept.silent) } else { Vec::new() };
-        Ok(Changed { number: frame.number, epoch: state.epoch, peers })
+        Ok(Changed { number, epoch: state.epoch, peers })
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
@@ -273,9 +277,16 @@ impl Log for FakeServer {
 
 #[async_trait::async_trait]
 impl Registry for FakeServer {
+    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        {
+            let mut state = self.writable()?;
+            state.epoch = state.epoch.max(epoch);
+        }
+        self.probe(epoch, alive).await
+    }
+
     async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
         let mut state = if guards::probe_writes() { self.writable()? } else { self.state.lock() };
-        state.epoch = state.epoch.max(epoch);
         let now = Instant::now();
         state.nodes.entry(epoch).or_default().insert(alive.node, (alive.clone(), now));
         let last = state.logs.get(&epoch).and_then(|log| log.last_key_value());
@@ -374,10 +385,10 @@ mod tests {
     async fn a_replaced_server_says_another_name_and_has_an_earlier_past() {
         let server = server();
         append(&server, 11).await;
-        let (earlier, before) = (server.snapshot(), server.probe(1, &Alive::default()).await.unwrap());
+        let (earlier, before) = (server.snapshot(), server.enter(1, &Alive::default()).await.unwrap());
         append(&server, 12).await;
         server.replace(&earlier, false);
-        let after = server.probe(1, &Alive::default()).await.unwrap();
+        let after = server.enter(1, &Alive::default()).await.unwrap();
         assert_eq!((after.number, after.nonce), (1, 11));
         assert_ne!(after.server, before.server);
     }

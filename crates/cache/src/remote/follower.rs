@@ -142,6 +142,9 @@ impl<'a> Follower<'a> {
     /// Too much was missed to read it all.
     async fn rebase(&mut self) -> Result<(), End> {
         let probed = self.member.shared.probe(self.epoch, &self.member.alive()).await?;
+        if self.forgotten(&probed) {
+            return Err(End::Fork);
+        }
         self.adopt(&probed);
         Ok(())
     }
@@ -238,6 +241,9 @@ impl<'a> Follower<'a> {
             self.server.clone_from(&probed.server);
             return Err(End::Fork);
         }
+        if self.forgotten(probed) {
+            return Err(End::Fork);
+        }
         if probed.number < sent.applied && guards::probe_behind() {
             // The log lacks what this node had applied when it asked.
             return Err(End::Fork);
@@ -253,6 +259,11 @@ impl<'a> Follower<'a> {
             None => self.repair().await?,
         }
         Ok(())
+    }
+
+    /// Whether the server knows nothing of the epoch that it was told of when this node entered it.
+    fn forgotten(&self, probed: &Probed) -> bool {
+        probed.epoch < self.epoch && guards::probe_forgotten()
     }
 
     /// Takes in what the frame tells. `None`: it was written by a newer version of the product, or by an

@@ -7,8 +7,8 @@ use super::{Cell, Frame, Peer, SharedError};
 /// The log of changes, and the channel on which its entries are told as they come.
 #[async_trait::async_trait]
 pub trait Log: fmt::Debug + Send + Sync + 'static {
-    /// Changes cells, appends the entry, and tells it on the channel of the epoch: one step. Sent twice, it is
-    /// appended twice under one name.
+    /// Changes cells, appends the entry, and tells it on the channel of the epoch: one step. Sent again while its
+    /// entry is the last one, it stays one; later it is appended once more under the same name.
     ///
     /// # Errors
     /// When the server does not answer, does not take writes, or is not the one that was accepted.

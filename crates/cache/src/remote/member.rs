@@ -142,7 +142,7 @@ impl Member {
         let (epoch, server) = self.epochs.current().await?;
         let frames = self.shared.subscribe(epoch, self.id).await?;
         // What was applied in another log is nothing here.
-        let probed = self.shared.probe(epoch, &Alive { applied: 0, ..self.alive() }).await?;
+        let probed = self.shared.enter(epoch, &Alive { applied: 0, ..self.alive() }).await?;
         // Another server, or a store that was put back behind what nodes have seen.
         if probed.server != server || probed.epoch > epoch {
             self.epochs.raise(epoch, &probed.server).await?;

@@ -5,9 +5,16 @@ use super::SharedError;
 /// Which nodes there are, and which server they share.
 #[async_trait::async_trait]
 pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
-    /// Writes that the node lives, of which epoch it is and how far, so that it fails where changes would; tells
-    /// the server of the epoch; returns how far the log is. With replicas it fails unless a majority of them
-    /// has it. Answers also on a server that is not accepted, and says which it is.
+    /// Tells the server of the epoch, which the node begins to follow, and does what [`Self::probe`] does.
+    ///
+    /// # Errors
+    /// When the server does not answer or does not take writes.
+    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
+
+    /// Writes that the node lives, of which epoch it is and how far, so that it fails where changes would;
+    /// returns how far the log is. With replicas it fails unless a majority of them has it. Answers also on a
+    /// server that is not accepted, and says which it is. A server that was not told of the epoch learns nothing
+    /// by it, and its answer shows that.
     ///
     /// # Errors
     /// When the server does not answer or does not take writes.
@@ -61,7 +68,8 @@ pub struct Probed {
     pub number: u64,
     /// Its nonce; 0 when it is empty.
     pub nonce: u64,
-    /// The highest epoch that the server was told of.
+    /// The highest epoch that the server was told of. A lower one than that of the probe: it was told, and
+    /// has forgotten.
     pub epoch: u64,
     /// Who answered: another server, or the same one started anew, says something else.
     pub server: String,

@@ -69,6 +69,9 @@ pub enum SharedError {
     /// It answered that it does not do this now: full, read-only, loading.
     #[error("the shared server takes no writes")]
     Refused,
+    /// It does not know the epoch that a node follows by its word: what it held was replaced by an earlier state.
+    #[error("the shared server fell back to an earlier state")]
+    Fallen,
     /// It answered something else than it should.
     #[error("the shared server answered what it never should")]
     Unexpected,

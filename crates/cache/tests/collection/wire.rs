@@ -122,6 +122,10 @@ impl Log for Wire {
 
 #[async_trait::async_trait]
 impl Registry for Wire {
+    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        self.server.enter(epoch, alive).await
+    }
+
     async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
         self.server.probe(epoch, alive).await
     }

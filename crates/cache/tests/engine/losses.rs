@@ -270,6 +270,77 @@ async fn a_change_is_told_again_where_nodes_have_moved() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
+/// The server fell back to before the epochs that its nodes follow: it cannot tell the one that is behind.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_knows_no_epoch_of_the_writer_tells_nobody() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    let fallen = world.server.snapshot();
+    world.store.raise();
+    pass(1_000).await;
+    let mut behind = a.holds.hold(Call::Probe, Way::There);
+    behind.reached().await;
+    let _unseen = a.holds.hold(Call::Epoch, Way::There);
+    b.queue.overflowed(world.store.raise());
+    pass(1_000).await;
+    assert_eq!((a.node.epoch(), b.node.epoch()), (2, 3));
+    b.read(ONE).await;
+    let mut knows = b.holds.hold(Call::Probe, Way::There);
+    knows.reached().await;
+    world.server.fall_back(&fallen);
+    a.put(ONE).await.unwrap();
+    // Who joins now tells the server of the epoch, and those who are in it see nothing of what happened.
+    world.start();
+    pass(300).await;
+    knows.go_on();
+    behind.go_on();
+    pass(BOUND).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+/// The same of a server that knows the epoch of the writer, whose log it has lost the end of.
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_log_ends_before_what_the_writer_applied_tells_nobody() {
+    let (world, [a, b]) = World::script().await;
+    a.put(ONE).await.unwrap();
+    let fallen = world.server.snapshot();
+    for _ in 0..3 {
+        a.put(TWO).await.unwrap();
+    }
+    pass(1).await;
+    let mut behind = a.holds.hold(Call::Probe, Way::There);
+    behind.reached().await;
+    let _unseen = a.holds.hold(Call::Epoch, Way::There);
+    b.queue.overflowed(world.store.raise());
+    pass(1_000).await;
+    assert_eq!((a.node.epoch(), b.node.epoch()), (1, 2));
+    b.read(ONE).await;
+    let mut knows = b.holds.hold(Call::Probe, Way::There);
+    knows.reached().await;
+    world.server.fall_back(&fallen);
+    a.put(ONE).await.unwrap();
+    world.start();
+    pass(300).await;
+    knows.go_on();
+    behind.go_on();
+    pass(BOUND).await;
+    assert_eq!(b.read(ONE).await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_server_forgot_their_epoch_are_told_again_in_a_new_one() {
+    let (world, [a, b]) = World::script().await;
+    let fallen = world.server.snapshot();
+    world.store.raise();
+    pass(1_000).await;
+    world.server.fall_back(&fallen);
+    pass(BOUND).await;
+    b.read(RIGHT).await;
+    a.put(RIGHT).await.unwrap();
+    assert_eq!(b.read(RIGHT).await, Some(1));
+    assert!(world.store.epoch() > 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_raised_epoch_is_followed_as_soon_as_the_server_tells_of_it() {
     let (world, [a, b]) = World::script().await;

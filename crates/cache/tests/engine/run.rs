@@ -232,7 +232,9 @@ impl Run {
             }
             written.ok_or_else(|| format!("{kind:?} takes no write at the end"))?;
         }
-        sleep(HEALTHY).await;
+        // Those that were not acknowledged may land yet.
+        let landing = if weather.has(Fault::Unknown) { world.store.landing() + LATE } else { Instant::now() };
+        sleep_until(landing.max(Instant::now()) + HEALTHY).await;
         self.all_right(Duration::ZERO).await
     }
 

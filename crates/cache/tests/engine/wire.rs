@@ -260,13 +260,17 @@ impl Log for Wire {
 
 #[async_trait]
 impl Registry for Wire {
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
         self.call(Call::Probe, |server| async move {
-            let probed = server.probe(epoch, alive).await?;
+            let probed = server.enter(epoch, alive).await?;
             self.truth.began(probed.epoch);
             Ok(probed)
         })
         .await
+    }
+
+    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        self.call(Call::Probe, |server| async move { server.probe(epoch, alive).await }).await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {

@@ -60,6 +60,7 @@ async fn conform(source: &Source) {
     numbers(&*source.fresh(SHORT).await).await;
     chain(&*source.fresh(SHORT).await).await;
     subscribed_first(&*source.fresh(SHORT).await).await;
+    sent_again(&*source.fresh(SHORT).await).await;
     registry(&*source.fresh(SHORT).await).await;
     silence(&*source.fresh(Kept { silent: Duration::from_millis(50), ..SHORT }).await).await;
     epochs(&*source.fresh(SHORT).await).await;
@@ -200,7 +201,7 @@ async fn chain(shared: &dyn Shared) {
         chain.applied(&frame);
         assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);
     }
-    let probed = shared.probe(1, &Alive::default()).await.unwrap();
+    let probed = shared.enter(1, &Alive::default()).await.unwrap();
     assert_eq!((probed.number, probed.nonce), (50, 149));
 }
 
@@ -214,11 +215,25 @@ async fn subscribed_first(shared: &dyn Shared) {
     }
 }
 
+/// A change that is sent again, for its answer was lost, is told once.
+async fn sent_again(shared: &dyn Shared) {
+    let mut frames = shared.subscribe(1, 9).await.unwrap();
+    for (nonce, number) in [(7, 1), (7, 1), (8, 2), (8, 2), (7, 3)] {
+        assert_eq!(shared.change(1, &[], entry(nonce)).await.unwrap().number, number);
+    }
+    for nonce in [7, 8, 7] {
+        let News::Entry(bytes) = told(&mut frames).await else { panic!("an entry is told") };
+        assert_eq!(Frame::heard(&bytes).unwrap().nonce, nonce);
+    }
+    assert_eq!(shared.replay(1, 1, 10).await.unwrap().len(), 3);
+}
+
 /// Nodes register by probing; a strict change tells them; one is told alone what it has asked for.
 async fn registry(shared: &dyn Shared) {
     let alive = |node, applied| Alive { node, applied, about: format!("node {node}") };
     assert_eq!(shared.peers(1).await.unwrap(), []);
     for node in [u64::MAX, 3, 2] {
+        shared.enter(1, &alive(node, 0)).await.unwrap();
         assert_eq!(shared.probe(1, &alive(node, node / 2)).await.unwrap().number, 0);
     }
     let peers = shared.peers(1).await.unwrap();
@@ -249,18 +264,20 @@ async fn registry(shared: &dyn Shared) {
 
 /// A node that was silent for long is forgotten.
 async fn silence(shared: &dyn Shared) {
-    shared.probe(1, &Alive { node: 5, ..Alive::default() }).await.unwrap();
+    shared.enter(1, &Alive { node: 5, ..Alive::default() }).await.unwrap();
     eventually("it is forgotten", async || shared.peers(1).await.unwrap().is_empty()).await;
     let strict = Entry { strict: true, ..entry(1) };
     assert_eq!(shared.change(1, &[], strict).await.unwrap().peers, []);
 }
 
-/// Whoever changes or probes in an epoch that was left is told so.
+/// Whoever changes or probes in an epoch that was left, or of which the server was never told, is told so.
 async fn epochs(shared: &dyn Shared) {
-    assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().epoch, 4);
+    assert_eq!(shared.probe(3, &Alive::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
+    assert_eq!(shared.change(3, &[], entry(1)).await.unwrap().epoch, 0);
+    assert_eq!(shared.enter(4, &Alive::default()).await.unwrap().epoch, 4);
     assert_eq!(shared.change(4, &[], entry(1)).await.unwrap().epoch, 4);
-    assert_eq!(shared.probe(5_000_000_000_000, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(shared.enter(5_000_000_000_000, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
     assert_eq!(shared.change(4, &[], entry(2)).await.unwrap().epoch, 5_000_000_000_000);
-    assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(shared.enter(4, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
     assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().number, 2, "its log is still there");
 }

@@ -103,9 +103,9 @@ async fn whatever_a_key_or_a_message_says_it_is_data() {
     assert_eq!(found, HOSTILE.map(|text| Some(value(text))), "no two are the same key");
     for (at, text) in HOSTILE.into_iter().enumerate() {
         let about = Alive { node: 1, applied: 0, about: text.to_owned() };
-        shared.probe(1, &about).await.unwrap();
+        shared.enter(1, &about).await.unwrap();
         let orders = [(keys[at].clone(), Order::Invalidate(Some(Version::new(5))))];
-        let changed = shared.change(1, &orders, entry(u64::MAX, text.as_bytes())).await.unwrap();
+        let changed = shared.change(1, &orders, entry(u64::MAX - at as u64, text.as_bytes())).await.unwrap();
         assert_eq!((changed.number, &*changed.peers[0].about), (at as u64 + 1, text));
         assert_eq!(shared.replay(1, changed.number, 1).await.unwrap()[0].message, text.as_bytes());
     }
@@ -164,9 +164,9 @@ async fn a_log_and_a_registry_that_others_wrote_into_stop_no_node() {
         "what is none is missed as a gap"
     );
     assert_eq!(shared.peers(1).await.unwrap(), []);
-    assert_eq!(shared.probe(1, &Alive::default()).await.unwrap().number, 3);
+    assert_eq!(shared.enter(1, &Alive::default()).await.unwrap().number, 3);
     let _: () = operator.set(format!("{{{prefix}}}:epoch"), "x", None, None, false).await.unwrap();
-    assert_eq!(shared.probe(1, &Alive::default()).await.unwrap().epoch, 1);
+    assert_eq!(shared.enter(1, &Alive::default()).await.unwrap().epoch, 1);
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn two_prefixes_on_one_server_never_meet() {
     assert_eq!(two.read(&keys).await.unwrap(), [None]);
     one.acquire(&keys, 2).await.unwrap();
     one.release(&keys, 1).await.unwrap();
-    one.probe(9, &Alive { node: 1, ..Alive::default() }).await.unwrap();
+    one.enter(9, &Alive { node: 1, ..Alive::default() }).await.unwrap();
     one.confirm(1, 1, Confirmed { node: 2, number: 1 }).await.unwrap();
     assert_eq!(one.change(1, &[], entry(1, b"of one")).await.unwrap().epoch, 9);
     let changed = two.change(1, &[], entry(2, b"of two")).await.unwrap();
@@ -202,7 +202,7 @@ async fn what_belongs_to_an_epoch_that_was_left_goes_by_itself() {
     let keys = |epoch: u64| [format!("{{{prefix}}}:log:{epoch}"), format!("{{{prefix}}}:nodes:{epoch}")];
     let lasts = async |key: &str| operator.ttl::<i64, _>(key).await.unwrap();
     for epoch in [4, 5] {
-        shared.probe(epoch, &Alive::default()).await.unwrap();
+        shared.enter(epoch, &Alive::default()).await.unwrap();
         shared.change(epoch, &[], entry(1, b"told")).await.unwrap();
     }
     for key in keys(4) {
@@ -212,7 +212,7 @@ async fn what_belongs_to_an_epoch_that_was_left_goes_by_itself() {
         assert_eq!(lasts(&key).await, -1, "{key}");
     }
     shared.change(3, &[], entry(1, b"told late")).await.unwrap();
-    shared.probe(3, &Alive::default()).await.unwrap();
+    shared.enter(3, &Alive::default()).await.unwrap();
     for key in keys(3) {
         assert!((1..=600).contains(&lasts(&key).await), "{key}");
     }

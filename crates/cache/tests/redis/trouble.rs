@@ -56,7 +56,7 @@ fn value() -> Cell {
 async fn nothing_is_read_or_changed_before_the_server_is_accepted() {
     let server = Server::start(&[]);
     let shared = RedisShared::connect(options(&server.url())).await.unwrap();
-    let probed = shared.probe(1, &Alive::default()).await.unwrap();
+    let probed = shared.enter(1, &Alive::default()).await.unwrap();
     assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
     assert_eq!(change(&shared).await, Err(SharedError::Away));
     shared.accept("somebody else");
@@ -74,7 +74,7 @@ async fn nothing_is_read_or_changed_before_the_server_is_accepted() {
 async fn a_server_started_anew_is_not_believed_until_it_is_accepted() {
     let mut server = Server::start(&[]);
     let shared = accepted(options(&server.url())).await;
-    let before = shared.probe(1, &Alive::default()).await.unwrap().server;
+    let before = shared.enter(1, &Alive::default()).await.unwrap().server;
     let mut frames = shared.subscribe(1, 1).await.unwrap();
     for _round in 0..5 {
         server.restart();
@@ -91,7 +91,7 @@ async fn a_server_started_anew_is_not_believed_until_it_is_accepted() {
         eventually("it is there again", async || {
             assert!(shared.read(&key()).await.is_err(), "another server answered");
             again = shared
-                .probe(1, &Alive::default())
+                .enter(1, &Alive::default())
                 .await
                 .map_or_else(|_| String::new(), |probed| probed.server);
             !again.is_empty()
@@ -163,7 +163,7 @@ async fn a_frozen_server_holds_nobody_up_and_is_used_again_once_it_goes_on() {
             0 => assert!(shared.read(&key()).await.is_err()),
             1 => assert!(change(&shared).await.is_err()),
             2 => assert!(shared.acquire(&[key(), key()].concat(), 1).await.is_err()),
-            _ => assert!(shared.probe(1, &Alive::default()).await.is_err()),
+            _ => assert!(shared.enter(1, &Alive::default()).await.is_err()),
         }
         assert!(began.elapsed() < bound, "call {round} took {:?}", began.elapsed());
     }
@@ -190,7 +190,7 @@ async fn a_full_server_refuses_what_writes_and_trust_with_it() {
     command(&operator, "CONFIG", &["SET", "maxmemory", "1"]).await;
     let found = shared.read(&key()).await.unwrap();
     assert_eq!(found[0].as_ref().unwrap().payload, b"four", "reads go on");
-    assert_eq!(shared.probe(1, &Alive::default()).await, Err(SharedError::Refused));
+    assert_eq!(shared.enter(1, &Alive::default()).await, Err(SharedError::Refused));
     assert_eq!(change(&shared).await, Err(SharedError::Refused));
     assert_eq!(shared.acquire(&["1:a:new".to_owned()], 1).await, Err(SharedError::Refused));
     assert_eq!(shared.acquire(&key(), 1).await.map(|answers| answers.len()), Ok(1), "a hit writes nothing");
@@ -207,7 +207,7 @@ async fn a_server_that_becomes_a_replica_is_neither_written_nor_read() {
     let shared = accepted(options(&server.url())).await;
     let operator = server.operator().await;
     command(&operator, "REPLICAOF", &["127.0.0.1", &other.port.to_string()]).await;
-    assert_eq!(shared.probe(1, &Alive::default()).await, Err(SharedError::Refused));
+    assert_eq!(shared.enter(1, &Alive::default()).await, Err(SharedError::Refused));
     assert!(matches!(change(&shared).await, Err(SharedError::Refused | SharedError::Away)));
     eventually("it is not read", async || shared.read(&key()).await == Err(SharedError::Away)).await;
     command(&operator, "REPLICAOF", &["NO", "ONE"]).await;
@@ -222,12 +222,12 @@ async fn a_probe_counts_only_once_enough_replicas_have_it() {
     let mut replica = Server::start(&[]);
     let shared =
         RedisShared::connect(RedisOptions { replicas_min: 1, ..options(&server.url()) }).await.unwrap();
-    assert_eq!(shared.probe(1, &Alive::default()).await, Err(SharedError::Refused));
+    assert_eq!(shared.enter(1, &Alive::default()).await, Err(SharedError::Refused));
     let port = server.port.to_string();
     command(&replica.operator().await, "REPLICAOF", &["127.0.0.1", &port]).await;
-    eventually("the replica has it", async || shared.probe(1, &Alive::default()).await.is_ok()).await;
+    eventually("the replica has it", async || shared.enter(1, &Alive::default()).await.is_ok()).await;
     replica.kill();
-    assert!(shared.probe(1, &Alive::default()).await.is_err());
+    assert!(shared.enter(1, &Alive::default()).await.is_err());
 }
 
 #[tokio::test]
@@ -255,5 +255,5 @@ async fn a_password_is_needed_and_given_on_every_connection() {
     server.restart();
     accept(&shared).await;
     let without = RedisShared::connect(quick(&server)).await.unwrap();
-    assert!(without.probe(1, &Alive::default()).await.is_err());
+    assert!(without.enter(1, &Alive::default()).await.is_err());
 }

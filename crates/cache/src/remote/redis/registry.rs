@@ -16,23 +16,12 @@ const FORGETS_EVERY: u64 = 16;
 
 #[async_trait::async_trait]
 impl Registry for RedisShared {
+    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        self.probe_for(epoch, alive, "enters").await
+    }
+
     async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        let client = &self.control.client;
-        let probe =
-            run(client, &self.scripts.probe, self.epoch_keys(epoch).into(), self.probing(epoch, alive));
-        let (answer, name) = if client.is_clustered() {
-            let both = try_join(probe, server_name(client)).await;
-            both.map(|(answer, name)| (answer, Some(name)))
-        } else {
-            probe.await.map(|answer| (answer, None))
-        }
-        .map_err(|error| self.failure(&error))?;
-        self.replicated(epoch).await?;
-        let mut probed = probed(answer)?;
-        if let Some(name) = name {
-            probed.server = name;
-        }
-        if probed.server.is_empty() { Err(SharedError::Unexpected) } else { Ok(probed) }
+        self.probe_for(epoch, alive, "").await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
@@ -59,6 +48,26 @@ impl Registry for RedisShared {
 impl RedisShared {
     pub(super) fn epoch_keys(&self, epoch: u64) -> [Key; 3] {
         [self.names.log(epoch), self.names.nodes(epoch), self.names.highest_epoch()]
+    }
+
+    async fn probe_for(&self, epoch: u64, alive: &Alive, enters: &str) -> Result<Probed, SharedError> {
+        let client = &self.control.client;
+        let mut arguments = self.probing(epoch, alive);
+        arguments.push(Value::from(enters));
+        let probe = run(client, &self.scripts.probe, self.epoch_keys(epoch).into(), arguments);
+        let (answer, name) = if client.is_clustered() {
+            let both = try_join(probe, server_name(client)).await;
+            both.map(|(answer, name)| (answer, Some(name)))
+        } else {
+            probe.await.map(|answer| (answer, None))
+        }
+        .map_err(|error| self.failure(&error))?;
+        self.replicated(epoch).await?;
+        let mut probed = probed(answer)?;
+        if let Some(name) = name {
+            probed.server = name;
+        }
+        if probed.server.is_empty() { Err(SharedError::Unexpected) } else { Ok(probed) }
     }
 
     fn probing(&self, epoch: u64, alive: &Alive) -> Vec<Value> {

@@ -13,13 +13,17 @@ for at = 1, keys do
     invalidate(KEYS[at], string.sub(order, 2), ARGV[6])
   end
 end
-local before = ZERO
+local before, id = ZERO, nil
 local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
 if last and #last[2][2] >= 8 then before = string.sub(last[2][2], 1, 8) end
+-- A client that had no answer sends it again: what stands at the end of the log was told.
+local again = last and before == ARGV[3]
 local entry = ARGV[3] .. before .. ARGV[4]
-local id = redis.call('XADD', log, 'MAXLEN', '~', ARGV[5], '1-*', 'e', entry)
+if again then id = last[1] else id = redis.call('XADD', log, 'MAXLEN', '~', ARGV[5], '1-*', 'e', entry) end
 local number = tonumber(string.sub(id, 3)) + 1
-redis.call('PUBLISH', ARGV[2], struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296) .. entry)
+if not again then
+  redis.call('PUBLISH', ARGV[2], struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296) .. entry)
+end
 local epoch = highest(KEYS[keys + 3])
 if compare(epoch, ARGV[7]) > 0 then left(log, nodes) end
 return {number, epoch, ARGV[8] ~= '' and registered(nodes, ARGV[8]) or {}}

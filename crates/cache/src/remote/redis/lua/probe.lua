@@ -1,10 +1,10 @@
 -- KEYS: log, nodes, highest epoch. ARGV: wakes, node, applied, about, the epoch as 8 bytes and as text,
--- milliseconds after which a node is forgotten ('': none is now).
+-- milliseconds after which a node is forgotten ('': none is now), whether the node enters the epoch ('': not).
 -- {number of the last entry, its nonce, highest epoch, who this server is}.
 local log, nodes, node = KEYS[1], KEYS[2], ARGV[2]
 local told, text = highest(KEYS[3])
 local order = compare(ARGV[5], told)
-if order > 0 then
+if order > 0 and ARGV[8] ~= '' then
   redis.call('SET', KEYS[3], ARGV[5] .. ARGV[6])
   if text then
     left(string.sub(log, 1, -#ARGV[6] - 1) .. text, string.sub(nodes, 1, -#ARGV[6] - 1) .. text)
