@@ -22,6 +22,14 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
     /// As [`Self::read`]; leases may be taken, and run out.
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError>;
 
+    /// The same for keys under which nothing stood a moment ago, which may cost less where that is so still.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`].
+    async fn acquire_absent(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
+        self.acquire(keys, token).await
+    }
+
     /// See [`Cell::fill`]; in the order given, one round trip. Wakes whoever waits for a lease that ends by it.
     ///
     /// # Errors

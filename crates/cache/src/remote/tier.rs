@@ -73,6 +73,8 @@ struct Climb<'a, K, V> {
     epoch: u64,
     addresses: Vec<String>,
     answers: Vec<Option<Fetched<V>>>,
+    /// Whether nothing stood under the keys without answers when they were last looked at.
+    absent: bool,
     /// Of the leases that this fetch takes; 0 as long as it needs none.
     token: u64,
 }
@@ -140,7 +142,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let epoch = self.node.epoch();
         let addresses = keys.iter().map(|key| address(epoch, self.namespace, key)).collect();
         let answers = keys.iter().map(|_| None).collect();
-        Climb { keys, options, epoch, addresses, answers, token: 0 }
+        Climb { keys, options, epoch, addresses, answers, absent: false, token: 0 }
     }
 
     async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
@@ -193,8 +195,10 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     async fn look(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
         let cells = self.side.sharing.shared.read(&climb.addresses).await;
         let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
+        climb.absent = true;
         for (answer, cell) in climb.answers.iter_mut().zip(cells) {
-            *answer = cell.and_then(|cell| self.copy(&cell, climb.options));
+            *answer = cell.as_ref().and_then(|cell| self.copy(cell, climb.options));
+            climb.absent &= cell.is_none() || answer.is_some();
         }
         self.counters.answered_by_shared(&climb.answers);
         Ok(())
@@ -208,7 +212,12 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             return Ok((leased, wait));
         }
         let addresses: Vec<String> = places.iter().map(|place| climb.addresses[*place].clone()).collect();
-        let answers = self.side.sharing.shared.acquire(&addresses, climb.token).await?;
+        let shared = &self.side.sharing.shared;
+        let answers = if std::mem::take(&mut climb.absent) {
+            shared.acquire_absent(&addresses, climb.token).await?
+        } else {
+            shared.acquire(&addresses, climb.token).await?
+        };
         for (place, acquired) in places.into_iter().zip(answers) {
             match acquired {
                 Acquired::Leased { floor } => leased.push((place, floor)),

@@ -147,6 +147,16 @@ async fn batches(shared: &dyn Shared) {
         };
         assert_eq!((found, head), (&expected, &expected.as_ref().map(|cell| cell.header)), "{at}");
     }
+    let (leased, acquired) =
+        (Acquired::Leased { floor: Version::UNVERSIONED }, shared.acquire_absent(&keys, 2).await.unwrap());
+    for (at, acquired) in acquired.into_iter().enumerate() {
+        match at {
+            0..100 => assert_eq!(acquired, Acquired::Hit(value(2, 1, &keys[at]))),
+            // Unless so much time went by that it may be taken over.
+            150..200 if acquired != leased => assert!(matches!(acquired, Acquired::Wait(_)), "{at}"),
+            _ => assert_eq!(acquired, leased, "{at}"),
+        }
+    }
 }
 
 /// Whoever waits for a lease is told of its end, whatever ends it, whichever epoch he follows.

@@ -79,7 +79,8 @@ async fn assert_reads_as_nothing(shared: &RedisShared, key: &[String; 1]) {
         shared.fill(&[(key[0].clone(), Cell::value(1, Version::new(1), vec![]))]).await.unwrap(),
         [Filled::Gone]
     );
-    assert_eq!(shared.acquire(key, 1).await.unwrap(), [Acquired::Leased { floor: Version::UNVERSIONED }]);
+    let leased = [Acquired::Leased { floor: Version::UNVERSIONED }];
+    assert_eq!(shared.acquire_absent(key, 1).await.unwrap(), leased);
     shared.release(key, 1).await.unwrap();
 }
 

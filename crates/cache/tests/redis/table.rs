@@ -122,10 +122,16 @@ fn left(age: Duration) -> Duration {
 async fn a_lease_is_given_as_the_rules_say() {
     let (stage, keys) = (Stage::new().await, ["1:a:k".to_owned()]);
     for (state, age) in states().into_iter().flat_map(|state| AGES.map(|age| (state.clone(), age))) {
-        stage.place(&keys[0], state.as_ref(), age).await;
         let (next, answer) = Cell::acquire(state.as_ref(), OWN, left(age));
-        for again in [false, true] {
-            let told = stage.shared.acquire(&keys, OWN).await.unwrap();
+        for (believed_absent, again) in [(false, false), (false, true), (true, false), (true, true)] {
+            if !again {
+                stage.place(&keys[0], state.as_ref(), age).await;
+            }
+            let told = if believed_absent {
+                stage.shared.acquire_absent(&keys, OWN).await.unwrap()
+            } else {
+                stage.shared.acquire(&keys, OWN).await.unwrap()
+            };
             match (&told[0], &answer) {
                 (Acquired::Wait(told), Acquired::Wait(most)) => assert!(told <= most && !told.is_zero()),
                 (told, answer) => assert_eq!(told, answer, "{state:?}, again {again}"),

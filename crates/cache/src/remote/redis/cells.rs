@@ -1,11 +1,16 @@
+use bytes::Bytes;
 use fred::{
     error::Error,
     interfaces::KeysInterface,
-    types::{Key, Value},
+    types::{Expiration, Key, SetOptions, Value},
 };
 
 use super::{RedisShared, failures::is_wrong_type, scripts::run_each, values};
-use crate::remote::{Acquired, Cell, Cells, Filled, HEADER_BYTES, Header, Kind, SharedError};
+use crate::{
+    Version,
+    clock::milliseconds,
+    remote::{Acquired, Cell, Cells, Filled, HEADER_BYTES, Header, Kind, SharedError},
+};
 
 /// Last place of the header.
 const HEAD_END: usize = HEADER_BYTES - 1;
@@ -60,6 +65,21 @@ impl Cells for RedisShared {
         way.end(answers)?.into_iter().map(values::acquired).collect()
     }
 
+    /// Plain commands do what the script would, where nothing stands still; a script costs Redis four times as much there.
+    async fn acquire_absent(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
+        let leased = Acquired::Leased { floor: Version::UNVERSIONED };
+        let mut answers = vec![leased; keys.len()];
+        let there = self.lease_absent(keys, token).await?;
+        if there.is_empty() {
+            return Ok(answers);
+        }
+        let left: Vec<String> = there.iter().map(|place| keys[*place].clone()).collect();
+        for (place, acquired) in there.into_iter().zip(self.acquire(&left, token).await?) {
+            answers[place] = acquired;
+        }
+        Ok(answers)
+    }
+
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
         let way = self.way()?;
         let call = |(key, cell): &(String, Cell)| {
@@ -81,6 +101,42 @@ impl Cells for RedisShared {
 }
 
 impl RedisShared {
+    /// Puts leases where nothing stands. Returns the places of keys where something does.
+    async fn lease_absent(&self, keys: &[String], token: u64) -> Result<Vec<usize>, SharedError> {
+        let way = self.way()?;
+        let lease = Bytes::from(Cell::bare(Kind::Lease, Version::UNVERSIONED, token).to_bytes());
+        let kept = Expiration::PX(i64::try_from(milliseconds(self.options.kept.leases)).unwrap_or(i64::MAX));
+        let absent = Some(SetOptions::NX);
+        let answers = if let [key] = keys {
+            let key = self.names.cell(key);
+            vec![way.client().set::<Value, _, _>(key, lease, Some(kept), absent, true).await]
+        } else {
+            let pipeline = way.client().pipeline();
+            for key in keys {
+                let set = pipeline.set::<Value, _, _>(
+                    self.names.cell(key),
+                    lease.clone(),
+                    Some(kept.clone()),
+                    absent.clone(),
+                    true,
+                );
+                // Only queued here.
+                drop(set.await);
+            }
+            pipeline.try_all::<Value>().await
+        };
+        // A key of another type is one where something stands.
+        let found = answers.into_iter().map(|answer| match answer {
+            Err(error) if is_wrong_type(&error) => Ok(true),
+            answer => answer.map(|found| !found.is_null()),
+        });
+        let found = way.end(found.collect::<Result<Vec<bool>, Error>>())?;
+        if found.len() != keys.len() {
+            return Err(SharedError::Unexpected);
+        }
+        Ok((0..keys.len()).filter(|place| found[*place]).collect())
+    }
+
     fn lasting(&self, kind: Kind) -> std::time::Duration {
         let kept = &self.options.kept;
         match kind {
