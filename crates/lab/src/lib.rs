@@ -10,6 +10,7 @@
 pub mod bench;
 pub mod echo;
 pub mod entry;
+pub mod history;
 mod load;
 pub mod peers;
 mod people;

@@ -1,0 +1,68 @@
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, BufWriter, Write as _},
+    path::Path,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result};
+use parking_lot::Mutex;
+
+use super::Event;
+
+/// Writes down what happens, from any number of tasks.
+#[derive(Debug)]
+pub struct Recorder {
+    began: Instant,
+    lines: Mutex<BufWriter<File>>,
+}
+
+impl Recorder {
+    /// Begins a history in this file; what it held is gone.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(Self { began: Instant::now(), lines: Mutex::new(BufWriter::new(file)) })
+    }
+
+    /// This moment.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Writes an event down. It may be in the file only after [`Self::finish`].
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, event: &Event) -> Result<()> {
+        let mut line = serde_json::to_vec(event)?;
+        line.push(b'\n');
+        Ok(self.lines.lock().write_all(&line)?)
+    }
+
+    /// All that was written is in the file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn finish(&self) -> Result<()> {
+        Ok(self.lines.lock().flush()?)
+    }
+}
+
+/// The events of a file, in its order.
+///
+/// # Errors
+/// When it cannot be read; a line that is no event is named by its number.
+pub fn read(path: &Path) -> Result<Vec<Event>> {
+    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let event = |(at, line): (usize, std::io::Result<String>)| {
+        serde_json::from_str(&line?).with_context(|| format!("line {} is no event", at + 1))
+    };
+    BufReader::new(file).lines().enumerate().map(event).collect()
+}
