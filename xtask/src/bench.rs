@@ -1,4 +1,4 @@
-//! The ratios.
+//! The ratios, and the laboratory on real servers.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -6,17 +6,29 @@ use anyhow::Result;
 
 use crate::{
     process::{cargo, outlive_ctrl_c, root, succeed},
-    servers::{Mongodb, Redis},
+    servers::{Mongodb, Redis, mongod_program, redis_program},
 };
 
 /// Builds the laboratory for release and runs its `bench` against a real MongoDB and a real Redis.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let mut command = laboratory("bench", arguments)?;
+    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
+    succeed(command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_REDIS", &redis.uri))
+}
+
+/// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
+pub(crate) fn hunt(arguments: &[String]) -> Result<()> {
+    let mut command = laboratory("hunt", arguments)?;
+    let (mongod, redis) = (mongod_program()?, redis_program()?);
+    succeed(command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis))
+}
+
+fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {
     outlive_ctrl_c(|| {})?;
     succeed(cargo().args(["build", "--release", "-p", "kith-server", "-p", "kith-lab"]))?;
-    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
     // Not by `cargo run`, which would build the server again with other features.
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let mut command = Command::new(target.join("release/kith-lab"));
-    command.arg("bench").args(arguments).current_dir(root());
-    succeed(command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_REDIS", &redis.uri))
+    command.arg(task).args(arguments).current_dir(root());
+    Ok(command)
 }

@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `engine`, `mutants`, `sample`.
+//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `lab`, `engine`, `mutants`, `sample`.
 
 mod bench;
 mod docs;
@@ -39,6 +39,13 @@ enum Task {
     Servers,
     /// Builds the laboratory for release and measures the ratios; further arguments are its own.
     Bench {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Builds the laboratory for release and hunts stale reads and lost writes on real servers, row by row of the
+    /// table of faults; further arguments are its own.
+    Lab {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -100,6 +107,7 @@ fn run(task: Task) -> Result<()> {
         Task::Docs { check: false } => docs::write(),
         Task::Servers => up::run(),
         Task::Bench { arguments } => bench::run(&arguments),
+        Task::Lab { arguments } => bench::hunt(&arguments),
         Task::Engine { seeds, seed } => engine::run(seeds, seed),
         Task::Mutants { rules } => mutants::run(&rules),
         Task::Sample(options) => sample::run(&options),

@@ -8,9 +8,11 @@
 //! ([`redis_server`]), by links that may do anything to them ([`proxy`]).
 
 pub mod bench;
+mod child;
 pub mod echo;
 pub mod entry;
 pub mod history;
+pub mod hunt;
 mod load;
 pub mod peers;
 mod people;

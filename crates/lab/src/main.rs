@@ -1,6 +1,6 @@
 //! The development tool of Kith.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
@@ -8,6 +8,7 @@ use kith_lab::{
     bench::{self, Plan, Verdict},
     echo,
     entry::{self, Kind},
+    hunt,
     peers::apart,
 };
 
@@ -26,6 +27,8 @@ struct Arguments {
 enum Command {
     /// Runs the ratios, prints them and writes target/bench/ratios.json.
     Bench(BenchArguments),
+    /// Does to a cluster of real processes what a row of the table of faults says, and writes down what clients see.
+    Hunt(HuntArguments),
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
     EchoServer { listen: SocketAddr },
@@ -65,10 +68,44 @@ struct BenchArguments {
     out: PathBuf,
 }
 
+#[derive(Args, Debug)]
+struct HuntArguments {
+    /// Run this row alone; may be given several times.
+    #[arg(long, value_name = "ROW")]
+    fault: Vec<String>,
+    /// What happens by chance follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many nodes.
+    #[arg(long, default_value_t = 4)]
+    nodes: u32,
+    /// How long each fault is on, in seconds [default: as its row says].
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// The program of a node [default: the one beside this program].
+    #[arg(long)]
+    kith: Option<PathBuf>,
+    /// Where the histories go.
+    #[arg(long, default_value = "target/lab")]
+    out: PathBuf,
+}
+
+/// Errors are told in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
 #[tokio::main]
-async fn main() -> Result<ExitCode> {
-    match Arguments::parse().command {
+async fn main() -> ExitCode {
+    match run(Arguments::parse().command).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("kith-lab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<ExitCode> {
+    match command {
         Command::Bench(arguments) => bench(arguments).await,
+        Command::Hunt(arguments) => hunt(arguments).await,
         Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
         Command::Peer { redis, store, keys } => {
             apart::run(redis, store, keys).await.map(|()| ExitCode::SUCCESS)
@@ -80,11 +117,40 @@ async fn main() -> Result<ExitCode> {
     }
 }
 
-async fn bench(arguments: BenchArguments) -> Result<ExitCode> {
-    let beside = || -> Result<PathBuf> {
-        let own = std::env::current_exe().context("the path of this program is not known")?;
-        Ok(own.with_file_name("kith"))
+/// The program of a node.
+fn beside() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    Ok(own.with_file_name("kith"))
+}
+
+async fn hunt(arguments: HuntArguments) -> Result<ExitCode> {
+    let rows = hunt::ROWS.iter().filter(|row| {
+        arguments.fault.is_empty() || arguments.fault.iter().any(|name| row.name.starts_with(name.as_str()))
+    });
+    let plan = hunt::Plan {
+        kith: arguments.kith.map_or_else(beside, Ok)?,
+        nodes: arguments.nodes,
+        settings: Vec::new(),
+        seed: arguments.seed,
     };
+    let load = hunt::Load { lasts: arguments.seconds.map(Duration::from_secs), ..hunt::Load::default() };
+    let mut code = ExitCode::SUCCESS;
+    for row in rows {
+        let history = arguments.out.join(format!("{}.jsonl", row.name));
+        match hunt::run(row, &plan, load, &history).await {
+            Ok(hunted) => {
+                println!("{} {}: {} calls in {:.0} s", row.name, row.what, hunted.calls, hunted.seconds);
+            }
+            Err(error) => {
+                println!("{} {}: {error:#}", row.name, row.what);
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+async fn bench(arguments: BenchArguments) -> Result<ExitCode> {
     let plan = Plan {
         only: arguments.only,
         rounds: arguments.rounds,

@@ -37,6 +37,15 @@ impl Value {
         }
     }
 
+    /// The texts of a list, in its order; empty for what is none.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::List(parts) => parts.iter().filter_map(Self::text).collect(),
+            Self::Text(_) | Self::Error(_) | Self::Number(_) | Self::None | Self::Push(_) => Vec::new(),
+        }
+    }
+
     /// Whether it is a message that somebody published.
     #[must_use]
     pub fn is_message(&self) -> bool {

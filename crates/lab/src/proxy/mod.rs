@@ -10,7 +10,7 @@ use std::{
     ops::Range,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -61,10 +61,25 @@ pub struct Proxy {
     accepting: JoinHandle<()>,
 }
 
+/// What happens to connections, by what they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Modes {
+    /// Those that ask and are answered.
+    data: Mode,
+    /// Those that have subscribed.
+    subscriptions: Mode,
+}
+
+impl Modes {
+    const fn of(self, subscribed: bool) -> Mode {
+        if subscribed { self.subscriptions } else { self.data }
+    }
+}
+
 /// What the connections of a proxy share.
 struct Link {
     target: Mutex<SocketAddr>,
-    mode: watch::Sender<Mode>,
+    modes: watch::Sender<Modes>,
     /// Counts what ends the connections there are.
     cuts: watch::Sender<u64>,
     /// `None`: what is published is not looked for.
@@ -97,7 +112,7 @@ impl Proxy {
         let address = listener.local_addr()?;
         let link = Arc::new(Link {
             target: Mutex::new(target),
-            mode: watch::Sender::new(Mode::Pass),
+            modes: watch::Sender::new(Modes { data: Mode::Pass, subscriptions: Mode::Pass }),
             cuts: watch::Sender::new(0),
             tampering: Mutex::new(tampering),
             random: Mutex::new(SmallRng::seed_from_u64(seed)),
@@ -117,10 +132,20 @@ impl Proxy {
 
     /// From now on it does this.
     pub fn set(&self, mode: Mode) {
-        self.link.mode.send_replace(mode);
+        self.link.modes.send_replace(Modes { data: mode, subscriptions: mode });
         if mode == Mode::Refuse {
             self.cut();
         }
+    }
+
+    /// The same of connections that have subscribed, or do, and of no others.
+    pub fn set_subscriptions(&self, mode: Mode) {
+        self.link.modes.send_modify(|modes| modes.subscriptions = mode);
+    }
+
+    /// The same of all others.
+    pub fn set_data(&self, mode: Mode) {
+        self.link.modes.send_modify(|modes| modes.data = mode);
     }
 
     /// Resets the connections there are; new ones are as the mode says.
@@ -170,7 +195,7 @@ impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxy")
             .field("address", &self.address)
-            .field("mode", &*self.link.mode.borrow())
+            .field("modes", &*self.link.modes.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -195,7 +220,7 @@ async fn accept(listener: TcpListener, link: Arc<Link>) {
 
 async fn connection(mut client: TcpStream, link: Arc<Link>, mut cuts: watch::Receiver<u64>) {
     link.open.fetch_add(1, Ordering::Relaxed);
-    let refused = *link.mode.borrow() == Mode::Refuse;
+    let refused = link.modes.borrow().data == Mode::Refuse;
     let orderly = if refused {
         false
     } else {
@@ -214,17 +239,18 @@ async fn connection(mut client: TcpStream, link: Arc<Link>, mut cuts: watch::Rec
 
 /// Until one side has ended, and what it said has arrived.
 async fn relay(client: &mut TcpStream, link: &Link) -> io::Result<()> {
-    let mut modes = link.mode.subscribe();
+    let mut modes = link.modes.subscribe();
     // Fails never: the link holds the sender.
-    drop(modes.wait_for(|mode| mode.flows(Way::There)).await);
+    drop(modes.wait_for(|modes| modes.data.flows(Way::There)).await);
     let target = *link.target.lock();
     let mut server = TcpStream::connect(target).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
+    let subscribed = AtomicBool::new(false);
     tokio::select! {
-        there = Pipe::new(link, Way::There).run(from_client, to_server) => there,
-        back = Pipe::new(link, Way::Back).run(from_server, to_client) => back,
+        there = Pipe::new(link, Way::There, &subscribed).run(from_client, to_server) => there,
+        back = Pipe::new(link, Way::Back, &subscribed).run(from_server, to_client) => back,
     }
 }

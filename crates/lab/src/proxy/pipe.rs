@@ -1,6 +1,11 @@
 //! One direction of one connection.
 
-use std::{collections::BTreeMap, io, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -17,6 +22,9 @@ use super::{
 const CHUNK: usize = 16 * 1024;
 /// Above so many bytes that wait here, no more are read: the sender finds its way blocked, as on a real link.
 const HELD_MAX: usize = 1 << 20;
+
+/// The command by which a connection becomes one of subscriptions.
+const SUBSCRIBE: &[u8] = b"\r\nSUBSCRIBE\r\n";
 
 /// Whom bytes go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +45,16 @@ pub(super) struct Pipe<'a> {
     /// When the last of what keeps its order goes on.
     last: Instant,
     pieces: Option<Pieces>,
+    /// Whether the connection has subscribed, known to both ways of it.
+    subscribed: &'a AtomicBool,
 }
 
 impl<'a> Pipe<'a> {
-    pub(super) fn new(link: &'a Link, way: Way) -> Self {
+    pub(super) fn new(link: &'a Link, way: Way, subscribed: &'a AtomicBool) -> Self {
         let framed = way == Way::Back && link.tampering.lock().is_some();
         let pieces = framed.then(Pieces::default);
-        Self { link, way, waiting: BTreeMap::new(), held: 0, taken: 0, last: Instant::now(), pieces }
+        let (waiting, last) = (BTreeMap::new(), Instant::now());
+        Self { link, way, waiting, held: 0, taken: 0, last, pieces, subscribed }
     }
 
     /// Until the sender has ended and all that it said has gone on.
@@ -52,11 +63,15 @@ impl<'a> Pipe<'a> {
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
     ) -> io::Result<()> {
-        let mut modes = self.link.mode.subscribe();
+        let mut modes = self.link.modes.subscribe();
         let mut buffer = vec![0; CHUNK];
         let mut ended = false;
         while !ended || !self.waiting.is_empty() {
-            let flows = modes.borrow_and_update().flows(self.way);
+            let mode = modes.borrow_and_update().of(self.subscribed.load(Ordering::Relaxed));
+            if mode == Mode::Refuse {
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            let flows = mode.flows(self.way);
             let due = self.waiting.first_key_value().map(|((due, _), _)| *due);
             tokio::select! {
                 biased;
@@ -74,8 +89,7 @@ impl<'a> Pipe<'a> {
     async fn send(&mut self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let Some((_, bytes)) = self.waiting.pop_first() else { return Ok(()) };
         self.held -= bytes.len();
-        let mode = *self.link.mode.borrow();
-        let Mode::Slice(most) = mode else { return to.write_all(&bytes).await };
+        let Mode::Slice(most) = self.mode() else { return to.write_all(&bytes).await };
         for slice in bytes.chunks(most.max(1)) {
             to.write_all(slice).await?;
             yield_now().await;
@@ -83,7 +97,15 @@ impl<'a> Pipe<'a> {
         Ok(())
     }
 
+    fn mode(&self) -> Mode {
+        self.link.modes.borrow().of(self.subscribed.load(Ordering::Relaxed))
+    }
+
     fn take(&mut self, bytes: &[u8]) {
+        // Clients send the command in a piece of its own, once their connection stands.
+        if self.way == Way::There && bytes.windows(SUBSCRIBE.len()).any(|words| words == SUBSCRIBE) {
+            self.subscribed.store(true, Ordering::Relaxed);
+        }
         let Some(mut pieces) = self.pieces.take() else {
             return self.put(bytes.to_vec(), Duration::ZERO);
         };
@@ -108,7 +130,7 @@ impl<'a> Pipe<'a> {
 
     /// Lets bytes wait for their turn, and those that others may overtake for so long beyond it.
     fn put(&mut self, bytes: Vec<u8>, beyond: Duration) {
-        let late = match *self.link.mode.borrow() {
+        let late = match self.mode() {
             Mode::Late(least, most) if self.way == Way::Back => self.link.by_chance(least..most),
             _ => Duration::ZERO,
         };

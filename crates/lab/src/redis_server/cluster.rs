@@ -1,6 +1,7 @@
 use anyhow::Result;
 
-use super::{RedisServer, line, process::free_port};
+use super::{RedisServer, line};
+use crate::child::free_port;
 
 /// Slots of a cluster.
 const SLOTS: usize = 16_384;

@@ -17,10 +17,12 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::resp::{self, Value};
+use crate::{
+    child::{Watched, free_port},
+    resp::{self, Value},
+};
 
 pub use cluster::RedisCluster;
-use process::Process;
 
 /// The file that a dump is written to and read from.
 const DUMP: &str = "dump.rdb";
@@ -41,7 +43,7 @@ pub struct RedisServer {
     options: Vec<String>,
     folder: TempDir,
     /// `None`: killed.
-    process: Option<Process>,
+    process: Option<Watched>,
 }
 
 impl RedisServer {
@@ -66,7 +68,7 @@ impl RedisServer {
         let mut failed = anyhow::anyhow!("no port was tried");
         for _ in 0..PORTS_TRIED {
             let folder = TempDir::new()?;
-            let port = process::free_port()?;
+            let port = free_port()?;
             let mut server = Self { port, options: options.clone(), folder, process: None };
             match server.restart(dump).await {
                 Ok(()) => return Ok(server),
@@ -141,7 +143,7 @@ impl RedisServer {
             Some(dump) => fs::write(file, dump)?,
             None => drop(fs::remove_file(file)),
         }
-        self.process = Some(Process::start(self.port, self.folder.path(), &self.options)?);
+        self.process = Some(process::start(self.port, self.folder.path(), &self.options)?);
         let pong = async |server: &Self| Ok(ask(server.address(), &["PING"]).await? == text("PONG"));
         self.until("answer", pong).await
     }
@@ -193,7 +195,7 @@ impl RedisServer {
         self.ask(&["CONFIG", "SET", "maxmemory", most]).await.map(drop)
     }
 
-    fn running(&self) -> Result<&Process> {
+    fn running(&self) -> Result<&Watched> {
         self.process.as_ref().context("the server was killed")
     }
 

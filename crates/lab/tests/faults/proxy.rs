@@ -172,3 +172,25 @@ async fn connections_to_come_go_to_another_server() {
     proxy.aim(echo().await);
     drop(connected(&proxy).await);
 }
+
+#[tokio::test]
+async fn a_connection_that_subscribes_can_be_frozen_or_refused_alone() {
+    let proxy = Proxy::start(echo().await, 1).await.unwrap();
+    let subscribe = b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n";
+    let (mut data, mut subscribed) = (connected(&proxy).await, connected(&proxy).await);
+    assert_eq!(said(&mut subscribed, subscribe).await, subscribe);
+    proxy.set_subscriptions(Mode::Freeze);
+    subscribed.write_all(b"later").await.unwrap();
+    assert!(is_silent(&mut subscribed).await);
+    assert_eq!(said(&mut data, b"at once").await, b"at once");
+    proxy.set_data(Mode::Freeze);
+    proxy.set_subscriptions(Mode::Pass);
+    assert_eq!(heard(&mut subscribed, 5).await, b"later");
+    data.write_all(b"later").await.unwrap();
+    assert!(is_silent(&mut data).await);
+    proxy.set_data(Mode::Pass);
+    assert_eq!(heard(&mut data, 5).await, b"later");
+    proxy.set_subscriptions(Mode::Refuse);
+    assert!(ends(&mut subscribed).await);
+    assert_eq!(said(&mut data, b"still").await, b"still");
+}

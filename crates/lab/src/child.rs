@@ -1,0 +1,96 @@
+//! Processes that end with the value that stands for them, and with this process however that ends.
+
+use std::{
+    fs::{self, File},
+    net::{Ipv4Addr, TcpListener},
+    ops::Range,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rand::Rng as _;
+
+use crate::signal::signal;
+
+/// Below those that the kernel gives to outgoing connections: one of these could otherwise take the port of a
+/// server that is away, or even connect to itself there.
+const PORTS: Range<u16> = 15_000..32_000;
+const PORTS_TRIED: usize = 100;
+/// Lines of its log by which an error tells why a process has ended.
+const LAST_WORDS: usize = 3;
+
+/// A process that is watched over.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    name: &'static str,
+    process: Child,
+    /// Kills the process once our end of its input is gone.
+    watcher: Child,
+    log: PathBuf,
+}
+
+impl Watched {
+    /// Starts it; what it says goes to the log.
+    pub(crate) fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
+        let output = File::options().create(true).append(true).open(&log)?;
+        command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
+        let mut process = command.spawn().with_context(|| format!("{name} does not start"))?;
+        match watch(&process) {
+            Ok(watcher) => Ok(Self { name, process, watcher, log }),
+            Err(error) => {
+                end(&mut process);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Errors
+    /// When it has ended by itself, with its last words.
+    pub(crate) fn ensure_alive(&mut self) -> Result<()> {
+        let Some(status) = self.process.try_wait()? else { return Ok(()) };
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let last: Vec<&str> = log.lines().rev().take(LAST_WORDS).collect();
+        bail!("{} ended ({status}): {}", self.name, last.join("; "))
+    }
+
+    /// Whether it has ended, and well.
+    pub(crate) fn ended(&mut self) -> Result<Option<bool>> {
+        Ok(self.process.try_wait()?.map(|status| status.success()))
+    }
+
+    /// Sends the signal of this name, without `SIG`.
+    pub(crate) fn signal(&self, name: &str) -> Result<()> {
+        signal(self.process.id(), name)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // The watcher first, while the number of the process is surely its own.
+        end(&mut self.watcher);
+        end(&mut self.process);
+    }
+}
+
+/// A port that nobody listens on. Another program may take it before it is used.
+pub(crate) fn free_port() -> Result<u16> {
+    let mut random = rand::rng();
+    (0..PORTS_TRIED)
+        .map(|_| random.random_range(PORTS))
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .context("no free port on the loopback")
+}
+
+fn watch(process: &Child) -> Result<Child> {
+    let mut watcher = Command::new("sh");
+    watcher.args(["-c", "read -r _; kill -9 \"$0\"", &process.id().to_string()]);
+    watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    watcher.spawn().context("sh does not start")
+}
+
+fn end(child: &mut Child) {
+    // Nobody is left who could do something about what fails here.
+    drop(child.kill());
+    drop(child.wait());
+}

@@ -1,0 +1,191 @@
+//! What is done to a cluster, and undone.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::time::sleep;
+
+use super::site::Site;
+use crate::{
+    proxy::{Mode, Tampering},
+    redis_server::RedisServer,
+    resp::Value,
+};
+
+/// Pause between two of what is done again and again.
+const AGAIN: Duration = Duration::from_millis(1_500);
+/// Channels of a node, as strangers see them.
+const STRANGE: usize = 20;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Nothing,
+    RedisKilled,
+    RedisFrozen,
+    RedisSlow,
+    RedisOld,
+    RedisEmptied,
+    RedisPromoted,
+    RedisFull,
+    OneCut,
+    OneDeaf,
+    /// One in so many.
+    Lost(u32),
+    Repeated,
+    Reordered,
+    Forged,
+    NodeStopped,
+    MongodbSlow,
+    MongodbKilled,
+    BothDown,
+    LinksReset,
+    NodesEnded,
+    NodesKilled,
+}
+
+/// What has to be kept from the beginning of a fault to its end.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    dump: Option<Vec<u8>>,
+    replica: Option<RedisServer>,
+}
+
+impl Action {
+    /// What has to be there before it can begin.
+    pub(super) async fn prepare(self, site: &Site, kept: &mut Kept) -> Result<()> {
+        match self {
+            Self::RedisOld => kept.dump = Some(site.redis.dump().await?),
+            Self::RedisPromoted => {
+                let replica = site.redis.replica().await?;
+                // It hears nothing more, and goes on to say that it is a replica.
+                replica.stop()?;
+                kept.replica = Some(replica);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Does it, for so long, and undoes it.
+    pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+        match self {
+            Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, lasts).await,
+            Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
+            _ => {
+                self.begin(site, kept).await?;
+                sleep(lasts).await;
+                self.end(site).await
+            }
+        }
+    }
+
+    async fn begin(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
+        let one = site.members.last().context("there is a node")?;
+        match self {
+            Self::RedisKilled => site.redis.kill(),
+            Self::RedisFrozen => site.redis_links(Mode::Freeze),
+            Self::RedisSlow => {
+                site.redis_links(Mode::Late(Duration::from_millis(250), Duration::from_millis(350)));
+            }
+            Self::RedisOld => {
+                site.redis.kill();
+                site.redis.restart(kept.dump.as_deref()).await?;
+            }
+            Self::RedisEmptied => drop::<Value>(site.redis.ask(&["FLUSHALL"]).await?),
+            Self::RedisPromoted => promote(site, kept).await?,
+            Self::RedisFull => site.redis.fill_up(true).await?,
+            Self::OneCut => one.to_redis.set(Mode::Refuse),
+            Self::OneDeaf => one.to_redis.set_subscriptions(Mode::Freeze),
+            Self::Lost(one_in) => site.tamper(Tampering::Lose(one_in)),
+            Self::Repeated => site.tamper(Tampering::Repeat(3)),
+            Self::Reordered => site.tamper(Tampering::Reorder(5, Duration::from_secs(5))),
+            Self::NodeStopped => one.node.signal("STOP")?,
+            Self::MongodbSlow => {
+                site.mongodb_links(Mode::Late(Duration::from_secs(1), Duration::from_millis(1_100)));
+            }
+            Self::MongodbKilled => site.mongod.kill(),
+            Self::BothDown => {
+                site.mongod.kill();
+                site.redis.kill();
+            }
+            Self::Nothing | Self::Forged | Self::LinksReset | Self::NodesEnded | Self::NodesKilled => {}
+        }
+        Ok(())
+    }
+
+    async fn end(self, site: &mut Site) -> Result<()> {
+        site.redis_links(Mode::Pass);
+        site.mongodb_links(Mode::Pass);
+        site.tamper(Tampering::Nothing);
+        match self {
+            Self::RedisKilled => site.redis.restart(None).await,
+            Self::RedisFull => site.redis.fill_up(false).await,
+            Self::MongodbKilled => site.mongod.restart().await,
+            Self::BothDown => {
+                site.redis.restart(None).await?;
+                site.mongod.restart().await
+            }
+            Self::NodeStopped => site.members.last().context("there is a node")?.node.signal("CONT"),
+            _ => Ok(()),
+        }
+    }
+
+    /// One node after the other, and from the first again.
+    async fn of_nodes(self, site: &mut Site, lasts: Duration) -> Result<()> {
+        let until = tokio::time::Instant::now() + lasts;
+        let mut turn = 0;
+        while tokio::time::Instant::now() < until {
+            let at = turn % site.members.len();
+            let node = &mut site.members[at].node;
+            if self == Self::NodesEnded {
+                node.end().await?;
+            } else {
+                node.kill();
+            }
+            node.run()?;
+            node.until_trusted().await?;
+            turn += 1;
+        }
+        Ok(())
+    }
+
+    async fn again_and_again(self, site: &Site, lasts: Duration) -> Result<()> {
+        let until = tokio::time::Instant::now() + lasts;
+        while tokio::time::Instant::now() < until {
+            if self == Self::Forged {
+                forge(site).await?;
+            } else if let Some(one) = site.members.last() {
+                one.to_mongodb.cut();
+                one.to_redis.cut();
+            }
+            sleep(AGAIN).await;
+        }
+        Ok(())
+    }
+}
+
+/// All nodes are led to the replica, and the primary is gone.
+async fn promote(site: &mut Site, kept: &mut Kept) -> Result<()> {
+    let replica = kept.replica.take().context("a replica was prepared")?;
+    site.redis.kill();
+    replica.go_on()?;
+    replica.promote().await?;
+    for member in &site.members {
+        member.to_redis.aim(replica.address());
+        member.to_redis.cut();
+    }
+    site.redis = replica;
+    Ok(())
+}
+
+/// Publishes what no node has said on every channel that somebody listens to.
+async fn forge(site: &Site) -> Result<()> {
+    let channels = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?;
+    for channel in channels.texts().into_iter().take(STRANGE) {
+        for forged in [&b"nonsense"[..], &[0; 40], &[255; 200]] {
+            site.redis.ask(&[&b"PUBLISH"[..], channel.as_bytes(), forged]).await?;
+        }
+    }
+    Ok(())
+}

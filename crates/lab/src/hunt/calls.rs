@@ -1,0 +1,167 @@
+//! What one call asks a node, and what its answer means.
+
+use std::time::Duration;
+
+use kith_proto::{
+    r#type::v1::{AtLeast, Consistency, consistency},
+    user::v1::{
+        CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdateUserRequest, User,
+        user_service_client::UserServiceClient,
+    },
+};
+use tonic::{Code, Request, Status, transport::Channel};
+
+use crate::history::{Level, Outcome, What};
+
+/// How long a call may take; nodes are told.
+pub(super) const DEADLINE: Duration = Duration::from_secs(3);
+/// More than that is given up here, for a node that does not answer at all.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A call, ready to be sent any number of times.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// Which user; 0 for a creation.
+    pub(super) user_id: i64,
+    pub(super) what: What,
+    /// Of a read at least as new as it; empty for none.
+    pub(super) token: String,
+    /// Of a write.
+    pub(super) request_id: String,
+}
+
+/// What came of it, and the token of a write that was done.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub(super) outcome: Outcome,
+    pub(super) token: Option<String>,
+}
+
+impl Asked {
+    /// Sends it once.
+    pub(super) async fn send(&self, node: Channel) -> Answered {
+        match tokio::time::timeout(PATIENCE, self.ask(node)).await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(status)) => Answered { outcome: self.failed(&status), token: None },
+            Err(_) => self.given_up(),
+        }
+    }
+
+    fn given_up(&self) -> Answered {
+        let code = "DEADLINE_EXCEEDED".to_owned();
+        let read = matches!(self.what, What::Read(_));
+        Answered { outcome: if read { Outcome::Refused(code) } else { Outcome::Open(code) }, token: None }
+    }
+
+    async fn ask(&self, node: Channel) -> Result<Answered, Status> {
+        let mut users = UserServiceClient::new(node);
+        match &self.what {
+            What::Read(level) => {
+                let asked = GetUserRequest { user_id: self.user_id, consistency: self.consistency(*level) };
+                let user = users.get_user(within(asked)).await?.into_inner().user;
+                Ok(Answered { outcome: found(user.as_ref())?, token: None })
+            }
+            What::Create { name, value } => {
+                let user = User {
+                    user_name: name.clone(),
+                    nick_name: value.to_string(),
+                    user_id: self.user_id,
+                    ..User::default()
+                };
+                let request = CreateUserRequest { user: Some(user), request_id: self.request_id.clone() };
+                let created = users.create_user(within(request)).await?.into_inner();
+                let mut outcome = found(created.user.as_ref())?;
+                if let (Outcome::Done { key, .. }, Some(user)) = (&mut outcome, &created.user) {
+                    *key = Some(key_of(user.user_id));
+                }
+                Ok(Answered { outcome, token: Some(created.consistency_token) })
+            }
+            What::Update { value } => {
+                let user = User { user_id: self.user_id, nick_name: value.to_string(), ..User::default() };
+                let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
+                let request_id = self.request_id.clone();
+                let asked =
+                    UpdateUserRequest { user: Some(user), update_mask, expected_version: 0, request_id };
+                let updated = users.update_user(within(asked)).await?.into_inner();
+                Ok(Answered {
+                    outcome: found(updated.user.as_ref())?,
+                    token: Some(updated.consistency_token),
+                })
+            }
+            What::Delete => {
+                let request_id = self.request_id.clone();
+                let asked = DeleteUserRequest { user_id: self.user_id, expected_version: 0, request_id };
+                let deleted = users.delete_user(within(asked)).await?.into_inner();
+                Ok(Answered { outcome: Outcome::Gone, token: Some(deleted.consistency_token) })
+            }
+        }
+    }
+
+    fn consistency(&self, level: Level) -> Option<Consistency> {
+        let level = match level {
+            Level::Cached => return None,
+            Level::AtLeast(_) => {
+                consistency::Level::AtLeast(AtLeast { consistency_tokens: vec![self.token.clone()] })
+            }
+            Level::Strong => consistency::Level::Strong(true),
+        };
+        Some(Consistency { level: Some(level) })
+    }
+
+    /// What an error means: of a read nothing is open, of a write what the node cannot know is.
+    fn failed(&self, status: &Status) -> Outcome {
+        let code = name_of(status.code());
+        let open = match status.code() {
+            Code::NotFound if matches!(self.what, What::Read(_)) => return Outcome::Gone,
+            Code::InvalidArgument
+            | Code::AlreadyExists
+            | Code::NotFound
+            | Code::FailedPrecondition
+            | Code::Aborted
+            | Code::ResourceExhausted
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::OutOfRange
+            | Code::Unimplemented => false,
+            _ => !matches!(self.what, What::Read(_)) && !is_certain(status),
+        };
+        if open { Outcome::Open(code) } else { Outcome::Refused(code) }
+    }
+}
+
+/// The key of a user in a history.
+pub(super) fn key_of(user_id: i64) -> String {
+    format!("user:{user_id}")
+}
+
+/// What a record that was found says. One that holds no value of the run is an error of the run.
+pub(super) fn found(user: Option<&User>) -> Result<Outcome, Status> {
+    let read = user.and_then(|user| Some((user.version.try_into().ok()?, user.nick_name.parse().ok()?)));
+    let (version, value) = read.ok_or_else(|| Status::internal("an answer without a user of the run"))?;
+    Ok(Outcome::Done { version, value, key: None })
+}
+
+fn within<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(DEADLINE);
+    request
+}
+
+/// Whether the node says itself that the write was not done.
+fn is_certain(status: &Status) -> bool {
+    use tonic_types::StatusExt as _;
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.metadata.get("outcome").is_some_and(|outcome| outcome == "not_applied"))
+}
+
+/// As the protocol writes it.
+fn name_of(code: Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{code:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}

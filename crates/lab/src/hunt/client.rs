@@ -1,0 +1,191 @@
+//! A client of a run: one call at a time, each chosen by chance, each written down.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use anyhow::Result;
+use parking_lot::Mutex;
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tonic::transport::Channel;
+
+use super::calls::{Answered, Asked, key_of};
+use crate::history::{Call, Event, Level, Outcome, Recorder, What};
+
+/// Users that most calls are about.
+pub(super) const HOT: i64 = 100;
+/// Users that the other calls are about.
+pub(super) const COLD: i64 = 2_000;
+/// Names that creations fight for.
+const NAMES: u32 = 50;
+/// Users made for a name that a client remembers, to delete them.
+const OWN_MAX: usize = 16;
+
+/// What all clients of a run share.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) recorder: Recorder,
+    pub(super) nodes: Vec<Channel>,
+    /// The last token of each user, and the version it stands for.
+    tokens: Mutex<HashMap<i64, (String, u64)>>,
+    values: AtomicU64,
+    pub(super) calls: AtomicU64,
+    pub(super) over: AtomicBool,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Client {
+    number: u32,
+    /// The node it stays with; `None`: another one each time.
+    pinned: Option<usize>,
+    random: SmallRng,
+    desk: Arc<Desk>,
+    own: Vec<i64>,
+}
+
+impl Desk {
+    pub(super) fn new(recorder: Recorder, nodes: Vec<Channel>) -> Self {
+        let (tokens, values) = (Mutex::default(), AtomicU64::new(1));
+        Self { recorder, nodes, tokens, values, calls: AtomicU64::new(0), over: AtomicBool::new(false) }
+    }
+
+    /// One that was not written before.
+    pub(super) fn value(&self) -> u64 {
+        self.values.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn keep_token(&self, user_id: i64, token: String, version: u64) {
+        let mut tokens = self.tokens.lock();
+        let kept = tokens.entry(user_id).or_default();
+        if kept.1 < version {
+            *kept = (token, version);
+        }
+    }
+
+    fn token(&self, user_id: i64) -> Option<(String, u64)> {
+        self.tokens.lock().get(&user_id).cloned()
+    }
+}
+
+impl Client {
+    pub(super) fn new(desk: &Arc<Desk>, number: u32, pinned: Option<usize>, seed: u64) -> Self {
+        let random = SmallRng::seed_from_u64(seed);
+        Self { number, pinned, random, desk: Arc::clone(desk), own: Vec::new() }
+    }
+
+    /// Calls until the run is over.
+    pub(super) async fn work(mut self) -> Result<()> {
+        while !self.desk.over.load(Ordering::Relaxed) {
+            self.step().await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self) -> Result<()> {
+        let asked = self.choose();
+        let node = self.node();
+        let answered = self.call(&asked, node).await?;
+        let open = matches!(answered.outcome, Outcome::Open(_));
+        if open && self.random.random_ratio(1, 2) {
+            // As a caller would who does not know: the same again, to whichever node is there.
+            let node = self.random.random_range(0..self.desk.nodes.len());
+            self.call(&asked, node).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends it and writes it down.
+    async fn call(&mut self, asked: &Asked, node: usize) -> Result<Answered> {
+        let desk = Arc::clone(&self.desk);
+        let began = desk.recorder.now();
+        let answered = asked.send(desk.nodes[node].clone()).await;
+        let ended = desk.recorder.now();
+        let key = match &asked.what {
+            What::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
+            _ => key_of(asked.user_id),
+        };
+        let write = !matches!(asked.what, What::Read(_));
+        let call = Call {
+            client: self.number,
+            pinned: self.pinned.is_some(),
+            node: u32::try_from(node)?,
+            began,
+            ended,
+            key,
+            what: asked.what.clone(),
+            request_id: write.then(|| asked.request_id.clone()),
+            outcome: answered.outcome.clone(),
+        };
+        desk.recorder.write(&Event::Call(call))?;
+        desk.calls.fetch_add(1, Ordering::Relaxed);
+        self.learn(asked, &answered);
+        Ok(answered)
+    }
+
+    fn learn(&mut self, asked: &Asked, answered: &Answered) {
+        if let (Some(token), Outcome::Done { version, key, .. }) = (&answered.token, &answered.outcome) {
+            let made = key.as_deref().and_then(|key| key.strip_prefix("user:")?.parse().ok());
+            if let Some(made) = made.filter(|_| self.own.len() < OWN_MAX) {
+                self.own.push(made);
+            }
+            self.desk.keep_token(made.unwrap_or(asked.user_id), token.clone(), *version);
+        }
+    }
+
+    fn node(&mut self) -> usize {
+        self.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()))
+    }
+
+    /// Two in three calls are reads of what is often written.
+    fn choose(&mut self) -> Asked {
+        let request_id = format!("{}-{}", self.number, self.desk.value());
+        let user_id = self.user();
+        match self.random.random_range(0..100) {
+            0..25 => {
+                let value = self.desk.value();
+                Asked { user_id, what: What::Update { value }, token: String::new(), request_id }
+            }
+            25..27 => self.create(request_id),
+            27..29 if !self.own.is_empty() => {
+                let at = self.random.random_range(0..self.own.len());
+                let user_id = self.own.swap_remove(at);
+                Asked { user_id, what: What::Delete, token: String::new(), request_id }
+            }
+            29..36 => {
+                let what = What::Read(Level::Strong);
+                Asked { user_id, what, token: String::new(), request_id }
+            }
+            36..46 => {
+                let (token, version) = self.desk.token(user_id).unwrap_or_default();
+                let level = if version == 0 { Level::Cached } else { Level::AtLeast(version) };
+                Asked { user_id, what: What::Read(level), token, request_id }
+            }
+            _ => {
+                let what = What::Read(Level::Cached);
+                Asked { user_id, what, token: String::new(), request_id }
+            }
+        }
+    }
+
+    fn create(&mut self, request_id: String) -> Asked {
+        let name = format!("Name {}", self.random.random_range(0..NAMES));
+        let what = What::Create { name, value: self.desk.value() };
+        Asked { user_id: 0, what, token: String::new(), request_id }
+    }
+
+    /// One in ten calls is about one of many, the others are about few, the first of them most.
+    fn user(&mut self) -> i64 {
+        if self.random.random_ratio(1, 10) {
+            return HOT + self.random.random_range(1..=COLD);
+        }
+        // Harmonic, as the popularity of names is.
+        let most = f64::from(i32::try_from(HOT).unwrap_or(i32::MAX)).ln();
+        let rank = (self.random.random::<f64>() * most).exp();
+        (1..=HOT).find(|user| f64::from(i32::try_from(*user).unwrap_or(i32::MAX)) >= rank).unwrap_or(HOT)
+    }
+}

@@ -1,0 +1,19 @@
+//! The hunt for stale reads and lost writes on real servers: nodes are the program itself, each in a process of
+//! its own, over a real Redis and a real MongoDB, by links that may do anything to them. Clients call all the
+//! while, and all that they see is written down as a [history](crate::history).
+
+mod actions;
+mod calls;
+mod client;
+mod dump;
+mod mongod;
+mod node;
+mod rows;
+mod run;
+mod site;
+
+pub use mongod::Mongod;
+pub use node::Node;
+pub use rows::{HEALTHY, MOSTLY, ROWS, Row};
+pub use run::{Hunted, Load, run};
+pub use site::{Member, Plan, Site};

@@ -1,0 +1,161 @@
+//! A node: the program itself.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_proto::admin::v1::{GetNodeRequest, GetNodeResponse, admin_service_client::AdminServiceClient};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::child::{Watched, free_port};
+
+/// How long a node may take until it serves from its memory.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// How long one question may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long a node may take to end when it was asked to.
+const ENDS_WITHIN: Duration = Duration::from_secs(15);
+
+/// What all nodes of a run share.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    /// The program.
+    pub(super) kith: PathBuf,
+    /// Database, and prefix in Redis.
+    pub(super) name: String,
+    /// Settings beyond the usual ones, `key=value` each.
+    pub(super) settings: Vec<String>,
+}
+
+/// A node in a process of its own, always at the same address.
+#[derive(Debug)]
+pub struct Node {
+    shape: Shape,
+    mongodb: SocketAddr,
+    redis: SocketAddr,
+    port: u16,
+    folder: TempDir,
+    /// `None`: it does not run.
+    process: Option<Watched>,
+    channel: Channel,
+}
+
+impl Node {
+    /// Starts a node that reaches its servers at these addresses.
+    pub(super) fn start(shape: &Shape, mongodb: SocketAddr, redis: SocketAddr) -> Result<Self> {
+        let port = free_port()?;
+        // Connects when it is called, again whenever that is necessary.
+        let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
+        let folder = TempDir::new()?;
+        let mut node = Self { shape: shape.clone(), mongodb, redis, port, folder, process: None, channel };
+        node.run()?;
+        Ok(node)
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
+    }
+
+    /// The way to call it; it outlives the process.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// Starts it after it has ended.
+    ///
+    /// # Errors
+    /// When the program does not start.
+    pub fn run(&mut self) -> Result<()> {
+        let mut command = Command::new(&self.shape.kith);
+        command.env_clear().current_dir(self.folder.path()).args(["serve", "--log=warn"]);
+        command.arg(format!("--listen={}", self.address()));
+        let name = &self.shape.name;
+        let usual = [
+            "operations.listen=127.0.0.1:0".to_owned(),
+            "store.backend=cluster".to_owned(),
+            "users.name_kept=0s".to_owned(),
+            format!("store.mongodb.database={name}"),
+            format!("redis.prefix={name}"),
+        ];
+        for setting in usual.iter().chain(&self.shape.settings) {
+            command.args(["--set", setting]);
+        }
+        // One way to each server, whatever it says of itself.
+        let mongodb = format!("mongodb://{}/?directConnection=true", self.mongodb);
+        command.env("KITH_STORE__MONGODB__URI", mongodb);
+        command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
+        self.process = Some(Watched::start("kith", command, self.log())?);
+        Ok(())
+    }
+
+    /// What it has written to its log so far.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        Path::join(self.folder.path(), "kith.log")
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Sends it the signal of this name, without `SIG`.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        self.process.as_ref().context("the node does not run")?.signal(name)
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end well in time.
+    pub async fn end(&mut self) -> Result<()> {
+        self.signal("TERM")?;
+        let until = Instant::now() + ENDS_WITHIN;
+        let process = self.process.as_mut().context("the node does not run")?;
+        while process.ended()?.is_none() {
+            ensure!(Instant::now() < until, "a node does not end within {ENDS_WITHIN:?}");
+            sleep(POLL).await;
+        }
+        ensure!(process.ended()? == Some(true), "a node does not end well");
+        self.process = None;
+        Ok(())
+    }
+
+    /// Waits until it serves, and from its memory.
+    ///
+    /// # Errors
+    /// When it does not, or has ended.
+    pub async fn until_trusted(&mut self) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        loop {
+            self.process.as_mut().context("the node does not run")?.ensure_alive()?;
+            if self.about().await.is_ok_and(|about| about.state == "serving" && about.trusted) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "a node does not serve from its memory within {READY_WITHIN:?}");
+            sleep(POLL).await;
+        }
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn about(&self) -> Result<GetNodeResponse> {
+        let mut admin = AdminServiceClient::new(self.channel());
+        Ok(timeout(ANSWER_WITHIN, admin.get_node(GetNodeRequest {})).await??.into_inner())
+    }
+}

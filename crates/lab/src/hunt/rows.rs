@@ -1,0 +1,78 @@
+//! The rows of the table of faults: what is done, for how long, and what must hold meanwhile.
+
+use std::time::Duration;
+
+use super::actions::Action;
+
+/// The bound of a cached read when nothing is wrong.
+pub const HEALTHY: Duration = Duration::from_secs(1);
+/// Of ninety-nine in a hundred cached reads then.
+pub const MOSTLY: Duration = Duration::from_millis(50);
+/// Under any fault but the death of a writer.
+const FAULTY: Duration = Duration::from_secs(3);
+/// Where a writer died before it told anybody.
+const ORPHANED: Duration = Duration::from_secs(11);
+/// Most faults last so long.
+const USUAL: Duration = Duration::from_secs(10);
+/// Those that are about what happens when something is away for long.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// `F10`.
+    pub name: &'static str,
+    /// In a few words.
+    pub what: &'static str,
+    /// Of a cached read while it is on, and for a while after it.
+    pub bound: Duration,
+    /// Whether calls may fail while it is on: a part that they need is away.
+    pub may_fail: bool,
+    /// How long it is on.
+    pub lasts: Duration,
+    pub(super) action: Action,
+}
+
+/// All rows, in the order of their names.
+pub const ROWS: [Row; 22] = [
+    row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY),
+    row("F01", "Redis is down, connections are refused", Action::RedisKilled),
+    row("F02", "Redis is a black hole", Action::RedisFrozen),
+    row("F03", "Redis answers 300 ms later", Action::RedisSlow),
+    row("F05", "Redis comes back with a dump from before", Action::RedisOld),
+    row("F06", "Redis is emptied", Action::RedisEmptied),
+    row("F07", "a replica that lags is promoted", Action::RedisPromoted),
+    row("F08", "Redis is full", Action::RedisFull),
+    row("F09", "one writer is cut from Redis", Action::OneCut),
+    row("F10", "the subscriptions of one node are cut", Action::OneDeaf),
+    row("F11a", "one broadcast in a hundred is lost", Action::Lost(100)),
+    row("F11b", "one broadcast in ten is lost", Action::Lost(10)),
+    row("F12a", "each broadcast comes three times", Action::Repeated),
+    row("F12b", "broadcasts are held back by up to 5 s", Action::Reordered),
+    row("F14", "strangers publish on every channel", Action::Forged),
+    row("F18", "a node is stopped", Action::NodeStopped).lasting(LONG),
+    row("F23", "MongoDB answers 1 s later", Action::MongodbSlow).failing(),
+    row("F24", "MongoDB is killed and started again", Action::MongodbKilled).failing(),
+    row("F30", "MongoDB and Redis are down", Action::BothDown).failing(),
+    row("F32", "the links of a node are reset all the time", Action::LinksReset).failing(),
+    row("F40", "nodes are asked to end and started again", Action::NodesEnded).failing().within(ORPHANED),
+    row("F43", "nodes are killed and started again", Action::NodesKilled).failing().within(ORPHANED),
+];
+
+const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
+    Row { name, what, bound: FAULTY, may_fail: false, lasts: USUAL, action }
+}
+
+impl Row {
+    const fn within(self, bound: Duration) -> Self {
+        Self { bound, ..self }
+    }
+
+    const fn failing(self) -> Self {
+        Self { may_fail: true, ..self }
+    }
+
+    const fn lasting(self, lasts: Duration) -> Self {
+        Self { lasts, ..self }
+    }
+}

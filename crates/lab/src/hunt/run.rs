@@ -1,0 +1,142 @@
+//! One row from its beginning to its end.
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use super::{
+    actions::Kept,
+    calls::{Asked, key_of},
+    client::{COLD, Client, Desk, HOT},
+    dump::dump,
+    rows::Row,
+    site::{Plan, Site},
+};
+use crate::history::{Call, Event, Fault, Outcome, Recorder, What};
+
+/// Calls before the fault.
+const BEFORE: Duration = Duration::from_secs(5);
+/// Calls after it; by the end of it all must be as if it had never been.
+const AFTER: Duration = Duration::from_secs(15);
+/// Without calls, before it is looked at what everybody holds.
+const QUIET: Duration = Duration::from_secs(3);
+/// Users that are made together.
+const AT_ONCE: usize = 16;
+
+/// How much is asked of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Clients that stay with one node.
+    pub pinned: u32,
+    /// Clients that go from node to node.
+    pub roaming: u32,
+    /// How long a fault is on; `None`: as long as its row says.
+    pub lasts: Option<Duration>,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self { pinned: 6, roaming: 2, lasts: None }
+    }
+}
+
+/// What a run was.
+#[derive(Clone, Copy, Debug)]
+pub struct Hunted {
+    /// Calls of all clients.
+    pub calls: u64,
+    /// Of the whole run, in seconds.
+    pub seconds: f64,
+}
+
+/// Starts a cluster, does to it what the row says, and writes down what clients saw.
+///
+/// # Errors
+/// When the cluster does not start, does not come back after the fault, or the history cannot be written.
+pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
+    let began = Instant::now();
+    let mut site = Site::start(plan).await?;
+    let channels = site.members.iter().map(|member| member.node.channel()).collect();
+    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels));
+    fill(&desk).await?;
+    let mut clients = clients(&desk, load, plan.seed);
+    let happened = happen(row, &mut site, &desk, load.lasts.unwrap_or(row.lasts)).await;
+    desk.over.store(true, Ordering::Relaxed);
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    happened.with_context(|| format!("{}: {}", row.name, row.what))?;
+    site.until_trusted().await?;
+    sleep(QUIET).await;
+    let users: Vec<i64> = (1..=HOT + COLD).collect();
+    dump(&desk.recorder, &desk.nodes, &users).await?;
+    desk.recorder.finish()?;
+    Ok(Hunted { calls: desk.calls.load(Ordering::Relaxed), seconds: began.elapsed().as_secs_f64() })
+}
+
+async fn happen(row: &Row, site: &mut Site, desk: &Desk, lasts: Duration) -> Result<()> {
+    let mut kept = Kept::default();
+    row.action.prepare(site, &mut kept).await?;
+    sleep(BEFORE).await;
+    let tell = |on| {
+        let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
+        desk.recorder.write(&Event::Fault(fault))
+    };
+    if row.name != "F00" {
+        tell(true)?;
+    }
+    row.action.happen(site, &mut kept, lasts).await?;
+    if row.name != "F00" {
+        tell(false)?;
+    }
+    sleep(AFTER).await;
+    Ok(())
+}
+
+/// Makes the users that clients ask for.
+async fn fill(desk: &Desk) -> Result<()> {
+    let filling = stream::iter(1..=HOT + COLD).map(|user| create(desk, user));
+    filling.buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(drop)
+}
+
+async fn create(desk: &Desk, user_id: i64) -> Result<()> {
+    let what = What::Create { name: format!("User {user_id}"), value: desk.value() };
+    let asked = Asked { user_id, what, token: String::new(), request_id: format!("fill-{user_id}") };
+    let began = desk.recorder.now();
+    let answered = asked.send(desk.nodes[0].clone()).await;
+    anyhow::ensure!(
+        matches!(answered.outcome, Outcome::Done { .. }),
+        "user {user_id}: {:?}",
+        answered.outcome
+    );
+    desk.recorder.write(&Event::Call(Call {
+        client: 0,
+        pinned: false,
+        node: 0,
+        began,
+        ended: desk.recorder.now(),
+        key: key_of(user_id),
+        what: asked.what.clone(),
+        request_id: Some(asked.request_id.clone()),
+        outcome: answered.outcome,
+    }))
+}
+
+fn clients(desk: &Arc<Desk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
+    let mut clients = JoinSet::new();
+    for number in 1..=load.pinned + load.roaming {
+        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let pinned = (number <= load.pinned).then_some(place);
+        clients.spawn(Client::new(desk, number, pinned, seed.wrapping_add(u64::from(number))).work());
+    }
+    clients
+}

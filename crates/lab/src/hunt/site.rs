@@ -1,0 +1,104 @@
+//! A cluster of real processes: nodes, the servers that they share, and a link of each node to each server.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use futures::future::try_join_all;
+
+use super::{
+    mongod::Mongod,
+    node::{Node, Shape},
+};
+use crate::{
+    proxy::{Mode, Proxy, Tampering},
+    redis_server::RedisServer,
+};
+
+/// A node and its ways to the servers.
+#[derive(Debug)]
+pub struct Member {
+    /// The node.
+    pub node: Node,
+    /// Its way to MongoDB.
+    pub to_mongodb: Proxy,
+    /// Its way to Redis, for data and subscriptions.
+    pub to_redis: Proxy,
+}
+
+/// Everything that a run may do something to.
+#[derive(Debug)]
+pub struct Site {
+    /// What the nodes share.
+    pub redis: RedisServer,
+    /// What holds the truth.
+    pub mongod: Mongod,
+    /// The nodes.
+    pub members: Vec<Member>,
+}
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program of a node.
+    pub kith: PathBuf,
+    /// How many.
+    pub nodes: u32,
+    /// Settings beyond the usual ones, `key=value` each.
+    pub settings: Vec<String>,
+    /// What proxies do by chance follows from it.
+    pub seed: u64,
+}
+
+impl Site {
+    /// Starts all, and waits until each node serves from its memory.
+    ///
+    /// # Errors
+    /// When a program does not start, or a node does not come to serve.
+    pub async fn start(plan: &Plan) -> Result<Self> {
+        let (redis, mongod) = (RedisServer::start(&[]).await?, Mongod::start().await?);
+        let name = "kith_hunt".to_owned();
+        let shape = Shape { kith: plan.kith.clone(), name, settings: plan.settings.clone() };
+        let mut site = Self { redis, mongod, members: Vec::new() };
+        for number in 0..plan.nodes {
+            let member = site.member(&shape, plan.seed + u64::from(number)).await?;
+            site.members.push(member);
+            if number == 0 {
+                // It prepares the database; the others find it ready.
+                site.until_trusted().await?;
+            }
+        }
+        site.until_trusted().await?;
+        Ok(site)
+    }
+
+    async fn member(&self, shape: &Shape, seed: u64) -> Result<Member> {
+        let to_mongodb = Proxy::start(self.mongod.address(), seed).await?;
+        let to_redis = Proxy::of_messages(self.redis.address(), seed).await?;
+        let node = Node::start(shape, to_mongodb.address(), to_redis.address())?;
+        Ok(Member { node, to_mongodb, to_redis })
+    }
+
+    /// Waits until each node serves from its memory.
+    ///
+    /// # Errors
+    /// When one does not.
+    pub async fn until_trusted(&mut self) -> Result<()> {
+        let all = self.members.iter_mut().map(|member| member.node.until_trusted());
+        try_join_all(all).await.map(drop)
+    }
+
+    /// All links to Redis do this from now on.
+    pub fn redis_links(&self, mode: Mode) {
+        self.members.iter().for_each(|member| member.to_redis.set(mode));
+    }
+
+    /// All links to MongoDB do this from now on.
+    pub fn mongodb_links(&self, mode: Mode) {
+        self.members.iter().for_each(|member| member.to_mongodb.set(mode));
+    }
+
+    /// This happens to all that is published from now on.
+    pub fn tamper(&self, with: Tampering) {
+        self.members.iter().for_each(|member| member.to_redis.tamper(with));
+    }
+}
