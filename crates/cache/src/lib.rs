@@ -15,6 +15,7 @@ mod collection;
 mod counters;
 mod entry;
 mod error;
+mod failpoints;
 pub mod fake;
 mod flight;
 mod guards;

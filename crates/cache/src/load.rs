@@ -12,6 +12,7 @@ use tokio::{runtime::Handle, sync::oneshot};
 use crate::{
     CacheError, Key, LoadOptions, Loaded, Moment, Version,
     counters::Rejection,
+    failpoints::{Place, reach},
     flight::{Flight, Outcome, Outcomes, Passenger, Ride},
     guards,
     ledger::{Progress, Shard},
@@ -209,6 +210,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
         let fetched = self.source.fetch(&asked, options).await?;
+        reach(Place::AfterLoad).await;
         Ok(fetched
             .into_iter()
             .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })

@@ -12,7 +12,11 @@ use tokio::sync::Notify;
 
 use crate::{
     Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position,
-    Random, SystemClock, ThreadRandom, Token, guards, remote::Told, until::until,
+    Random, SystemClock, ThreadRandom, Token,
+    failpoints::{Place, reach},
+    guards,
+    remote::Told,
+    until::until,
 };
 
 /// The one partition there is so far.
@@ -229,7 +233,10 @@ impl Node {
         if changes.is_empty() {
             return Ok(self.token());
         }
-        self.0.config.bus.publish(self, changes, acknowledge).await.map(Token::new).map_err(CacheError::Bus)
+        reach(Place::BeforeTold).await;
+        let told = self.0.config.bus.publish(self, changes, acknowledge).await;
+        reach(Place::AfterTold).await;
+        told.map(Token::new).map_err(CacheError::Bus)
     }
 
     /// Whether a read of this consistency may use memory, waiting a little for changes on their way.

@@ -2,7 +2,12 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use crate::{CacheError, Change, Key, Token, Version, guards, late, tiered::Inner};
+use crate::{
+    CacheError, Change, Key, Token, Version,
+    failpoints::{Place, reach},
+    guards, late,
+    tiered::Inner,
+};
 
 /// A write under way, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict.
 ///
@@ -34,6 +39,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// [`CacheError::Bus`] when the other nodes could not be told. The write stands; it is invalidated as if
     /// its outcome were unknown.
     pub async fn committed(mut self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
+        reach(Place::AfterCommit).await;
         let versions = changes.iter().map(|(key, change)| (key, change.version()));
         let mut notices = self.inner.invalidate_here(versions);
         for (notice, (_, change)) in notices.iter_mut().zip(&changes) {

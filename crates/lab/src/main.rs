@@ -82,6 +82,9 @@ struct HuntArguments {
     /// How long each fault is on, in seconds [default: as its row says].
     #[arg(long)]
     seconds: Option<u64>,
+    /// What a test build of the program is told, such as `KITH_MUTANT=chain_gap`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = told)]
+    told: Vec<(String, String)>,
     /// The program of a node [default: the one beside this program].
     #[arg(long)]
     kith: Option<PathBuf>,
@@ -117,6 +120,11 @@ async fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
+fn told(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it has no =")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// The program of a node.
 fn beside() -> Result<PathBuf> {
     let own = std::env::current_exe().context("the path of this program is not known")?;
@@ -124,13 +132,19 @@ fn beside() -> Result<PathBuf> {
 }
 
 async fn hunt(arguments: HuntArguments) -> Result<ExitCode> {
-    let rows = hunt::ROWS.iter().filter(|row| {
-        arguments.fault.is_empty() || arguments.fault.iter().any(|name| row.name.starts_with(name.as_str()))
-    });
+    let known = |name: &String| hunt::ROWS.iter().any(|row| row.name == name);
+    if let Some(name) = arguments.fault.iter().find(|name| !known(name)) {
+        let names = hunt::ROWS.map(|row| row.name).join(", ");
+        anyhow::bail!("no fault is named {name}; there are: {names}");
+    }
+    let asked =
+        |row: &&hunt::Row| arguments.fault.is_empty() || arguments.fault.iter().any(|name| name == row.name);
+    let rows = hunt::ROWS.iter().filter(asked);
     let plan = hunt::Plan {
         kith: arguments.kith.map_or_else(beside, Ok)?,
         nodes: arguments.nodes,
         settings: Vec::new(),
+        environment: arguments.told,
         seed: arguments.seed,
     };
     let load = hunt::Load { lasts: arguments.seconds.map(Duration::from_secs), ..hunt::Load::default() };

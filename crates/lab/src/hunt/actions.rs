@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
 use super::site::Site;
@@ -14,6 +14,8 @@ use crate::{
 
 /// Pause between two of what is done again and again.
 const AGAIN: Duration = Duration::from_millis(1_500);
+/// Between two looks at whether a process has ended.
+const LOOK: Duration = Duration::from_millis(5);
 /// Channels of a node, as strangers see them.
 const STRANGE: usize = 20;
 
@@ -42,6 +44,8 @@ pub(super) enum Action {
     LinksReset,
     NodesEnded,
     NodesKilled,
+    /// Between two steps of a write, as a test build does when it is told to.
+    NodeDies(&'static str),
 }
 
 /// What has to be kept from the beginning of a fault to its end.
@@ -71,6 +75,7 @@ impl Action {
     pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
         match self {
             Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, lasts).await,
+            Self::NodeDies(place) => dies(site, place, lasts).await,
             Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
             _ => {
                 self.begin(site, kept).await?;
@@ -109,7 +114,12 @@ impl Action {
                 site.mongod.kill();
                 site.redis.kill();
             }
-            Self::Nothing | Self::Forged | Self::LinksReset | Self::NodesEnded | Self::NodesKilled => {}
+            Self::Nothing
+            | Self::Forged
+            | Self::LinksReset
+            | Self::NodesEnded
+            | Self::NodesKilled
+            | Self::NodeDies(_) => {}
         }
         Ok(())
     }
@@ -163,6 +173,25 @@ impl Action {
         }
         Ok(())
     }
+}
+
+/// The last node dies there, again and again.
+async fn dies(site: &mut Site, place: &str, lasts: Duration) -> Result<()> {
+    let node = &mut site.members.last_mut().context("there is a node")?.node;
+    let until = tokio::time::Instant::now() + lasts;
+    let mut deaths = 0;
+    while tokio::time::Instant::now() < until {
+        node.kill();
+        node.run_told(&[("KITH_FAILPOINT", place)])?;
+        while !node.ended()? && tokio::time::Instant::now() < until {
+            sleep(LOOK).await;
+        }
+        deaths += u32::from(node.ended()?);
+    }
+    node.kill();
+    node.run()?;
+    ensure!(deaths > 0, "the program is no build with fail points: nothing died");
+    node.until_trusted().await
 }
 
 /// All nodes are led to the replica, and the primary is gone.

@@ -18,8 +18,6 @@ use crate::history::{Call, Event, Level, Outcome, Recorder, What};
 
 /// Users that most calls are about.
 pub(super) const HOT: i64 = 100;
-/// Users that the other calls are about.
-pub(super) const COLD: i64 = 2_000;
 /// Names that creations fight for.
 const NAMES: u32 = 50;
 /// Users made for a name that a client remembers, to delete them.
@@ -30,6 +28,8 @@ const OWN_MAX: usize = 16;
 pub(super) struct Desk {
     pub(super) recorder: Recorder,
     pub(super) nodes: Vec<Channel>,
+    /// The ids of the users that there are from the beginning are 1 to this.
+    pub(super) users: i64,
     /// The last token of each user, and the version it stands for.
     tokens: Mutex<HashMap<i64, (String, u64)>>,
     values: AtomicU64,
@@ -49,9 +49,17 @@ pub(super) struct Client {
 }
 
 impl Desk {
-    pub(super) fn new(recorder: Recorder, nodes: Vec<Channel>) -> Self {
+    pub(super) fn new(recorder: Recorder, nodes: Vec<Channel>, users: i64) -> Self {
         let (tokens, values) = (Mutex::default(), AtomicU64::new(1));
-        Self { recorder, nodes, tokens, values, calls: AtomicU64::new(0), over: AtomicBool::new(false) }
+        Self {
+            recorder,
+            nodes,
+            users,
+            tokens,
+            values,
+            calls: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
     }
 
     /// One that was not written before.
@@ -181,7 +189,7 @@ impl Client {
     /// One in ten calls is about one of many, the others are about few, the first of them most.
     fn user(&mut self) -> i64 {
         if self.random.random_ratio(1, 10) {
-            return HOT + self.random.random_range(1..=COLD);
+            return self.random.random_range(HOT..=self.desk.users);
         }
         // Harmonic, as the popularity of names is.
         let most = f64::from(i32::try_from(HOT).unwrap_or(i32::MAX)).ln();

@@ -32,6 +32,8 @@ pub(super) struct Shape {
     pub(super) name: String,
     /// Settings beyond the usual ones, `key=value` each.
     pub(super) settings: Vec<String>,
+    /// What test builds of the program are told.
+    pub(super) environment: Vec<(String, String)>,
 }
 
 /// A node in a process of its own, always at the same address.
@@ -76,6 +78,14 @@ impl Node {
     /// # Errors
     /// When the program does not start.
     pub fn run(&mut self) -> Result<()> {
+        self.run_told(&[])
+    }
+
+    /// The same of a test build that is told this beside what all are told.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_told(&mut self, told: &[(&str, &str)]) -> Result<()> {
         let mut command = Command::new(&self.shape.kith);
         command.env_clear().current_dir(self.folder.path()).args(["serve", "--log=warn"]);
         command.arg(format!("--listen={}", self.address()));
@@ -94,6 +104,8 @@ impl Node {
         let mongodb = format!("mongodb://{}/?directConnection=true", self.mongodb);
         command.env("KITH_STORE__MONGODB__URI", mongodb);
         command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
+        command.envs(self.shape.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(told.iter().copied());
         self.process = Some(Watched::start("kith", command, self.log())?);
         Ok(())
     }
@@ -115,6 +127,14 @@ impl Node {
     /// When it does not run.
     pub fn signal(&self, name: &str) -> Result<()> {
         self.process.as_ref().context("the node does not run")?.signal(name)
+    }
+
+    /// Whether it has ended, by itself or otherwise.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub fn ended(&mut self) -> Result<bool> {
+        self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
 
     /// Asks it to end, and waits until it has.

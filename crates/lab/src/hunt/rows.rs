@@ -34,7 +34,7 @@ pub struct Row {
 }
 
 /// All rows, in the order of their names.
-pub const ROWS: [Row; 22] = [
+pub const ROWS: [Row; 24] = [
     row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
@@ -50,6 +50,12 @@ pub const ROWS: [Row; 22] = [
     row("F12a", "each broadcast comes three times", Action::Repeated),
     row("F12b", "broadcasts are held back by up to 5 s", Action::Reordered),
     row("F14", "strangers publish on every channel", Action::Forged),
+    row("F15a", "a node dies between commit and telling", Action::NodeDies("after_commit=die@10"))
+        .failing()
+        .within(ORPHANED),
+    row("F15b", "a node dies between telling and answer", Action::NodeDies("after_told=die@10"))
+        .failing()
+        .within(ORPHANED),
     row("F18", "a node is stopped", Action::NodeStopped).lasting(LONG),
     row("F23", "MongoDB answers 1 s later", Action::MongodbSlow).failing(),
     row("F24", "MongoDB is killed and started again", Action::MongodbKilled).failing(),

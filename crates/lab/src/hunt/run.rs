@@ -16,17 +16,13 @@ use tokio::{
 use super::{
     actions::Kept,
     calls::{Asked, key_of},
-    client::{COLD, Client, Desk, HOT},
+    client::{Client, Desk, HOT},
     dump::dump,
     rows::Row,
     site::{Plan, Site},
 };
 use crate::history::{Call, Event, Fault, Outcome, Recorder, What};
 
-/// Calls before the fault.
-const BEFORE: Duration = Duration::from_secs(5);
-/// Calls after it; by the end of it all must be as if it had never been.
-const AFTER: Duration = Duration::from_secs(15);
 /// Without calls, before it is looked at what everybody holds.
 const QUIET: Duration = Duration::from_secs(3);
 /// Users that are made together.
@@ -39,13 +35,20 @@ pub struct Load {
     pub pinned: u32,
     /// Clients that go from node to node.
     pub roaming: u32,
+    /// Calls before the fault.
+    pub before: Duration,
     /// How long a fault is on; `None`: as long as its row says.
     pub lasts: Option<Duration>,
+    /// Calls after it; by the end of that all must be as if it had never been.
+    pub after: Duration,
+    /// Users that few calls are about, beyond those that most are about.
+    pub cold: i64,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Self { pinned: 6, roaming: 2, lasts: None }
+        let (before, after) = (Duration::from_secs(5), Duration::from_secs(15));
+        Self { pinned: 6, roaming: 2, before, lasts: None, after, cold: 2_000 }
     }
 }
 
@@ -66,10 +69,10 @@ pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<H
     let began = Instant::now();
     let mut site = Site::start(plan).await?;
     let channels = site.members.iter().map(|member| member.node.channel()).collect();
-    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels));
+    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + load.cold));
     fill(&desk).await?;
     let mut clients = clients(&desk, load, plan.seed);
-    let happened = happen(row, &mut site, &desk, load.lasts.unwrap_or(row.lasts)).await;
+    let happened = happen(row, &mut site, &desk, &load).await;
     desk.over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
@@ -77,16 +80,16 @@ pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<H
     happened.with_context(|| format!("{}: {}", row.name, row.what))?;
     site.until_trusted().await?;
     sleep(QUIET).await;
-    let users: Vec<i64> = (1..=HOT + COLD).collect();
+    let users: Vec<i64> = (1..=desk.users).collect();
     dump(&desk.recorder, &desk.nodes, &users).await?;
     desk.recorder.finish()?;
     Ok(Hunted { calls: desk.calls.load(Ordering::Relaxed), seconds: began.elapsed().as_secs_f64() })
 }
 
-async fn happen(row: &Row, site: &mut Site, desk: &Desk, lasts: Duration) -> Result<()> {
+async fn happen(row: &Row, site: &mut Site, desk: &Desk, load: &Load) -> Result<()> {
     let mut kept = Kept::default();
     row.action.prepare(site, &mut kept).await?;
-    sleep(BEFORE).await;
+    sleep(load.before).await;
     let tell = |on| {
         let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
         desk.recorder.write(&Event::Fault(fault))
@@ -94,17 +97,17 @@ async fn happen(row: &Row, site: &mut Site, desk: &Desk, lasts: Duration) -> Res
     if row.name != "F00" {
         tell(true)?;
     }
-    row.action.happen(site, &mut kept, lasts).await?;
+    row.action.happen(site, &mut kept, load.lasts.unwrap_or(row.lasts)).await?;
     if row.name != "F00" {
         tell(false)?;
     }
-    sleep(AFTER).await;
+    sleep(load.after).await;
     Ok(())
 }
 
 /// Makes the users that clients ask for.
 async fn fill(desk: &Desk) -> Result<()> {
-    let filling = stream::iter(1..=HOT + COLD).map(|user| create(desk, user));
+    let filling = stream::iter(1..=desk.users).map(|user| create(desk, user));
     filling.buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(drop)
 }
 

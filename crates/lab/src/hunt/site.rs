@@ -45,6 +45,8 @@ pub struct Plan {
     pub nodes: u32,
     /// Settings beyond the usual ones, `key=value` each.
     pub settings: Vec<String>,
+    /// What test builds of the program are told.
+    pub environment: Vec<(String, String)>,
     /// What proxies do by chance follows from it.
     pub seed: u64,
 }
@@ -57,7 +59,12 @@ impl Site {
     pub async fn start(plan: &Plan) -> Result<Self> {
         let (redis, mongod) = (RedisServer::start(&[]).await?, Mongod::start().await?);
         let name = "kith_hunt".to_owned();
-        let shape = Shape { kith: plan.kith.clone(), name, settings: plan.settings.clone() };
+        let shape = Shape {
+            kith: plan.kith.clone(),
+            name,
+            settings: plan.settings.clone(),
+            environment: plan.environment.clone(),
+        };
         let mut site = Self { redis, mongod, members: Vec::new() };
         for number in 0..plan.nodes {
             let member = site.member(&shape, plan.seed + u64::from(number)).await?;
