@@ -6,10 +6,19 @@ use crate::ratio::{Better, Row};
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let head = ["row", "unit", "baseline", "kith", "figure", "target", "spread", "rounds", "holds"];
-    let mut lines = vec![head.map(str::to_owned)];
-    lines.extend(rows.iter().map(cells));
+    aligned(&head.map(str::to_owned), rows.iter().map(cells))
+}
+
+/// A table of Markdown under this head, every column as wide as its widest cell.
+#[must_use]
+pub fn aligned<const COLUMNS: usize>(
+    head: &[String; COLUMNS],
+    rows: impl Iterator<Item = [String; COLUMNS]>,
+) -> String {
+    let mut lines = vec![head.clone()];
+    lines.extend(rows);
     let widths: Vec<usize> =
-        (0..head.len()).map(|at| lines.iter().map(|line| line[at].len()).max().unwrap_or_default()).collect();
+        (0..COLUMNS).map(|at| lines.iter().map(|line| line[at].len()).max().unwrap_or_default()).collect();
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
         for (cell, &width) in line.iter().zip(&widths) {

@@ -1,0 +1,52 @@
+use super::{Run, report::Checked};
+use crate::history::{Call, Outcome, What};
+
+/// Allowed of any call while a fault is on or has just ended, and at no other time.
+const DISTURBED: [&str; 4] = ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
+
+/// C17: every call is answered as such a call can be, with a code that it may have at that time. `INTERNAL`
+/// and `UNKNOWN` are allowed of none, ever.
+pub(super) fn check(run: &Run<'_>) -> Checked {
+    let mut checked = Checked::new("C17 codes");
+    for call in run.calls() {
+        checked.look();
+        let wrong = match &call.outcome {
+            Outcome::Refused(code) if refusals(&call.what).contains(&code.as_str()) => None,
+            Outcome::Refused(code) | Outcome::Open(code) => at_the_time(run, call, code),
+            Outcome::Gone if matches!(call.what, What::Create { .. }) => Some("is no answer to a creation"),
+            Outcome::Done { .. } if call.what == What::Delete => Some("is no answer to a deletion"),
+            Outcome::Done { .. } | Outcome::Gone => None,
+        };
+        if let Some(wrong) = wrong {
+            checked.violation(|| violation(call, wrong));
+        }
+    }
+    checked
+}
+
+/// Whether the code tells how the cluster was, and not what was asked.
+pub(super) fn of_a_disturbance(code: &str) -> bool {
+    DISTURBED.contains(&code)
+}
+
+/// The codes with which such a call may always be refused.
+const fn refusals(what: &What) -> &'static [&'static str] {
+    match what {
+        What::Read(_) => &["NOT_FOUND"],
+        What::Create { .. } => &["ALREADY_EXISTS"],
+        What::Update { .. } | What::Delete => &["NOT_FOUND", "ABORTED"],
+    }
+}
+
+fn at_the_time(run: &Run<'_>, call: &Call, code: &str) -> Option<&'static str> {
+    match of_a_disturbance(code) {
+        false => Some("is never allowed of it"),
+        true if run.faults.disturbed(call) => None,
+        true => Some("while no fault was near"),
+    }
+}
+
+fn violation(call: &Call, wrong: &str) -> String {
+    let Call { key, client, began, what, outcome, .. } = call;
+    format!("{key}: client {client} at {began} ns: {outcome:?} of {what:?} {wrong}")
+}

@@ -1,0 +1,64 @@
+use super::{
+    Run,
+    records::{End, Rank, Record},
+    report::Checked,
+};
+use crate::history::{Event, Held, Outcome, Place, What};
+
+/// C5: every acknowledged write is what the store holds at the end, or was followed by another one of a later
+/// version; what was acknowledged as deleted is gone; and what the store holds was written. Looks at
+/// nothing when the history does not say what the store holds.
+pub(super) fn check(run: &Run<'_>) -> Checked {
+    let mut checked = Checked::new("C5 no lost write");
+    let of_store = |event: &Event| matches!(event, Event::Held(Held { place: Place::Store, .. }));
+    if run.events.iter().any(of_store) {
+        for record in run.records.iter() {
+            writes(record, &mut checked);
+            deletions(record, &mut checked);
+            end(record, &mut checked);
+        }
+    }
+    checked
+}
+
+fn writes(record: &Record<'_>, checked: &mut Checked) {
+    for write in record.writes.iter().filter(|write| write.acked.is_some()) {
+        let Some(version) = write.version else { continue };
+        checked.look();
+        let kept = match record.end() {
+            None => false,
+            Some(End::Gone) => record.may_be_deleted().is_some(),
+            Some(End::Is { version: end, value }) => end > version || end == version && value == write.value,
+        };
+        if !kept {
+            checked.violation(|| {
+                let (key, value) = (record.key, write.value);
+                format!("{key}: value {value} of version {version} is lost, the store has {}", left(record))
+            });
+        }
+    }
+}
+
+fn deletions(record: &Record<'_>, checked: &mut Checked) {
+    for call in record.calls.iter().filter(|call| call.what == What::Delete && call.outcome == Outcome::Gone)
+    {
+        checked.look();
+        if record.rank(call) == Some(Rank::DELETED) && record.end() != Some(End::Gone) {
+            checked.violation(|| {
+                let (key, ended) = (record.key, call.ended);
+                format!("{key}: the deletion of {ended} ns is lost, the store has {}", left(record))
+            });
+        }
+    }
+}
+
+fn end(record: &Record<'_>, checked: &mut Checked) {
+    let Some(End::Is { version, value }) = record.end() else { return };
+    if !record.written(value).iter().any(|write| write.version == Some(version)) {
+        checked.violation(|| format!("{}: the store has {}, which nobody wrote", record.key, left(record)));
+    }
+}
+
+fn left(record: &Record<'_>) -> String {
+    record.end().map_or_else(|| "no line".to_owned(), |end| end.to_string())
+}

@@ -1,0 +1,85 @@
+use std::collections::HashMap;
+
+use super::{Run, records::Record, report::Checked};
+use crate::history::{Call, Outcome, What};
+
+const TAKEN: &str = "ALREADY_EXISTS";
+
+/// C8: no two records that live at one time bear the same name, and a name is refused as taken only if somebody
+/// else may have taken it: of a race for a free name one wins, and one alone.
+///
+/// A record surely lives from when an answer first tells of it to when its deletion is first sent. Two of which
+/// these times do not meet can always have lived one after the other.
+pub(super) fn check(run: &Run<'_>) -> Checked {
+    let mut checked = Checked::new("C8 unique names");
+    let mut owners: Vec<Owner<'_>> = run.records.iter().filter_map(owner).collect();
+    owners.sort_unstable();
+    for same in owners.chunk_by(|a, b| a.name == b.name) {
+        one_at_a_time(same, &mut checked);
+    }
+    taken_by_somebody(run, &mut checked);
+    checked
+}
+
+/// A record that surely lived.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Owner<'a> {
+    name: &'a str,
+    from: u64,
+    until: u64,
+    key: &'a str,
+}
+
+fn owner<'a>(record: &Record<'a>) -> Option<Owner<'a>> {
+    let done = |call: &&&Call| matches!(call.outcome, Outcome::Done { .. });
+    let open = |call: &&&Call| matches!(call.outcome, Outcome::Open(_));
+    let creations = || record.calls.iter().filter(|call| matches!(call.what, What::Create { .. }));
+    let creation = creations().find(done).or_else(|| creations().find(open))?;
+    let What::Create { name, .. } = &creation.what else { return None };
+    let until = record.may_be_deleted().unwrap_or(u64::MAX);
+    Some(Owner { name, from: record.known?, until, key: record.key })
+}
+
+/// These bear one name, and are in the order of time.
+fn one_at_a_time(owners: &[Owner<'_>], checked: &mut Checked) {
+    let mut last: Option<&Owner<'_>> = None;
+    for owner in owners.iter().filter(|owner| owner.from < owner.until) {
+        checked.look();
+        if let Some(last) = last.filter(|last| owner.from < last.until) {
+            checked.violation(|| {
+                let Owner { name, from, key, .. } = owner;
+                format!("{name} belongs to {} and, from {from} ns on, also to {key}", last.key)
+            });
+        }
+        last = last.filter(|last| owner.until <= last.until).or(Some(owner));
+    }
+}
+
+fn taken_by_somebody(run: &Run<'_>, checked: &mut Checked) {
+    let mut first: HashMap<&str, u64, ahash::RandomState> = HashMap::default();
+    for (name, call) in creations(run) {
+        if !matches!(call.outcome, Outcome::Refused(_)) {
+            let began = first.entry(name).or_insert(call.began);
+            *began = call.began.min(*began);
+        }
+    }
+    for (name, call) in creations(run) {
+        let Outcome::Refused(code) = &call.outcome else { continue };
+        if code != TAKEN {
+            continue;
+        }
+        checked.look();
+        if first.get(name).is_none_or(|began| *began > call.ended) {
+            checked.violation(|| {
+                format!("{name} was refused to client {} at {} ns and nobody had it", call.client, call.ended)
+            });
+        }
+    }
+}
+
+fn creations<'a>(run: &Run<'a>) -> impl Iterator<Item = (&'a str, &'a Call)> {
+    run.calls().filter_map(|call| match &call.what {
+        What::Create { name, .. } => Some((name.as_str(), call)),
+        What::Read(_) | What::Update { .. } | What::Delete => None,
+    })
+}

@@ -1,0 +1,281 @@
+use std::{collections::HashMap, fmt};
+
+use super::{calls, held};
+use crate::history::{Call, Event, Held, Outcome, Place, What};
+
+/// Where a record stands: before its creation, at a version, or deleted. Keys are never used again, so that
+/// this only ever rises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank(u64);
+
+impl Rank {
+    /// The record was not made yet.
+    pub(super) const NEVER: Self = Self(0);
+    /// The record was deleted.
+    pub(super) const DELETED: Self = Self(u64::MAX);
+
+    pub(super) const fn at(version: u64) -> Self {
+        Self(version)
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NEVER => f.write_str("nothing"),
+            Self::DELETED => f.write_str("a deleted record"),
+            Self(version) => write!(f, "version {version}"),
+        }
+    }
+}
+
+/// A creation or an update that had an effect, or may have had one. Calls that send the same again are one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub(super) value: u64,
+    /// As acknowledged; of one that never was: as it was seen. `None`: it was never seen either.
+    pub(super) version: Option<u64>,
+    /// When it was first sent: it took effect after this.
+    pub(super) began: u64,
+    /// When it was first acknowledged. `None`: never, and it may take effect at any time.
+    pub(super) acked: Option<u64>,
+}
+
+/// All there is about one record.
+#[derive(Debug)]
+pub(super) struct Record<'a> {
+    pub(super) key: &'a str,
+    /// By when they began.
+    pub(super) calls: Vec<&'a Call>,
+    /// By value; a value that was acknowledged with two versions is there twice.
+    pub(super) writes: Vec<Write>,
+    pub(super) held: Vec<&'a Held>,
+    /// When an answer first told that the record was there.
+    pub(super) known: Option<u64>,
+    /// When a deletion that has or may have had an effect was first sent.
+    deleting: Option<u64>,
+}
+
+impl<'a> Record<'a> {
+    /// What the call found or made. `None`: it tells nothing.
+    ///
+    /// "There is none" means that the record was not made yet wherever that can be: nobody had been told of it
+    /// before the call began. This choice binds nothing that comes after. Else it means deleted, if that can be.
+    pub(super) fn rank(&self, call: &Call) -> Option<Rank> {
+        match call.outcome {
+            Outcome::Done { version, .. } => Some(Rank::at(version)),
+            Outcome::Gone => Some(self.absence(call)),
+            Outcome::Refused(_) | Outcome::Open(_) => None,
+        }
+    }
+
+    /// The writes of this value.
+    pub(super) fn written(&self, value: u64) -> &[Write] {
+        let from = self.writes.partition_point(|write| write.value < value);
+        let to = self.writes.partition_point(|write| write.value <= value);
+        &self.writes[from..to]
+    }
+
+    /// What it was at the end, by the truth. `None`: nobody asked.
+    pub(super) fn end(&self) -> Option<End> {
+        let truth = self.held.iter().find(|held| held.place == Place::Store)?;
+        Some(End::of(truth).unwrap_or(End::Gone))
+    }
+
+    /// When its deletion was first sent; `None` also when the end shows that it never took effect.
+    pub(super) fn may_be_deleted(&self) -> Option<u64> {
+        self.deleting.filter(|_| !matches!(self.end(), Some(End::Is { .. })))
+    }
+
+    fn absence(&self, call: &Call) -> Rank {
+        let was_there = self.known.is_some_and(|known| known < call.began);
+        let deleting = self.deleting.is_some_and(|deleting| deleting <= call.ended);
+        if was_there && deleting { Rank::DELETED } else { Rank::NEVER }
+    }
+
+    fn seal(&mut self) {
+        self.calls.sort_by_key(|call| (call.began, call.ended));
+        let there = |call: &&&Call| matches!(call.outcome, Outcome::Done { .. });
+        self.known = self.calls.iter().filter(there).map(|call| call.ended).min();
+        let deletes =
+            |call: &&&Call| call.what == What::Delete && !matches!(call.outcome, Outcome::Refused(_));
+        self.deleting = self.calls.iter().find(deletes).map(|call| call.began);
+        self.writes = writes(&self.calls);
+        self.learn_versions();
+    }
+
+    /// A write that was never acknowledged has the version with which its value was first found.
+    fn learn_versions(&mut self) {
+        let open = self.writes.iter().filter(|write| write.version.is_none());
+        let mut unknown: HashMap<u64, Option<u64>, ahash::RandomState> =
+            open.map(|write| (write.value, None)).collect();
+        let read = self.calls.iter().filter_map(|call| found(call));
+        let held = self.held.iter().filter_map(|held| held.state.and_then(|(at, value)| Some((value?, at))));
+        for (value, version) in read.chain(held) {
+            if let Some(known) = unknown.get_mut(&value) {
+                known.get_or_insert(version);
+            }
+        }
+        for write in &mut self.writes {
+            write.version = write.version.or_else(|| unknown.get(&write.value).copied().flatten());
+        }
+    }
+}
+
+/// What a place held of a record at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It knew that there is none.
+    Gone,
+    /// This.
+    Is {
+        /// Of the record.
+        version: u64,
+        /// What it holds.
+        value: u64,
+    },
+}
+
+impl End {
+    /// `None`: the place held no copy, at most how new one would have to be.
+    pub(super) const fn of(held: &Held) -> Option<Self> {
+        match held.state {
+            _ if held.gone => Some(Self::Gone),
+            Some((version, Some(value))) => Some(Self::Is { version, value }),
+            Some((_, None)) | None => None,
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("no record"),
+            Self::Is { version, value } => write!(f, "value {value} of version {version}"),
+        }
+    }
+}
+
+/// All records, in the order in which the history first names them.
+#[derive(Debug, Default)]
+pub(super) struct Records<'a> {
+    all: Vec<Record<'a>>,
+    by_key: HashMap<&'a str, usize, ahash::RandomState>,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(events: &'a [Event]) -> Self {
+        let made = made(events);
+        let mut records = Self::default();
+        for call in calls(events) {
+            records.record(key(call, &made)).calls.push(call);
+        }
+        for held in held(events) {
+            records.record(&held.key).held.push(held);
+        }
+        records.all.iter_mut().for_each(Record::seal);
+        records
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Record<'a>> {
+        self.all.iter()
+    }
+
+    fn record(&mut self, key: &'a str) -> &mut Record<'a> {
+        let at = *self.by_key.entry(key).or_insert(self.all.len());
+        if at == self.all.len() {
+            let (calls, writes, held) = (Vec::new(), Vec::new(), Vec::new());
+            self.all.push(Record { key, calls, writes, held, known: None, deleting: None });
+        }
+        &mut self.all[at]
+    }
+}
+
+/// The value and version that a read found.
+pub(super) const fn found(call: &Call) -> Option<(u64, u64)> {
+    match (&call.what, &call.outcome) {
+        (What::Read(_), Outcome::Done { version, value, .. }) => Some((*value, *version)),
+        _ => None,
+    }
+}
+
+/// Whether the call is a write that was acknowledged.
+pub(super) const fn acknowledged(call: &Call) -> bool {
+    match (&call.what, &call.outcome) {
+        (What::Read(_), _) => false,
+        (_, Outcome::Done { .. }) | (What::Delete, Outcome::Gone) => true,
+        (_, Outcome::Gone | Outcome::Refused(_) | Outcome::Open(_)) => false,
+    }
+}
+
+/// What a creation or an update writes.
+pub(super) const fn writes_value(what: &What) -> Option<u64> {
+    match what {
+        What::Create { value, .. } | What::Update { value } => Some(*value),
+        What::Read(_) | What::Delete => None,
+    }
+}
+
+type Made<'a> = HashMap<u64, &'a str, ahash::RandomState>;
+
+/// Which record the creation of a value made: as a creation of this value was told, else where the value was
+/// first found. Of creations alone whose answer told no record.
+fn made(events: &[Event]) -> Made<'_> {
+    let mut made: HashMap<u64, Option<&str>, ahash::RandomState> = HashMap::default();
+    for call in calls(events) {
+        if let (What::Create { value, .. }, Outcome::Open(_)) = (&call.what, &call.outcome) {
+            made.insert(*value, None);
+        }
+    }
+    for call in calls(events) {
+        if let (What::Create { value, .. }, Outcome::Done { key: Some(key), .. }) =
+            (&call.what, &call.outcome)
+            && let Some(record) = made.get_mut(value)
+        {
+            record.get_or_insert(key);
+        }
+    }
+    let read = calls(events).filter_map(|call| Some((found(call)?.0, call.key.as_str())));
+    let held = held(events).filter_map(|held| Some((held.state?.1?, held.key.as_str())));
+    for (value, key) in read.chain(held) {
+        if let Some(record) = made.get_mut(&value) {
+            record.get_or_insert(key);
+        }
+    }
+    made.into_iter().filter_map(|(value, key)| Some((value, key?))).collect()
+}
+
+fn key<'a>(call: &'a Call, made: &Made<'a>) -> &'a str {
+    match (&call.what, &call.outcome) {
+        (What::Create { .. }, Outcome::Done { key: Some(key), .. }) => key,
+        (What::Create { value, .. }, Outcome::Open(_)) => made.get(value).copied().unwrap_or(&call.key),
+        _ => &call.key,
+    }
+}
+
+/// The writes among these calls that had an effect or may have had one.
+fn writes(calls: &[&Call]) -> Vec<Write> {
+    let mut all: Vec<Write> = calls.iter().filter_map(|call| write(call)).collect();
+    // Those that are not acknowledged come first in their value.
+    all.sort_by_key(|write| (write.value, write.version, write.acked));
+    all.chunk_by(|a, b| a.value == b.value).flat_map(same_value).collect()
+}
+
+fn write(call: &Call) -> Option<Write> {
+    let (value, began) = (writes_value(&call.what)?, call.began);
+    match call.outcome {
+        Outcome::Done { version, .. } => {
+            Some(Write { value, version: Some(version), began, acked: Some(call.ended) })
+        }
+        Outcome::Open(_) => Some(Write { value, version: None, began, acked: None }),
+        Outcome::Gone | Outcome::Refused(_) => None,
+    }
+}
+
+/// One write for each version with which the value was acknowledged, or one that never was.
+fn same_value(calls: &[Write]) -> Vec<Write> {
+    let began = calls.iter().map(|call| call.began).min().unwrap_or_default();
+    let acked = calls.partition_point(|call| call.version.is_none());
+    let known = if acked < calls.len() { &calls[acked..] } else { &calls[..1] };
+    known.chunk_by(|a, b| a.version == b.version).map(|same| Write { began, ..same[0] }).collect()
+}

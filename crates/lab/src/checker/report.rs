@@ -1,0 +1,142 @@
+use std::fmt;
+
+use super::{Ages, Staleness};
+use crate::table;
+
+/// So many violations of a check are kept as text.
+pub const KEPT: usize = 20;
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Number and name of the check.
+    pub name: &'static str,
+    /// How many calls, records or places it judged; of what, depends on the check. 0: the history says nothing
+    /// about it.
+    pub looked_at: u64,
+    /// What is wrong, at most [`KEPT`] of them, in the order in which they were met.
+    pub violations: Vec<String>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+impl Checked {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// How much is wrong.
+    #[must_use]
+    pub fn violated(&self) -> u64 {
+        number(self.violations.len()).saturating_add(self.more)
+    }
+
+    pub(super) const fn new(name: &'static str) -> Self {
+        Self { name, looked_at: 0, violations: Vec::new(), more: 0 }
+    }
+
+    /// Looked at one more.
+    pub(super) const fn look(&mut self) {
+        self.looked_at += 1;
+    }
+
+    /// Something is wrong.
+    pub(super) fn violation(&mut self, text: impl FnOnce() -> String) {
+        if self.violations.len() < KEPT {
+            self.violations.push(text());
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// What a history shows. As text: tables of Markdown, and what is wrong below them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// One for each check, by number.
+    pub checks: Vec<Checked>,
+    /// How old cached answers were.
+    pub staleness: Staleness,
+    /// Lines of the history.
+    pub events: u64,
+    /// Calls that read.
+    pub reads: u64,
+    /// Calls that write.
+    pub writes: u64,
+    /// Calls that were certainly not done.
+    pub refused: u64,
+    /// Calls of which nobody knows whether they were done.
+    pub open: u64,
+    /// Faults that began or ended.
+    pub faults: u64,
+}
+
+impl Report {
+    /// Whether every check holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(Checked::holds)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { events, reads, writes, refused, open, faults, .. } = self;
+        writeln!(
+            f,
+            "{events} events: {reads} reads, {writes} writes ({refused} calls refused, {open} open), \
+             {faults} turns of faults\n"
+        )?;
+        let head = ["check", "looked at", "violations", "holds"].map(str::to_owned);
+        writeln!(f, "{}", table::aligned(&head, self.checks.iter().map(cells)))?;
+        let head =
+            ["staleness, ms", "reads", "p50", "p99", "p99.9", "max", "bound", "over"].map(str::to_owned);
+        let Staleness { all, undisturbed, by_fault } = &self.staleness;
+        let rows = [("all", all), ("undisturbed", undisturbed)].into_iter();
+        let rows = rows.chain(by_fault.iter().map(|(name, ages)| (name.as_str(), ages)));
+        write!(f, "{}", table::aligned(&head, rows.map(|(name, ages)| ages_cells(name, ages))))?;
+        self.checks.iter().filter(|check| !check.holds()).try_for_each(|check| violations(f, check))
+    }
+}
+
+/// A count of things in memory.
+pub(super) fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+fn violations(f: &mut fmt::Formatter<'_>, check: &Checked) -> fmt::Result {
+    writeln!(f, "\n{}:", check.name)?;
+    for violation in &check.violations {
+        writeln!(f, "- {violation}")?;
+    }
+    if check.more > 0 { writeln!(f, "- and {} more", check.more) } else { Ok(()) }
+}
+
+fn cells(check: &Checked) -> [String; 4] {
+    let holds = match (check.holds(), check.looked_at) {
+        (false, _) => "NO",
+        (true, 0) => "nothing to see",
+        (true, _) => "yes",
+    };
+    [check.name.to_owned(), check.looked_at.to_string(), check.violated().to_string(), holds.to_owned()]
+}
+
+fn ages_cells(name: &str, ages: &Ages) -> [String; 8] {
+    [
+        name.to_owned(),
+        ages.reads.to_string(),
+        millis(ages.p50),
+        millis(ages.p99),
+        millis(ages.p999),
+        millis(ages.max),
+        ages.bound.map_or_else(|| "-".to_owned(), millis),
+        ages.over.to_string(),
+    ]
+}
+
+/// Nanoseconds as milliseconds with three places.
+fn millis(nanos: u64) -> String {
+    format!("{}.{:03}", nanos / 1_000_000, nanos / 1_000 % 1_000)
+}

@@ -1,0 +1,98 @@
+use std::collections::HashMap;
+
+use super::{
+    Run,
+    records::{Rank, Record, acknowledged},
+    report::Checked,
+};
+use crate::history::{Call, Level, What};
+
+type ByClient<T> = HashMap<u32, T, ahash::RandomState>;
+
+/// C1: no read of a client that stays with one node is older than its read of this record before, and no read
+/// is older than its token.
+pub(super) fn monotonic(run: &Run<'_>) -> Checked {
+    let mut checked = Checked::new("C1 monotonic reads");
+    for record in run.records.iter() {
+        let mut newest: ByClient<Rank> = HashMap::default();
+        for (call, rank) in reads(record) {
+            if let What::Read(Level::AtLeast(token)) = call.what {
+                checked.look();
+                if rank < Rank::at(token) {
+                    checked.violation(|| below(record, call, rank, "its token", Rank::at(token)));
+                }
+            }
+            if call.pinned {
+                checked.look();
+                let before = newest.entry(call.client).or_insert(Rank::NEVER);
+                if rank < *before {
+                    checked.violation(|| below(record, call, rank, "its last read", *before));
+                }
+                // A client that has not seen the record may find that there is none yet, deleted or not.
+                let unseen = rank == Rank::DELETED && *before == Rank::NEVER;
+                *before = if unseen { *before } else { rank.max(*before) };
+            }
+        }
+    }
+    checked
+}
+
+/// C2: a client's read of what it wrote is no older than that, on the node that it wrote to, and on another
+/// one with a token of that.
+pub(super) fn own_writes(run: &Run<'_>) -> Checked {
+    let mut checked = Checked::new("C2 read your writes");
+    for record in run.records.iter() {
+        let mut own: ByClient<Own> = HashMap::default();
+        for call in &record.calls {
+            let Some(rank) = record.rank(call) else { continue };
+            if acknowledged(call) {
+                own.entry(call.client).or_default().wrote(call.node, rank);
+            }
+            if !matches!(call.what, What::Read(_)) {
+                continue;
+            }
+            let Some(floor) = own.get(&call.client).and_then(|own| own.floor(call)) else { continue };
+            checked.look();
+            if rank < floor {
+                checked.violation(|| below(record, call, rank, "its own write", floor));
+            }
+        }
+    }
+    checked
+}
+
+/// The newest that a client wrote of a record, by node.
+#[derive(Default)]
+struct Own(Vec<(u32, Rank)>);
+
+impl Own {
+    fn wrote(&mut self, node: u32, rank: Rank) {
+        match self.0.iter_mut().find(|(at, _)| *at == node) {
+            Some((_, newest)) => *newest = rank.max(*newest),
+            None => self.0.push((node, rank)),
+        }
+    }
+
+    /// What this read of the client has to see. `None`: it may see anything.
+    fn floor(&self, read: &Call) -> Option<Rank> {
+        let carried = |rank: Rank| match read.what {
+            What::Read(Level::AtLeast(token)) => rank <= Rank::at(token),
+            _ => false,
+        };
+        let must = |(node, rank): &&(u32, Rank)| *node == read.node || carried(*rank);
+        self.0.iter().filter(must).map(|(_, rank)| *rank).max()
+    }
+}
+
+fn reads<'a, 'b>(record: &'b Record<'a>) -> impl Iterator<Item = (&'a Call, Rank)> + use<'a, 'b> {
+    let reads = record.calls.iter().filter(|call| matches!(call.what, What::Read(_)));
+    reads.filter_map(|call| Some((*call, record.rank(call)?)))
+}
+
+fn below(record: &Record<'_>, call: &Call, rank: Rank, what: &str, floor: Rank) -> String {
+    let Call { client, node, began, .. } = call;
+    format!(
+        "{}: client {client} on node {node} read {rank} at {began} ns, older than {what}: {floor}",
+        record.key
+    )
+}

@@ -1,0 +1,111 @@
+use std::collections::BTreeMap;
+
+use super::{
+    Run,
+    faults::nanos,
+    records::{Record, acknowledged},
+    report::{Checked, number},
+    since::Since,
+};
+use crate::history::{Level, What};
+
+/// How old cached answers were: for how long something newer had been acknowledged when the read began. 0 of
+/// one that was not old. Of all reads, also those that were right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Staleness {
+    /// Of all cached reads.
+    pub all: Ages,
+    /// Of those that no fault was near to.
+    pub undisturbed: Ages,
+    /// Of those near to a fault, by its name; near to several, a read counts for each.
+    pub by_fault: BTreeMap<String, Ages>,
+}
+
+/// Some of them, in nanoseconds; all 0 without a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ages {
+    /// How many reads.
+    pub reads: u64,
+    /// Half of them were no older.
+    pub p50: u64,
+    /// 99 of 100.
+    pub p99: u64,
+    /// 999 of 1000.
+    pub p999: u64,
+    /// The oldest.
+    pub max: u64,
+    /// How old they may be. `None`: it was not the same for all.
+    pub bound: Option<u64>,
+    /// How many were older than they may be.
+    pub over: u64,
+}
+
+/// C3: a cached answer is no older than its bound.
+pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
+    let mut checked = Checked::new("C3 bounded staleness");
+    let (healthy, faulty) = (nanos(run.bounds.healthy), nanos(run.bounds.faulty));
+    let (mut all, mut undisturbed) = (Sample::default(), Sample::default());
+    let mut by_fault: BTreeMap<&str, Sample> = BTreeMap::new();
+    for record in run.records.iter() {
+        let written = written(record);
+        for call in &record.calls {
+            let (What::Read(Level::Cached), Some(rank)) = (&call.what, record.rank(call)) else { continue };
+            checked.look();
+            let age = written.newer_than(rank).map_or(0, |since| call.began.saturating_sub(since));
+            let disturbed = run.faults.disturbed(call);
+            let bound = if disturbed { faulty } else { healthy };
+            all.add(age, bound);
+            if disturbed {
+                run.faults.around(call).for_each(|name| by_fault.entry(name).or_default().add(age, bound));
+            } else {
+                undisturbed.add(age, bound);
+            }
+            if age > bound {
+                checked.violation(|| {
+                    let (key, began, client) = (record.key, call.began, call.client);
+                    format!("{key}: client {client} read {rank} at {began} ns, stale for {age} ns of {bound}")
+                });
+            }
+        }
+    }
+    let by_fault = by_fault.into_iter().map(|(name, ages)| (name.to_owned(), ages.ages(Some(faulty))));
+    let by_fault = by_fault.collect();
+    (checked, Staleness { all: all.ages(None), undisturbed: undisturbed.ages(Some(healthy)), by_fault })
+}
+
+/// From when on what of a record was acknowledged.
+fn written(record: &Record<'_>) -> Since {
+    let writes = record.calls.iter().filter(|call| acknowledged(call));
+    Since::new(writes.filter_map(|call| Some((record.rank(call)?, call.ended))).collect())
+}
+
+#[derive(Default)]
+struct Sample {
+    ages: Vec<u64>,
+    over: u64,
+}
+
+impl Sample {
+    fn add(&mut self, age: u64, bound: u64) {
+        self.ages.push(age);
+        self.over += u64::from(age > bound);
+    }
+
+    fn ages(mut self, bound: Option<u64>) -> Ages {
+        self.ages.sort_unstable();
+        let of = |thousandths: usize| {
+            // The smallest one that so many are no older than.
+            let rank = self.ages.len().saturating_mul(thousandths).div_ceil(1_000);
+            self.ages.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+        };
+        Ages {
+            reads: number(self.ages.len()),
+            p50: of(500),
+            p99: of(990),
+            p999: of(999),
+            max: of(1_000),
+            bound,
+            over: self.over,
+        }
+    }
+}

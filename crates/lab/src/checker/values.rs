@@ -1,0 +1,39 @@
+use super::{
+    Run,
+    records::{Record, found, writes_value},
+    report::Checked,
+};
+use crate::history::Outcome;
+
+/// C6: what a read found was written to this record, by a write that was done or is open, and has the version
+/// with which that was acknowledged. Of one that never was: with which it was first found.
+pub(super) fn check(run: &Run<'_>) -> Checked {
+    let mut checked = Checked::new("C6 no phantom");
+    for record in run.records.iter() {
+        for call in &record.calls {
+            let Some((value, version)) = found(call) else { continue };
+            checked.look();
+            if !record.written(value).iter().any(|write| write.version == Some(version)) {
+                checked.violation(|| {
+                    let (key, began, client) = (record.key, call.began, call.client);
+                    let why = why(record, value);
+                    format!(
+                        "{key}: client {client} read value {value} of version {version} at {began} ns, {why}"
+                    )
+                });
+            }
+        }
+    }
+    checked
+}
+
+fn why(record: &Record<'_>, value: u64) -> String {
+    if let Some(version) = record.written(value).iter().find_map(|write| write.version) {
+        return format!("which is version {version}");
+    }
+    let refused = record
+        .calls
+        .iter()
+        .any(|call| writes_value(&call.what) == Some(value) && matches!(call.outcome, Outcome::Refused(_)));
+    if refused { "whose write was refused".to_owned() } else { "which nobody wrote there".to_owned() }
+}

@@ -1,0 +1,81 @@
+use kith_lab::history::{Call, Place::Store};
+
+use crate::tale::{Tale, calls};
+
+const RACERS: u32 = 64;
+
+fn creates(client: u32, from: u64, to: u64) -> crate::tale::Calls {
+    calls(client, client % 4).key("name:eve").creates("eve", u64::from(1_000 + client)).from(from).to(to)
+}
+
+fn made(client: u32, from: u64, to: u64) -> Call {
+    creates(client, from, to).made(&format!("user:{}", 100 + client), u64::from(1_000 + client))
+}
+
+/// All but those that won are told that the name is taken.
+fn race(winners: &[u32]) -> Tale {
+    (0..RACERS).fold(Tale::default(), |tale, client| {
+        let (from, to) = (10 + u64::from(client), 200 + u64::from(client));
+        tale.call(if winners.contains(&client) {
+            made(client, from, to)
+        } else {
+            creates(client, from, to).refused("ALREADY_EXISTS")
+        })
+    })
+}
+
+#[test]
+fn a_race_for_a_name_has_one_winner() {
+    assert_eq!(race(&[17]).broken(), [""; 0]);
+}
+
+#[test]
+fn a_race_with_two_winners_is_caught() {
+    assert_eq!(race(&[17, 40]).broken(), ["C8"]);
+}
+
+#[test]
+fn a_race_without_a_winner_is_caught() {
+    assert_eq!(race(&[]).broken(), ["C8"]);
+}
+
+#[test]
+fn a_race_may_be_won_by_a_creation_of_which_nobody_knows() {
+    let tale = race(&[]).fault("away", 1, 400).call(creates(64, 5, 300).open());
+    assert_eq!(tale.broken(), [""; 0]);
+}
+
+#[test]
+fn a_name_that_is_refused_before_anybody_asked_for_it_is_caught() {
+    let tale = Tale::default().call(creates(1, 10, 20).refused("ALREADY_EXISTS")).call(made(2, 30, 40));
+    assert_eq!(tale.broken(), ["C8"]);
+}
+
+#[test]
+fn a_name_is_free_once_its_owner_may_be_deleted() {
+    let delete = calls(1, 1).key("user:101").deletes().from(50).to(60);
+    let tale = Tale::default().call(made(1, 10, 20)).call(delete.clone().gone());
+    assert_eq!(tale.clone().call(made(2, 30, 55)).broken(), [""; 0], "beside the deletion");
+    assert_eq!(tale.clone().call(made(2, 61, 65)).broken(), [""; 0]);
+    assert_eq!(tale.call(made(2, 30, 45)).broken(), ["C8"], "before it");
+    let tale = Tale::default().fault("away", 50, 60).call(made(1, 10, 20)).call(delete.open());
+    assert_eq!(tale.call(made(2, 61, 65)).broken(), [""; 0], "its deletion may have happened");
+}
+
+#[test]
+fn an_owner_that_the_store_still_holds_was_never_deleted() {
+    let delete = calls(1, 1).deletes().from(50).open();
+    let tale = Tale::of_one_record().fault("away", 50, 60).call(delete);
+    let again = calls(2, 2).key("name:ada").creates("ada", 77).from(70).made("user:2", 77);
+    let tale = tale.call(again);
+    assert_eq!(tale.clone().broken(), [""; 0]);
+    assert_eq!(tale.held(Store, 1, 10).broken(), ["C5", "C8"], "and the dump leaves out the second one");
+}
+
+#[test]
+fn an_owner_that_was_only_seen_counts() {
+    let tale = Tale::default().fault("away", 10, 20).call(creates(1, 10, 20).open());
+    let tale = tale.call(calls(3, 3).key("user:101").from(30).done(1, 1_001));
+    assert_eq!(tale.clone().broken(), [""; 0]);
+    assert_eq!(tale.call(made(2, 40, 45)).broken(), ["C8"]);
+}

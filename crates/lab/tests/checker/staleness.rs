@@ -1,0 +1,105 @@
+use kith_lab::{
+    checker::{Ages, KEPT},
+    history::Level::Cached,
+};
+
+use crate::tale::{MS, Tale, calls};
+
+/// Version 2 is acknowledged at 21 ms; the bound is 100 ms, or 1000 ms up to 500 ms after a fault.
+fn read_at(began: u64) -> Tale {
+    Tale::written_until(2).call(calls(1, 1).reads(Cached).from(began).done_as(1))
+}
+
+#[test]
+fn a_cached_read_may_be_as_old_as_the_bound_and_no_older() {
+    assert_eq!(read_at(121).broken(), [""; 0]);
+    assert_eq!(read_at(122).broken(), ["C3"]);
+}
+
+#[test]
+fn staleness_counts_from_the_first_newer_write_and_not_from_the_last() {
+    let tale = Tale::written_until(4).call(calls(1, 1).reads(Cached).from(121).done_as(1));
+    assert_eq!(tale.report().staleness.all.max, 100 * MS);
+}
+
+#[test]
+fn a_later_version_that_was_acknowledged_earlier_makes_older_ones_stale() {
+    let tale = Tale::of_one_record()
+        .call(calls(2, 2).updates(20).from(10).to(90).done_as(2))
+        .call(calls(3, 3).updates(30).from(10).to(40).done_as(3));
+    let tale = tale.call(calls(1, 1).reads(Cached).from(50).done_as(1));
+    assert_eq!(tale.report().staleness.all.max, 10 * MS);
+}
+
+#[test]
+fn a_read_near_a_fault_has_the_longer_bound() {
+    assert_eq!(read_at(900).fault("redis away", 700, 800).broken(), [""; 0]);
+    assert_eq!(read_at(1_022).fault("redis away", 700, 800).broken(), ["C3"]);
+}
+
+#[test]
+fn a_fault_that_healed_long_ago_excuses_nothing() {
+    assert_eq!(read_at(550).fault("redis away", 30, 50).broken(), [""; 0]);
+    assert_eq!(read_at(551).fault("redis away", 30, 50).broken(), ["C3"]);
+}
+
+#[test]
+fn a_fault_that_begins_after_a_read_excuses_nothing() {
+    assert_eq!(read_at(150).fault("redis away", 152, 200).broken(), ["C3"]);
+}
+
+#[test]
+fn a_fault_lasts_until_the_last_of_its_turns_has_ended() {
+    let tale = read_at(950).fault("redis away", 30, 60).fault("redis away", 40, 500);
+    assert_eq!(tale.broken(), [""; 0]);
+}
+
+#[test]
+fn a_deleted_record_that_is_read_is_stale() {
+    let tale = Tale::of_one_record().call(calls(2, 2).deletes().from(20).gone());
+    let read = |at| calls(1, 1).reads(Cached).from(at).done_as(1);
+    assert_eq!(tale.clone().call(read(121)).broken(), [""; 0]);
+    assert_eq!(tale.call(read(122)).broken(), ["C3"]);
+}
+
+#[test]
+fn a_record_that_is_not_found_after_it_was_made_is_stale() {
+    let tale = Tale::of_one_record().call(calls(1, 1).reads(Cached).from(103).gone());
+    assert_eq!(tale.broken(), ["C3"]);
+}
+
+#[test]
+fn a_write_with_an_open_outcome_makes_nothing_stale() {
+    let tale = Tale::of_one_record().fault("away", 15, 30).call(calls(2, 2).updates(20).from(20).open());
+    assert_eq!(tale.call(calls(1, 1).reads(Cached).from(5_000).done_as(1)).broken(), [""; 0]);
+}
+
+#[test]
+fn ages_are_told_for_all_reads_for_undisturbed_ones_and_by_fault() {
+    let mut tale = Tale::written_until(2).fault("a", 4_000, 5_000).fault("b", 4_000, 5_000);
+    for at in 0..99 {
+        tale = tale.call(calls(1, 1).reads(Cached).from(1_000 + at).done_as(2));
+    }
+    tale = tale.call(calls(1, 1).reads(Cached).from(61).done_as(1));
+    tale = tale.call(calls(1, 1).reads(Cached).from(4_021).done_as(1));
+    let staleness = tale.report().staleness;
+    let all =
+        Ages { reads: 101, p50: 0, p99: 40 * MS, p999: 4_000 * MS, max: 4_000 * MS, bound: None, over: 1 };
+    assert_eq!(staleness.all, all);
+    let Ages { reads, p99, max, over, .. } = staleness.undisturbed;
+    assert_eq!((reads, p99, max, over), (100, 0, 40 * MS, 0));
+    let faults: Vec<(&str, u64, u64)> =
+        staleness.by_fault.iter().map(|(name, ages)| (name.as_str(), ages.reads, ages.over)).collect();
+    assert_eq!(faults, [("a", 1, 1), ("b", 1, 1)]);
+}
+
+#[test]
+fn what_is_wrong_too_often_is_counted_and_not_kept() {
+    let mut tale = Tale::written_until(2);
+    for at in 0..30 {
+        tale = tale.call(calls(1, 1).reads(Cached).from(1_000 + at).done_as(1));
+    }
+    let checked = &tale.report().checks[2];
+    assert_eq!((checked.violations.len(), checked.more, checked.violated()), (KEPT, 10, 30));
+    assert!(tale.report().to_string().contains("- and 10 more"));
+}

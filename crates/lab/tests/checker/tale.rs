@@ -1,0 +1,175 @@
+//! Histories written by hand. Times are milliseconds; a value is ten times the version it is written as, unless
+//! a test says otherwise.
+
+use std::time::Duration;
+
+use kith_lab::{
+    checker::{Bounds, Report, check},
+    history::{Call, Event, Fault, Held, Level, Outcome, Place, What},
+};
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const KEY: &str = "user:1";
+
+pub(crate) const BOUNDS: Bounds = Bounds {
+    healthy: Duration::from_millis(100),
+    faulty: Duration::from_millis(1_000),
+    heals: Duration::from_millis(500),
+};
+
+/// A history that is being written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tale(Vec<Event>);
+
+impl Tale {
+    /// The record was made before 10 ms, by client 9 on node 9.
+    pub(crate) fn of_one_record() -> Self {
+        Self::default().call(calls(9, 9).from(1).to(2).creates("ada", 10).done(1, 10))
+    }
+
+    /// The same, and written as these versions, each 10 ms after the one before.
+    pub(crate) fn written_until(version: u64) -> Self {
+        (2..=version).fold(Self::of_one_record(), |tale, version| {
+            tale.call(
+                calls(9, 9).from(10 * version).to(10 * version + 1).updates(10 * version).done_as(version),
+            )
+        })
+    }
+
+    pub(crate) fn call(mut self, call: Call) -> Self {
+        self.0.push(Event::Call(call));
+        self
+    }
+
+    pub(crate) fn fault(mut self, what: &str, on: u64, off: u64) -> Self {
+        let turn = |at: u64, on| Event::Fault(Fault { at: at * MS, what: what.to_owned(), on });
+        self.0.extend([turn(on, true), turn(off, false)]);
+        self
+    }
+
+    /// The place has this version and value at the end.
+    pub(crate) fn held(self, place: Place, version: u64, value: u64) -> Self {
+        self.holds(place, Some((version, Some(value))), false)
+    }
+
+    pub(crate) fn holds(mut self, place: Place, state: Option<(u64, Option<u64>)>, gone: bool) -> Self {
+        self.0.push(Event::Held(Held { key: KEY.to_owned(), place, state, gone }));
+        self
+    }
+
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.0
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        check(&self.0, &BOUNDS)
+    }
+
+    /// The checks that do not hold, by their numbers.
+    pub(crate) fn broken(&self) -> Vec<&'static str> {
+        broken(&self.report())
+    }
+}
+
+/// The numbers of the checks that do not hold.
+pub(crate) fn broken(report: &Report) -> Vec<&'static str> {
+    let checks = report.checks.iter().filter(|check| !check.holds());
+    checks.map(|check| check.name.split(' ').next().unwrap()).collect()
+}
+
+/// A strong read of [`KEY`] by a client that moves between nodes, until something else is said.
+pub(crate) fn calls(client: u32, node: u32) -> Calls {
+    Calls(Call {
+        client,
+        pinned: false,
+        node,
+        began: 0,
+        ended: 0,
+        key: KEY.to_owned(),
+        what: What::Read(Level::Strong),
+        request_id: None,
+        outcome: Outcome::Gone,
+    })
+}
+
+/// A call that is being written.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls(Call);
+
+impl Calls {
+    pub(crate) fn pinned(mut self) -> Self {
+        self.0.pinned = true;
+        self
+    }
+
+    pub(crate) fn from(mut self, began: u64) -> Self {
+        self.0.began = began * MS;
+        self.to(began + 1)
+    }
+
+    pub(crate) fn to(mut self, ended: u64) -> Self {
+        self.0.ended = ended * MS;
+        self
+    }
+
+    pub(crate) fn key(mut self, key: &str) -> Self {
+        key.clone_into(&mut self.0.key);
+        self
+    }
+
+    pub(crate) fn with_id(mut self, id: &str) -> Self {
+        self.0.request_id = Some(id.to_owned());
+        self
+    }
+
+    pub(crate) fn reads(mut self, level: Level) -> Self {
+        self.0.what = What::Read(level);
+        self
+    }
+
+    pub(crate) fn creates(mut self, name: &str, value: u64) -> Self {
+        self.0.what = What::Create { name: name.to_owned(), value };
+        self
+    }
+
+    pub(crate) fn updates(mut self, value: u64) -> Self {
+        self.0.what = What::Update { value };
+        self
+    }
+
+    pub(crate) fn deletes(mut self) -> Self {
+        self.0.what = What::Delete;
+        self
+    }
+
+    pub(crate) fn done(self, version: u64, value: u64) -> Call {
+        self.ends(Outcome::Done { version, value, key: None })
+    }
+
+    /// Done, with the value that belongs to the version.
+    pub(crate) fn done_as(self, version: u64) -> Call {
+        self.done(version, 10 * version)
+    }
+
+    /// A creation that made this record.
+    pub(crate) fn made(self, key: &str, value: u64) -> Call {
+        self.ends(Outcome::Done { version: 1, value, key: Some(key.to_owned()) })
+    }
+
+    pub(crate) fn gone(self) -> Call {
+        self.ends(Outcome::Gone)
+    }
+
+    pub(crate) fn refused(self, code: &str) -> Call {
+        self.ends(Outcome::Refused(code.to_owned()))
+    }
+
+    pub(crate) fn open(self) -> Call {
+        self.ends(Outcome::Open("UNAVAILABLE".to_owned()))
+    }
+
+    pub(crate) fn ends(mut self, outcome: Outcome) -> Call {
+        self.0.outcome = outcome;
+        self.0
+    }
+}

@@ -1,0 +1,311 @@
+//! A store that is right, its nodes, and clients that do this and that: what comes of it passes every check.
+//!
+//! Every call has one moment between its beginning and its end at which it takes effect; the calls are made
+//! in the order of these moments. A node answers cached reads with what was true a little while ago, and never
+//! with less than it answered before.
+
+use std::{collections::HashMap, ops::Range, time::Duration};
+
+use kith_lab::{
+    checker::Bounds,
+    history::{Call, Event, Fault, Held, Level, Outcome, Place, What},
+};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
+
+const MS: u64 = 1_000_000;
+const CLIENTS: u32 = 8;
+/// The clients below stay with one node.
+const PINNED: u32 = 6;
+const NODES: u32 = 4;
+const CALLS_OF_A_CLIENT: usize = 620;
+const NAMES: u64 = 60;
+const FAULTS: [Range<u64>; 2] = [600 * MS..900 * MS, 1_600 * MS..1_900 * MS];
+/// The oldest that a node answers, while nothing is wrong and while a fault is on.
+const LAGS: [u64; 2] = [20 * MS, 150 * MS];
+
+pub(crate) const BOUNDS: Bounds = Bounds {
+    healthy: Duration::from_millis(100),
+    faulty: Duration::from_millis(400),
+    heals: Duration::from_millis(100),
+};
+
+/// The history of about 5000 calls; the same one for the same seed.
+pub(crate) fn history(seed: u64) -> Vec<Event> {
+    let mut world = World { random: StdRng::seed_from_u64(seed), ..World::new() };
+    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(|client| world.plans(client)).collect();
+    plans.sort_by_key(|plan| plan.effect);
+    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Call(world.call(plan))).collect();
+    for (at, on) in FAULTS.iter().flat_map(|fault| [(fault.start, true), (fault.end, false)]) {
+        events.push(Event::Fault(Fault { at, what: "redis away".to_owned(), on }));
+    }
+    events.extend(world.dump());
+    events.shuffle(&mut world.random);
+    events
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    client: u32,
+    node: u32,
+    began: u64,
+    effect: u64,
+    ended: u64,
+    /// Of a write; the same for one that is sent again.
+    request: Option<u64>,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    Refused,
+    /// No answer came; whether it takes effect nevertheless.
+    Open(bool),
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    name: String,
+    /// When it was written, and what.
+    versions: Vec<(u64, u64)>,
+    deleted: Option<u64>,
+}
+
+impl Stored {
+    /// Which version it was at: 0 before the first one, `u64::MAX` once it was deleted.
+    fn at(&self, time: u64) -> u64 {
+        if self.deleted.is_some_and(|deleted| deleted <= time) {
+            return u64::MAX;
+        }
+        u64::try_from(self.versions.iter().filter(|(at, _)| *at <= time).count()).unwrap()
+    }
+
+    fn answer(&self, version: u64, key: Option<String>) -> Outcome {
+        match usize::try_from(version).unwrap_or(usize::MAX) {
+            0 | usize::MAX => Outcome::Gone,
+            at => Outcome::Done { version, value: self.versions[at - 1].1, key },
+        }
+    }
+}
+
+struct World {
+    random: StdRng,
+    requests: u64,
+    records: Vec<Stored>,
+    /// What a request asks for, of which record.
+    asked: HashMap<u64, (usize, What)>,
+    /// Of those that had their effect.
+    replies: HashMap<u64, Outcome>,
+    /// What a node (first) has of a record (second).
+    views: HashMap<(u32, usize), u64>,
+    /// The newest that a client (first) knows of a record (second).
+    tokens: HashMap<(u32, usize), u64>,
+    /// The record that a client wrote last.
+    wrote: HashMap<u32, usize>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            random: StdRng::seed_from_u64(0),
+            requests: 0,
+            records: Vec::new(),
+            asked: HashMap::new(),
+            replies: HashMap::new(),
+            views: HashMap::new(),
+            tokens: HashMap::new(),
+            wrote: HashMap::new(),
+        }
+    }
+
+    /// The calls of a client, one after the other.
+    fn plans(&mut self, client: u32) -> Vec<Plan> {
+        let mut plans: Vec<Plan> = Vec::new();
+        let mut now = self.random.random_range(1..5 * MS);
+        while plans.len() < CALLS_OF_A_CLIENT {
+            let node = if client < PINNED { client % NODES } else { self.random.random_range(0..NODES) };
+            let ended = now + self.random.random_range(MS..5 * MS);
+            let fate = self.fate(now);
+            let late = if fate == Fate::Open(true) { 50 * MS } else { 0 };
+            let effect = self.random.random_range(now + 1..ended + late);
+            let lost = plans.last().filter(|last| matches!(last.fate, Fate::Open(_)));
+            let again = lost.and_then(|last| last.request).filter(|_| self.random.random_bool(0.7));
+            let request = again.or_else(|| self.random.random_bool(0.4).then(|| self.next_request()));
+            plans.push(Plan { client, node, began: now, effect, ended, request, fate });
+            now = ended + self.random.random_range(1..MS);
+        }
+        plans
+    }
+
+    fn fate(&mut self, now: u64) -> Fate {
+        let disturbed = FAULTS.iter().any(|fault| fault.contains(&now));
+        match self.random.random_range(0..100) {
+            0..12 if disturbed => Fate::Open(self.random.random_bool(0.5)),
+            12..18 if disturbed => Fate::Refused,
+            _ => Fate::Answered,
+        }
+    }
+
+    fn next_request(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
+    }
+
+    fn call(&mut self, plan: &Plan) -> Call {
+        let (at, what) = self.ask(plan);
+        let outcome = match plan.fate {
+            Fate::Refused => Outcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            Fate::Open(false) => Outcome::Open("DEADLINE_EXCEEDED".to_owned()),
+            Fate::Open(true) => {
+                self.effect(plan, at, &what);
+                Outcome::Open("UNAVAILABLE".to_owned())
+            }
+            Fate::Answered => {
+                let outcome = self.effect(plan, at, &what);
+                self.learn(plan, at, &what, &outcome);
+                outcome
+            }
+        };
+        let key = if let What::Create { name, .. } = &what { format!("name:{name}") } else { key(at) };
+        let &Plan { client, node, began, ended, request, .. } = plan;
+        let request_id = request.map(|request| format!("r{request}"));
+        Call { client, pinned: client < PINNED, node, began, ended, key, what, request_id, outcome }
+    }
+
+    /// What the call is for, and of which record.
+    fn ask(&mut self, plan: &Plan) -> (usize, What) {
+        if let Some(asked) = plan.request.and_then(|request| self.asked.get(&request)) {
+            return asked.clone();
+        }
+        let at = self.choose(plan.client);
+        let asked = match plan.request {
+            None if self.records.is_empty() => return (0, What::Read(Level::Cached)),
+            None => return (at, self.read(plan.client, at)),
+            Some(value) => (at, self.write(value)),
+        };
+        self.asked.extend(plan.request.map(|request| (request, asked.clone())));
+        asked
+    }
+
+    /// Few records are asked for often, and what a client wrote is often read by it.
+    fn choose(&mut self, client: u32) -> usize {
+        if let Some(own) = self.wrote.get(&client).filter(|_| self.random.random_bool(0.2)) {
+            return *own;
+        }
+        let most = self.records.len().saturating_sub(1);
+        let first = self.random.random_range(0..=most);
+        let second = self.random.random_range(0..=most);
+        first.min(second)
+    }
+
+    fn read(&mut self, client: u32, at: usize) -> What {
+        let token = self.tokens.get(&(client, at)).copied();
+        What::Read(match (self.random.random_range(0..10), token) {
+            (0..2, _) => Level::Strong,
+            (2..5, Some(token)) => Level::AtLeast(token),
+            _ => Level::Cached,
+        })
+    }
+
+    /// Every request writes a value of its own.
+    fn write(&mut self, value: u64) -> What {
+        match self.random.random_range(0..100) {
+            _ if self.records.is_empty() => What::Create { name: "n0".to_owned(), value },
+            0..15 => What::Create { name: format!("n{}", self.random.random_range(0..NAMES)), value },
+            15..19 => What::Delete,
+            _ => What::Update { value },
+        }
+    }
+
+    fn effect(&mut self, plan: &Plan, at: usize, what: &What) -> Outcome {
+        if let Some(reply) = plan.request.and_then(|request| self.replies.get(&request)) {
+            return reply.clone();
+        }
+        let reply = match what {
+            What::Read(level) => return self.answer(plan, at, *level),
+            What::Create { name, value } => self.create(plan.effect, name, *value),
+            What::Update { value } => self.update(plan.effect, at, *value),
+            What::Delete => self.delete(plan.effect, at),
+        };
+        let had_effect = matches!((what, &reply), (_, Outcome::Done { .. }) | (What::Delete, Outcome::Gone));
+        self.replies.extend(plan.request.filter(|_| had_effect).map(|request| (request, reply.clone())));
+        reply
+    }
+
+    fn answer(&mut self, plan: &Plan, at: usize, level: Level) -> Outcome {
+        let disturbed = FAULTS.iter().any(|fault| fault.contains(&plan.began));
+        let lag = self.random.random_range(0..LAGS[usize::from(disturbed)]);
+        let Some(record) = self.records.get(at) else { return Outcome::Gone };
+        let view = self.views.entry((plan.node, at)).or_default();
+        *view = (*view).max(match level {
+            Level::Strong => record.at(plan.effect),
+            Level::AtLeast(token) => record.at(plan.effect.saturating_sub(lag)).max(token),
+            Level::Cached => record.at(plan.effect.saturating_sub(lag)),
+        });
+        record.answer(*view, None)
+    }
+
+    fn create(&mut self, now: u64, name: &str, value: u64) -> Outcome {
+        if self.records.iter().any(|record| record.name == name && record.deleted.is_none()) {
+            return Outcome::Refused("ALREADY_EXISTS".to_owned());
+        }
+        self.records.push(Stored { name: name.to_owned(), versions: vec![(now, value)], deleted: None });
+        let at = self.records.len() - 1;
+        self.records[at].answer(1, Some(key(at)))
+    }
+
+    fn update(&mut self, now: u64, at: usize, value: u64) -> Outcome {
+        let record = &mut self.records[at];
+        if record.deleted.is_none() {
+            record.versions.push((now, value));
+        }
+        record.answer(record.at(now), None)
+    }
+
+    fn delete(&mut self, now: u64, at: usize) -> Outcome {
+        self.records[at].deleted.get_or_insert(now);
+        Outcome::Gone
+    }
+
+    /// The client and its node know what they were answered.
+    fn learn(&mut self, plan: &Plan, at: usize, what: &What, outcome: &Outcome) {
+        let (at, version) = match outcome {
+            Outcome::Done { version, key: Some(made), .. } => {
+                (made.trim_start_matches("user:").parse().unwrap(), *version)
+            }
+            Outcome::Done { version, .. } => (at, *version),
+            Outcome::Gone if !matches!(what, What::Read(_)) => (at, u64::MAX),
+            Outcome::Gone | Outcome::Refused(_) | Outcome::Open(_) => return,
+        };
+        if !matches!(what, What::Read(_)) {
+            self.wrote.insert(plan.client, at);
+            let view = self.views.entry((plan.node, at)).or_default();
+            *view = version.max(*view);
+        }
+        if version < u64::MAX {
+            let token = self.tokens.entry((plan.client, at)).or_default();
+            *token = version.max(*token);
+        }
+    }
+
+    /// The store has every record; other places have what they happen to have.
+    fn dump(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (at, record) in self.records.iter().enumerate() {
+            let last = u64::try_from(record.versions.len()).unwrap();
+            let gone = record.deleted.is_some();
+            let state = (!gone).then(|| (last, Some(record.versions.last().unwrap().1)));
+            let places = [Place::Store, Place::Redis].into_iter().chain((0..NODES).map(Place::Memory));
+            for place in places {
+                let has = place == Place::Store || self.random.random_bool(0.6);
+                let (state, gone) = if has { (state, gone) } else { (None, false) };
+                events.push(Event::Held(Held { key: key(at), place, state, gone }));
+            }
+        }
+        events
+    }
+}
+
+fn key(at: usize) -> String {
+    format!("user:{at}")
+}
