@@ -18,6 +18,7 @@ use kith_cache::remote::{
 pub use apart::Apart;
 pub use linked::{Linked, Peers};
 pub use peer::{Peer, Shape};
+pub(crate) use readers::longest_pause;
 pub use readers::{LATE, Readers, Tally};
 pub use records::Records;
 pub use store::{Staleness, Store};

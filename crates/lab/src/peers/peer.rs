@@ -2,7 +2,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use kith_cache::{
     CacheError, Moment, Node, NodeConfig, Policy, ThreadRandom,
-    remote::{Following, Member, Queue, Recent, Seal, Shared, SharedBus, Sharing, Standing, Tally, Wakes},
+    remote::{
+        Feed, FeedReader, Following, Member, Queue, Reading, Recent, Seal, Shared, SharedBus, Sharing,
+        Standing, Tally, Wakes,
+    },
 };
 use tokio::{
     task::JoinHandle,
@@ -48,6 +51,9 @@ pub struct Peer {
     strict: Records,
     node: Node,
     queue: Arc<Queue>,
+    bus: Arc<SharedBus>,
+    recent: Arc<Recent>,
+    tally: Arc<Tally>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -79,6 +85,7 @@ impl Peer {
         let records = Records::new(&node, shape.policy.clone(), store, &sharing, 0);
         let strict = Policy { name: "strict", strict: true, ..shape.policy.clone() };
         let strict = Records::new(&node, strict, store, &sharing, STRICT);
+        let (recent, tally) = (Arc::<Recent>::default(), Arc::<Tally>::default());
         let member = Member {
             node: node.clone(),
             id,
@@ -89,17 +96,31 @@ impl Peer {
             wakes,
             standing,
             seal: Seal::new(&SEAL),
-            recent: Arc::new(Recent::default()),
-            tally: Arc::new(Tally::default()),
+            recent: Arc::clone(&recent),
+            tally: Arc::clone(&tally),
             following: shape.following,
             random: Arc::new(ThreadRandom),
         };
-        let drained = node.clone();
+        let (drained, drains) = (node.clone(), Arc::clone(&bus));
         let tasks = vec![
             tokio::spawn(async move { member.follow().await }),
-            tokio::spawn(async move { bus.drain(&drained).await }),
+            tokio::spawn(async move { drains.drain(&drained).await }),
         ];
-        Self { records, strict, node, queue, tasks }
+        Self { records, strict, node, queue, bus, recent, tally, tasks }
+    }
+
+    /// Reads the change feed of the store from now on and tells what its writer did not. Ends with the peer.
+    pub fn read_feed(&mut self, feed: Arc<dyn Feed>) {
+        let reader = FeedReader {
+            node: self.node.clone(),
+            bus: Arc::clone(&self.bus),
+            feed,
+            recent: Arc::clone(&self.recent),
+            tally: Arc::clone(&self.tally),
+            reading: Reading::default(),
+            random: Arc::new(ThreadRandom),
+        };
+        self.tasks.push(tokio::spawn(async move { reader.read().await }));
     }
 
     /// Writes a record, see [`Records::write`].

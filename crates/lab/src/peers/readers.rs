@@ -106,7 +106,8 @@ impl Default for Readers {
 /// Between two looks at the clock of the machine.
 const LOOK: Duration = Duration::from_millis(2);
 
-fn longest_pause(ended: &watch::Receiver<bool>) -> Duration {
+/// How late the machine woke this thread at worst, until it is ended.
+pub(crate) fn longest_pause(ended: &watch::Receiver<bool>) -> Duration {
     let mut longest = Duration::ZERO;
     // Without the readers nobody ends it.
     while !*ended.borrow() && ended.has_changed().is_ok() {

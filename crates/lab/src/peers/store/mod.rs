@@ -32,6 +32,8 @@ struct State {
     /// The store is in another process; all else here stays empty.
     far: Option<Far>,
     records: Mutex<HashMap<u64, Vec<Commit>, ahash::RandomState>>,
+    /// Keys and versions of all commits, in their order.
+    journal: Mutex<Vec<(u64, u64)>>,
     epoch: Mutex<(u64, String)>,
     latest: Mutex<Duration>,
     random: Mutex<SmallRng>,
@@ -89,6 +91,7 @@ impl Store {
         Self(Arc::new(State {
             far,
             records: Mutex::default(),
+            journal: Mutex::default(),
             epoch: Mutex::new((1, String::new())),
             latest: Mutex::new(latest),
             random: Mutex::new(SmallRng::seed_from_u64(seed)),
@@ -110,7 +113,14 @@ impl Store {
         let history = records.entry(key).or_default();
         let version = history.last().map_or(1, |last| last.version + 1);
         history.push(Commit { version, acknowledged: None, told: None });
+        self.0.journal.lock().push((key, version));
         version
+    }
+
+    /// Keys and versions of the commits after the first so many, in their order: what a change stream tells.
+    #[must_use]
+    pub fn commits(&self, after: usize) -> Vec<(u64, u64)> {
+        self.0.journal.lock().get(after..).unwrap_or_default().to_vec()
     }
 
     /// The version that a record has; 0: none.

@@ -1,0 +1,148 @@
+use std::time::Duration;
+
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+
+/// Between the two writes of a pair, at most: the second meets the loads that the first has caused.
+const BETWEEN: Duration = Duration::from_millis(60);
+/// How long before a write the loads may begin that it is to overtake, at most.
+const BEFORE: Duration = Duration::from_millis(30);
+/// Loads of each node that a pair of writes is to overtake.
+const LOADS: usize = 2;
+/// One write in so many dies where writers die.
+const DIES_ONE_IN: u32 = 10;
+
+/// How large a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Nodes.
+    pub nodes: usize,
+    /// Records.
+    pub keys: u64,
+    /// Pairs of writes of one record each, in a second.
+    pub pairs: u32,
+    /// Readers of each node.
+    pub readers: u64,
+    /// How long what is cut or frozen is.
+    pub outage: Duration,
+    /// How long any other fault lasts.
+    pub fault: Duration,
+    /// What is stale so long after the end of the fault is stale for ever.
+    pub ever: Duration,
+}
+
+impl Sizes {
+    /// Three nodes, 200 records, 60 pairs, 4 readers; 5 s, 3 s, 12 s.
+    pub const FULL: Self = Self {
+        nodes: 3,
+        keys: 200,
+        pairs: 60,
+        readers: 4,
+        outage: Duration::from_secs(5),
+        fault: Duration::from_secs(3),
+        ever: Duration::from_secs(12),
+    };
+
+    /// Enough to see that it works.
+    pub const QUICK: Self = Self {
+        keys: 60,
+        outage: Duration::from_secs(1),
+        fault: Duration::from_secs(1),
+        ever: Duration::from_secs(2),
+        ..Self::FULL
+    };
+}
+
+/// What is done to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    Read,
+    Write,
+    /// A write whose writer dies between its commit and its word.
+    DyingWrite,
+}
+
+/// Something to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// When, since the fault began.
+    pub(super) at: Duration,
+    /// On which node.
+    pub(super) node: usize,
+    /// Which record.
+    pub(super) key: u64,
+    /// What.
+    pub(super) deed: Deed,
+}
+
+/// What is made of the pairs of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Of records by chance, which all nodes have in memory.
+    Warm,
+    /// The same, and some of the writers die.
+    Dying,
+    /// Of one record after the other that nobody has read yet, and all nodes load it about then.
+    Cold,
+}
+
+/// What is done in a run, in its order: pairs of writes of one record, the second by another node a little later.
+/// It follows from the seed and is the same for every scheme.
+pub(super) fn plan(seed: u64, sizes: &Sizes, lasts: Duration, shape: Shape) -> Vec<Step> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let last = lasts.saturating_sub(BETWEEN);
+    let pause = Duration::from_secs(1) / sizes.pairs.max(1);
+    let (mut steps, mut at, mut cold) = (Vec::new(), BEFORE, (0..sizes.keys).cycle());
+    while at < last {
+        let chosen = if shape == Shape::Cold { cold.next() } else { None };
+        let key = chosen.unwrap_or_else(|| random.random_range(0..sizes.keys));
+        let node = random.random_range(0..sizes.nodes);
+        let second = at + random.random_range(Duration::ZERO..BETWEEN);
+        for (at, node) in [(at, node), (second, (node + 1) % sizes.nodes)] {
+            let dies = shape == Shape::Dying && random.random_ratio(1, DIES_ONE_IN);
+            steps.push(Step { at, node, key, deed: if dies { Deed::DyingWrite } else { Deed::Write } });
+        }
+        let loads = if shape == Shape::Cold { LOADS } else { 0 };
+        for node in (0..sizes.nodes).flat_map(|node| std::iter::repeat_n(node, loads)) {
+            let at = random.random_range(at - BEFORE..at + BETWEEN);
+            steps.push(Step { at, node, key, deed: Deed::Read });
+        }
+        at += pause;
+    }
+    steps.sort_by_key(|step| step.at);
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(seed: u64, shape: Shape) -> Vec<Step> {
+        plan(seed, &Sizes::FULL, Duration::from_secs(3), shape)
+    }
+
+    #[test]
+    fn what_is_done_follows_from_the_seed() {
+        assert_eq!(of(7, Shape::Dying), of(7, Shape::Dying));
+        assert_ne!(of(7, Shape::Dying), of(8, Shape::Dying));
+    }
+
+    #[test]
+    fn writers_die_and_records_are_loaded_only_where_it_is_said() {
+        let has = |shape, deed| of(7, shape).iter().any(|step| step.deed == deed);
+        for (shape, dying, read) in
+            [(Shape::Warm, false, false), (Shape::Dying, true, false), (Shape::Cold, false, true)]
+        {
+            assert_eq!((has(shape, Deed::DyingWrite), has(shape, Deed::Read)), (dying, read), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn a_cold_record_has_one_pair_of_writes() {
+        let mut written = [0; 200];
+        for step in of(7, Shape::Cold).iter().filter(|step| step.deed == Deed::Write) {
+            written[usize::try_from(step.key).unwrap()] += 1;
+        }
+        assert!(written.iter().all(|writes| [0, 2].contains(writes)), "{written:?}");
+        assert!(written.iter().sum::<i32>() > 300);
+    }
+}
