@@ -50,7 +50,7 @@ pub use entry::{Change, Consistency, Entry, Key, Tier};
 pub use error::CacheError;
 pub use loader::{LoadError, LoadOptions, Loaded, Loader};
 pub use metrics::{METRICS, Metric, MetricKind};
-pub use namespace::{Namespace, Presence, Stats, TierCopy};
+pub use namespace::{Depth, Namespace, Presence, Stats, TierCopy};
 pub use node::{Node, NodeConfig};
 pub use policy::Policy;
 pub use random::{Random, ThreadRandom};

@@ -11,12 +11,12 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// Name of the namespace.
     fn name(&self) -> &'static str;
 
-    /// The copy of each tier, fastest first, but for one that nodes share and that does not answer. Reads the
-    /// store, fills nothing.
+    /// The copy of each tier that is looked at, fastest first, but for one that nodes share and that does not
+    /// answer. Fills nothing, and counts as no request.
     ///
     /// # Errors
     /// [`CacheError::InvalidKey`], or why the store gave no answer.
-    async fn inspect(&self, key: &str) -> Result<Vec<TierCopy>, CacheError>;
+    async fn inspect(&self, key: &str, depth: Depth) -> Result<Vec<TierCopy>, CacheError>;
 
     /// Drops every copy of a record, on all nodes.
     ///
@@ -43,6 +43,15 @@ pub trait Namespace: Send + Sync + fmt::Debug {
 
     /// Brings the metrics up to date.
     fn export_metrics(&self);
+}
+
+/// How far down the tiers a look at a record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Memory alone.
+    Memory,
+    /// All tiers; the store is read.
+    Store,
 }
 
 /// The copy of a record in one tier.
@@ -112,9 +121,12 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
         self.policy.name
     }
 
-    async fn inspect(&self, key: &str) -> Result<Vec<TierCopy>, CacheError> {
+    async fn inspect(&self, key: &str, depth: Depth) -> Result<Vec<TierCopy>, CacheError> {
         let key = parse::<K>(key)?;
         let memory = self.memory_copy(self.memory.slot(&key));
+        if depth == Depth::Memory {
+            return Ok(vec![memory]);
+        }
         let held = self.source.held(&key).await;
         let keys = [&key];
         let load = self.fetch(&keys, LoadOptions { strong: true, ..LoadOptions::default() });

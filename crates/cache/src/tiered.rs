@@ -95,6 +95,12 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         Self(inner)
     }
 
+    /// Name of the namespace.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.0.policy.name
+    }
+
     /// The record, or `None` if it does not live. As [`Consistency::Cached`].
     ///
     /// Concurrent callers of one key share one load, which goes on when they leave. Cost: no lock and no

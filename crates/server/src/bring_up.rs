@@ -236,6 +236,9 @@ impl BringUp {
             cluster.follows_within(FOLLOWS).await;
         }
         self.edge.open(self.beside_sandboxes(services.routes.clone()));
+        if let Some(observer) = &services.observer {
+            observer.start();
+        }
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

@@ -20,6 +20,7 @@ pub mod ids;
 mod json;
 pub mod metric;
 pub mod mutation;
+mod observer;
 pub mod operations;
 mod packed;
 pub mod page;

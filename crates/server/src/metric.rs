@@ -4,7 +4,7 @@ pub use kith_cache::{Metric, MetricKind};
 use metrics::{SharedString, Unit};
 
 /// Of the node itself; each is described and documented by being in here.
-const OWN: [Metric; 11] = [
+const OWN: [Metric; 14] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -16,6 +16,9 @@ const OWN: [Metric; 11] = [
     LOG_LINES_DROPPED,
     REDIS_BREAKER_OPENED,
     REDIS_GARBLED,
+    OBSERVER_LAG,
+    OBSERVER_CHECKED,
+    OBSERVER_STALE,
 ];
 
 pub(crate) const SERVING: Metric = Metric::gauge(
@@ -61,6 +64,22 @@ pub(crate) const REDIS_GARBLED: Metric = Metric::counter(
     "kith_redis_garbled_total",
     &[],
     "Messages on the channels for wakes and confirmations that no node can have sent. They are not believed.",
+);
+
+pub(crate) const OBSERVER_LAG: Metric = Metric::histogram(
+    "kith_observer_lag_seconds",
+    &[],
+    "Time from the acknowledgement of a canary that this node wrote until another node served it.",
+);
+pub(crate) const OBSERVER_CHECKED: Metric = Metric::counter(
+    "kith_observer_checked_total",
+    &["after"],
+    "Nodes that said what they hold of a write of this node, by its age; of the canary, `observer.bound`.",
+);
+pub(crate) const OBSERVER_STALE: Metric = Metric::counter(
+    "kith_observer_stale_total",
+    &["after"],
+    "Of these, nodes that trusted their memory and held something older. Above 0 at 10s or 60s: a defect.",
 );
 
 /// All metrics that this build can export, by name.

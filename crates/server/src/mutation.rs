@@ -8,7 +8,7 @@ use kith_store::{Applied, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::error::Error;
+use crate::{error::Error, observer::Samples};
 
 /// Runs and counts the mutations of a node.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Mutations {
     node: Node,
     /// How long the store may take before the outcome counts as unknown.
     limit: Duration,
+    /// Of writes that are looked for on other nodes later.
+    samples: Option<Arc<Samples>>,
 }
 
 /// A write that is acknowledged, in the store and in the tiers of this node.
@@ -48,7 +50,13 @@ impl Mutations {
     /// For the caches of `node`; a store that takes longer than `limit` leaves an unknown outcome.
     #[must_use]
     pub fn new(node: Node, limit: Duration) -> Self {
-        Self { tasks: TaskTracker::new(), node, limit }
+        Self { tasks: TaskTracker::new(), node, limit, samples: None }
+    }
+
+    /// The same mutations, some of which are looked for on other nodes later.
+    #[must_use]
+    pub(crate) fn sampled(self, samples: Arc<Samples>) -> Self {
+        Self { samples: Some(samples), ..self }
     }
 
     /// How many have begun and not ended.
@@ -116,8 +124,12 @@ impl Mutations {
             // It was another call that changed it, on another node perhaps, and more may have happened since.
             (change, true) => Change::Invalidate { version: change.version() },
         };
-        let settled = guard.committed(vec![(key, change)]).await;
+        let version = change.version();
+        let settled = guard.committed(vec![(key.clone(), change)]).await;
         let token = settled.unwrap_or_else(|_| self.untold());
+        if let (Some(samples), Some(version)) = (&self.samples, version.filter(|_| is_told(&token))) {
+            samples.wrote(cache.name(), &key, version);
+        }
         Ok(Written { record, token })
     }
 
@@ -139,4 +151,9 @@ impl Mutations {
         let source = std::io::Error::new(std::io::ErrorKind::TimedOut, "the store did not answer in time");
         Err(StoreError::Unavailable { outcome: Outcome::Unknown, source: Arc::new(source) })
     }
+}
+
+/// Whether the other nodes were told of the write before it was acknowledged.
+pub(crate) fn is_told(token: &Token) -> bool {
+    token.positions().iter().all(|position| position.number != UNTOLD)
 }

@@ -19,6 +19,7 @@ use crate::{
     config::{CacheConfig, Config, UsersConfig},
     group::{GROUPS, GroupPolicies, GroupRpc, Groups, SEARCH_EPOCHS, SEARCH_PAGES, page_weight},
     mutation::Mutations,
+    observer::Observer,
     page::{PageSizes, PageTokens},
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
@@ -54,6 +55,8 @@ pub struct Services {
     pub node: Node,
     /// The other nodes, where there may be some.
     pub(crate) cluster: Option<Arc<Cluster>>,
+    /// What looks whether they see what is written here.
+    pub(crate) observer: Option<Observer>,
 }
 
 impl Services {
@@ -69,6 +72,9 @@ impl Services {
     /// limit. False when writes had to be left behind. What cannot be told is not lost: the change feed has it.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
+        if let Some(observer) = &self.observer {
+            observer.stop();
+        }
         let written = self.mutations.drain(limit).await;
         if let Some(cluster) = &self.cluster {
             cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
@@ -138,7 +144,14 @@ impl Site {
 
 async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
     let tiers = site.tiers();
+    let (facts, cluster) = (site.facts(stores), site.cluster());
     let mutations = Mutations::new(tiers.node().clone(), WRITE_LIMIT);
+    let observer =
+        cluster.as_ref().map(|cluster| Observer::new(stores, config, &tiers, cluster, mutations.clone()));
+    let mutations = match observer.as_ref().and_then(Observer::samples) {
+        Some(samples) => mutations.sampled(samples),
+        None => mutations,
+    };
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let pages = PageTokens::new(shared_key(stores, "page_tokens").await?);
     let codes = InviteCodes::new(match config.secrets.invite_code_key_bytes() {
@@ -158,9 +171,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     );
     let of_groups = group_policies(&config.cache);
     let groups = Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher, codes), config.ids.block);
-    let (facts, epochs) = (site.facts(stores), StoreEpochs(Arc::clone(&stores.node)));
-    let cluster = site.cluster();
-    let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone() };
+    let epochs = StoreEpochs(Arc::clone(&stores.node));
+    let canary = observer.as_ref().map(|observer| observer.record().clone());
+    let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone(), canary };
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals);
 
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
@@ -172,7 +185,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         .add_service(compressed!(UserServiceServer::new(users), bytes))
         .add_service(compressed!(GroupServiceServer::new(groups), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes));
-    Ok(Services { routes, mutations, node: tiers.node().clone(), cluster })
+    Ok(Services { routes, mutations, node: tiers.node().clone(), cluster, observer })
 }
 
 /// Generated servers share no trait; each has these three methods.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use kith_cache::{CacheError, Invalidation, Loader, Policy, Presence, Tier, TieredCache, Version};
+use kith_cache::{CacheError, Depth, Invalidation, Loader, Policy, Presence, Tier, TieredCache, Version};
 
 use crate::stage::{SECOND, Stage};
 
@@ -9,25 +9,26 @@ async fn inspection_tells_each_tier_and_fills_nothing() {
     let stage = Stage::new();
     stage.store.put(1, 3);
     let namespace = stage.node.namespace("thing").unwrap();
-    let copies = namespace.inspect("1").await.unwrap();
+    let copies = namespace.inspect("1", Depth::Store).await.unwrap();
     let seen: Vec<_> = copies.iter().map(|copy| (copy.tier, copy.presence, copy.version.get())).collect();
     assert_eq!(seen, [(Tier::Memory, Presence::None, 0), (Tier::Store, Presence::Value, 3)]);
     assert_eq!(stage.kept(1), None);
     stage.read(1).await;
     stage.store.delete(1, 4);
     stage.clock.advance(20 * SECOND);
-    let copies = namespace.inspect("1").await.unwrap();
+    let copies = namespace.inspect("1", Depth::Store).await.unwrap();
     assert_eq!(copies[0].presence, Presence::Value);
     assert_eq!((copies[0].age, copies[0].ttl), (Some(20 * SECOND), Some(40 * SECOND)));
     assert_eq!(copies[0].size_bytes, 6);
     assert_eq!((copies[1].presence, copies[1].version.get()), (Presence::Null, 4));
+    assert_eq!(namespace.inspect("1", Depth::Memory).await.unwrap(), copies[..1]);
 }
 
 #[tokio::test]
 async fn a_text_that_is_no_key_is_refused() {
     let stage = Stage::new();
     let namespace = stage.node.namespace("thing").unwrap();
-    assert!(matches!(namespace.inspect("x").await, Err(CacheError::InvalidKey)));
+    assert!(matches!(namespace.inspect("x", Depth::Store).await, Err(CacheError::InvalidKey)));
     assert!(matches!(namespace.invalidate("x").await, Err(CacheError::InvalidKey)));
     assert!(stage.node.namespace("nothing").is_none());
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use kith_cache::{CacheError, Consistency, Position, Tier, Token};
+use kith_cache::{CacheError, Consistency, Depth, Position, Tier, Token};
 
 use crate::stage::{Span, Stage};
 
@@ -120,9 +120,9 @@ async fn when_the_store_fails_a_stale_page_of_the_same_epoch_is_all_there_may_be
 async fn keys_of_both_namespaces_are_read_back_from_their_texts() {
     let stage = Stage::new().warm().await;
     let pages = stage.node.namespace("things_page").unwrap();
-    let copies = pages.inspect("00000000000000013:0+31").await.unwrap();
+    let copies = pages.inspect("00000000000000013:0+31", Depth::Store).await.unwrap();
     assert_eq!(copies[1].size_bytes, 24, "the page that the store has");
-    assert!(matches!(pages.inspect("0+31").await, Err(CacheError::InvalidKey)));
+    assert!(matches!(pages.inspect("0+31", Depth::Store).await, Err(CacheError::InvalidKey)));
     stage.node.namespace("things_epoch").unwrap().invalidate("1").await.unwrap();
     stage.store.remove(1, 1);
     assert_eq!(stage.first().await, [2, 3, 4], "an operator drops a list by its name");

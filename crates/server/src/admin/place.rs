@@ -8,6 +8,7 @@ use super::{NodeFacts, convert::signed};
 use crate::{
     cluster::{Card, Cluster, StoreEpochs},
     error::{Error, Reason},
+    observer::CanaryRecord,
     versions::wire_time,
 };
 
@@ -23,6 +24,8 @@ pub(crate) struct Place {
     pub(crate) epochs: StoreEpochs,
     /// The other nodes, where there may be some.
     pub(crate) cluster: Option<Arc<Cluster>>,
+    /// What they look for, where there may be some.
+    pub(crate) canary: Option<CanaryRecord>,
 }
 
 impl Place {
@@ -60,6 +63,18 @@ impl Place {
             },
         };
         wire::NodeInfo { epoch, applied, ..info }
+    }
+
+    /// The canary as a caller on this node would see it.
+    ///
+    /// # Errors
+    /// When neither the tiers nor the store have an answer.
+    pub(super) async fn canary(&self) -> Result<wire::ReadCanaryResponse, Error> {
+        let version = match &self.canary {
+            Some(canary) => canary.read().await?,
+            None => 0,
+        };
+        Ok(wire::ReadCanaryResponse { version: signed(version), trusted: self.node.trusted() })
     }
 
     /// Raises the epoch, and waits a little until this node is in it.

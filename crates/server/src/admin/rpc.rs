@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use kith_cache::{CacheError, Namespace};
+use kith_cache::{CacheError, Depth, Namespace};
 use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
 use kith_store::{Invalid, Timestamp};
 use tonic::{Request, Response, Status};
@@ -117,8 +117,11 @@ impl AdminRpc {
         let mut answer = wire::InspectKeyResponse { complete: true, ..Default::default() };
         answer.node_id = own.to_owned();
         if here || asked.is_empty() {
-            let copies = namespace.inspect(key).await.map_err(|error| failed(namespace.name(), &error))?;
+            let depth = if request.memory_only { Depth::Memory } else { Depth::Store };
+            let copies = namespace.inspect(key, depth).await;
+            let copies = copies.map_err(|error| failed(namespace.name(), &error))?;
             answer.copies = copies.iter().map(copy).collect();
+            answer.trusted = self.place.node.trusted();
         }
         if let (Some(cluster), false) = (&self.place.cluster, here) {
             let message = wire::InspectKeyRequest { node_id: SELF.to_owned(), ..request.clone() };
@@ -198,6 +201,14 @@ impl AdminService for AdminRpc {
         only_services(Call::of(&request).acting)?;
         let by_node = self.asked_by_node(&request)?;
         Ok(Response::new(self.inspect(request.into_inner(), by_node).await?))
+    }
+
+    async fn read_canary(
+        &self,
+        request: Request<wire::ReadCanaryRequest>,
+    ) -> Result<Response<wire::ReadCanaryResponse>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(self.place.canary().await?))
     }
 
     async fn invalidate_key(

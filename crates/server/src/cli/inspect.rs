@@ -93,7 +93,7 @@ async fn look(target: Target, key: &str, everywhere: bool) -> Result<Found, Refu
     let channel = target.connect().await.map_err(Refused::Node)?;
     let mut client = AdminServiceClient::new(channel);
     let node_id = if everywhere { "" } else { SELF };
-    let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned() };
+    let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned(), memory_only: false };
     let answer = target.answer(client.inspect_key(target.request(request))).await;
     let answer = answer.map_err(|status: Status| match status.code() {
         tonic::Code::InvalidArgument => Refused::Key(told(&status)),

@@ -24,6 +24,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     listening(config)?;
     super::http::check(&config.http)?;
     super::cluster::check(config)?;
+    super::observer::check(config)?;
     store(config)?;
     invite_code_key(config)?;
     above_zero(config)?;

@@ -10,6 +10,7 @@ mod ephemeral;
 mod http;
 mod limits;
 mod load;
+mod observer;
 mod place;
 mod said;
 mod secret;
@@ -25,6 +26,7 @@ pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
+pub use observer::ObserverConfig;
 pub use secret::Secret;
 pub use sections::{
     Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,

@@ -9,7 +9,9 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterConfig, EphemeralConfig, HttpConfig, LimitsConfig, RedisConfig, Secret, size};
+use super::{
+    ClusterConfig, EphemeralConfig, HttpConfig, LimitsConfig, ObserverConfig, RedisConfig, Secret, size,
+};
 
 /// Everything that a node is told from outside.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -45,6 +47,8 @@ pub struct Config {
     pub redis: RedisConfig,
     /// How they follow and reach each other.
     pub cluster: ClusterConfig,
+    /// How they look whether what was written is seen.
+    pub observer: ObserverConfig,
     /// The tiers before the store.
     pub cache: CacheConfig,
     /// Bounds of what callers may ask for.
@@ -77,6 +81,7 @@ impl Default for Config {
             store: StoreConfig::default(),
             redis: RedisConfig::default(),
             cluster: ClusterConfig::default(),
+            observer: ObserverConfig::default(),
             cache: CacheConfig::default(),
             limits: LimitsConfig::default(),
             users: UsersConfig::default(),

@@ -11,7 +11,7 @@ use tonic::{Code, Request};
 use crate::site::{Peer, Site, until};
 
 async fn inspect(peer: &Peer, key: &str, node_id: &str) -> InspectKeyResponse {
-    let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned() };
+    let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned(), memory_only: false };
     peer.admin().inspect_key(request).await.unwrap().into_inner()
 }
 
@@ -71,11 +71,16 @@ async fn a_key_is_inspected_on_every_node_or_on_one() {
         assert_eq!(tiers(&other.copies), [nothing, value("redis"), value("store")], "looking fills nothing");
     }
 
+    let in_memory = InspectKeyRequest { key: key.clone(), node_id: String::new(), memory_only: true };
+    let found = a.admin().inspect_key(in_memory).await.unwrap().into_inner();
+    assert_eq!((tiers(&found.copies), found.trusted), (vec![value("memory")], true));
+    assert_eq!(tiers(&found.others[0].copies), [("memory", Presence::None, 0)]);
+
     let only = inspect(&a, &key, &b_id).await;
     assert!(only.copies.is_empty() && only.others.len() == 1);
     let itself = inspect(&a, &key, "self").await;
     assert!(itself.copies.len() == 3 && itself.others.is_empty());
-    let nobody = InspectKeyRequest { key, node_id: "nobody".to_owned() };
+    let nobody = InspectKeyRequest { key, node_id: "nobody".to_owned(), memory_only: false };
     assert_eq!(a.admin().inspect_key(nobody).await.unwrap_err().code(), Code::NotFound);
     a.stop().await;
     b.stop().await;

@@ -123,7 +123,7 @@ async fn a_key_that_is_invalidated_is_gone_from_every_tier() {
     let key = format!("user/{id}");
     let request = kith_proto::admin::v1::InvalidateKeyRequest { key: key.clone() };
     a.admin().invalidate_key(request).await.unwrap();
-    let request = InspectKeyRequest { key, node_id: String::new() };
+    let request = InspectKeyRequest { key, node_id: String::new(), memory_only: false };
     until(Duration::from_secs(1), async || {
         let found = a.admin().inspect_key(request.clone()).await.unwrap().into_inner();
         let copies = found.copies.iter().chain(&found.others[0].copies);

@@ -1,0 +1,89 @@
+//! How the nodes of a cluster look whether what was written is seen.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Config,
+    wrong::{Wrong, wrong},
+};
+
+/// Most writes that may wait: each is asked for three times on every node within a minute.
+const WAITING_MOST: usize = 10_000;
+
+/// The nodes of a cluster ask each other whether what was written a while ago is seen. A node alone does not.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ObserverConfig {
+    /// Whether this node looks. It answers others that do in any case.
+    pub enabled: bool,
+    /// About how often one of the nodes writes the canary and times how long the others take to serve it; 5
+    /// thirds of `bound` at least. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub canary_every: Duration,
+    /// How long the others may take. Above 0; below `cluster.trust` and `cluster.trust_grace` together it also
+    /// finds what a cut may leave behind for a moment.
+    #[serde(with = "humantime_serde")]
+    pub bound: Duration,
+    /// One write in so many is looked for on the other nodes 1 s, 10 s and 60 s later. Above 0; 1: every one.
+    pub sample_every: u64,
+    /// Writes that may wait for their looks; further ones are not looked for. Above 0: at most 10000.
+    pub waiting_max: usize,
+}
+
+impl Default for ObserverConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            canary_every: Duration::from_secs(5),
+            bound: Duration::from_secs(3),
+            sample_every: 10,
+            waiting_max: 100,
+        }
+    }
+}
+
+/// Looks at each value.
+pub(super) fn check(config: &Config) -> Result<(), Wrong> {
+    let observer = &config.observer;
+    let values = [
+        ("observer.canary_every", observer.canary_every.is_zero()),
+        ("observer.bound", observer.bound.is_zero()),
+        ("observer.sample_every", observer.sample_every == 0),
+        ("observer.waiting_max", observer.waiting_max == 0),
+    ];
+    match values.into_iter().find(|(_, zero)| *zero) {
+        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
+        None if observer.waiting_max > WAITING_MOST => wrong(
+            "observer.waiting_max",
+            &format!("is {}; it must be at most {WAITING_MOST}", observer.waiting_max),
+        ),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Flag, Sources, load};
+
+    fn refused(key: &str, value: &str) -> Option<String> {
+        let flag = Flag { name: "--set", key: key.to_owned(), value: value.to_owned() };
+        load(&Sources { flags: vec![flag], ..Sources::default() }).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_key_and_what_it_must_be() {
+        for (key, value, words) in [
+            ("observer.canary_every", "0s", "must be above 0"),
+            ("observer.bound", "0s", "must be above 0"),
+            ("observer.sample_every", "0", "must be above 0"),
+            ("observer.waiting_max", "0", "must be above 0"),
+            ("observer.waiting_max", "10001", "must be at most 10000"),
+        ] {
+            let line = refused(key, value).unwrap_or_else(|| panic!("{key} = {value} is taken"));
+            assert!(line.contains(words) && line.contains(key), "{line}");
+        }
+        assert_eq!(refused("observer.waiting_max", "10000"), None);
+    }
+}

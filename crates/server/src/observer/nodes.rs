@@ -1,0 +1,98 @@
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use kith_proto::admin::v1 as wire;
+use parking_lot::Mutex;
+use tokio::time::timeout;
+use tonic::{Response, Status};
+
+use super::ask::{Held, Nodes, Peer};
+use crate::cluster::{Admin, Card, Cluster};
+
+/// In place of an id: the node that is called.
+const SELF: &str = "self";
+const MEMORY: &str = "memory";
+
+/// The nodes of the cluster, each by a connection that is kept.
+pub(super) struct ClusterNodes {
+    cluster: Arc<Cluster>,
+    /// By the id of the node; of those alone that the registry lists.
+    connections: Mutex<HashMap<String, Admin>>,
+}
+
+impl ClusterNodes {
+    pub(super) fn new(cluster: Arc<Cluster>) -> Self {
+        Self { cluster, connections: Mutex::default() }
+    }
+
+    /// `None` of one that cannot be reached where it says that it is.
+    async fn peer(&self, card: &Card) -> Option<Arc<dyn Peer>> {
+        let limit = self.cluster.calls().timeout();
+        let known = self.connections.lock().get(&card.id).cloned();
+        let admin = match known {
+            Some(admin) => admin,
+            None => {
+                let admin = timeout(limit, self.cluster.calls().admin(card)).await.ok()?.ok()?;
+                self.connections.lock().insert(card.id.clone(), admin.clone());
+                admin
+            }
+        };
+        Some(Arc::new(ClusterPeer { admin, limit }))
+    }
+}
+
+#[async_trait]
+impl Nodes for ClusterNodes {
+    fn trusted(&self) -> bool {
+        self.cluster.node().trusted()
+    }
+
+    async fn others(&self) -> Vec<Arc<dyn Peer>> {
+        let cards = self.cluster.others().await.unwrap_or_default();
+        self.connections.lock().retain(|id, _| cards.iter().any(|card| card.id == *id));
+        join_all(cards.iter().map(|card| self.peer(card))).await.into_iter().flatten().collect()
+    }
+}
+
+impl fmt::Debug for ClusterNodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterNodes").field("cluster", &self.cluster).finish_non_exhaustive()
+    }
+}
+
+struct ClusterPeer {
+    admin: Admin,
+    /// How long a call may take.
+    limit: Duration,
+}
+
+impl ClusterPeer {
+    async fn answer<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Option<T> {
+        timeout(self.limit, call).await.ok()?.ok().map(Response::into_inner)
+    }
+}
+
+#[async_trait]
+impl Peer for ClusterPeer {
+    async fn canary(&self) -> Option<Held> {
+        let mut admin = self.admin.clone();
+        let said = self.answer(admin.read_canary(wire::ReadCanaryRequest {})).await?;
+        Some(Held { version: Some(said.version.unsigned_abs()), trusted: said.trusted })
+    }
+
+    async fn held(&self, namespace: &str, key: &str) -> Option<Held> {
+        let mut admin = self.admin.clone();
+        let key = format!("{namespace}/{key}");
+        let request = wire::InspectKeyRequest { key, node_id: SELF.to_owned(), memory_only: true };
+        let said = self.answer(admin.inspect_key(request)).await?;
+        let copy = said.copies.iter().find(|copy| copy.tier == MEMORY)?;
+        Some(Held { version: is_served(copy).then_some(copy.version.unsigned_abs()), trusted: said.trusted })
+    }
+}
+
+/// Whether there is a copy that has not expired.
+fn is_served(copy: &wire::TierCopy) -> bool {
+    let expired = copy.ttl.is_none_or(|ttl| ttl.seconds <= 0 && ttl.nanos <= 0);
+    copy.presence() != wire::Presence::None && !expired
+}
