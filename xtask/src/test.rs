@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::{cargo, outlive_ctrl_c, watch},
-    servers::{Mongodb, Redis, redis_program},
+    servers::{Mongodb, Redis, mongod_program, redis_program},
     tools,
 };
 
@@ -49,6 +49,7 @@ pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
     command.env("KITH_TEST_REDIS", &redis.uri).env("KITH_TEST_REDIS_SERVER", redis_program()?);
+    command.env("KITH_TEST_MONGOD", mongod_program()?);
     let mut succeeded = watch(&mut command, |line| totals.add(line))?;
     // The same again, over the other store.
     let mut command = cargo();

@@ -5,9 +5,12 @@
 //! the rounds; [`table`] shows them. [`echo`] and [`entry`] are the other processes that rows start.
 //!
 //! The fault laboratory beside them: [`peers`] are nodes over servers that a test may do anything to
-//! ([`redis_server`]), by links that may do anything to them ([`proxy`]).
+//! ([`redis_server`]), by links that may do anything to them ([`proxy`]). What a run has seen is a [`mod@history`],
+//! and [`mod@checker`] judges it. [`mod@hunt`] does all this to real processes; [`rivals`] runs other ways to keep
+//! caches beside Kith's, under the same faults.
 
 pub mod bench;
+pub mod checker;
 mod child;
 pub mod echo;
 pub mod entry;
@@ -20,6 +23,7 @@ pub mod proxy;
 pub mod ratio;
 pub mod redis_server;
 pub mod resp;
+pub mod rivals;
 mod rows;
 mod served;
 mod signal;

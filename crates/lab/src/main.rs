@@ -6,10 +6,12 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 use kith_lab::{
     bench::{self, Plan, Verdict},
+    checker::{self, Bounds},
     echo,
     entry::{self, Kind},
-    hunt,
+    history, hunt,
     peers::apart,
+    rivals::{self, Sizes},
 };
 
 /// The one of the node, so that both sides of a ratio allocate alike.
@@ -29,6 +31,10 @@ enum Command {
     Bench(BenchArguments),
     /// Does to a cluster of real processes what a row of the table of faults says, and writes down what clients see.
     Hunt(HuntArguments),
+    /// Judges a history and prints what it shows; ends with code 1 when a check does not hold.
+    Check(CheckArguments),
+    /// Runs Kith's cache beside other schemes under the same faults, prints what each met, and writes it down.
+    Compare(CompareArguments),
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
     EchoServer { listen: SocketAddr },
@@ -69,6 +75,19 @@ struct BenchArguments {
 }
 
 #[derive(Args, Debug)]
+struct CompareArguments {
+    /// What is written when and where, and what happens by chance, follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Show that it works, with too little of everything to compare.
+    #[arg(long)]
+    quick: bool,
+    /// Where comparison.json and comparison.html go.
+    #[arg(long, value_name = "FOLDER", default_value = "target/compare")]
+    out: PathBuf,
+}
+
+#[derive(Args, Debug)]
 struct HuntArguments {
     /// Run this row alone; may be given several times.
     #[arg(long, value_name = "ROW")]
@@ -93,6 +112,21 @@ struct HuntArguments {
     out: PathBuf,
 }
 
+#[derive(Args, Debug)]
+struct CheckArguments {
+    /// The history: a line of JSON for each event.
+    file: PathBuf,
+    /// How old a cached answer may be while nothing is wrong.
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    healthy_ms: u64,
+    /// How old it may be while a fault is on.
+    #[arg(long, value_name = "MS", default_value_t = 11_000)]
+    faulty_ms: u64,
+    /// For how long a fault that has ended may still be felt.
+    #[arg(long, value_name = "MS", default_value_t = 11_000)]
+    heals_ms: u64,
+}
+
 /// Errors are told in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -109,6 +143,8 @@ async fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Bench(arguments) => bench(arguments).await,
         Command::Hunt(arguments) => hunt(arguments).await,
+        Command::Check(arguments) => check(&arguments),
+        Command::Compare(arguments) => compare(arguments).await,
         Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
         Command::Peer { redis, store, keys } => {
             apart::run(redis, store, keys).await.map(|()| ExitCode::SUCCESS)
@@ -137,9 +173,13 @@ async fn hunt(arguments: HuntArguments) -> Result<ExitCode> {
         let names = hunt::ROWS.map(|row| row.name).join(", ");
         anyhow::bail!("no fault is named {name}; there are: {names}");
     }
-    let asked =
-        |row: &&hunt::Row| arguments.fault.is_empty() || arguments.fault.iter().any(|name| name == row.name);
-    let rows = hunt::ROWS.iter().filter(asked);
+    let named = |row: &hunt::Row| arguments.fault.iter().any(|name| name == row.name);
+    let asked = |row: &&hunt::Row| named(row) || arguments.fault.is_empty() && !row.needs_failpoints();
+    if arguments.fault.is_empty() {
+        let left = hunt::ROWS.iter().filter(|row| row.needs_failpoints()).map(|row| row.name);
+        let left = left.collect::<Vec<_>>().join(", ");
+        println!("left out, for they need a build with fail points (docs/laboratory.md): {left}");
+    }
     let plan = hunt::Plan {
         kith: arguments.kith.map_or_else(beside, Ok)?,
         nodes: arguments.nodes,
@@ -148,20 +188,26 @@ async fn hunt(arguments: HuntArguments) -> Result<ExitCode> {
         seed: arguments.seed,
     };
     let load = hunt::Load { lasts: arguments.seconds.map(Duration::from_secs), ..hunt::Load::default() };
-    let mut code = ExitCode::SUCCESS;
-    for row in rows {
-        let history = arguments.out.join(format!("{}.jsonl", row.name));
-        match hunt::run(row, &plan, load, &history).await {
-            Ok(hunted) => {
-                println!("{} {}: {} calls in {:.0} s", row.name, row.what, hunted.calls, hunted.seconds);
+    let (mut judged, mut failed) = (Vec::new(), false);
+    for row in hunt::ROWS.iter().filter(asked) {
+        match hunt::judged(row, &plan, load, &arguments.out).await {
+            Ok(row) => {
+                println!("{}: {}", row.row().name, if row.holds() { "holds" } else { "does not hold" });
+                if !row.holds() {
+                    println!("{}", row.report());
+                }
+                judged.push(row);
             }
             Err(error) => {
-                println!("{} {}: {error:#}", row.name, row.what);
-                code = ExitCode::FAILURE;
+                println!("{}: {error:#}", row.name);
+                failed = true;
             }
         }
     }
-    Ok(code)
+    println!("\n{}", hunt::table(&judged));
+    hunt::write(&judged, &arguments.out)?;
+    let holds = !failed && judged.iter().all(hunt::Judged::holds);
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn bench(arguments: BenchArguments) -> Result<ExitCode> {
@@ -180,4 +226,28 @@ async fn bench(arguments: BenchArguments) -> Result<ExitCode> {
         Verdict::Incomplete if !plan.only.is_empty() => ExitCode::SUCCESS,
         Verdict::Misses | Verdict::Incomplete => ExitCode::FAILURE,
     })
+}
+
+fn check(arguments: &CheckArguments) -> Result<ExitCode> {
+    let bounds = Bounds {
+        healthy: Duration::from_millis(arguments.healthy_ms),
+        faulty: Duration::from_millis(arguments.faulty_ms),
+        heals: Duration::from_millis(arguments.heals_ms),
+    };
+    let file = arguments.file.display();
+    let events = history::read(&arguments.file).with_context(|| format!("{file} is no history"))?;
+    let report = checker::check(&events, &bounds);
+    print!("{report}");
+    Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn compare(arguments: CompareArguments) -> Result<ExitCode> {
+    let sizes = if arguments.quick { Sizes::QUICK } else { Sizes::FULL };
+    let tell = |run: &rivals::Run| eprintln!("{}: {}", run.fault.name(), run.scheme.name());
+    let comparison = rivals::compare(&sizes, arguments.seed, tell).await?;
+    comparison.write(&arguments.out)?;
+    println!("{}", rivals::table(&comparison.runs));
+    let (beyond, ever) = comparison.broken_promises();
+    println!("Kith: {beyond} reads older than it promises, {ever} records stale for ever");
+    Ok(if beyond == 0 && ever == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

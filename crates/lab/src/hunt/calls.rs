@@ -1,6 +1,6 @@
 //! What one call asks a node, and what its answer means.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use kith_proto::{
     r#type::v1::{AtLeast, Consistency, consistency},
@@ -110,9 +110,12 @@ impl Asked {
 
     /// What an error means: of a read nothing is open, of a write what the node cannot know is.
     fn failed(&self, status: &Status) -> Outcome {
-        let code = name_of(status.code());
-        let open = match status.code() {
-            Code::NotFound if matches!(self.what, What::Read(_)) => return Outcome::Gone,
+        let read = matches!(self.what, What::Read(_));
+        // A connection that broke: the client has many words for it.
+        let code = if status.source().is_some() { Code::Unavailable } else { status.code() };
+        let name = name_of(code);
+        let open = match code {
+            Code::NotFound if read || matches!(self.what, What::Update { .. }) => return Outcome::Gone,
             Code::InvalidArgument
             | Code::AlreadyExists
             | Code::NotFound
@@ -123,9 +126,9 @@ impl Asked {
             | Code::Unauthenticated
             | Code::OutOfRange
             | Code::Unimplemented => false,
-            _ => !matches!(self.what, What::Read(_)) && !is_certain(status),
+            _ => !read && !is_certain(status),
         };
-        if open { Outcome::Open(code) } else { Outcome::Refused(code) }
+        if open { Outcome::Open(name) } else { Outcome::Refused(name) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A client of a run: one call at a time, each chosen by chance, each written down.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -32,6 +32,8 @@ pub(super) struct Desk {
     pub(super) users: i64,
     /// The last token of each user, and the version it stands for.
     tokens: Mutex<HashMap<i64, (String, u64)>>,
+    /// Users that were made for a name.
+    made: Mutex<BTreeSet<i64>>,
     values: AtomicU64,
     pub(super) calls: AtomicU64,
     pub(super) over: AtomicBool,
@@ -55,6 +57,7 @@ impl Desk {
             recorder,
             nodes,
             users,
+            made: Mutex::default(),
             tokens,
             values,
             calls: AtomicU64::new(0),
@@ -65,6 +68,11 @@ impl Desk {
     /// One that was not written before.
     pub(super) fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All users of the run, by their ids.
+    pub(super) fn all(&self) -> Vec<i64> {
+        (1..=self.users).chain(self.made.lock().iter().copied()).collect()
     }
 
     fn keep_token(&self, user_id: i64, token: String, version: u64) {
@@ -99,8 +107,10 @@ impl Client {
         let node = self.node();
         let answered = self.call(&asked, node).await?;
         let open = matches!(answered.outcome, Outcome::Open(_));
-        if open && self.random.random_ratio(1, 2) {
-            // As a caller would who does not know: the same again, to whichever node is there.
+        let write = !matches!(asked.what, What::Read(_));
+        if self.random.random_ratio(if open { 25 } else { u32::from(write) }, 50) {
+            // As a caller would who does not know, or whose answer was lost: the same again, to whichever node is
+            // there.
             let node = self.random.random_range(0..self.desk.nodes.len());
             self.call(&asked, node).await?;
         }
@@ -138,6 +148,9 @@ impl Client {
     fn learn(&mut self, asked: &Asked, answered: &Answered) {
         if let (Some(token), Outcome::Done { version, key, .. }) = (&answered.token, &answered.outcome) {
             let made = key.as_deref().and_then(|key| key.strip_prefix("user:")?.parse().ok());
+            if let Some(made) = made {
+                self.desk.made.lock().insert(made);
+            }
             if let Some(made) = made.filter(|_| self.own.len() < OWN_MAX) {
                 self.own.push(made);
             }

@@ -49,13 +49,14 @@ async fn look(node: &Channel, numbers: &BTreeMap<String, u32>, user: i64) -> Res
 
 async fn try_look(node: &Channel, numbers: &BTreeMap<String, u32>, user: i64) -> Result<Vec<Held>> {
     let mut admin = AdminServiceClient::new(node.clone());
-    let asked = InspectKeyRequest { key: format!("user/{user}"), node_id: String::new() };
+    let asked = InspectKeyRequest { key: format!("user/{user}"), node_id: String::new(), memory_only: false };
     let found = admin.inspect_key(asked).await?.into_inner();
     anyhow::ensure!(found.complete, "the nodes are not known");
     let number = |id: &str| numbers.get(id).copied().context("a node that is not of the run");
     let own = number(&found.node_id)?;
     let mut held: Vec<Held> = found.copies.iter().filter_map(|copy| copied(user, copy, own)).collect();
-    for other in &found.others {
+    // Who was killed is known to the others for a while.
+    for other in found.others.iter().filter(|other| numbers.contains_key(&other.node_id)) {
         anyhow::ensure!(other.unanswered.is_empty(), "a node does not answer");
         let memory = other.copies.iter().filter(|copy| copy.tier == "memory");
         let number = number(&other.node_id)?;

@@ -8,12 +8,14 @@ mod client;
 mod dump;
 mod mongod;
 mod node;
+mod report;
 mod rows;
 mod run;
 mod site;
 
 pub use mongod::Mongod;
 pub use node::Node;
+pub use report::{Judged, judged, table, write};
 pub use rows::{HEALTHY, MOSTLY, ROWS, Row};
 pub use run::{Hunted, Load, run};
 pub use site::{Member, Plan, Site};

@@ -70,6 +70,12 @@ const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
 }
 
 impl Row {
+    /// Whether it needs a build of the program with fail points.
+    #[must_use]
+    pub const fn needs_failpoints(&self) -> bool {
+        matches!(self.action, Action::NodeDies(_))
+    }
+
     const fn within(self, bound: Duration) -> Self {
         Self { bound, ..self }
     }

@@ -80,8 +80,7 @@ pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<H
     happened.with_context(|| format!("{}: {}", row.name, row.what))?;
     site.until_trusted().await?;
     sleep(QUIET).await;
-    let users: Vec<i64> = (1..=desk.users).collect();
-    dump(&desk.recorder, &desk.nodes, &users).await?;
+    dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
     desk.recorder.finish()?;
     Ok(Hunted { calls: desk.calls.load(Ordering::Relaxed), seconds: began.elapsed().as_secs_f64() })
 }

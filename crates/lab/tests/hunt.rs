@@ -1,0 +1,50 @@
+//! A short hunt: the harness, the servers, the links and the checker together.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use kith_lab::hunt::{Load, Plan, ROWS, judged};
+
+const LOAD: Load = Load {
+    pinned: 3,
+    roaming: 1,
+    before: Duration::from_secs(1),
+    lasts: Some(Duration::from_secs(3)),
+    after: Duration::from_secs(6),
+    cold: 50,
+};
+
+/// The program of a node; the tests of the server build it.
+fn kith() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith")
+}
+
+async fn hunt(name: &str) {
+    let row = ROWS.iter().find(|row| row.name == name).unwrap();
+    let plan = Plan { kith: kith(), nodes: 2, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let folder = tempfile::tempdir().unwrap();
+    let judged = judged(row, &plan, LOAD, folder.path()).await.unwrap();
+    assert!(judged.holds(), "{}", judged.report());
+    let report = judged.report();
+    assert!(report.staleness.all.reads > 200, "{report}");
+    assert!(
+        report.checks.iter().all(|check| check.looked_at > 0 || check.name.starts_with("C8")),
+        "{report}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn nothing_is_stale_or_lost_while_broadcasts_are_lost() {
+    hunt("F11b").await;
+}
+
+#[tokio::test]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn nothing_is_stale_or_lost_while_nodes_are_killed() {
+    hunt("F43").await;
+}
