@@ -14,7 +14,8 @@ const LOAD: Load = Load {
     roaming: 1,
     before: Duration::from_secs(1),
     lasts: Some(Duration::from_secs(3)),
-    after: Duration::from_secs(6),
+    // Longer than what a killed node had begun locks its records.
+    after: Duration::from_secs(12),
     cold: 50,
 };
 

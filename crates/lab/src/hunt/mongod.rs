@@ -22,6 +22,8 @@ use crate::child::{Watched, free_port};
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_MONGOD";
 const SET: &str = "rs0";
+/// As docs/operations.md advises: what a killed node had begun locks its records for so long, by default a minute.
+const LIFETIME: &str = "transactionLifetimeLimitSeconds=5";
 /// How long it may take to start and to become primary.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
@@ -105,7 +107,7 @@ impl Mongod {
         command.args(["--replSet", SET, "--port", &port, "--bind_ip", "127.0.0.1"]);
         command.args(["--wiredTigerCacheSizeGB=0.25", "--setParameter", "enableTestCommands=1"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]);
-        command.arg(self.folder.path());
+        command.arg(self.folder.path()).args(["--setParameter", LIFETIME]);
         let log = self.folder.path().join("mongod.log");
         let started = Watched::start("mongod", command, log);
         self.process = Some(started.with_context(|| format!("{PROGRAM} names the program"))?);
