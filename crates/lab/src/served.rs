@@ -2,13 +2,15 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
+
+use crate::child::free_port;
 
 /// Clock ticks a second in /proc; 100 on every Linux.
 const TICKS_A_SECOND: f64 = 100.0;
@@ -54,7 +56,7 @@ impl Served {
 
     fn start(program: &Path, arguments: impl FnOnce(&mut Command, SocketAddr, &Path)) -> Result<Self> {
         let data = TempDir::new()?;
-        let address = free_address()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let mut command = Command::new(program);
         // No more threads on one side than on the other, and no configuration from around.
         command.env_clear().env("TOKIO_WORKER_THREADS", "2").current_dir(data.path()).stdin(Stdio::null());
@@ -82,10 +84,4 @@ impl Drop for Served {
         drop(self.child.kill());
         drop(self.child.wait());
     }
-}
-
-/// An address that nothing listens on. Another program may take it before the server does, which then
-/// fails to start.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -75,6 +75,35 @@ impl Desk {
         (1..=self.users).chain(self.made.lock().iter().copied()).collect()
     }
 
+    /// Sends a call of this client, which stays with one node or not, and writes down what came of it.
+    pub(super) async fn call(
+        &self,
+        (client, pinned): (u32, bool),
+        node: usize,
+        asked: &Asked,
+    ) -> Result<Answered> {
+        let began = self.recorder.now();
+        let answered = asked.send(self.nodes[node].clone()).await;
+        let ended = self.recorder.now();
+        let key = match &asked.what {
+            What::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
+            _ => key_of(asked.user_id),
+        };
+        let write = !matches!(asked.what, What::Read(_));
+        self.recorder.write(&Event::Call(Call {
+            client,
+            pinned,
+            node: u32::try_from(node)?,
+            began,
+            ended,
+            key,
+            what: asked.what.clone(),
+            request_id: write.then(|| asked.request_id.clone()),
+            outcome: answered.outcome.clone(),
+        }))?;
+        Ok(answered)
+    }
+
     fn keep_token(&self, user_id: i64, token: String, version: u64) {
         let mut tokens = self.tokens.lock();
         let kept = tokens.entry(user_id).or_default();
@@ -117,30 +146,9 @@ impl Client {
         Ok(())
     }
 
-    /// Sends it and writes it down.
     async fn call(&mut self, asked: &Asked, node: usize) -> Result<Answered> {
-        let desk = Arc::clone(&self.desk);
-        let began = desk.recorder.now();
-        let answered = asked.send(desk.nodes[node].clone()).await;
-        let ended = desk.recorder.now();
-        let key = match &asked.what {
-            What::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
-            _ => key_of(asked.user_id),
-        };
-        let write = !matches!(asked.what, What::Read(_));
-        let call = Call {
-            client: self.number,
-            pinned: self.pinned.is_some(),
-            node: u32::try_from(node)?,
-            began,
-            ended,
-            key,
-            what: asked.what.clone(),
-            request_id: write.then(|| asked.request_id.clone()),
-            outcome: answered.outcome.clone(),
-        };
-        desk.recorder.write(&Event::Call(call))?;
-        desk.calls.fetch_add(1, Ordering::Relaxed);
+        let answered = self.desk.call((self.number, self.pinned.is_some()), node, asked).await?;
+        self.desk.calls.fetch_add(1, Ordering::Relaxed);
         self.learn(asked, &answered);
         Ok(answered)
     }
@@ -165,38 +173,30 @@ impl Client {
     /// Two in three calls are reads of what is often written.
     fn choose(&mut self) -> Asked {
         let request_id = format!("{}-{}", self.number, self.desk.value());
-        let user_id = self.user();
-        match self.random.random_range(0..100) {
-            0..25 => {
-                let value = self.desk.value();
-                Asked { user_id, what: What::Update { value }, token: String::new(), request_id }
+        let (mut user_id, mut token) = (self.user(), String::new());
+        let what = match self.random.random_range(0..100) {
+            0..25 => What::Update { value: self.desk.value() },
+            25..27 => {
+                user_id = 0;
+                let name = format!("Name {}", self.random.random_range(0..NAMES));
+                What::Create { name, value: self.desk.value() }
             }
-            25..27 => self.create(request_id),
             27..29 if !self.own.is_empty() => {
                 let at = self.random.random_range(0..self.own.len());
-                let user_id = self.own.swap_remove(at);
-                Asked { user_id, what: What::Delete, token: String::new(), request_id }
+                user_id = self.own.swap_remove(at);
+                What::Delete
             }
-            29..36 => {
-                let what = What::Read(Level::Strong);
-                Asked { user_id, what, token: String::new(), request_id }
-            }
+            29..36 => What::Read(Level::Strong),
             36..46 => {
-                let (token, version) = self.desk.token(user_id).unwrap_or_default();
-                let level = if version == 0 { Level::Cached } else { Level::AtLeast(version) };
-                Asked { user_id, what: What::Read(level), token, request_id }
+                let kept = self.desk.token(user_id);
+                What::Read(kept.map_or(Level::Cached, |(kept, version)| {
+                    token = kept;
+                    Level::AtLeast(version)
+                }))
             }
-            _ => {
-                let what = What::Read(Level::Cached);
-                Asked { user_id, what, token: String::new(), request_id }
-            }
-        }
-    }
-
-    fn create(&mut self, request_id: String) -> Asked {
-        let name = format!("Name {}", self.random.random_range(0..NAMES));
-        let what = What::Create { name, value: self.desk.value() };
-        Asked { user_id: 0, what, token: String::new(), request_id }
+            _ => What::Read(Level::Cached),
+        };
+        Asked { user_id, what, token, request_id }
     }
 
     /// One in ten calls is about one of many, the others are about few, the first of them most.

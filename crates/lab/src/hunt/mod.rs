@@ -16,6 +16,6 @@ mod site;
 pub use mongod::Mongod;
 pub use node::Node;
 pub use report::{Judged, judged, table, write};
-pub use rows::{HEALTHY, MOSTLY, ROWS, Row};
+pub use rows::{HEALTHY, ROWS, Row};
 pub use run::{Hunted, Load, run};
 pub use site::{Member, Plan, Site};

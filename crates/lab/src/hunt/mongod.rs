@@ -76,22 +76,6 @@ impl Mongod {
         self.until_primary().await
     }
 
-    /// Stops it where it is.
-    ///
-    /// # Errors
-    /// When it does not run.
-    pub fn stop(&self) -> Result<()> {
-        self.process.as_ref().context("mongod was killed")?.signal("STOP")
-    }
-
-    /// Lets it go on.
-    ///
-    /// # Errors
-    /// As [`Self::stop`].
-    pub fn go_on(&self) -> Result<()> {
-        self.process.as_ref().context("mongod was killed")?.signal("CONT")
-    }
-
     /// The answer to one command on `admin`.
     ///
     /// # Errors

@@ -6,8 +6,6 @@ use super::actions::Action;
 
 /// The bound of a cached read when nothing is wrong.
 pub const HEALTHY: Duration = Duration::from_secs(1);
-/// Of ninety-nine in a hundred cached reads then.
-pub const MOSTLY: Duration = Duration::from_millis(50);
 /// Under any fault but the death of a writer.
 const FAULTY: Duration = Duration::from_secs(3);
 /// Where a writer died before it told anybody.

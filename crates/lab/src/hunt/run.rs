@@ -14,14 +14,14 @@ use tokio::{
 };
 
 use super::{
-    actions::Kept,
-    calls::{Asked, key_of},
+    actions::{Action, Kept},
+    calls::Asked,
     client::{Client, Desk, HOT},
     dump::dump,
     rows::Row,
     site::{Plan, Site},
 };
-use crate::history::{Call, Event, Fault, Outcome, Recorder, What};
+use crate::history::{Event, Fault, Outcome, Recorder, What};
 
 /// Without calls, before it is looked at what everybody holds.
 const QUIET: Duration = Duration::from_secs(3);
@@ -93,11 +93,13 @@ async fn happen(row: &Row, site: &mut Site, desk: &Desk, load: &Load) -> Result<
         let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
         desk.recorder.write(&Event::Fault(fault))
     };
-    if row.name != "F00" {
+    // Where nothing is done, nothing begins.
+    let disturbs = row.action != Action::Nothing;
+    if disturbs {
         tell(true)?;
     }
     row.action.happen(site, &mut kept, load.lasts.unwrap_or(row.lasts)).await?;
-    if row.name != "F00" {
+    if disturbs {
         tell(false)?;
     }
     sleep(load.after).await;
@@ -113,24 +115,9 @@ async fn fill(desk: &Desk) -> Result<()> {
 async fn create(desk: &Desk, user_id: i64) -> Result<()> {
     let what = What::Create { name: format!("User {user_id}"), value: desk.value() };
     let asked = Asked { user_id, what, token: String::new(), request_id: format!("fill-{user_id}") };
-    let began = desk.recorder.now();
-    let answered = asked.send(desk.nodes[0].clone()).await;
-    anyhow::ensure!(
-        matches!(answered.outcome, Outcome::Done { .. }),
-        "user {user_id}: {:?}",
-        answered.outcome
-    );
-    desk.recorder.write(&Event::Call(Call {
-        client: 0,
-        pinned: false,
-        node: 0,
-        began,
-        ended: desk.recorder.now(),
-        key: key_of(user_id),
-        what: asked.what.clone(),
-        request_id: Some(asked.request_id.clone()),
-        outcome: answered.outcome,
-    }))
+    let outcome = desk.call((0, false), 0, &asked).await?.outcome;
+    anyhow::ensure!(matches!(outcome, Outcome::Done { .. }), "user {user_id}: {outcome:?}");
+    Ok(())
 }
 
 fn clients(desk: &Arc<Desk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
