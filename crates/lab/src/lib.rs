@@ -19,6 +19,7 @@ pub mod hunt;
 mod load;
 pub mod peers;
 mod people;
+mod plot;
 pub mod proxy;
 pub mod ratio;
 pub mod redis_server;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use kith_lab::hunt::{Load, Plan, ROWS, judged};
+use kith_lab::hunt::{Load, Mix, Plan, ROWS, judged};
 
 const LOAD: Load = Load {
     pinned: 3,
@@ -15,8 +15,9 @@ const LOAD: Load = Load {
     before: Duration::from_secs(1),
     lasts: Some(Duration::from_secs(3)),
     // Longer than what a killed node had begun locks its records.
-    after: Duration::from_secs(12),
+    after: Some(Duration::from_secs(12)),
     cold: 50,
+    mix: Mix::WRITING,
 };
 
 /// The program of a node; the tests of the server build it.

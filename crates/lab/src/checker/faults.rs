@@ -1,46 +1,87 @@
 use std::{collections::BTreeMap, time::Duration};
 
+use super::{Bounds, FaultTime};
 use crate::history::{Call, Fault};
 
 /// When what was wrong with the cluster.
 #[derive(Debug)]
 pub(super) struct Faults<'a> {
-    heals: u64,
-    /// By name: apart from each other, in their order.
-    by_name: BTreeMap<&'a str, Vec<[u64; 2]>>,
-    /// When any was on.
+    by_name: BTreeMap<&'a str, Spells>,
+    /// When any was felt.
     any: Vec<[u64; 2]>,
+}
+
+/// When a fault was on and felt: times apart from each other, in their order.
+#[derive(Debug)]
+struct Spells {
+    bound: u64,
+    heals: u64,
+    on: Vec<[u64; 2]>,
+    felt: Vec<[u64; 2]>,
 }
 
 impl<'a> Faults<'a> {
     /// A fault that never ends lasts; one that only ends had been on from the beginning.
-    pub(super) fn new(faults: impl Iterator<Item = &'a Fault>, heals: Duration) -> Self {
+    pub(super) fn new(faults: impl Iterator<Item = &'a Fault>, bounds: &Bounds) -> Self {
         let mut all: Vec<&Fault> = faults.collect();
         all.sort_by_key(|fault| (fault.at, !fault.on));
         let mut turns: BTreeMap<&str, Vec<&Fault>> = BTreeMap::new();
         for fault in all {
             turns.entry(&fault.what).or_default().push(fault);
         }
-        let by_name: BTreeMap<_, _> = turns.into_iter().map(|(name, turns)| (name, times(&turns))).collect();
-        let any = joined(by_name.values().flatten().copied().collect());
-        Self { heals: nanos(heals), by_name, any }
+        let by_name = turns.into_iter().map(|(name, turns)| (name, Spells::new(name, &turns, bounds)));
+        let by_name: BTreeMap<&str, Spells> = by_name.collect();
+        let any = joined(by_name.values().flat_map(|spells| &spells.felt).copied().collect());
+        Self { by_name, any }
     }
 
     /// Whether a fault was on during the call, or shortly before it.
     pub(super) fn disturbed(&self, call: &Call) -> bool {
-        self.meets(&self.any, call)
+        meets(&self.any, call)
     }
 
     /// The faults that were on during the call or shortly before it, by name.
     pub(super) fn around(&self, call: &Call) -> impl Iterator<Item = &'a str> {
-        let met = self.by_name.iter().filter(|(_, times)| self.meets(times, call));
+        let met = self.by_name.iter().filter(|(_, spells)| meets(&spells.felt, call));
         met.map(|(name, _)| *name)
     }
 
-    fn meets(&self, times: &[[u64; 2]], call: &Call) -> bool {
-        let before = times.partition_point(|[began, _]| *began <= call.ended);
-        before > 0 && times[before - 1][1].saturating_add(self.heals) >= call.began
+    /// How old a read near to this fault alone may be. `None`: there was no such fault.
+    pub(super) fn bound(&self, name: &str) -> Option<u64> {
+        self.by_name.get(name).map(|spells| spells.bound)
     }
+
+    /// When which fault was on, in the order of time.
+    pub(super) fn times(&self) -> Vec<FaultTime> {
+        let times = self.by_name.iter().flat_map(|(name, spells)| spells.times(name));
+        let mut times: Vec<FaultTime> = times.collect();
+        times.sort_by_key(|time| time.from);
+        times
+    }
+}
+
+impl Spells {
+    fn new(name: &str, turns: &[&Fault], bounds: &Bounds) -> Self {
+        let (felt, on) = (bounds.of(name), times(turns));
+        let heals = nanos(felt.heals);
+        let longer = on.iter().map(|[began, ended]| [*began, ended.saturating_add(heals)]).collect();
+        Self { bound: nanos(felt.bound), heals, felt: joined(longer), on }
+    }
+
+    fn times(&self, name: &str) -> impl Iterator<Item = FaultTime> {
+        self.on.iter().map(move |[from, until]| FaultTime {
+            name: name.to_owned(),
+            from: *from,
+            until: *until,
+            healed: until.saturating_add(self.heals),
+            bound: self.bound,
+        })
+    }
+}
+
+fn meets(times: &[[u64; 2]], call: &Call) -> bool {
+    let before = times.partition_point(|[began, _]| *began <= call.ended);
+    before > 0 && times[before - 1][1] >= call.began
 }
 
 /// Nanoseconds; all there are if it is longer.

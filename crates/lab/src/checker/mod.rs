@@ -13,6 +13,7 @@ mod codes;
 mod faults;
 mod lost;
 mod names;
+mod over_time;
 mod places;
 mod records;
 mod register;
@@ -23,8 +24,9 @@ mod since;
 mod staleness;
 mod values;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+pub use over_time::{FaultTime, OverTime};
 pub use report::{Checked, KEPT, Report};
 pub use staleness::{Ages, Staleness};
 
@@ -32,14 +34,30 @@ use self::{faults::Faults, records::Records};
 use crate::history::{Call, Event, Fault, Held, Outcome, What};
 
 /// How old a cached answer may be, and what counts as undisturbed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The longest staleness of a read during which, and for `heals` before which, no fault was on.
+    /// The longest staleness of a read that no fault was near to: none was on during it or had just ended.
     pub healthy: Duration,
-    /// The longest staleness of all others.
-    pub faulty: Duration,
-    /// For so long after its end a fault may still be felt.
+    /// How faults are felt that have no entry of their own.
+    pub faulty: Felt,
+    /// How these are felt, by name.
+    pub by_fault: BTreeMap<String, Felt>,
+}
+
+/// How a fault is felt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Felt {
+    /// The longest staleness of a read near to it. Near to several, a read may be as old as the most lenient of them
+    /// lets it be.
+    pub bound: Duration,
+    /// For so long after its end it may still be felt.
     pub heals: Duration,
+}
+
+impl Bounds {
+    fn of(&self, fault: &str) -> Felt {
+        self.by_fault.get(fault).copied().unwrap_or(self.faulty)
+    }
 }
 
 /// What one check looks at.
@@ -53,7 +71,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(events: &'a [Event], bounds: &'a Bounds) -> Self {
         let records = Records::new(events);
-        let faults = Faults::new(faults(events), bounds.heals);
+        let faults = Faults::new(faults(events), bounds);
         Self { events, records, faults, bounds }
     }
 

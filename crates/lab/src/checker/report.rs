@@ -93,7 +93,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}", table::aligned(&head, self.checks.iter().map(cells)))?;
         let head =
             ["staleness, ms", "reads", "p50", "p99", "p99.9", "max", "bound", "over"].map(str::to_owned);
-        let Staleness { all, undisturbed, by_fault } = &self.staleness;
+        let Staleness { all, undisturbed, by_fault, .. } = &self.staleness;
         let rows = [("all", all), ("undisturbed", undisturbed)].into_iter();
         let rows = rows.chain(by_fault.iter().map(|(name, ages)| (name.as_str(), ages)));
         write!(f, "{}", table::aligned(&head, rows.map(|(name, ages)| ages_cells(name, ages))))?;

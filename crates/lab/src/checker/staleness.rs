@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::{
     Run,
     faults::nanos,
+    over_time::OverTime,
     records::{Record, acknowledged},
     report::{Checked, number},
     since::Since,
@@ -19,6 +20,8 @@ pub struct Staleness {
     pub undisturbed: Ages,
     /// Of those near to a fault, by its name; near to several, a read counts for each.
     pub by_fault: BTreeMap<String, Ages>,
+    /// The oldest of them over the time of the run.
+    pub over_time: OverTime,
 }
 
 /// Some of them, in nanoseconds; all 0 without a read.
@@ -34,7 +37,7 @@ pub struct Ages {
     pub p999: u64,
     /// The oldest.
     pub max: u64,
-    /// How old they may be. `None`: it was not the same for all.
+    /// How old they may be. `None`: it was not the same for all. Near to several faults, a read may be older.
     pub bound: Option<u64>,
     /// How many were older than they may be.
     pub over: u64,
@@ -43,7 +46,8 @@ pub struct Ages {
 /// C3: a cached answer is no older than its bound.
 pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
     let mut checked = Checked::new("C3 bounded staleness");
-    let (healthy, faulty) = (nanos(run.bounds.healthy), nanos(run.bounds.faulty));
+    let healthy = nanos(run.bounds.healthy);
+    let mut over_time = OverTime::new(first(run), run.faults.times());
     let (mut all, mut undisturbed) = (Sample::default(), Sample::default());
     let mut by_fault: BTreeMap<&str, Sample> = BTreeMap::new();
     for record in run.records.iter() {
@@ -52,10 +56,11 @@ pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
             let (What::Read(Level::Cached), Some(rank)) = (&call.what, record.rank(call)) else { continue };
             checked.look();
             let age = written.newer_than(rank).map_or(0, |since| call.began.saturating_sub(since));
-            let disturbed = run.faults.disturbed(call);
-            let bound = if disturbed { faulty } else { healthy };
+            over_time.add(call.began, age);
+            let most = run.faults.around(call).filter_map(|name| run.faults.bound(name)).max();
+            let bound = most.unwrap_or(healthy);
             all.add(age, bound);
-            if disturbed {
+            if most.is_some() {
                 run.faults.around(call).for_each(|name| by_fault.entry(name).or_default().add(age, bound));
             } else {
                 undisturbed.add(age, bound);
@@ -68,9 +73,17 @@ pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
             }
         }
     }
-    let by_fault = by_fault.into_iter().map(|(name, ages)| (name.to_owned(), ages.ages(Some(faulty))));
-    let by_fault = by_fault.collect();
-    (checked, Staleness { all: all.ages(None), undisturbed: undisturbed.ages(Some(healthy)), by_fault })
+    let by_fault = by_fault.into_iter();
+    let by_fault =
+        by_fault.map(|(name, ages)| (name.to_owned(), ages.ages(run.faults.bound(name)))).collect();
+    let (all, undisturbed) = (all.ages(None), undisturbed.ages(Some(healthy)));
+    (checked, Staleness { all, undisturbed, by_fault, over_time })
+}
+
+/// When the first cached read began.
+fn first(run: &Run<'_>) -> u64 {
+    let reads = run.calls().filter(|call| call.what == What::Read(Level::Cached));
+    reads.map(|call| call.began).min().unwrap_or_default()
 }
 
 /// From when on what of a record was acknowledged.

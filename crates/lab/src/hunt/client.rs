@@ -13,7 +13,10 @@ use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tonic::transport::Channel;
 
-use super::calls::{Answered, Asked, key_of};
+use super::{
+    calls::{Answered, Asked, key_of},
+    mix::{Kind, Mix},
+};
 use crate::history::{Call, Event, Level, Outcome, Recorder, What};
 
 /// Users that most calls are about.
@@ -46,6 +49,7 @@ pub(super) struct Client {
     /// The node it stays with; `None`: another one each time.
     pinned: Option<usize>,
     random: SmallRng,
+    mix: Mix,
     desk: Arc<Desk>,
     own: Vec<i64>,
 }
@@ -118,9 +122,9 @@ impl Desk {
 }
 
 impl Client {
-    pub(super) fn new(desk: &Arc<Desk>, number: u32, pinned: Option<usize>, seed: u64) -> Self {
+    pub(super) fn new(desk: &Arc<Desk>, number: u32, pinned: Option<usize>, mix: Mix, seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed);
-        Self { number, pinned, random, desk: Arc::clone(desk), own: Vec::new() }
+        Self { number, pinned, random, mix, desk: Arc::clone(desk), own: Vec::new() }
     }
 
     /// Calls until the run is over.
@@ -170,31 +174,31 @@ impl Client {
         self.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()))
     }
 
-    /// Two in three calls are reads of what is often written.
+    /// A call of a kind that the mix gives.
     fn choose(&mut self) -> Asked {
         let request_id = format!("{}-{}", self.number, self.desk.value());
         let (mut user_id, mut token) = (self.user(), String::new());
-        let what = match self.random.random_range(0..100) {
-            0..25 => What::Update { value: self.desk.value() },
-            25..27 => {
+        let what = match self.mix.kind(&mut self.random) {
+            Kind::Update => What::Update { value: self.desk.value() },
+            Kind::Creation => {
                 user_id = 0;
                 let name = format!("Name {}", self.random.random_range(0..NAMES));
                 What::Create { name, value: self.desk.value() }
             }
-            27..29 if !self.own.is_empty() => {
+            Kind::Deletion if !self.own.is_empty() => {
                 let at = self.random.random_range(0..self.own.len());
                 user_id = self.own.swap_remove(at);
                 What::Delete
             }
-            29..36 => What::Read(Level::Strong),
-            36..46 => {
+            Kind::Strong => What::Read(Level::Strong),
+            Kind::ByToken => {
                 let kept = self.desk.token(user_id);
                 What::Read(kept.map_or(Level::Cached, |(kept, version)| {
                     token = kept;
                     Level::AtLeast(version)
                 }))
             }
-            _ => What::Read(Level::Cached),
+            Kind::Deletion | Kind::Cached => What::Read(Level::Cached),
         };
         Asked { user_id, what, token, request_id }
     }

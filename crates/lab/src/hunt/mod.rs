@@ -6,16 +6,26 @@ mod actions;
 mod calls;
 mod client;
 mod dump;
+mod figures;
+mod findings;
+mod long;
+#[cfg(test)]
+mod made_up;
+mod mix;
 mod mongod;
 mod node;
+mod page;
 mod report;
 mod rows;
 mod run;
 mod site;
 
+pub use findings::{Findings, NotRun};
+pub use long::long;
+pub use mix::Mix;
 pub use mongod::Mongod;
 pub use node::Node;
-pub use report::{Judged, judged, table, write};
-pub use rows::{HEALTHY, ROWS, Row};
+pub use report::{Judged, judged};
+pub use rows::{HEALTHY, ROWS, Row, bounds};
 pub use run::{Hunted, Load, run};
 pub use site::{Member, Plan, Site};

@@ -1,58 +1,69 @@
-//! What rows showed, for people and for programs.
+//! What rows showed, as a table for people.
 
-use std::{fs, path::Path};
+use std::{path::Path, time::Duration};
 
-use anyhow::{Context as _, Result};
-use serde::Serialize;
+use anyhow::Result;
 
 use super::{
-    rows::{HEALTHY, Row},
+    rows::{Row, bounds},
     run::{Hunted, Load, run},
     site::Plan,
 };
 use crate::{
-    checker::{self, Bounds, Checked},
+    checker::{self, Checked},
     history,
     table::aligned,
 };
 
-/// For so long after its end a fault may still be felt.
-const HEALS: std::time::Duration = std::time::Duration::from_secs(12);
-
-/// What one row showed.
+/// What one row showed, or a long run.
 #[derive(Debug)]
 pub struct Judged {
-    row: Row,
+    name: &'static str,
+    what: &'static str,
+    bound: Option<Duration>,
     hunted: Hunted,
     report: checker::Report,
 }
 
-/// A figure, as `report.json` has it.
-#[derive(Debug, Serialize)]
-struct Figure {
-    name: String,
-    unit: &'static str,
-    figure: f64,
-    target: f64,
-    better: &'static str,
-    holds: bool,
-}
-
 impl Judged {
-    /// Judges the history of a row.
+    /// Judges the history of what has this name and is that. `bound`: of its reads, where there is one for all.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn of(row: &Row, hunted: Hunted, path: &Path) -> Result<Self> {
-        let bounds = Bounds { healthy: HEALTHY, faulty: row.bound, heals: HEALS };
-        let report = checker::check(&history::read(path)?, &bounds);
-        Ok(Self { row: *row, hunted, report })
+    pub(super) fn of(
+        [name, what]: [&'static str; 2],
+        bound: Option<Duration>,
+        hunted: Hunted,
+        path: &Path,
+    ) -> Result<Self> {
+        Ok(Self::new([name, what], bound, hunted, checker::check(&history::read(path)?, &bounds())))
     }
 
-    /// Which row it is.
+    pub(super) const fn new(
+        [name, what]: [&'static str; 2],
+        bound: Option<Duration>,
+        hunted: Hunted,
+        report: checker::Report,
+    ) -> Self {
+        Self { name, what, bound, hunted, report }
+    }
+
+    /// The name of the row.
     #[must_use]
-    pub const fn row(&self) -> &Row {
-        &self.row
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is done to the cluster, in a few words.
+    #[must_use]
+    pub const fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// How old a read may be near to the fault. `None`: it depends on the fault.
+    #[must_use]
+    pub const fn bound(&self) -> Option<Duration> {
+        self.bound
     }
 
     /// Whether every check holds.
@@ -67,34 +78,10 @@ impl Judged {
         &self.report
     }
 
-    fn violations(&self, check: &str) -> u64 {
-        let of = |checked: &&Checked| checked.name.starts_with(check);
+    /// What the check of this number found wrong.
+    pub(super) fn violations(&self, check: &str) -> u64 {
+        let of = |checked: &&Checked| checked.name.split(' ').next() == Some(check);
         self.report.checks.iter().filter(of).map(Checked::violated).sum()
-    }
-
-    fn figures(&self) -> Vec<Figure> {
-        let staleness = &self.report.staleness;
-        let name = |figure: &str| format!("{} {figure}", self.row.name);
-        let none = |of: &str, figure: u64| Figure {
-            name: name(of),
-            unit: "count",
-            figure: float(figure),
-            target: 0.0,
-            better: "lower",
-            holds: figure == 0,
-        };
-        let oldest = staleness.all.max;
-        let mut figures = vec![Figure {
-            name: name("stalest"),
-            unit: "ms",
-            figure: millis(oldest),
-            target: self.row.bound.as_secs_f64() * 1e3,
-            better: "lower",
-            holds: staleness.all.over == 0,
-        }];
-        let checks = self.report.checks.iter().map(|checked| none(checked.name, checked.violated()));
-        figures.extend(checks);
-        figures
     }
 }
 
@@ -105,65 +92,55 @@ impl Judged {
 pub async fn judged(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result<Judged> {
     let history = folder.join(format!("{}.jsonl", row.name));
     let hunted = run(row, plan, load, &history).await?;
-    Judged::of(row, hunted, &history)
+    Judged::of([row.name, row.what], Some(row.bound), hunted, &history)
 }
+
+/// What a table of rows shows.
+pub(super) const HEAD: [&str; 14] = [
+    "row",
+    "fault",
+    "seconds",
+    "starting",
+    "calls",
+    "reads",
+    "refused",
+    "open",
+    "stale p99, ms",
+    "max",
+    "bound",
+    "lost",
+    "diverged",
+    "holds",
+];
 
 /// The rows as a table of Markdown.
-#[must_use]
-pub fn table(judged: &[Judged]) -> String {
-    let head = [
-        "row",
-        "fault",
-        "calls",
-        "reads",
-        "refused",
-        "open",
-        "stale p99, ms",
-        "max",
-        "bound",
-        "lost",
-        "diverged",
-        "holds",
-    ];
-    aligned(&head.map(str::to_owned), judged.iter().map(cells))
+pub(super) fn table(judged: &[Judged]) -> String {
+    aligned(&HEAD.map(str::to_owned), judged.iter().map(cells))
 }
 
-/// Writes `report.json` into the folder.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write(judged: &[Judged], folder: &Path) -> Result<()> {
-    let figures: Vec<Figure> = judged.iter().flat_map(Judged::figures).collect();
-    let path = folder.join("report.json");
-    fs::create_dir_all(folder)?;
-    fs::write(&path, serde_json::to_vec_pretty(&figures)?)
-        .with_context(|| format!("{} cannot be written", path.display()))
-}
-
-fn cells(judged: &Judged) -> [String; 12] {
-    let Judged { row, hunted, report } = judged;
+/// A row of the table.
+pub(super) fn cells(judged: &Judged) -> [String; 14] {
+    let Judged { name, what, bound, hunted, report } = judged;
     let ages = &report.staleness.all;
     [
-        row.name.to_owned(),
-        row.what.to_owned(),
+        (*name).to_owned(),
+        (*what).to_owned(),
+        format!("{:.1}", hunted.seconds),
+        format!("{:.1}", hunted.starting),
         hunted.calls.to_string(),
         ages.reads.to_string(),
         report.refused.to_string(),
         report.open.to_string(),
         format!("{:.1}", millis(ages.p99)),
         format!("{:.1}", millis(ages.max)),
-        format!("{:.0}", row.bound.as_secs_f64() * 1e3),
+        bound.map_or_else(|| "-".to_owned(), |bound| format!("{:.0}", bound.as_secs_f64() * 1e3)),
         judged.violations("C5").to_string(),
         judged.violations("C7").to_string(),
         if judged.holds() { "yes" } else { "NO" }.to_owned(),
     ]
 }
 
-fn millis(nanos: u64) -> f64 {
-    std::time::Duration::from_nanos(nanos).as_secs_f64() * 1e3
-}
-
-/// Exact up to 2^32, and there is no more of anything here.
-fn float(count: u64) -> f64 {
-    u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
+/// Nanoseconds as milliseconds.
+pub(super) fn millis(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64() * 1e3
 }

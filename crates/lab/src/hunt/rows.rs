@@ -1,8 +1,9 @@
 //! The rows of the table of faults: what is done, for how long, and what must hold meanwhile.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::actions::Action;
+use crate::checker::{Bounds, Felt};
 
 /// The bound of a cached read when nothing is wrong.
 pub const HEALTHY: Duration = Duration::from_secs(1);
@@ -10,6 +11,12 @@ pub const HEALTHY: Duration = Duration::from_secs(1);
 const FAULTY: Duration = Duration::from_secs(3);
 /// Where a writer died before it told anybody.
 const ORPHANED: Duration = Duration::from_secs(11);
+/// For so long after its end a fault may still be felt: what is held back comes, connections are made again.
+const HEALS: Duration = Duration::from_secs(5);
+/// The same of one in which a part was away that calls need.
+const FAILING_HEALS: Duration = Duration::from_secs(12);
+/// Calls go on for so long after a fault has healed.
+const HEALED: Duration = Duration::from_secs(4);
 /// Most faults last so long.
 const USUAL: Duration = Duration::from_secs(10);
 /// Those that are about what happens when something is away for long.
@@ -63,6 +70,14 @@ pub const ROWS: [Row; 24] = [
     row("F43", "nodes are killed and started again", Action::NodesKilled).failing().within(ORPHANED),
 ];
 
+/// What must hold near to each of them, and where nothing is wrong. A fault that is none of them is felt as most are.
+#[must_use]
+pub fn bounds() -> Bounds {
+    let by_fault = ROWS.iter().map(|row| (row.name.to_owned(), row.felt()));
+    let faulty = Felt { bound: FAULTY, heals: HEALS };
+    Bounds { healthy: HEALTHY, faulty, by_fault: by_fault.collect::<BTreeMap<_, _>>() }
+}
+
 const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
     Row { name, what, bound: FAULTY, may_fail: false, lasts: USUAL, action }
 }
@@ -72,6 +87,18 @@ impl Row {
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
         matches!(self.action, Action::NodeDies(_))
+    }
+
+    /// How it is felt.
+    #[must_use]
+    pub const fn felt(&self) -> Felt {
+        Felt { bound: self.bound, heals: if self.may_fail { FAILING_HEALS } else { HEALS } }
+    }
+
+    /// How long calls go on after it, so that it is seen that all is as if it had never been.
+    #[must_use]
+    pub const fn after(&self) -> Duration {
+        self.felt().heals.saturating_add(HEALED)
     }
 
     const fn within(self, bound: Duration) -> Self {
@@ -84,5 +111,25 @@ impl Row {
 
     const fn lasting(self, lasts: Duration) -> Self {
         Self { lasts, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_go_on_after_every_fault_until_what_it_did_is_too_old_to_be_read() {
+        for row in &ROWS {
+            let felt = row.felt();
+            assert!(felt.heals > felt.bound && row.after() > felt.heals, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn each_row_is_judged_by_its_own_bound() {
+        let bounds = bounds();
+        let bound = |name: &str| bounds.by_fault.get(name).map(|felt| felt.bound);
+        assert_eq!([bound("F10"), bound("F43"), bound("none")], [Some(FAULTY), Some(ORPHANED), None]);
     }
 }

@@ -18,6 +18,7 @@ use super::{
     calls::Asked,
     client::{Client, Desk, HOT},
     dump::dump,
+    mix::Mix,
     rows::Row,
     site::{Plan, Site},
 };
@@ -39,16 +40,18 @@ pub struct Load {
     pub before: Duration,
     /// How long a fault is on; `None`: as long as its row says.
     pub lasts: Option<Duration>,
-    /// Calls after it; by the end of that all must be as if it had never been.
-    pub after: Duration,
+    /// Calls after it; by the end of that all must be as if it had never been. `None`: as long as its row says.
+    pub after: Option<Duration>,
     /// Users that few calls are about, beyond those that most are about.
     pub cold: i64,
+    /// What is called.
+    pub mix: Mix,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        let (before, after) = (Duration::from_secs(5), Duration::from_secs(15));
-        Self { pinned: 6, roaming: 2, before, lasts: None, after, cold: 2_000 }
+        let before = Duration::from_secs(3);
+        Self { pinned: 6, roaming: 2, before, lasts: None, after: None, cold: 2_000, mix: Mix::WRITING }
     }
 }
 
@@ -59,6 +62,20 @@ pub struct Hunted {
     pub calls: u64,
     /// Of the whole run, in seconds.
     pub seconds: f64,
+    /// Of these, before the first call of a client: the cluster started, and was filled.
+    pub starting: f64,
+}
+
+/// A fault of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) row: Row,
+    /// Calls before it.
+    pub(super) before: Duration,
+    /// How long it is on.
+    pub(super) lasts: Duration,
+    /// Calls after it.
+    pub(super) after: Duration,
 }
 
 /// Starts a cluster, does to it what the row says, and writes down what clients saw.
@@ -66,29 +83,55 @@ pub struct Hunted {
 /// # Errors
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
 pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
+    let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
+    let turn = Turn { row: *row, before: load.before, lasts, after };
+    course(&[turn], plan, load, history, |_, _| {}).await
+}
+
+/// The same with several faults, one after the other, each of which is told before it begins, with the calls so far.
+pub(super) async fn course(
+    turns: &[Turn],
+    plan: &Plan,
+    load: Load,
+    history: &Path,
+    tell: impl Fn(&Row, u64),
+) -> Result<Hunted> {
     let began = Instant::now();
     let mut site = Site::start(plan).await?;
     let channels = site.members.iter().map(|member| member.node.channel()).collect();
     let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + load.cold));
     fill(&desk).await?;
+    let starting = began.elapsed().as_secs_f64();
     let mut clients = clients(&desk, load, plan.seed);
-    let happened = happen(row, &mut site, &desk, &load).await;
+    let happened = all_happen(turns, &mut site, &desk, tell).await;
     desk.over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    happened.with_context(|| format!("{}: {}", row.name, row.what))?;
+    happened?;
     site.until_trusted().await?;
     sleep(QUIET).await;
     dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
     desk.recorder.finish()?;
-    Ok(Hunted { calls: desk.calls.load(Ordering::Relaxed), seconds: began.elapsed().as_secs_f64() })
+    let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+    Ok(Hunted { calls, seconds, starting })
 }
 
-async fn happen(row: &Row, site: &mut Site, desk: &Desk, load: &Load) -> Result<()> {
+async fn all_happen(turns: &[Turn], site: &mut Site, desk: &Desk, tell: impl Fn(&Row, u64)) -> Result<()> {
+    for turn in turns {
+        site.until_trusted().await?;
+        tell(&turn.row, desk.calls.load(Ordering::Relaxed));
+        let happened = happen(turn, site, desk).await;
+        happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
+    }
+    Ok(())
+}
+
+async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<()> {
+    let row = &turn.row;
     let mut kept = Kept::default();
     row.action.prepare(site, &mut kept).await?;
-    sleep(load.before).await;
+    sleep(turn.before).await;
     let tell = |on| {
         let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
         desk.recorder.write(&Event::Fault(fault))
@@ -98,11 +141,11 @@ async fn happen(row: &Row, site: &mut Site, desk: &Desk, load: &Load) -> Result<
     if disturbs {
         tell(true)?;
     }
-    row.action.happen(site, &mut kept, load.lasts.unwrap_or(row.lasts)).await?;
+    row.action.happen(site, &mut kept, turn.lasts).await?;
     if disturbs {
         tell(false)?;
     }
-    sleep(load.after).await;
+    sleep(turn.after).await;
     Ok(())
 }
 
@@ -125,7 +168,8 @@ fn clients(desk: &Arc<Desk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
     for number in 1..=load.pinned + load.roaming {
         let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
         let pinned = (number <= load.pinned).then_some(place);
-        clients.spawn(Client::new(desk, number, pinned, seed.wrapping_add(u64::from(number))).work());
+        let client = Client::new(desk, number, pinned, load.mix, seed.wrapping_add(u64::from(number)));
+        clients.spawn(client.work());
     }
     clients
 }

@@ -44,7 +44,7 @@ pub(crate) fn own_write_is_not_seen(events: &mut Vec<Event>, random: &mut StdRng
 
 pub(crate) fn cached_read_is_too_old(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
-    let faulty = u64::try_from(BOUNDS.faulty.as_nanos()).unwrap();
+    let faulty = u64::try_from(BOUNDS.faulty.bound.as_nanos()).unwrap();
     age_a_read(events, random, |read| {
         let free = cached(read) && !read.pinned && facts.wrote(read) == 0;
         let versions = (1..version(read)?).filter(|version| facts.values.contains_key(&at(read, *version)));

@@ -1,9 +1,11 @@
+use std::time::Duration;
+
 use kith_lab::{
-    checker::{Ages, KEPT},
+    checker::{Ages, Bounds, Felt, KEPT},
     history::Level::Cached,
 };
 
-use crate::tale::{MS, Tale, calls};
+use crate::tale::{self, BOUNDS, MS, Tale, calls};
 
 /// Version 2 is acknowledged at 21 ms; the bound is 100 ms, or 1000 ms up to 500 ms after a fault.
 fn read_at(began: u64) -> Tale {
@@ -52,6 +54,61 @@ fn a_fault_that_begins_after_a_read_excuses_nothing() {
 fn a_fault_lasts_until_the_last_of_its_turns_has_ended() {
     let tale = read_at(950).fault("redis away", 30, 60).fault("redis away", 40, 500);
     assert_eq!(tale.broken(), [""; 0]);
+}
+
+/// As [`BOUNDS`], but one fault is felt for longer, and another one for less.
+fn bounds() -> Bounds {
+    let felt = |bound, heals| {
+        let [bound, heals] = [bound, heals].map(Duration::from_millis);
+        Felt { bound, heals }
+    };
+    let by_fault = [("death", felt(3_000, 900)), ("loss", felt(200, 50))];
+    Bounds { by_fault: by_fault.map(|(name, felt)| (name.to_owned(), felt)).into(), ..BOUNDS }
+}
+
+fn broken_near(tale: &Tale, faults: &[&str], on: u64, off: u64) -> Vec<&'static str> {
+    let tale = faults.iter().fold(tale.clone(), |tale, name| tale.fault(name, on, off));
+    tale::broken(&tale.judged_by(&bounds()))
+}
+
+#[test]
+fn a_read_near_a_fault_is_judged_by_the_bound_of_that_fault() {
+    assert_eq!(broken_near(&read_at(1_500), &["death"], 1_400, 1_450), [""; 0]);
+    assert_eq!(broken_near(&read_at(1_500), &["loss"], 1_450, 1_460), ["C3"]);
+    assert_eq!(broken_near(&read_at(221), &["loss"], 180, 190), [""; 0]);
+    assert_eq!(broken_near(&read_at(222), &["loss"], 180, 190), ["C3"]);
+}
+
+#[test]
+fn a_fault_without_a_bound_of_its_own_has_that_of_all_others() {
+    assert_eq!(broken_near(&read_at(1_021), &["redis away"], 900, 950), [""; 0]);
+    assert_eq!(broken_near(&read_at(1_022), &["redis away"], 900, 950), ["C3"]);
+}
+
+#[test]
+fn near_to_several_faults_a_read_may_be_as_old_as_any_of_them_lets_it_be() {
+    assert_eq!(broken_near(&read_at(1_500), &["loss", "death"], 1_450, 1_460), [""; 0]);
+}
+
+#[test]
+fn each_fault_heals_in_its_own_time() {
+    assert_eq!(broken_near(&read_at(900), &["death"], 25, 30), [""; 0]);
+    assert_eq!(broken_near(&read_at(931), &["death"], 25, 30), ["C3"]);
+    assert_eq!(broken_near(&read_at(150), &["loss"], 90, 100), [""; 0]);
+    assert_eq!(broken_near(&read_at(151), &["loss"], 90, 100), ["C3"]);
+}
+
+#[test]
+fn the_oldest_read_is_told_moment_by_moment_and_what_was_wrong_then() {
+    let read = |at, version| calls(1, 1).reads(Cached).from(at).done_as(version);
+    let tale =
+        Tale::written_until(2).call(read(61, 1)).call(read(30, 1)).call(read(131, 1)).call(read(500, 2));
+    let over_time = tale.fault("loss", 90, 140).judged_by(&bounds()).staleness.over_time;
+    assert_eq!((over_time.from, over_time.slot), (30 * MS, 100 * MS));
+    assert_eq!(over_time.worst, [40 * MS, 110 * MS, 0, 0, 0]);
+    let [fault] = &over_time.faults[..] else { panic!("{over_time:?}") };
+    assert_eq!((fault.name.as_str(), fault.from, fault.until), ("loss", 90 * MS, 140 * MS));
+    assert_eq!((fault.healed, fault.bound), (190 * MS, 200 * MS));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Histories written by hand. Times are milliseconds; a value is ten times the version it is written as, unless
 //! a test says otherwise.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use kith_lab::{
-    checker::{Bounds, Report, check},
+    checker::{Bounds, Felt, Report, check},
     history::{Call, Event, Fault, Held, Level, Outcome, Place, What},
 };
 
@@ -13,8 +13,8 @@ pub(crate) const KEY: &str = "user:1";
 
 pub(crate) const BOUNDS: Bounds = Bounds {
     healthy: Duration::from_millis(100),
-    faulty: Duration::from_millis(1_000),
-    heals: Duration::from_millis(500),
+    faulty: Felt { bound: Duration::from_millis(1_000), heals: Duration::from_millis(500) },
+    by_fault: BTreeMap::new(),
 };
 
 /// A history that is being written.
@@ -62,7 +62,11 @@ impl Tale {
     }
 
     pub(crate) fn report(&self) -> Report {
-        check(&self.0, &BOUNDS)
+        self.judged_by(&BOUNDS)
+    }
+
+    pub(crate) fn judged_by(&self, bounds: &Bounds) -> Report {
+        check(&self.0, bounds)
     }
 
     /// The checks that do not hold, by their numbers.

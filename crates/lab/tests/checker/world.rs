@@ -4,10 +4,14 @@
 //! in the order of these moments. A node answers cached reads with what was true a little while ago, and never
 //! with less than it answered before.
 
-use std::{collections::HashMap, ops::Range, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    time::Duration,
+};
 
 use kith_lab::{
-    checker::Bounds,
+    checker::{Bounds, Felt},
     history::{Call, Event, Fault, Held, Level, Outcome, Place, What},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
@@ -25,8 +29,8 @@ const LAGS: [u64; 2] = [20 * MS, 150 * MS];
 
 pub(crate) const BOUNDS: Bounds = Bounds {
     healthy: Duration::from_millis(100),
-    faulty: Duration::from_millis(400),
-    heals: Duration::from_millis(100),
+    faulty: Felt { bound: Duration::from_millis(400), heals: Duration::from_millis(100) },
+    by_fault: BTreeMap::new(),
 };
 
 /// The history of about 5000 calls; the same one for the same seed.

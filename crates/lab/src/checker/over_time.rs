@@ -1,0 +1,96 @@
+/// Length of a slot of a short run, in nanoseconds.
+const SLOT: u64 = 100_000_000;
+/// So many slots are kept: seven minutes of the shortest ones.
+const SLOTS: u64 = 4_096;
+
+/// The oldest cached read of each slot of time. There are never more than 4096 slots: where a run is longer, two
+/// become one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverTime {
+    /// When the first slot begins: with the first cached read.
+    pub from: u64,
+    /// How long a slot is, in nanoseconds: 100 ms, doubled until all slots have room.
+    pub slot: u64,
+    /// How old the oldest read was that began in each slot, in nanoseconds; 0 where none was stale, or there was
+    /// none.
+    pub worst: Vec<u64>,
+    /// When which fault was on, in the order of time.
+    pub faults: Vec<FaultTime>,
+}
+
+/// A time at which a fault was on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultTime {
+    /// Of the fault.
+    pub name: String,
+    /// When it began.
+    pub from: u64,
+    /// When it ended; `u64::MAX`: never.
+    pub until: u64,
+    /// Until when it was felt.
+    pub healed: u64,
+    /// How old a read may be until then, in nanoseconds.
+    pub bound: u64,
+}
+
+impl Default for OverTime {
+    fn default() -> Self {
+        Self::new(0, Vec::new())
+    }
+}
+
+impl OverTime {
+    /// Of reads of which none begins before that.
+    pub(super) const fn new(from: u64, faults: Vec<FaultTime>) -> Self {
+        Self { from, slot: SLOT, worst: Vec::new(), faults }
+    }
+
+    /// A read that began then was so old.
+    pub(super) fn add(&mut self, began: u64, age: u64) {
+        let since = began.saturating_sub(self.from);
+        while since / self.slot >= SLOTS {
+            self.worst =
+                self.worst.chunks(2).map(|two| two.iter().copied().max().unwrap_or_default()).collect();
+            self.slot *= 2;
+        }
+        let at = usize::try_from(since / self.slot).unwrap_or_default();
+        if self.worst.len() <= at {
+            self.worst.resize(at + 1, 0);
+        }
+        self.worst[at] = self.worst[at].max(age);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_read_of_a_slot_is_kept() {
+        let mut over_time = OverTime::new(5 * SLOT, Vec::new());
+        for (began, age) in [(5 * SLOT, 3), (6 * SLOT - 1, 7), (6 * SLOT - 2, 2), (8 * SLOT, 1)] {
+            over_time.add(began, age);
+        }
+        assert_eq!(over_time.worst, [7, 0, 0, 1]);
+    }
+
+    #[test]
+    fn slots_grow_before_they_are_too_many() {
+        let mut over_time = OverTime::new(0, Vec::new());
+        for at in 0..3 * SLOTS {
+            over_time.add(at * SLOT, at);
+        }
+        assert_eq!((over_time.slot, over_time.worst.len()), (4 * SLOT, 3 * 1_024));
+        assert_eq!(over_time.worst[..3], [3, 7, 11]);
+    }
+
+    #[test]
+    fn a_read_at_the_end_of_all_time_takes_no_more_room() {
+        let mut over_time = OverTime::new(0, Vec::new());
+        over_time.add(0, 9);
+        over_time.add(u64::MAX, 1);
+        assert_eq!(over_time.worst.first(), Some(&9));
+        assert_eq!(over_time.worst.last(), Some(&1));
+        assert!(over_time.worst.len() <= 4_096);
+    }
+}

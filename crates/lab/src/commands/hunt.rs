@@ -1,0 +1,123 @@
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use clap::Args;
+use kith_lab::hunt::{self, Findings, Load, Mix, NotRun, Plan, ROWS, Row};
+
+use super::beside;
+
+#[derive(Args, Debug)]
+pub(crate) struct HuntArguments {
+    /// Run this row alone; may be given several times.
+    #[arg(long, value_name = "ROW")]
+    fault: Vec<String>,
+    /// Instead of the rows, do one thing after the other to one cluster for so long, and check a million cached reads.
+    #[arg(long, value_name = "MINUTES", conflicts_with_all = ["fault", "seconds"])]
+    minutes: Option<u64>,
+    /// What happens by chance follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many nodes.
+    #[arg(long, default_value_t = 4)]
+    nodes: u32,
+    /// How many clients; three in four stay with one node.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    clients: u32,
+    /// How long each fault is on, in seconds [default: as its row says].
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// What a test build of the program is told, such as `KITH_MUTANT=chain_gap`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = told)]
+    told: Vec<(String, String)>,
+    /// The program of a node [default: the one beside this program].
+    #[arg(long)]
+    kith: Option<PathBuf>,
+    /// Where the histories and the reports go.
+    #[arg(long, default_value = "target/lab")]
+    out: PathBuf,
+}
+
+impl HuntArguments {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        self.ensure_known()?;
+        let plan = Plan {
+            kith: self.kith.clone().map_or_else(beside, Ok)?,
+            nodes: self.nodes,
+            settings: Vec::new(),
+            environment: self.told.clone(),
+            seed: self.seed,
+        };
+        let findings = match self.minutes {
+            Some(minutes) => self.long(&plan, Duration::from_secs(minutes.saturating_mul(60))).await,
+            None => self.rows(&plan).await,
+        };
+        println!("\n{}", findings.text());
+        findings.write(&self.out)?;
+        Ok(if findings.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn ensure_known(&self) -> Result<()> {
+        let known = |name: &String| ROWS.iter().any(|row| row.name == name);
+        if let Some(name) = self.fault.iter().find(|name| !known(name)) {
+            let names = ROWS.map(|row| row.name).join(", ");
+            anyhow::bail!("no fault is named {name}; there are: {names}");
+        }
+        Ok(())
+    }
+
+    fn load(&self) -> Load {
+        let roaming = self.clients / 4;
+        let (pinned, lasts) = (self.clients - roaming, self.seconds.map(Duration::from_secs));
+        Load { pinned, roaming, lasts, ..Load::default() }
+    }
+
+    async fn long(&self, plan: &Plan, lasts: Duration) -> Findings {
+        let (load, began) = (Load { mix: Mix::READING, ..self.load() }, Instant::now());
+        let tell = |row: &Row, calls| {
+            let seconds = began.elapsed().as_secs();
+            eprintln!("{seconds} s: {calls} calls so far; {}: {}", row.name, row.what);
+        };
+        let ran = hunt::long(plan, load, lasts, &self.out, tell).await;
+        if let Ok(judged) = &ran {
+            println!("{}", judged.report());
+        }
+        Findings::of_long_run(ran)
+    }
+
+    async fn rows(&self, plan: &Plan) -> Findings {
+        let (mut judged, mut not_run) = (Vec::new(), Vec::new());
+        for row in ROWS.iter().filter(|row| self.asks_for(row)) {
+            if row.needs_failpoints() && self.fault.is_empty() {
+                not_run.push(NotRun::left_out(row));
+                continue;
+            }
+            match hunt::judged(row, plan, self.load(), &self.out).await {
+                Ok(row) => {
+                    println!("{}: {}", row.name(), if row.holds() { "holds" } else { "does not hold" });
+                    if !row.holds() {
+                        println!("{}", row.report());
+                    }
+                    judged.push(row);
+                }
+                Err(error) => {
+                    println!("{}: {error:#}", row.name);
+                    not_run.push(NotRun::failed(row, &error));
+                }
+            }
+        }
+        Findings::of_rows(judged, not_run)
+    }
+
+    fn asks_for(&self, row: &Row) -> bool {
+        self.fault.is_empty() || self.fault.iter().any(|name| name == row.name)
+    }
+}
+
+fn told(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it has no =")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

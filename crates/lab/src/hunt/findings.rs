@@ -1,0 +1,125 @@
+//! What all rows showed, and what was not run.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    figures::{Figure, figures},
+    long, page,
+    report::{Judged, table},
+    rows::Row,
+};
+
+/// What was run, and what was not.
+#[derive(Debug)]
+pub struct Findings {
+    judged: Vec<Judged>,
+    not_run: Vec<NotRun>,
+    /// Names the files.
+    name: &'static str,
+    goal: Option<u64>,
+}
+
+/// A row that was not run.
+#[derive(Clone, Debug)]
+pub struct NotRun {
+    /// Of the row.
+    pub name: &'static str,
+    /// Why.
+    pub why: String,
+    /// Whether it was to be run, and could not be.
+    pub failed: bool,
+}
+
+impl NotRun {
+    /// This row was to be run, and could not be.
+    #[must_use]
+    pub fn failed(row: &Row, error: &anyhow::Error) -> Self {
+        Self { name: row.name, why: format!("{error:#}"), failed: true }
+    }
+
+    /// This row was left out.
+    #[must_use]
+    pub fn left_out(row: &Row) -> Self {
+        let why = "needs a build with fail points (docs/laboratory.md)".to_owned();
+        Self { name: row.name, why, failed: false }
+    }
+}
+
+impl Findings {
+    /// Of rows of the table.
+    #[must_use]
+    pub const fn of_rows(judged: Vec<Judged>, not_run: Vec<NotRun>) -> Self {
+        Self { judged, not_run, name: "report", goal: None }
+    }
+
+    /// Of a long run.
+    #[must_use]
+    pub fn of_long_run(ran: Result<Judged>) -> Self {
+        let (name, goal) = (long::NAME, Some(long::READS));
+        match ran {
+            Ok(judged) => Self { judged: vec![judged], not_run: Vec::new(), name, goal },
+            Err(error) => {
+                let not_run = NotRun { name, why: format!("{error:#}"), failed: true };
+                Self { judged: Vec::new(), not_run: vec![not_run], name, goal }
+            }
+        }
+    }
+
+    /// What was run, in its order.
+    #[must_use]
+    pub fn judged(&self) -> &[Judged] {
+        &self.judged
+    }
+
+    /// What was not run, in its order.
+    #[must_use]
+    pub fn not_run(&self) -> &[NotRun] {
+        &self.not_run
+    }
+
+    /// How many cached reads are to be checked. `None`: as many as there are.
+    #[must_use]
+    pub const fn goal(&self) -> Option<u64> {
+        self.goal
+    }
+
+    /// Whether every figure that could be had holds, and nothing failed to run.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let missed = |figure: &Figure| figure.not_run.is_none() && !figure.holds;
+        !figures(self).iter().any(missed) && !self.not_run.iter().any(|row| row.failed)
+    }
+
+    /// For people: the rows as a table of Markdown, what was not run, and the figures that do not hold.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = table(&self.judged);
+        for row in &self.not_run {
+            text += &format!("{} was not run: {}\n", row.name, row.why);
+        }
+        for figure in figures(self).iter().filter(|figure| figure.not_run.is_none() && !figure.holds) {
+            let Figure { name, unit, figure, target, .. } = figure;
+            let (figure, target) = (figure.unwrap_or_default(), target.unwrap_or_default());
+            text += &format!("{name}: {figure:.1} {unit}, and the target is {target}\n");
+        }
+        text
+    }
+
+    /// Writes the figures and the page of them into the folder: `report.json` and `report.html`, of a long run
+    /// `long.json` and `long.html`.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        let write = |ending: &str, bytes: Vec<u8>| {
+            let path = folder.join(format!("{}.{ending}", self.name));
+            fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))
+        };
+        let figures = figures(self);
+        write("json", serde_json::to_vec_pretty(&figures)?)?;
+        write("html", page::html(self, &figures).into_bytes())
+    }
+}

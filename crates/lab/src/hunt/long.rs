@@ -1,0 +1,116 @@
+//! A long run: one cluster to which one thing after the other is done, one history, one judgement.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Result;
+use rand::{SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
+
+use super::{
+    report::Judged,
+    rows::{ROWS, Row},
+    run::{Load, Turn, course},
+    site::Plan,
+};
+
+/// How it is named in reports.
+pub(super) const NAME: &str = "long";
+const WHAT: &str = "one fault after the other";
+/// How long each fault is on.
+const LASTS: Duration = Duration::from_secs(10);
+/// So many cached reads are to be checked: without a violation, at most three in a million are wrong, at 95 %.
+pub(super) const READS: u64 = 1_000_000;
+
+/// Rows that leave a cluster as they found it, so that another may follow.
+const FOLLOWED: [&str; 21] = [
+    "F01", "F02", "F03", "F05", "F06", "F07", "F08", "F09", "F10", "F11a", "F11b", "F12a", "F12b", "F14",
+    "F18", "F23", "F24", "F30", "F32", "F40", "F43",
+];
+
+/// Runs it for about that long, from the first call of a client to the last one, and judges what clients saw. Which
+/// fault follows which is chosen by the seed of the plan; each comes as often as the others, but for one. Tells each
+/// before it begins, with the calls so far.
+///
+/// # Errors
+/// As [`run`](super::run).
+pub async fn long(
+    plan: &Plan,
+    load: Load,
+    lasts: Duration,
+    folder: &Path,
+    tell: impl Fn(&Row, u64),
+) -> Result<Judged> {
+    let history = folder.join(format!("{NAME}.jsonl"));
+    let turns = turns(plan.seed, lasts, load.before);
+    let hunted = course(&turns, plan, load, &history, tell).await?;
+    Judged::of([NAME, WHAT], None, hunted, &history)
+}
+
+/// As many as there is time for, at least one.
+fn turns(seed: u64, whole: Duration, before: Duration) -> Vec<Turn> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut rows: Vec<Row> = ROWS.into_iter().filter(|row| FOLLOWED.contains(&row.name)).collect();
+    let (mut turns, mut left) = (Vec::new(), whole);
+    loop {
+        rows.shuffle(&mut random);
+        for row in &rows {
+            let turn = Turn { row: *row, before, lasts: LASTS, after: row.after() };
+            let takes = turn.before + turn.lasts + turn.after;
+            if takes > left && !turns.is_empty() {
+                return turns;
+            }
+            left = left.saturating_sub(takes);
+            turns.push(turn);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const BEFORE: Duration = Duration::from_secs(3);
+
+    fn names(seed: u64, minutes: u64) -> Vec<&'static str> {
+        turns(seed, Duration::from_secs(60 * minutes), BEFORE).iter().map(|turn| turn.row.name).collect()
+    }
+
+    #[test]
+    fn every_row_that_may_be_followed_is_one_of_the_table() {
+        let missing = FOLLOWED.iter().filter(|name| !ROWS.iter().any(|row| row.name == **name));
+        assert_eq!(missing.count(), 0);
+        let dies = ROWS.iter().filter(|row| row.needs_failpoints() && FOLLOWED.contains(&row.name));
+        assert_eq!(dies.count(), 0);
+    }
+
+    #[test]
+    fn faults_follow_from_the_seed() {
+        assert_eq!(names(7, 8), names(7, 8));
+        assert_ne!(names(7, 8), names(8, 8));
+    }
+
+    #[test]
+    fn no_fault_comes_twice_before_all_have_come() {
+        let names = names(1, 30);
+        assert!(names.len() > 2 * FOLLOWED.len(), "{names:?}");
+        for round in names.chunks_exact(FOLLOWED.len()) {
+            assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), FOLLOWED.len(), "{round:?}");
+        }
+    }
+
+    #[test]
+    fn each_fault_has_healed_before_the_next_begins_and_all_are_over_in_time() {
+        for seed in 0..20 {
+            let turns = turns(seed, Duration::from_secs(240), BEFORE);
+            let takes: Duration = turns.iter().map(|turn| turn.before + turn.lasts + turn.after).sum();
+            assert!((200..=240).contains(&takes.as_secs()), "{takes:?}");
+            assert!(turns.iter().all(|turn| turn.after > turn.row.felt().heals && turn.lasts == LASTS));
+        }
+    }
+
+    #[test]
+    fn the_shortest_run_has_a_fault() {
+        assert_eq!(turns(1, Duration::ZERO, BEFORE).len(), 1);
+    }
+}

@@ -1,0 +1,57 @@
+//! Rows that were never run, for the tests of what is told of them.
+
+use super::{
+    Hunted, Judged, bounds,
+    rows::{ROWS, Row},
+};
+use crate::{
+    checker,
+    history::{Call, Event, Fault, Level, Outcome, What},
+};
+
+const MS: u64 = 1_000_000;
+
+pub(super) fn row(name: &str) -> &'static Row {
+    ROWS.iter().find(|row| row.name == name).expect("a row of the table")
+}
+
+/// The fault is on from 2 s to 3 s. A record is written again at 1 s; one read gives what it was before, so long after
+/// that, and a hundred others what it is.
+pub(super) fn judged(name: &str, stale_ms: u64) -> Judged {
+    let row = row(name);
+    let turn = |at: u64, on| Event::Fault(Fault { at: at * MS, what: row.name.to_owned(), on });
+    let mut events = vec![written(1, 1), written(1_000, 2), turn(2_000, true), turn(3_000, false)];
+    events.push(read(1_001 + stale_ms, 1));
+    events.extend((0..100).map(|at| read(1_500 + at, 2)));
+    of(row, &events)
+}
+
+fn of(row: &Row, events: &[Event]) -> Judged {
+    let hunted = Hunted { calls: 103, seconds: 27.5, starting: 6.25 };
+    Judged::new([row.name, row.what], Some(row.bound), hunted, checker::check(events, &bounds()))
+}
+
+fn written(at: u64, version: u64) -> Event {
+    let value = version;
+    let what =
+        if version == 1 { What::Create { name: "ada".to_owned(), value } } else { What::Update { value } };
+    call(at, what, version)
+}
+
+fn read(at: u64, version: u64) -> Event {
+    call(at, What::Read(Level::Cached), version)
+}
+
+fn call(at: u64, what: What, version: u64) -> Event {
+    Event::Call(Call {
+        client: 1,
+        pinned: false,
+        node: u32::from(!matches!(what, What::Read(_))),
+        began: at * MS,
+        ended: (at + 1) * MS,
+        key: "user:1".to_owned(),
+        what,
+        request_id: None,
+        outcome: Outcome::Done { version, value: version, key: None },
+    })
+}
