@@ -3,9 +3,10 @@ use super::{
     records::{End, Record},
     report::Checked,
 };
-use crate::history::Place;
+use crate::history::{Held, Place};
 
-/// C7: at the end Redis and every memory hold of each record what the store holds, or nothing.
+/// C7: at the end Redis and every memory hold of each record what the store holds, or nothing. Of a copy of which only
+/// the version is told, that version is compared.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C7 convergence");
     for record in run.records.iter() {
@@ -16,14 +17,31 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
 
 fn copies(record: &Record<'_>, checked: &mut Checked) {
     for held in record.held.iter().filter(|held| held.place != Place::Store) {
-        let Some(copy) = End::of(held) else { continue };
+        let (version, copy) = (version_alone(held), End::of(held));
+        let same = match (version, copy) {
+            (Some(version), _) => {
+                matches!(record.end(), Some(End::Is { version: end, .. }) if end == version)
+            }
+            (None, Some(copy)) => record.end() == Some(copy),
+            (None, None) => continue,
+        };
         checked.look();
-        if record.end() != Some(copy) {
+        if !same {
             checked.violation(|| {
                 let store = record.end().map_or_else(|| "no line".to_owned(), |end| end.to_string());
+                let copy = copy.map(|copy| copy.to_string());
+                let copy = copy.unwrap_or_else(|| format!("version {}", version.unwrap_or_default()));
                 format!("{}: {} has {copy}, the store has {store}", record.key, place(held.place))
             });
         }
+    }
+}
+
+/// Of a copy that does not tell its value.
+const fn version_alone(held: &Held) -> Option<u64> {
+    match held.state {
+        Some((version, None)) if !held.gone => Some(version),
+        _ => None,
     }
 }
 

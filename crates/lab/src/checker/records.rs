@@ -137,7 +137,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// `None`: the place held no copy, at most how new one would have to be.
+    /// `None`: the place held no copy, or did not tell its value.
     pub(super) const fn of(held: &Held) -> Option<Self> {
         match held.state {
             _ if held.gone => Some(Self::Gone),

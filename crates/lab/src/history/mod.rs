@@ -119,7 +119,7 @@ pub struct Held {
     pub key: String,
     /// Where.
     pub place: Place,
-    /// Its version and value; `None`: it has none there.
+    /// Its version, and its value where the place tells it; `None`: it has none there.
     pub state: Option<(u64, Option<u64>)>,
     /// Whether the place knows that there is no such record.
     pub gone: bool,

@@ -88,6 +88,18 @@ fn every_place_has_to_hold_what_the_store_holds_or_nothing() {
 }
 
 #[test]
+fn a_copy_that_tells_its_version_alone_has_to_be_of_the_last_one() {
+    let tale = Tale::written_until(3).held(Store, 3, 30);
+    let of = |version| tale.clone().holds(Memory(1), Some((version, None)), false);
+    assert_eq!((of(3).broken(), of(3).report().checks[6].looked_at), (vec![], 1));
+    assert_eq!((of(2).broken(), of(4).broken()), (vec!["C7"], vec!["C7"]));
+    let violation = of(2).report().checks[6].violations[0].clone();
+    assert!(violation.contains("the memory of node 1 has version 2, the store has value 30"), "{violation}");
+    let gone = Tale::of_one_record().call(calls(1, 1).deletes().from(50).gone()).holds(Store, None, true);
+    assert_eq!(gone.holds(Redis, Some((1, None)), false).broken(), ["C7"]);
+}
+
+#[test]
 fn a_copy_of_a_record_that_is_gone_is_caught() {
     let tale = Tale::of_one_record().call(calls(1, 1).deletes().from(50).gone()).holds(Store, None, true);
     assert_eq!(tale.clone().holds(Redis, Some((2, None)), true).broken(), [""; 0]);
