@@ -1,5 +1,6 @@
 //! The rules that keep copies coherent, each by its name, so that a test build can take one away and show
-//! that a test notices (feature `mutants`, environment variable `KITH_MUTANT`). Always on elsewhere.
+//! that a test notices (feature `mutants`, environment variable `KITH_MUTANT`, several with commas). Always on
+//! elsewhere.
 
 macro_rules! guards {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -30,6 +31,10 @@ guards! {
     reread_below_floor;
     /// Copies are dropped before the commit.
     drop_before_commit;
+    /// Other nodes are told of a change.
+    told;
+    /// They are told when it is committed, not before.
+    told_after_commit;
     /// Nobody joins a flight that began before the write.
     mark_detaches;
     /// A writer does not install its value while another write is under way.
@@ -148,6 +153,7 @@ const fn on(_: &str) -> bool {
 #[cfg(feature = "mutants")]
 #[expect(clippy::disallowed_methods, reason = "only in test builds that take one rule away")]
 fn on(name: &str) -> bool {
-    static REMOVED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    REMOVED.get_or_init(|| std::env::var("KITH_MUTANT").ok()).as_deref() != Some(name)
+    static REMOVED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let removed = REMOVED.get_or_init(|| std::env::var("KITH_MUTANT").unwrap_or_default());
+    removed.split(',').all(|removed| removed != name)
 }
