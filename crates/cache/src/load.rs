@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
 
 use crate::{
     CacheError, Key, LoadOptions, Loaded, Moment, Version,
@@ -25,6 +25,9 @@ use crate::{
 /// From how many keys on a load answers its readers before it fills memory, which takes as long as reading
 /// some of them took.
 const SETTLED_APART: usize = 16;
+
+/// So many loads are settled before others that wait for the same thread have their turn.
+const SETTLED_AT_ONCE: usize = 8;
 
 /// Without trust a load is joined for so long. Without it at all, a key that many read would be as many loads.
 const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
@@ -312,11 +315,25 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
         match Handle::try_current() {
             Ok(runtime) if self.list.len() >= SETTLED_APART => {
                 let outcomes = Arc::clone(&outcomes);
-                runtime.spawn(async move { self.settle(&outcomes) });
+                runtime.spawn(async move { self.settle_apart(&outcomes).await });
             }
             Ok(_) | Err(_) => self.settle(&outcomes),
         }
         outcomes
+    }
+
+    /// As [`Self::settle`], and lets others work in between.
+    async fn settle_apart(mut self, outcomes: &[Outcome<V>]) {
+        let mut outcomes = outcomes.iter();
+        // Tickets are taken from the end.
+        self.list.reverse();
+        while !self.list.is_empty() {
+            for _ in 0..SETTLED_AT_ONCE {
+                let (Some(ticket), outcome) = (self.list.pop(), outcomes.next()) else { return };
+                self.inner.settle(&ticket, outcome);
+            }
+            yield_now().await;
+        }
     }
 
     /// Until this has come to a key, readers of it join its flight, which has ended, and an invalidation

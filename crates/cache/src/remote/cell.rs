@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::{Version, clock::wall_clock_ms, guards};
 
 use super::{Header, Kind};
@@ -13,7 +15,7 @@ pub struct Cell {
     /// What it is.
     pub header: Header,
     /// The packed record; empty unless it is a value.
-    pub payload: Vec<u8>,
+    pub payload: Bytes,
 }
 
 /// What becomes of the key.
@@ -62,14 +64,14 @@ impl Cell {
     /// A cell without payload.
     #[must_use]
     pub const fn bare(kind: Kind, version: Version, token: u64) -> Self {
-        Self { header: Header::bare(kind, version, token), payload: Vec::new() }
+        Self { header: Header::bare(kind, version, token), payload: Bytes::new() }
     }
 
     /// A record of this form, written now.
     #[must_use]
-    pub fn value(schema: u16, version: Version, payload: Vec<u8>) -> Self {
+    pub fn value(schema: u16, version: Version, payload: impl Into<Bytes>) -> Self {
         let bare = Header::bare(Kind::Value, version, 0);
-        Self { header: Header { schema, ..bare }, payload }.written_now()
+        Self { header: Header { schema, ..bare }, payload: payload.into() }.written_now()
     }
 
     /// The same, said to be written at this moment.

@@ -47,8 +47,8 @@ impl Queue {
     #[must_use]
     pub fn holds(&self, address: &str) -> bool {
         // The epoch is not part of what is looked up: a change outlives it.
-        let key = address.split_once(':').map_or(address, |(_, rest)| rest);
-        self.any.load(Ordering::Acquire) && self.waiting.lock().contains_key(key)
+        let key = || address.split_once(':').map_or(address, |(_, rest)| rest);
+        self.any.load(Ordering::Acquire) && self.waiting.lock().contains_key(key())
     }
 
     /// How many keys wait.

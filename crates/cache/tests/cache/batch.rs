@@ -38,6 +38,18 @@ async fn memory_answers_what_it_has_and_the_store_the_rest_in_chunks() {
 }
 
 #[tokio::test]
+async fn a_large_batch_is_answered_first_and_others_work_while_memory_is_filled() {
+    let stage = Stage::new().filled(0..100);
+    let keys: Vec<u64> = (0..100).collect();
+    let filled = || keys.iter().filter(|key| stage.cache.peek(key).is_some()).count();
+    assert!(stage.read_many(&keys).await.iter().all(Option::is_some));
+    assert_eq!(filled(), 0);
+    tokio::task::yield_now().await;
+    assert!((1..100).contains(&filled()), "{} are filled at once", filled());
+    until(|| filled() == keys.len()).await;
+}
+
+#[tokio::test]
 async fn a_chunk_that_fails_fails_its_keys_alone() {
     let stage = Stage::with(|policy| policy.batch_chunk = 2).filled(0..4);
     let (mut first, mut second) = (stage.store.gate(), stage.store.gate());

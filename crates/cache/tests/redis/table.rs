@@ -29,8 +29,8 @@ const AGES: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
 const KEPT: Kept = Kept { takeover: Duration::from_secs(1), ..SHORT };
 
 fn cell(kind: Kind, version: u64, token: u64) -> Cell {
-    let payload = if kind == Kind::Value { b"a payload \0\xff".to_vec() } else { Vec::new() };
-    Cell { header: Header::bare(kind, Version::new(version), token), payload }
+    let payload: &[u8] = if kind == Kind::Value { b"a payload \0\xff" } else { b"" };
+    Cell { header: Header::bare(kind, Version::new(version), token), payload: payload.into() }
 }
 
 fn states() -> Vec<Option<Cell>> {

@@ -123,7 +123,7 @@ async fn a_connection_cut_from_afar_is_made_again_and_believed_again() {
         shared
             .read(&key())
             .await
-            .is_ok_and(|found| found[0].as_ref().is_some_and(|cell| cell.payload == b"four"))
+            .is_ok_and(|found| found[0].as_ref().is_some_and(|cell| *cell.payload == *b"four"))
     })
     .await;
 }
@@ -189,7 +189,7 @@ async fn a_full_server_refuses_what_writes_and_trust_with_it() {
     let operator = server.operator().await;
     command(&operator, "CONFIG", &["SET", "maxmemory", "1"]).await;
     let found = shared.read(&key()).await.unwrap();
-    assert_eq!(found[0].as_ref().unwrap().payload, b"four", "reads go on");
+    assert_eq!(*found[0].as_ref().unwrap().payload, *b"four", "reads go on");
     assert_eq!(shared.enter(1, &Alive::default()).await, Err(SharedError::Refused));
     assert_eq!(change(&shared).await, Err(SharedError::Refused));
     assert_eq!(shared.acquire(&["1:a:new".to_owned()], 1).await, Err(SharedError::Refused));

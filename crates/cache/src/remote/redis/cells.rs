@@ -22,7 +22,7 @@ impl Cells for RedisShared {
         if let [key] = keys {
             let value = way.client().get::<Value, _>(self.names.cell(key)).await;
             let value = way.end(nothing_of_another_type(value))?;
-            return Ok(vec![values::cell(&value)]);
+            return Ok(vec![values::cell(value)]);
         }
         if keys.is_empty() {
             return way.end(Ok(Vec::new()));
@@ -33,7 +33,7 @@ impl Cells for RedisShared {
         if found.len() != keys.len() {
             return Err(SharedError::Unexpected);
         }
-        Ok(found.iter().map(values::cell).collect())
+        Ok(found.into_iter().map(values::cell).collect())
     }
 
     async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {

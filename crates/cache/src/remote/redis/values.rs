@@ -23,9 +23,9 @@ impl Cell {
 
     /// What a key holds; `None` for what is not of this product.
     #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (header, payload) = Header::decode(bytes)?;
-        Some(Self { header, payload: payload.to_vec() })
+    pub fn from_bytes(bytes: &Bytes) -> Option<Self> {
+        let (header, _) = Header::decode(bytes)?;
+        Some(Self { header, payload: bytes.slice(HEADER_BYTES..) })
     }
 }
 
@@ -55,14 +55,14 @@ pub(super) fn order(order: &Order, ttl: Duration) -> Value {
 }
 
 /// What a GET, or one place of an MGET, says.
-pub(super) fn cell(value: &Value) -> Option<Cell> {
-    Cell::from_bytes(value.as_bytes()?)
+pub(super) fn cell(value: Value) -> Option<Cell> {
+    Cell::from_bytes(&value.into_bytes()?)
 }
 
 pub(super) fn acquired(value: Value) -> Result<Acquired, SharedError> {
     let (code, answer) = pair(value).ok_or(SharedError::Unexpected)?;
     let acquired = match code {
-        0 => cell(&answer).map(Acquired::Hit),
+        0 => cell(answer).map(Acquired::Hit),
         1 => read_number(&answer).map(|floor| Acquired::Leased { floor: Version::new(floor) }),
         2 => unsigned(&answer).map(|left| Acquired::Wait(Duration::from_millis(left))),
         _ => None,
