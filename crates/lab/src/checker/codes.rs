@@ -25,7 +25,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
 }
 
 /// Whether the code tells how the cluster was, and not what was asked.
-pub(super) fn of_a_disturbance(code: &str) -> bool {
+pub(crate) fn of_a_disturbance(code: &str) -> bool {
     DISTURBED.contains(&code)
 }
 

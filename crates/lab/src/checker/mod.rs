@@ -26,6 +26,7 @@ mod values;
 
 use std::{collections::BTreeMap, time::Duration};
 
+pub(crate) use codes::of_a_disturbance;
 pub use over_time::{FaultTime, OverTime};
 pub use report::{Checked, KEPT, Report};
 pub use staleness::{Ages, Staleness};

@@ -98,8 +98,10 @@ impl HuntArguments {
             match hunt::judged(row, plan, self.load(), &self.out).await {
                 Ok(row) => {
                     println!("{}: {}", row.name(), if row.holds() { "holds" } else { "does not hold" });
-                    if !row.holds() {
-                        println!("{}", row.report());
+                    if row.holds() {
+                        row.measured().iter().for_each(|measured| println!("  {measured}"));
+                    } else {
+                        println!("{row}");
                     }
                     judged.push(row);
                 }

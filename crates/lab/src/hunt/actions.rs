@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
-use super::site::Site;
+use super::{primary, site::Site};
 use crate::{
     proxy::{Mode, Tampering},
     redis_server::RedisServer,
@@ -40,6 +40,13 @@ pub(super) enum Action {
     NodeStopped,
     MongodbSlow,
     MongodbKilled,
+    /// Before the nodes start.
+    MongodbLate,
+    /// Of a set of several members, as all of the primary.
+    PrimaryKilled,
+    PrimaryRetired,
+    PrimaryParted,
+    PrimaryPaused,
     BothDown,
     LinksReset,
     NodesEnded,
@@ -77,6 +84,11 @@ impl Action {
             Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, lasts).await,
             Self::NodeDies(place) => dies(site, place, lasts).await,
             Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
+            Self::MongodbLate => late(site, lasts).await,
+            Self::PrimaryKilled => primary::killed(site, lasts).await,
+            Self::PrimaryRetired => primary::retired(site, lasts).await,
+            Self::PrimaryParted => primary::parted(site, lasts).await,
+            Self::PrimaryPaused => primary::paused(site, lasts).await,
             _ => {
                 self.begin(site, kept).await?;
                 sleep(lasts).await;
@@ -117,6 +129,11 @@ impl Action {
             Self::Nothing
             | Self::Forged
             | Self::LinksReset
+            | Self::MongodbLate
+            | Self::PrimaryKilled
+            | Self::PrimaryRetired
+            | Self::PrimaryParted
+            | Self::PrimaryPaused
             | Self::NodesEnded
             | Self::NodesKilled
             | Self::NodeDies(_) => {}
@@ -192,6 +209,24 @@ async fn dies(site: &mut Site, place: &str, lasts: Duration) -> Result<()> {
     node.run()?;
     ensure!(deaths > 0, "the program is no build with fail points: nothing died");
     node.until_trusted().await
+}
+
+/// All nodes start while there is no MongoDB, live, and say that they do not serve. It is there at the end.
+async fn late(site: &mut Site, lasts: Duration) -> Result<()> {
+    for member in &mut site.members {
+        member.node.end().await?;
+    }
+    site.mongod.kill();
+    for member in &mut site.members {
+        member.node.run()?;
+    }
+    sleep(lasts).await;
+    for member in &mut site.members {
+        member.node.ensure_alive()?;
+        let serves = member.node.serves().await;
+        ensure!(serves == Some(false), "without a store a node says of serving: {serves:?}");
+    }
+    site.mongod.restart().await
 }
 
 /// All nodes are led to the replica, and the primary is gone.

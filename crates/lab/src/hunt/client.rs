@@ -6,18 +6,24 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use anyhow::Result;
+use futures::future::try_join_all;
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
     calls::{Answered, Asked, key_of},
     mix::{Kind, Mix},
 };
-use crate::history::{Call, Event, Level, Outcome, Recorder, What};
+use crate::{
+    checker::of_a_disturbance,
+    history::{Call, Event, Level, Outcome, Recorder, What},
+};
 
 /// Users that most calls are about.
 pub(super) const HOT: i64 = 100;
@@ -25,6 +31,14 @@ pub(super) const HOT: i64 = 100;
 const NAMES: u32 = 50;
 /// Users made for a name that a client remembers, to delete them.
 const OWN_MAX: usize = 16;
+/// Callers who send one request at the same time; beyond the first they have numbers of their own.
+const TWINS: u32 = 5;
+const TWIN: u32 = 1_000;
+/// Whoever does not know what came of a write asks so often, and so long, until it is known.
+const ASKED_EVERY: Duration = Duration::from_millis(200);
+const ASKED_FOR: Duration = Duration::from_secs(20);
+/// Between two reads of a client that does nothing else.
+const WATCHES_EVERY: Duration = Duration::from_millis(20);
 
 /// What all clients of a run share.
 #[derive(Debug)]
@@ -135,17 +149,62 @@ impl Client {
         Ok(())
     }
 
+    /// Asks for the newest of what is often written until the run is over.
+    pub(super) async fn watch(mut self) -> Result<()> {
+        while !self.desk.over.load(Ordering::Relaxed) {
+            let user_id = self.hot_user();
+            let what = What::Read(Level::Strong);
+            let asked = Asked { user_id, what, token: String::new(), request_id: String::new() };
+            let node = self.node();
+            self.call(&asked, node).await?;
+            sleep(WATCHES_EVERY).await;
+        }
+        Ok(())
+    }
+
     async fn step(&mut self) -> Result<()> {
         let asked = self.choose();
+        let write = !matches!(asked.what, What::Read(_));
+        if write && self.random.random_ratio(1, 50) {
+            return self.at_once(&asked).await;
+        }
         let node = self.node();
         let answered = self.call(&asked, node).await?;
-        let open = matches!(answered.outcome, Outcome::Open(_));
-        let write = !matches!(asked.what, What::Read(_));
-        if self.random.random_ratio(if open { 25 } else { u32::from(write) }, 50) {
-            // As a caller would who does not know, or whose answer was lost: the same again, to whichever node is
-            // there.
-            let node = self.random.random_range(0..self.desk.nodes.len());
+        if matches!(answered.outcome, Outcome::Open(_)) && self.random.random_ratio(1, 2) {
+            self.until_known(&asked).await?;
+        } else if self.random.random_ratio(u32::from(write), 50) {
+            // As a caller whose answer was lost: the same again.
+            let node = self.any_node();
             self.call(&asked, node).await?;
+        }
+        Ok(())
+    }
+
+    /// As several callers would who do not know of each other: the same, at the same time, to whichever nodes there
+    /// are.
+    async fn at_once(&mut self, asked: &Asked) -> Result<()> {
+        let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
+        let desk = Arc::clone(&self.desk);
+        let numbers = (0..TWINS).map(|twin| (self.number + twin * TWIN, false));
+        let calls = numbers.zip(nodes).map(|(caller, node)| desk.call(caller, node, asked));
+        let answers = try_join_all(calls).await?;
+        self.desk.calls.fetch_add(u64::from(TWINS), Ordering::Relaxed);
+        if let Some(done) = answers.iter().find(|answered| answered.token.is_some()) {
+            self.learn(asked, done);
+        }
+        Ok(())
+    }
+
+    /// As a caller who does not know what came of it: the same again, to whichever node is there, until it is known.
+    async fn until_known(&mut self, asked: &Asked) -> Result<()> {
+        let until = Instant::now() + ASKED_FOR;
+        while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
+            let node = self.any_node();
+            match self.call(asked, node).await?.outcome {
+                Outcome::Open(code) | Outcome::Refused(code) if of_a_disturbance(&code) => {}
+                _ => return Ok(()),
+            }
+            sleep(ASKED_EVERY).await;
         }
         Ok(())
     }
@@ -171,7 +230,11 @@ impl Client {
     }
 
     fn node(&mut self) -> usize {
-        self.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()))
+        self.pinned.unwrap_or_else(|| self.any_node())
+    }
+
+    fn any_node(&mut self) -> usize {
+        self.random.random_range(0..self.desk.nodes.len())
     }
 
     /// A call of a kind that the mix gives.
@@ -208,6 +271,10 @@ impl Client {
         if self.random.random_ratio(1, 10) {
             return self.random.random_range(HOT..=self.desk.users);
         }
+        self.hot_user()
+    }
+
+    fn hot_user(&mut self) -> i64 {
         // Harmonic, as the popularity of names is.
         let most = f64::from(i32::try_from(HOT).unwrap_or(i32::MAX)).ln();
         let rank = (self.random.random::<f64>() * most).exp();

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     findings::Findings,
+    measures::Measured,
     report::{Judged, millis},
 };
 use crate::{
@@ -29,7 +30,7 @@ pub(super) struct Figure {
 }
 
 /// How old the reads of rows may be, in milliseconds: what clients are promised.
-struct Promise {
+struct AgeLimit {
     name: &'static str,
     rows: &'static [&'static str],
     of: fn(&Judged) -> u64,
@@ -37,22 +38,22 @@ struct Promise {
 }
 
 /// Of the table of faults.
-const PROMISES: [Promise; 5] = [
-    Promise { name: "healthy p99 staleness", rows: &["F00"], of: |row| undisturbed(row).p99, most_ms: 50.0 },
-    Promise {
+const AGE_LIMITS: [AgeLimit; 5] = [
+    AgeLimit { name: "healthy p99 staleness", rows: &["F00"], of: |row| undisturbed(row).p99, most_ms: 50.0 },
+    AgeLimit {
         name: "healthy p99.9 staleness",
         rows: &["F00"],
         of: |row| undisturbed(row).p999,
         most_ms: 200.0,
     },
-    Promise { name: "healthy max staleness", rows: &["F00"], of: |row| undisturbed(row).max, most_ms: 1e3 },
-    Promise {
+    AgeLimit { name: "healthy max staleness", rows: &["F00"], of: |row| undisturbed(row).max, most_ms: 1e3 },
+    AgeLimit {
         name: "max staleness while broadcasts are lost",
         rows: &["F11a", "F11b"],
         of: |row| row.report().staleness.all.max,
         most_ms: 3e3,
     },
-    Promise {
+    AgeLimit {
         name: "max staleness where a writer dies before it told anybody",
         rows: &["F15a", "F15b", "F43"],
         of: |row| row.report().staleness.all.max,
@@ -80,7 +81,7 @@ impl Figure {
 pub(super) fn figures(findings: &Findings) -> Vec<Figure> {
     let mut figures = over_all(findings);
     if findings.goal().is_none() {
-        figures.extend(PROMISES.iter().map(|promise| promise.figure(findings)));
+        figures.extend(AGE_LIMITS.iter().map(|limit| limit.figure(findings)));
     }
     findings.judged().iter().for_each(|judged| figures.extend(of_row(judged)));
     let not_run = findings.not_run().iter();
@@ -108,7 +109,7 @@ fn over_all(findings: &Findings) -> Vec<Figure> {
     ]
 }
 
-impl Promise {
+impl AgeLimit {
     /// The worst of its rows that were run.
     fn figure(&self, findings: &Findings) -> Figure {
         let rows = findings.judged().iter().filter(|judged| self.rows.contains(&judged.name()));
@@ -140,7 +141,15 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
     }
     let check = |checked: &Checked| Figure::none(format!("{name} {}", checked.name), checked.violated());
     figures.extend(judged.report().checks.iter().map(check));
+    figures.extend(judged.measured().iter().map(|measured| of_measure(name, measured)));
     figures
+}
+
+fn of_measure(row: &str, measured: &Measured) -> Figure {
+    // JSON knows nothing infinite.
+    let figure = measured.figure().min(f64::MAX);
+    let name = format!("{row} {}", measured.name());
+    Figure { holds: measured.holds(), ..Figure::at_most(name, measured.unit(), figure, measured.target()) }
 }
 
 fn undisturbed(judged: &Judged) -> &Ages {
@@ -177,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_about_the_worst_of_its_rows() {
+    fn a_limit_is_about_the_worst_of_its_rows() {
         let name = "max staleness while broadcasts are lost";
         let both = of(vec![judged("F11a", 10), judged("F11b", 2_000), judged("F43", 9_000)]);
         let figure = named(&both, name);
@@ -194,11 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_whose_rows_were_not_run_says_so_and_fails_nothing() {
+    fn a_limit_whose_rows_were_not_run_says_so_and_fails_nothing() {
         let findings = of(vec![judged("F10", 0)]);
-        let promise = named(&findings, "max staleness where a writer dies before it told anybody");
-        assert_eq!((promise.figure, promise.holds), (None, false));
-        assert_eq!(promise.not_run.as_deref(), Some("needs F15a or F15b or F43"));
+        let limit = named(&findings, "max staleness where a writer dies before it told anybody");
+        assert_eq!((limit.figure, limit.holds), (None, false));
+        assert_eq!(limit.not_run.as_deref(), Some("needs F15a or F15b or F43"));
         assert!(findings.holds());
     }
 
@@ -248,8 +257,8 @@ mod tests {
         );
         assert!(lost["holds"] == true && lost.get("not_run").is_none(), "{lost}");
         let broadcasts = "max staleness while broadcasts are lost";
-        let promise = figures.as_array().expect("figures").iter().find(|figure| figure["name"] == broadcasts);
-        assert!(promise.is_some_and(|promise| promise["figure"].is_null() && promise["holds"] == false));
+        let limit = figures.as_array().expect("figures").iter().find(|figure| figure["name"] == broadcasts);
+        assert!(limit.is_some_and(|limit| limit["figure"].is_null() && limit["holds"] == false));
         assert!(read("report.html").contains("<svg"));
     }
 }

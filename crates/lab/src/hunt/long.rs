@@ -6,7 +6,7 @@ use anyhow::Result;
 use rand::{SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 
 use super::{
-    report::Judged,
+    report::{Judged, Subject},
     rows::{ROWS, Row},
     run::{Load, Turn, course},
     site::Plan,
@@ -42,7 +42,8 @@ pub async fn long(
     let history = folder.join(format!("{NAME}.jsonl"));
     let turns = turns(plan.seed, lasts, load.before);
     let hunted = course(&turns, plan, load, &history, tell).await?;
-    Judged::of([NAME, WHAT], None, hunted, &history)
+    let subject = Subject { name: NAME, what: WHAT, bound: None, promises: &[] };
+    Judged::of(subject, hunted, &history)
 }
 
 /// As many as there is time for, at least one.

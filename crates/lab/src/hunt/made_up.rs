@@ -1,13 +1,10 @@
 //! Rows that were never run, for the tests of what is told of them.
 
 use super::{
-    Hunted, Judged, bounds,
+    Hunted, Judged,
     rows::{ROWS, Row},
 };
-use crate::{
-    checker,
-    history::{Call, Event, Fault, Level, Outcome, What},
-};
+use crate::history::{Call, Event, Fault, Level, Outcome, What};
 
 const MS: u64 = 1_000_000;
 
@@ -28,7 +25,7 @@ pub(super) fn judged(name: &str, stale_ms: u64) -> Judged {
 
 fn of(row: &Row, events: &[Event]) -> Judged {
     let hunted = Hunted { calls: 103, seconds: 27.5, starting: 6.25 };
-    Judged::new([row.name, row.what], Some(row.bound), hunted, checker::check(events, &bounds()))
+    Judged::new(row.into(), hunted, events)
 }
 
 fn written(at: u64, version: u64) -> Event {

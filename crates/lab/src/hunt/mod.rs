@@ -5,16 +5,20 @@
 mod actions;
 mod calls;
 mod client;
+mod door;
 mod dump;
 mod figures;
 mod findings;
 mod long;
 #[cfg(test)]
 mod made_up;
+mod measures;
 mod mix;
 mod mongod;
+mod mongods;
 mod node;
 mod page;
+mod primary;
 mod report;
 mod rows;
 mod run;
@@ -22,8 +26,10 @@ mod site;
 
 pub use findings::{Findings, NotRun};
 pub use long::long;
+pub use measures::{Measured, Promise};
 pub use mix::Mix;
 pub use mongod::Mongod;
+pub use mongods::Mongods;
 pub use node::Node;
 pub use report::{Judged, judged};
 pub use rows::{HEALTHY, ROWS, Row, bounds};

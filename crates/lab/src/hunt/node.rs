@@ -12,6 +12,9 @@ use kith_proto::admin::v1::{GetNodeRequest, GetNodeResponse, admin_service_clien
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 use crate::child::{Watched, free_port};
 
@@ -40,7 +43,8 @@ pub(super) struct Shape {
 #[derive(Debug)]
 pub struct Node {
     shape: Shape,
-    mongodb: SocketAddr,
+    /// Its connection string.
+    mongodb: String,
     redis: SocketAddr,
     port: u16,
     folder: TempDir,
@@ -50,8 +54,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node that reaches its servers at these addresses.
-    pub(super) fn start(shape: &Shape, mongodb: SocketAddr, redis: SocketAddr) -> Result<Self> {
+    /// Starts a node that reaches MongoDB by this connection string, and Redis at this address.
+    pub(super) fn start(shape: &Shape, mongodb: String, redis: SocketAddr) -> Result<Self> {
         let port = free_port()?;
         // Connects when it is called, again whenever that is necessary.
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
@@ -100,9 +104,7 @@ impl Node {
         for setting in usual.iter().chain(&self.shape.settings) {
             command.args(["--set", setting]);
         }
-        // One way to each server, whatever it says of itself.
-        let mongodb = format!("mongodb://{}/?directConnection=true", self.mongodb);
-        command.env("KITH_STORE__MONGODB__URI", mongodb);
+        command.env("KITH_STORE__MONGODB__URI", &self.mongodb);
         command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
         command.envs(self.shape.environment.iter().map(|(name, value)| (name, value)));
         command.envs(told.iter().copied());
@@ -161,13 +163,27 @@ impl Node {
     pub async fn until_trusted(&mut self) -> Result<()> {
         let until = Instant::now() + READY_WITHIN;
         loop {
-            self.process.as_mut().context("the node does not run")?.ensure_alive()?;
+            self.ensure_alive()?;
             if self.about().await.is_ok_and(|about| about.state == "serving" && about.trusted) {
                 return Ok(());
             }
             ensure!(Instant::now() < until, "a node does not serve from its memory within {READY_WITHIN:?}");
             sleep(POLL).await;
         }
+    }
+
+    /// Whether its health says that it serves; `None`: it says nothing.
+    pub async fn serves(&self) -> Option<bool> {
+        let mut health = HealthClient::new(self.channel());
+        let asked = health.check(HealthCheckRequest::default());
+        let said = timeout(ANSWER_WITHIN, asked).await.ok()?.ok()?.into_inner();
+        Some(said.status() == ServingStatus::Serving)
+    }
+
+    /// # Errors
+    /// When it has ended.
+    pub fn ensure_alive(&mut self) -> Result<()> {
+        self.process.as_mut().context("the node does not run")?.ensure_alive()
     }
 
     /// What it says of itself.

@@ -1,75 +1,89 @@
 //! What rows showed, as a table for people.
 
-use std::{path::Path, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 
 use anyhow::Result;
 
 use super::{
+    measures::{Measured, Promise},
     rows::{Row, bounds},
     run::{Hunted, Load, run},
     site::Plan,
 };
 use crate::{
     checker::{self, Checked},
-    history,
+    history::{self, Event},
     table::aligned,
 };
+
+/// What is judged: a row, or a long run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    /// Of its reads, where there is one for all.
+    pub(super) bound: Option<Duration>,
+    pub(super) promises: &'static [Promise],
+}
 
 /// What one row showed, or a long run.
 #[derive(Debug)]
 pub struct Judged {
-    name: &'static str,
-    what: &'static str,
-    bound: Option<Duration>,
+    subject: Subject,
     hunted: Hunted,
     report: checker::Report,
+    /// In the order of the promises.
+    measured: Vec<Measured>,
+}
+
+impl From<&Row> for Subject {
+    fn from(row: &Row) -> Self {
+        Self { name: row.name, what: row.what, bound: Some(row.bound), promises: row.promises }
+    }
 }
 
 impl Judged {
-    /// Judges the history of what has this name and is that. `bound`: of its reads, where there is one for all.
+    /// Judges the history in a file.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn of(
-        [name, what]: [&'static str; 2],
-        bound: Option<Duration>,
-        hunted: Hunted,
-        path: &Path,
-    ) -> Result<Self> {
-        Ok(Self::new([name, what], bound, hunted, checker::check(&history::read(path)?, &bounds())))
+    pub(super) fn of(subject: Subject, hunted: Hunted, path: &Path) -> Result<Self> {
+        Ok(Self::new(subject, hunted, &history::read(path)?))
     }
 
-    pub(super) const fn new(
-        [name, what]: [&'static str; 2],
-        bound: Option<Duration>,
-        hunted: Hunted,
-        report: checker::Report,
-    ) -> Self {
-        Self { name, what, bound, hunted, report }
+    pub(super) fn new(subject: Subject, hunted: Hunted, events: &[Event]) -> Self {
+        let measured = subject.promises.iter().map(|promise| promise.measured(events)).collect();
+        Self { subject, hunted, report: checker::check(events, &bounds()), measured }
     }
 
     /// The name of the row.
     #[must_use]
     pub const fn name(&self) -> &'static str {
-        self.name
+        self.subject.name
     }
 
     /// What is done to the cluster, in a few words.
     #[must_use]
     pub const fn what(&self) -> &'static str {
-        self.what
+        self.subject.what
     }
 
     /// How old a read may be near to the fault. `None`: it depends on the fault.
     #[must_use]
     pub const fn bound(&self) -> Option<Duration> {
-        self.bound
+        self.subject.bound
     }
 
-    /// Whether every check holds.
+    /// Whether every check holds, and all that the row promises beyond them.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.report.holds()
+        self.report.holds() && self.measured.iter().all(Measured::holds)
+    }
+
+    /// What the promises of the row came to, in their order.
+    #[must_use]
+    pub fn measured(&self) -> &[Measured] {
+        &self.measured
     }
 
     /// What the checks found, in full.
@@ -85,6 +99,14 @@ impl Judged {
     }
 }
 
+/// What the checks found, and what was measured, a line each.
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.report)?;
+        self.measured.iter().try_for_each(|measured| writeln!(f, "{measured}"))
+    }
+}
+
 /// Runs a row and judges what clients saw; its history stays in the folder.
 ///
 /// # Errors
@@ -92,7 +114,7 @@ impl Judged {
 pub async fn judged(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result<Judged> {
     let history = folder.join(format!("{}.jsonl", row.name));
     let hunted = run(row, plan, load, &history).await?;
-    Judged::of([row.name, row.what], Some(row.bound), hunted, &history)
+    Judged::of(row.into(), hunted, &history)
 }
 
 /// What a table of rows shows.
@@ -120,7 +142,7 @@ pub(super) fn table(judged: &[Judged]) -> String {
 
 /// A row of the table.
 pub(super) fn cells(judged: &Judged) -> [String; 14] {
-    let Judged { name, what, bound, hunted, report } = judged;
+    let Judged { subject: Subject { name, what, bound, .. }, hunted, report, .. } = judged;
     let ages = &report.staleness.all;
     [
         (*name).to_owned(),

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::actions::Action;
+use super::{
+    actions::Action,
+    measures::{Measure, Promise},
+};
 use crate::checker::{Bounds, Felt};
 
 /// The bound of a cached read when nothing is wrong.
@@ -21,6 +24,8 @@ const HEALED: Duration = Duration::from_secs(4);
 const USUAL: Duration = Duration::from_secs(10);
 /// Those that are about what happens when something is away for long.
 const LONG: Duration = Duration::from_secs(30);
+/// A majority of them can lose one.
+const THREE: usize = 3;
 
 /// A row.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +40,17 @@ pub struct Row {
     pub may_fail: bool,
     /// How long it is on.
     pub lasts: Duration,
+    /// Members of MongoDB's replica set.
+    pub mongods: usize,
+    /// Whether each node has a client that does nothing but strong reads.
+    pub watched: bool,
+    /// What it is to keep beyond the checks.
+    pub promises: &'static [Promise],
     pub(super) action: Action,
 }
 
 /// All rows, in the order of their names.
-pub const ROWS: [Row; 24] = [
+pub const ROWS: [Row; 29] = [
     row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
@@ -62,9 +73,31 @@ pub const ROWS: [Row; 24] = [
         .failing()
         .within(ORPHANED),
     row("F18", "a node is stopped", Action::NodeStopped).lasting(LONG),
+    row("F20", "MongoDB's primary is killed", Action::PrimaryKilled)
+        .failing()
+        .over(THREE)
+        .promising(&[Promise::new(Measure::Outage, 15_000.0), Promise::new(Measure::Unresolved, 0.0)]),
+    row("F21", "MongoDB's primary steps down all the time", Action::PrimaryRetired)
+        .failing()
+        .over(THREE)
+        .promising(&[Promise::new(Measure::Failed, 1.0)]),
+    row("F22a", "MongoDB's primary and half of the nodes are apart", Action::PrimaryParted)
+        .failing()
+        .over(THREE)
+        .watched()
+        .lasting(LONG)
+        .promising(&[Promise::new(Measure::Outage, 15_000.0)]),
+    row("F22b", "the same, and the primary stands still meanwhile", Action::PrimaryPaused)
+        .failing()
+        .over(THREE)
+        .watched()
+        .lasting(LONG),
     row("F23", "MongoDB answers 1 s later", Action::MongodbSlow).failing(),
     row("F24", "MongoDB is killed and started again", Action::MongodbKilled).failing(),
     row("F30", "MongoDB and Redis are down", Action::BothDown).failing(),
+    row("F31", "nodes start before MongoDB does", Action::MongodbLate)
+        .failing()
+        .promising(&[Promise::new(Measure::Comeback, 5_000.0)]),
     row("F32", "the links of a node are reset all the time", Action::LinksReset).failing(),
     row("F40", "nodes are asked to end and started again", Action::NodesEnded).failing().within(ORPHANED),
     row("F43", "nodes are killed and started again", Action::NodesKilled).failing().within(ORPHANED),
@@ -79,7 +112,9 @@ pub fn bounds() -> Bounds {
 }
 
 const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
-    Row { name, what, bound: FAULTY, may_fail: false, lasts: USUAL, action }
+    let (mongods, promises): (_, &[_]) = (1, &[]);
+    let (may_fail, watched) = (false, false);
+    Row { name, what, bound: FAULTY, may_fail, lasts: USUAL, mongods, watched, promises, action }
 }
 
 impl Row {
@@ -107,6 +142,18 @@ impl Row {
 
     const fn failing(self) -> Self {
         Self { may_fail: true, ..self }
+    }
+
+    const fn over(self, mongods: usize) -> Self {
+        Self { mongods, ..self }
+    }
+
+    const fn watched(self) -> Self {
+        Self { watched: true, ..self }
+    }
+
+    const fn promising(self, promises: &'static [Promise]) -> Self {
+        Self { promises, ..self }
     }
 
     const fn lasting(self, lasts: Duration) -> Self {

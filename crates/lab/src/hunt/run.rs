@@ -97,12 +97,16 @@ pub(super) async fn course(
     tell: impl Fn(&Row, u64),
 ) -> Result<Hunted> {
     let began = Instant::now();
-    let mut site = Site::start(plan).await?;
+    let mongods = turns.iter().map(|turn| turn.row.mongods).max().unwrap_or(1);
+    let mut site = Site::start(plan, mongods).await?;
     let channels = site.members.iter().map(|member| member.node.channel()).collect();
     let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + load.cold));
     fill(&desk).await?;
     let starting = began.elapsed().as_secs_f64();
     let mut clients = clients(&desk, load, plan.seed);
+    if turns.iter().any(|turn| turn.row.watched) {
+        watch(&mut clients, &desk, load, plan.seed);
+    }
     let happened = all_happen(turns, &mut site, &desk, tell).await;
     desk.over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
@@ -172,4 +176,12 @@ fn clients(desk: &Arc<Desk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
         clients.spawn(client.work());
     }
     clients
+}
+
+/// One more with each node, that does nothing but strong reads.
+fn watch(clients: &mut JoinSet<Result<()>>, desk: &Arc<Desk>, load: Load, seed: u64) {
+    for (number, place) in (load.pinned + load.roaming + 1..).zip(0..desk.nodes.len()) {
+        let seed = seed.wrapping_add(u64::from(number));
+        clients.spawn(Client::new(desk, number, Some(place), load.mix, seed).watch());
+    }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures::future::try_join_all;
 
 use super::{
-    mongod::Mongod,
+    mongods::Mongods,
     node::{Node, Shape},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 pub struct Member {
     /// The node.
     pub node: Node,
-    /// Its way to MongoDB.
+    /// Its way to MongoDB, where that has one member; else its ways are [`Mongods`]'.
     pub to_mongodb: Proxy,
     /// Its way to Redis, for data and subscriptions.
     pub to_redis: Proxy,
@@ -31,7 +31,7 @@ pub struct Site {
     /// What the nodes share.
     pub redis: RedisServer,
     /// What holds the truth.
-    pub mongod: Mongod,
+    pub mongod: Mongods,
     /// The nodes.
     pub members: Vec<Member>,
 }
@@ -52,12 +52,12 @@ pub struct Plan {
 }
 
 impl Site {
-    /// Starts all, and waits until each node serves from its memory.
+    /// Starts all, with a MongoDB of so many members, and waits until each node serves from its memory.
     ///
     /// # Errors
     /// When a program does not start, or a node does not come to serve.
-    pub async fn start(plan: &Plan) -> Result<Self> {
-        let (redis, mongod) = (RedisServer::start(&[]).await?, Mongod::start().await?);
+    pub async fn start(plan: &Plan, mongods: usize) -> Result<Self> {
+        let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods).await?);
         let name = "kith_hunt".to_owned();
         let shape = Shape {
             kith: plan.kith.clone(),
@@ -79,9 +79,10 @@ impl Site {
     }
 
     async fn member(&self, shape: &Shape, seed: u64) -> Result<Member> {
-        let to_mongodb = Proxy::start(self.mongod.address(), seed).await?;
+        let to_mongodb = Proxy::start(self.mongod.address()?, seed).await?;
         let to_redis = Proxy::of_messages(self.redis.address(), seed).await?;
-        let node = Node::start(shape, to_mongodb.address(), to_redis.address())?;
+        let mongodb = self.mongod.uri(to_mongodb.address(), self.members.len());
+        let node = Node::start(shape, mongodb, to_redis.address())?;
         Ok(Member { node, to_mongodb, to_redis })
     }
 

@@ -1,0 +1,215 @@
+//! MongoDB as nodes know it: a replica set of one member or several.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use mongodb::bson::{Document, doc};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    door::{Dialer, Door},
+    mongod::{Mongod, SET},
+};
+
+/// How long the set may take to start, or to have a primary and followers again.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+/// How long one member may take to say what it is.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// A member that hears so long nothing of the primary stands for election, and a primary that hears nothing of a
+/// majority steps down. By default ten seconds.
+const ELECTION_MS: i32 = 2_000;
+
+/// A replica set. Of several members, each is behind a [door](Door) by whose address all others know it, members and
+/// nodes; a member that is alone is called directly.
+#[derive(Debug)]
+pub struct Mongods {
+    members: Vec<Mongod>,
+    /// In the order of the members; none where there is one member.
+    doors: Vec<Door>,
+}
+
+/// What a member says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Primary,
+    Follower,
+    Neither,
+}
+
+impl Mongods {
+    /// Starts so many, and waits until one is primary and all others follow it.
+    ///
+    /// # Errors
+    /// When there is no such program, or the set does not come to that.
+    pub async fn start(count: usize) -> Result<Self> {
+        let members = (0..count).map(|_| Mongod::start()).collect::<Result<Vec<_>>>()?;
+        let mut doors = Vec::new();
+        for member in members.iter().filter(|_| count > 1) {
+            doors.push(Door::start(member.address()).await?);
+        }
+        let mut set = Self { members, doors };
+        set.until_all_answer().await?;
+        set.first()?.ask(doc! { "replSetInitiate": set.config()? }).await?;
+        set.until_whole().await?;
+        Ok(set)
+    }
+
+    /// Where a set of one answers.
+    ///
+    /// # Errors
+    /// When there is no member.
+    pub fn address(&self) -> Result<SocketAddr> {
+        Ok(self.first()?.address())
+    }
+
+    /// How the node of this number reaches the set: a set of one by this link and whatever it says of itself, another
+    /// by the doors.
+    #[must_use]
+    pub fn uri(&self, link: SocketAddr, node: usize) -> String {
+        if self.doors.is_empty() {
+            return format!("mongodb://{link}/?directConnection=true");
+        }
+        let hosts: Vec<String> = self.doors.iter().map(|door| door.address().to_string()).collect();
+        format!("mongodb://{}/?replicaSet={SET}&appName={}", hosts.join(","), name(node))
+    }
+
+    /// Ends all members at once, as `kill -9` does; what they have journalled stays.
+    pub fn kill(&mut self) {
+        self.members.iter_mut().for_each(Mongod::kill);
+    }
+
+    /// Starts those that were killed over their data.
+    ///
+    /// # Errors
+    /// When the set does not come to have a primary that all others follow.
+    pub async fn restart(&mut self) -> Result<()> {
+        for member in self.members.iter_mut().filter(|member| !member.runs()) {
+            member.run()?;
+        }
+        self.until_whole().await
+    }
+
+    /// The answer of the primary to one command on `admin`.
+    ///
+    /// # Errors
+    /// When there is no primary or no answer, or it is an error.
+    pub async fn ask(&self, command: Document) -> Result<Document> {
+        self.members[self.primary().await?].ask(command).await
+    }
+
+    /// The place of the primary.
+    ///
+    /// # Errors
+    /// When no member is, at this moment.
+    pub async fn primary(&self) -> Result<usize> {
+        let roles = self.roles().await;
+        roles.iter().position(|role| *role == Role::Primary).context("no member is primary")
+    }
+
+    /// Waits until another member than this is primary.
+    ///
+    /// # Errors
+    /// When none is.
+    pub async fn until_replaced(&self, primary: usize) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        loop {
+            let roles = self.roles().await;
+            let others = roles.iter().enumerate().filter(|(at, _)| *at != primary);
+            if others.map(|(_, role)| *role).any(|role| role == Role::Primary) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "no other member is primary within {READY_WITHIN:?}");
+            sleep(POLL).await;
+        }
+    }
+
+    /// The member at this place; the places are 0 to one below their number.
+    pub fn member(&mut self, at: usize) -> Option<&mut Mongod> {
+        self.members.get_mut(at)
+    }
+
+    /// The network falls in two until [`Self::join`]: this member and these nodes on one side, all other members and
+    /// nodes on the other. What is said across is held back, and nobody is told. Nodes reach each other and Redis.
+    pub fn part(&self, member: usize, nodes: &[usize], all_nodes: usize) {
+        let apart = |at: usize| at == member;
+        for (place, door) in self.doors.iter().enumerate() {
+            let members = self.members.iter().enumerate();
+            let members = members.filter(|(at, _)| apart(*at) != apart(place));
+            let members = members.map(|(_, member)| Dialer::Member(member.address().port()));
+            let nodes = (0..all_nodes).filter(|node| nodes.contains(node) != apart(place));
+            door.shut_to(members.chain(nodes.map(|node| Dialer::Named(name(node)))).collect());
+        }
+    }
+
+    /// The network is whole again; what was held back arrives.
+    pub fn join(&self) {
+        self.doors.iter().for_each(|door| door.shut_to(Vec::new()));
+    }
+
+    /// Waits until one member is primary and all others follow it.
+    ///
+    /// # Errors
+    /// When it does not come to that, or a member has ended by itself.
+    pub async fn until_whole(&mut self) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        loop {
+            self.members.iter_mut().try_for_each(Mongod::ensure_alive)?;
+            let roles = self.roles().await;
+            let count = |of: Role| roles.iter().filter(|role| **role == of).count();
+            if count(Role::Primary) == 1 && count(Role::Follower) + 1 == self.members.len() {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < until,
+                "the replica set is not whole within {READY_WITHIN:?}: {roles:?}"
+            );
+            sleep(POLL).await;
+        }
+    }
+
+    async fn until_all_answer(&mut self) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        for member in &mut self.members {
+            while member.ask(doc! { "ping": 1 }).await.is_err() {
+                member.ensure_alive()?;
+                ensure!(Instant::now() < until, "mongod does not answer within {READY_WITHIN:?}");
+                sleep(POLL).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn roles(&self) -> Vec<Role> {
+        futures::future::join_all(self.members.iter().map(role)).await
+    }
+
+    fn first(&self) -> Result<&Mongod> {
+        self.members.first().context("there is a member")
+    }
+
+    fn config(&self) -> Result<Document> {
+        let doors = self.doors.iter().map(Door::address);
+        let hosts: Vec<SocketAddr> =
+            if self.doors.is_empty() { vec![self.first()?.address()] } else { doors.collect() };
+        let member = |(number, host): (i32, SocketAddr)| doc! { "_id": number, "host": host.to_string() };
+        let members: Vec<Document> = (0..).zip(hosts).map(member).collect();
+        Ok(doc! { "_id": SET, "members": members, "settings": { "electionTimeoutMillis": ELECTION_MS } })
+    }
+}
+
+/// By which doors know a node.
+fn name(node: usize) -> String {
+    format!("node-{node}")
+}
+
+async fn role(member: &Mongod) -> Role {
+    let asked = member.runs().then(|| timeout(ANSWER_WITHIN, member.ask(doc! { "hello": 1 })));
+    let Some(Ok(Ok(hello))) = futures::future::OptionFuture::from(asked).await else { return Role::Neither };
+    let is = |field: &str| hello.get_bool(field).unwrap_or_default();
+    match (is("isWritablePrimary"), is("secondary")) {
+        (true, _) => Role::Primary,
+        (false, true) => Role::Follower,
+        (false, false) => Role::Neither,
+    }
+}

@@ -1,0 +1,83 @@
+//! What is done to the primary of a replica set of several members.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use mongodb::bson::doc;
+use tokio::time::{Instant, sleep};
+
+use super::{mongod::Mongod, site::Site};
+
+/// Between two times that a primary is asked to step down.
+const RETIRES_EVERY: Duration = Duration::from_secs(3);
+/// For how long it does not stand for election then, and how long it may wait for a follower before that. A third
+/// member always stands.
+const RETIRED_S: i32 = 5;
+const CATCHES_UP_S: i32 = 2;
+/// How long a primary stands still at least: another one is elected, and the third member gives up to read from the
+/// old one (after six seconds), so that a majority has what is written. After eleven nodes would call it no more.
+const PAUSE: Duration = Duration::from_secs(9);
+/// How long it is on its side of the network afterwards.
+const AWAKE: Duration = Duration::from_secs(1);
+
+/// It is killed, another one is elected, and at the end it is started again.
+pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
+    let (primary, until) = (site.mongod.primary().await?, Instant::now() + lasts);
+    member(site, primary)?.kill();
+    site.mongod.until_replaced(primary).await?;
+    tokio::time::sleep_until(until).await;
+    site.mongod.restart().await
+}
+
+/// Whoever is primary steps down, again and again.
+pub(super) async fn retired(site: &mut Site, lasts: Duration) -> Result<()> {
+    let until = Instant::now() + lasts;
+    let mut retired = 0;
+    while Instant::now() < until {
+        let command = doc! { "replSetStepDown": RETIRED_S, "secondaryCatchUpPeriodSecs": CATCHES_UP_S };
+        // None is primary at some moments, and one that no follower has caught up with stays.
+        retired += u32::from(site.mongod.ask(command).await.is_ok());
+        sleep(RETIRES_EVERY).await;
+    }
+    ensure!(retired > 0, "no primary has stepped down");
+    site.mongod.until_whole().await
+}
+
+/// The network falls in two: the primary and half of the nodes, and all others, who elect another one.
+pub(super) async fn parted(site: &mut Site, lasts: Duration) -> Result<()> {
+    let (primary, until) = (site.mongod.primary().await?, Instant::now() + lasts);
+    part(site, primary);
+    let replaced = site.mongod.until_replaced(primary).await;
+    tokio::time::sleep_until(until).await;
+    site.mongod.join();
+    replaced?;
+    site.mongod.until_whole().await
+}
+
+/// The same, and the primary stands still until another one is elected; when it goes on, it does not know that, and
+/// half of the nodes do not either.
+pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
+    let until = Instant::now() + lasts;
+    while Instant::now() < until {
+        let (primary, awakes) = (site.mongod.primary().await?, Instant::now() + PAUSE);
+        part(site, primary);
+        member(site, primary)?.signal("STOP")?;
+        let replaced = site.mongod.until_replaced(primary).await;
+        tokio::time::sleep_until(awakes).await;
+        member(site, primary)?.signal("CONT")?;
+        sleep(AWAKE).await;
+        site.mongod.join();
+        replaced?;
+        site.mongod.until_whole().await?;
+    }
+    Ok(())
+}
+
+fn part(site: &Site, primary: usize) {
+    let nodes: Vec<usize> = (site.members.len() / 2..site.members.len()).collect();
+    site.mongod.part(primary, &nodes, site.members.len());
+}
+
+fn member(site: &mut Site, at: usize) -> Result<&mut Mongod> {
+    site.mongod.member(at).context("there is a primary")
+}
