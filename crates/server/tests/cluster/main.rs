@@ -3,6 +3,7 @@
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod at_once;
 mod away;
 mod claims;
 mod epochs;
