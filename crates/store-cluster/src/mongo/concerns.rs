@@ -167,3 +167,19 @@ async fn every_transaction_is_committed_by_a_journaled_majority() {
         assert!(step.contains_key("txnNumber") && !step.contains_key("writeConcern"), "{step}");
     }
 }
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_repeated_request_is_answered_when_a_majority_has_what_the_first_one_wrote() {
+    let seen = commands(&["commitTransaction", "abortTransaction"], async |stores| {
+        let request = Request { id: "r1".parse().unwrap(), fingerprint: [7; 32] };
+        let requested = Write { request: Some(request), ..write() };
+        for replayed in [false, true] {
+            let made = stores.users.create_user(user(1, "ann", SecretChange::new()), requested.clone()).await;
+            assert_eq!(made.unwrap().replayed, replayed);
+        }
+    });
+    let seen = seen.await;
+    assert!(seen.iter().all(|command| command.contains_key("commitTransaction")), "{seen:?}");
+    assert_majority_writes(&seen, 2);
+}

@@ -35,12 +35,14 @@ impl Mongo {
             .await
             .map_err(before_commit)?;
         match Box::pin(self.steps::<R>(order, way, nonce, &mut session)).await {
-            Ok(done) if !done.replayed => commit(&mut session).await.map(|()| done),
+            // That of an earlier write is committed too, though it wrote nothing: only then a majority has what it
+            // read, and a new primary may have been about to lose it.
+            Ok(done) => commit(&mut session).await.map(|()| done),
             // Nothing was written. What the server says to an abort changes nothing: it forgets the
             // transaction by itself.
-            other => {
+            failed => {
                 drop(session.abort_transaction().await);
-                other
+                failed
             }
         }
     }
