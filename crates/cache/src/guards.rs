@@ -125,6 +125,8 @@ guards! {
     written_through;
     /// A message without a good seal is not believed.
     sealed;
+    /// A message of a newer version, which cannot be read, may be about any copy.
+    unread_flushes;
     /// What the store's change feed shows and nobody told is told.
     feed_tells;
     /// An epoch that was raised in the store alone is noticed.

@@ -282,7 +282,9 @@ impl<'a> Follower<'a> {
             }
             None => {
                 member.tally.forged.add(1);
-                member.node.flush();
+                if guards::unread_flushes() {
+                    member.node.flush();
+                }
             }
         }
         member.tally.applied.add(1);

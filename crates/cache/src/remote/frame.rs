@@ -1,5 +1,6 @@
 //! What nodes tell each other: entries of the log, and the same bytes on the channel.
 
+use super::form::form;
 use crate::{Invalidation, Version};
 
 /// Form of a message.
@@ -84,7 +85,7 @@ impl<'a> Message<'a> {
         if self.changes.len() > CHANGES_MAX {
             return None;
         }
-        let mut bytes = vec![FORMAT, u8::from(self.strict)];
+        let mut bytes = vec![form(FORMAT), u8::from(self.strict)];
         bytes.extend(self.origin.to_be_bytes());
         bytes.extend(self.sent_ms.to_be_bytes());
         for change in &self.changes {
@@ -100,7 +101,10 @@ impl<'a> Message<'a> {
     /// Reads the bytes; `None` when they are no message, or one of a newer form.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let ([FORMAT, strict], rest) = bytes.split_first_chunk::<2>()? else { return None };
+        let ([told, strict], rest) = bytes.split_first_chunk::<2>()?;
+        if *told != form(FORMAT) {
+            return None;
+        }
         let (origin, rest) = number(rest)?;
         let (sent_ms, rest) = number(rest)?;
         Some(Self { origin, strict: *strict == 1, sent_ms, changes: changes(rest)? })

@@ -1,3 +1,4 @@
+use super::form::form;
 use crate::Version;
 
 /// Bytes before the payload of every value.
@@ -51,11 +52,18 @@ impl Header {
         Self { kind, codec: 0, schema: 0, waited: false, version, token, written_ms: 0 }
     }
 
+    /// What every header of this version begins with.
+    #[must_use]
+    pub fn mark() -> [u8; 2] {
+        [MAGIC, form(FORMAT)]
+    }
+
     /// The bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
-        bytes[..4].copy_from_slice(&[MAGIC, FORMAT, self.kind as u8, self.codec]);
+        bytes[..2].copy_from_slice(&Self::mark());
+        bytes[2..4].copy_from_slice(&[self.kind as u8, self.codec]);
         bytes[4..6].copy_from_slice(&self.schema.to_be_bytes());
         bytes[7] = u8::from(self.waited);
         bytes[8..16].copy_from_slice(&self.version.get().to_be_bytes());
@@ -69,7 +77,7 @@ impl Header {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-        if head[0] != MAGIC || head[1] != FORMAT {
+        if head[..2] != Self::mark() {
             return None;
         }
         let header = Self {

@@ -20,7 +20,7 @@ pub(crate) const REPAIRS: Metric = Metric::counter(
 pub(crate) const FORGED: Metric = Metric::counter(
     "kith_bus_forged_total",
     &[],
-    "Messages on the channel that no node had sealed. They are not believed.",
+    "Messages on the channel that no node had sealed, which are not believed, and those of a newer version, which empty memory.",
 );
 pub(crate) const FED: Metric = Metric::counter(
     "kith_bus_fed_total",

@@ -11,6 +11,7 @@ mod epochs;
 mod fake;
 mod feed;
 mod follower;
+mod form;
 mod frame;
 mod header;
 mod log;

@@ -70,6 +70,28 @@ async fn what_others_put_under_a_key_is_as_if_nothing_were_there() {
     }
 }
 
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn a_change_leaves_nothing_of_a_copy_that_a_newer_version_wrote() {
+    let (shared, operator, prefix) = stage().await;
+    let cell = |version| Cell::value(1, Version::new(version), b"x".to_vec());
+    let tomb = |version| Some(Cell::bare(Kind::Tomb, Version::new(version), 0));
+    for (at, order, left) in [
+        (1, Order::Put(cell(10)), tomb(10)),
+        (2, Order::Invalidate(Some(Version::new(10))), tomb(10)),
+        (3, Order::Invalidate(None), None),
+    ] {
+        let key = format!("1:a:{at}");
+        let there = format!("{{{prefix}}}:{key}");
+        let mut newer = cell(9).to_bytes();
+        newer[1] += 1;
+        let _: () = operator.set(&there, bytes::Bytes::from(newer), None, None, false).await.unwrap();
+        shared.change(1, &[(key.clone(), order)], entry(at, b"told")).await.unwrap();
+        assert_eq!(shared.read(&[key]).await.unwrap(), [left], "{at}");
+        assert_eq!(operator.exists::<i64, _>(&there).await.unwrap(), i64::from(at < 3));
+    }
+}
+
 async fn assert_reads_as_nothing(shared: &RedisShared, key: &[String; 1]) {
     let two = [key[0].clone(), "1:a:none".to_owned()];
     assert_eq!(shared.read(key).await.unwrap(), [None], "{key:?}");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod feed;
+mod newer;
 mod resync;
 mod share;
 mod stage;

@@ -9,6 +9,7 @@ use fred::{
 };
 
 use super::failures::is_unknown_script;
+use crate::remote::Header;
 
 /// The scripts. Redis is asked by their hash, and given the text when it does not know it.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Scripts {
 
 macro_rules! script {
     ($($name:literal),+) => {
-        Script::from_lua(concat!($(include_str!(concat!("lua/", $name, ".lua"))),+))
+        marked(concat!($(include_str!(concat!("lua/", $name, ".lua"))),+))
     };
 }
 
@@ -99,6 +100,12 @@ async fn pipeline(
     } else {
         Err(Error::new(ErrorKind::Protocol, "answers are missing"))
     }
+}
+
+/// The script of this text, which knows cells of this version from others.
+fn marked(text: &str) -> Script {
+    let [magic, form] = Header::mark();
+    Script::from_lua(format!("local MARK = string.char({magic}, {form})\n{text}"))
 }
 
 fn text(script: &Script) -> &str {

@@ -1,5 +1,6 @@
 -- Rules of one key; the same as in cell.rs. Versions are compared as two halves: Lua's numbers are doubles,
--- and its strings are compared by locale. ARGV[1] of every script is the channel of the wakes.
+-- and its strings are compared by locale. ARGV[1] of every script is the channel of the wakes; MARK, before this
+-- text, is what every cell of this version begins with.
 local VALUE, NULL, TOMB, LEASE = 1, 2, 3, 4
 local ZERO = string.rep('\0', 8)
 
@@ -7,7 +8,7 @@ local ZERO = string.rep('\0', 8)
 -- this product.
 local function cell(key)
   local head = redis.pcall('GETRANGE', key, 0, 31)
-  if type(head) ~= 'string' or #head < 32 or string.sub(head, 1, 2) ~= 'K\1' then return nil end
+  if type(head) ~= 'string' or #head < 32 or string.sub(head, 1, 2) ~= MARK then return nil end
   local kind = string.byte(head, 3)
   if kind < VALUE or kind > LEASE then return nil end
   return kind, string.sub(head, 9, 16), string.sub(head, 17, 24), string.byte(head, 8) == 1
@@ -31,7 +32,7 @@ local function is_next(version, before)
 end
 
 local function bare(kind, version, token)
-  return 'K\1' .. string.char(kind) .. '\0\0\0\0\0' .. version .. token .. ZERO
+  return MARK .. string.char(kind) .. '\0\0\0\0\0' .. version .. token .. ZERO
 end
 
 -- The key holds these bytes for so long; nil: it is gone. Whoever waited is told.

@@ -1,0 +1,25 @@
+//! The form in which nodes write down what they share. Nodes of two versions may run side by side, and neither
+//! takes what it cannot read for something else.
+
+/// The form of this build where this is its usual number.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(super) const fn form(usual: u8) -> u8 {
+    usual
+}
+
+#[cfg(feature = "failpoints")]
+pub(super) use told::form;
+
+#[cfg(feature = "failpoints")]
+mod told {
+    use std::sync::OnceLock;
+
+    /// The form that a test build is told (`KITH_FORM=2`), so that it stands for a newer version; else the usual.
+    pub(in crate::remote) fn form(usual: u8) -> u8 {
+        static TOLD: OnceLock<Option<u8>> = OnceLock::new();
+        #[expect(clippy::disallowed_methods, reason = "only in test builds that stand for a newer version")]
+        let told = TOLD.get_or_init(|| std::env::var("KITH_FORM").ok().and_then(|text| text.parse().ok()));
+        told.unwrap_or(usual)
+    }
+}

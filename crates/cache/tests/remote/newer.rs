@@ -1,0 +1,69 @@
+//! A node beside one of a newer version, whose messages and copies it cannot read.
+
+use std::time::Duration;
+
+use kith_cache::{
+    Tier, Version,
+    remote::{Entry, Log as _, Message, Order, Seal, Told, address},
+};
+use tokio::time::sleep;
+
+use crate::stage::{Peer, Stage};
+
+/// So many records are in the memory of the node.
+const KEYS: u64 = 3;
+
+/// As a node of a newer version does: commits, leaves no copy that this one can read, and tells it in its own form.
+async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
+    stage.store.put(key, version);
+    let (epoch, name) = (node.node.epoch(), 1_000_000 * key + version);
+    let text = key.to_string();
+    let told = Told { namespace: "thing", key: &text, version: Some(Version::new(version)) };
+    let mut message = Message { changes: vec![told], ..Message::default() }.encode().unwrap();
+    message[0] += 1;
+    assert_eq!(Message::decode(&message), None);
+    let message = Seal::new(&[7; 32]).close(name, &message);
+    let order = (address(epoch, "thing", &text), Order::Invalidate(Some(Version::new(version))));
+    let entry = Entry { nonce: name, message: &message, strict: false };
+    stage.server.change(epoch, std::slice::from_ref(&order), entry).await.unwrap();
+    stage.server.evict(&order.0);
+}
+
+/// Two nodes of this version, one of which has all in its memory.
+async fn warm() -> (Stage, Peer, Peer) {
+    let stage = Stage::new();
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    for key in 0..KEYS {
+        stage.store.put(key, 1);
+        other.read(key).await;
+        assert_eq!(other.read(key).await.1, Some(Tier::Memory));
+    }
+    (stage, one, other)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_newer_node_tells_empties_memory_and_the_node_stays_with_the_others() {
+    let (stage, one, other) = warm().await;
+    let epoch = other.node.epoch();
+    newer_write(&stage, &other, 1, 2).await;
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(other.read(1).await, (Some(2), Some(Tier::Store)));
+    sleep(Duration::from_secs(5)).await;
+    assert!(other.node.trusted(), "a message that is not understood ends no trust");
+    assert_eq!(other.node.epoch(), epoch, "nor the following");
+    assert_eq!(other.read(1).await.1, Some(Tier::Memory));
+    one.write(&stage.store, 1, 3).await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(other.read(1).await.0, Some(3), "what it understands is heard as ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_newer_node_told_during_a_cut_empties_memory_when_it_is_read_again() {
+    let (stage, _one, other) = warm().await;
+    stage.server.cut();
+    newer_write(&stage, &other, 1, 2).await;
+    sleep(Duration::from_secs(1)).await;
+    for key in 0..KEYS {
+        assert_eq!(other.read(key).await.0, Some(1 + u64::from(key == 1)));
+    }
+}
