@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     net::{Ipv4Addr, TcpListener},
     ops::Range,
+    os::unix::process::ExitStatusExt as _,
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
@@ -57,6 +58,16 @@ impl Watched {
     /// Whether it has ended, and well.
     pub(crate) fn ended(&mut self) -> Result<Option<bool>> {
         Ok(self.process.try_wait()?.map(|status| status.success()))
+    }
+
+    /// Whether it has ended as one does that is killed, or ends itself without a word.
+    pub(crate) fn aborted(&mut self) -> Result<bool> {
+        Ok(self.process.try_wait()?.is_some_and(|status| status.signal().is_some()))
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Sends the signal of this name, without `SIG`.

@@ -18,6 +18,7 @@ const LOAD: Load = Load {
     after: Some(Duration::from_secs(12)),
     cold: 50,
     mix: Mix::WRITING,
+    deaths: 0,
 };
 
 /// The program of a node; the tests of the server build it.

@@ -1,7 +1,10 @@
-//! An embedded node killed in the midst of writes loses nothing that it acknowledged.
+//! An embedded node killed in the midst of writes loses nothing that it acknowledged, whatever the end of its log
+//! looks like afterwards. `KITH_FULL=1`: a thousand times.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "embedded")]
+
+mod torn;
 
 use std::{
     collections::BTreeMap,
@@ -22,8 +25,10 @@ use kith_proto::user::v1::{
 use parking_lot::Mutex;
 use prost_types::FieldMask;
 use tonic::transport::{Channel, Endpoint};
+use torn::End;
 
-const KILLS: usize = 100;
+/// Kills, and with `KITH_FULL=1`.
+const KILLS: [usize; 2] = [100, 1_000];
 const WRITERS: i64 = 16;
 
 /// What the node has acknowledged.
@@ -52,9 +57,12 @@ impl Drop for KilledOnDrop {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_killed_a_hundred_times_loses_no_acknowledged_write() {
+    let full = std::env::vars().any(|(name, value)| name == "KITH_FULL" && value == "1");
+    let kills = KILLS[usize::from(full)];
+    let mut torn = 0;
     let data = tempfile::tempdir().unwrap();
     let ledger = Arc::new(Ledger::default());
-    for round in 0..KILLS {
+    for round in 0..kills {
         let (node, channel) = start(data.path()).await;
         verify(&channel, &ledger).await;
         let written = ledger.writes.load(Ordering::Relaxed);
@@ -73,7 +81,11 @@ async fn a_node_killed_a_hundred_times_loses_no_acknowledged_write() {
         for writer in writers {
             writer.await.unwrap();
         }
+        torn += usize::from(End::of_round(round).tear(data.path(), u64::try_from(round).unwrap()));
     }
+    let writes = ledger.writes.load(Ordering::Relaxed);
+    println!("{kills} kills, {torn} torn logs, {writes} acknowledged writes");
+    assert!(torn > kills / 2, "{torn}");
     let (node, channel) = start(data.path()).await;
     verify(&channel, &ledger).await;
     drop(node);
@@ -132,6 +144,7 @@ async fn start(data: &Path) -> (KilledOnDrop, Channel) {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let node = Command::new(env!("CARGO_BIN_EXE_kith"))
         .arg("serve")
+        .env_remove("KITH_FULL")
         .args(["--listen", &format!("127.0.0.1:{port}")])
         .args(["--set", "operations.enabled=false"])
         .arg("--data-dir")

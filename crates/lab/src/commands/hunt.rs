@@ -30,6 +30,9 @@ pub(crate) struct HuntArguments {
     /// How long each fault is on, in seconds [default: as its row says].
     #[arg(long)]
     seconds: Option<u64>,
+    /// So many deaths at least, however long they take, in the rows F40 and F43.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    deaths: u64,
     /// What a test build of the program is told, such as `KITH_MUTANT=chain_gap`; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = told)]
     told: Vec<(String, String)>,
@@ -72,7 +75,7 @@ impl HuntArguments {
     fn load(&self) -> Load {
         let roaming = self.clients / 4;
         let (pinned, lasts) = (self.clients - roaming, self.seconds.map(Duration::from_secs));
-        Load { pinned, roaming, lasts, ..Load::default() }
+        Load { pinned, roaming, lasts, deaths: self.deaths, ..Load::default() }
     }
 
     async fn long(&self, plan: &Plan, lasts: Duration) -> Findings {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
-use super::{primary, site::Site};
+use super::{disk::SmallDisk, persisted, primary, site::Site, upgrade};
 use crate::{
     proxy::{Mode, Tampering},
     redis_server::RedisServer,
@@ -16,6 +16,8 @@ use crate::{
 const AGAIN: Duration = Duration::from_millis(1_500);
 /// Between two looks at whether a process has ended.
 const LOOK: Duration = Duration::from_millis(5);
+/// Users in a memory for 64 of them; what is to be evicted stays for a moment.
+const FEW_MAX: i64 = 128;
 /// Channels of a node, as strangers see them.
 const STRANGE: usize = 20;
 
@@ -23,7 +25,10 @@ const STRANGE: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
+    /// Its settings make memory so.
+    MemoryTiny,
     RedisKilled,
+    RedisTorn,
     RedisFrozen,
     RedisSlow,
     RedisOld,
@@ -48,9 +53,12 @@ pub(super) enum Action {
     PrimaryParted,
     PrimaryPaused,
     BothDown,
+    RedisDiskFull,
+    MongodbDiskFull,
     LinksReset,
     NodesEnded,
     NodesKilled,
+    HalfNewer,
     /// Between two steps of a write, as a test build does when it is told to.
     NodeDies(&'static str),
 }
@@ -60,12 +68,36 @@ pub(super) enum Action {
 pub(super) struct Kept {
     dump: Option<Vec<u8>>,
     replica: Option<RedisServer>,
+    disk: Option<SmallDisk>,
+    /// So many at least; fewer are made more, however long that takes.
+    deaths_min: u64,
+    /// How often something died, ended or was replaced so far.
+    pub(super) deaths: u64,
+}
+
+impl Kept {
+    /// With so many deaths at least.
+    pub(super) fn with_deaths(deaths_min: u64) -> Self {
+        Self { deaths_min, ..Self::default() }
+    }
 }
 
 impl Action {
+    /// Whether anything is wrong while it is on.
+    pub(super) fn disturbs(self) -> bool {
+        !matches!(self, Self::Nothing | Self::MemoryTiny)
+    }
+
+    /// What the store has its data on, where that is to be filled up.
+    pub(super) async fn disk(self) -> Result<Option<SmallDisk>> {
+        Ok(if self == Self::MongodbDiskFull { Some(persisted::disk_of_mongodb().await?) } else { None })
+    }
+
     /// What has to be there before it can begin.
-    pub(super) async fn prepare(self, site: &Site, kept: &mut Kept) -> Result<()> {
+    pub(super) async fn prepare(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
         match self {
+            Self::RedisTorn => site.redis.keep_log().await?,
+            Self::RedisDiskFull => kept.disk = Some(persisted::disk_of_redis(site).await?),
             Self::RedisOld => kept.dump = Some(site.redis.dump().await?),
             Self::RedisPromoted => {
                 let replica = site.redis.replica().await?;
@@ -81,8 +113,25 @@ impl Action {
     /// Does it, for so long, and undoes it.
     pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
         match self {
-            Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, lasts).await,
-            Self::NodeDies(place) => dies(site, place, lasts).await,
+            Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await,
+            Self::NodeDies(place) => dies(site, kept, place, lasts).await,
+            Self::HalfNewer => {
+                kept.deaths = upgrade::half(site, lasts).await?;
+                Ok(())
+            }
+            Self::RedisTorn => {
+                kept.deaths = persisted::torn(site, lasts).await?;
+                Ok(())
+            }
+            Self::RedisDiskFull => {
+                let disk = kept.disk.as_ref().context("Redis has a small disk")?;
+                persisted::redis_full(site, disk, lasts).await
+            }
+            Self::MongodbDiskFull => persisted::mongodb_full(site, lasts).await,
+            Self::MemoryTiny => {
+                sleep(lasts).await;
+                ensure_evicted(site).await
+            }
             Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
             Self::MongodbLate => late(site, lasts).await,
             Self::PrimaryKilled => primary::killed(site, lasts).await,
@@ -127,6 +176,7 @@ impl Action {
                 site.redis.kill();
             }
             Self::Nothing
+            | Self::MemoryTiny
             | Self::Forged
             | Self::LinksReset
             | Self::MongodbLate
@@ -136,6 +186,10 @@ impl Action {
             | Self::PrimaryPaused
             | Self::NodesEnded
             | Self::NodesKilled
+            | Self::HalfNewer
+            | Self::RedisTorn
+            | Self::RedisDiskFull
+            | Self::MongodbDiskFull
             | Self::NodeDies(_) => {}
         }
         Ok(())
@@ -159,11 +213,10 @@ impl Action {
     }
 
     /// One node after the other, and from the first again.
-    async fn of_nodes(self, site: &mut Site, lasts: Duration) -> Result<()> {
+    async fn of_nodes(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
         let until = tokio::time::Instant::now() + lasts;
-        let mut turn = 0;
-        while tokio::time::Instant::now() < until {
-            let at = turn % site.members.len();
+        while tokio::time::Instant::now() < until || kept.deaths < kept.deaths_min {
+            let at = usize::try_from(kept.deaths)? % site.members.len();
             let node = &mut site.members[at].node;
             if self == Self::NodesEnded {
                 node.end().await?;
@@ -172,7 +225,7 @@ impl Action {
             }
             node.run()?;
             node.until_trusted().await?;
-            turn += 1;
+            kept.deaths += 1;
         }
         Ok(())
     }
@@ -193,21 +246,20 @@ impl Action {
 }
 
 /// The last node dies there, again and again.
-async fn dies(site: &mut Site, place: &str, lasts: Duration) -> Result<()> {
+async fn dies(site: &mut Site, kept: &mut Kept, place: &str, lasts: Duration) -> Result<()> {
     let node = &mut site.members.last_mut().context("there is a node")?.node;
     let until = tokio::time::Instant::now() + lasts;
-    let mut deaths = 0;
     while tokio::time::Instant::now() < until {
         node.kill();
         node.run_told(&[("KITH_FAILPOINT", place)])?;
         while !node.ended()? && tokio::time::Instant::now() < until {
             sleep(LOOK).await;
         }
-        deaths += u32::from(node.ended()?);
+        kept.deaths += u64::from(node.died()?);
     }
     node.kill();
     node.run()?;
-    ensure!(deaths > 0, "the program is no build with fail points: nothing died");
+    ensure!(kept.deaths > 0, "the program is no build with fail points: nothing died");
     node.until_trusted().await
 }
 
@@ -227,6 +279,16 @@ async fn late(site: &mut Site, lasts: Duration) -> Result<()> {
         ensure!(serves == Some(false), "without a store a node says of serving: {serves:?}");
     }
     site.mongod.restart().await
+}
+
+/// Memory holds few users everywhere, and gives others up all the time.
+async fn ensure_evicted(site: &Site) -> Result<()> {
+    for member in &site.members {
+        let (entries, evictions) = member.node.evicted("user").await?;
+        ensure!(entries <= FEW_MAX, "memory holds {entries} users");
+        ensure!(evictions > 0, "memory, with {entries} users, has given up none");
+    }
+    Ok(())
 }
 
 /// All nodes are led to the replica, and the primary is gone.

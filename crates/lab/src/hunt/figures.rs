@@ -141,8 +141,23 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
     }
     let check = |checked: &Checked| Figure::none(format!("{name} {}", checked.name), checked.violated());
     figures.extend(judged.report().checks.iter().map(check));
+    figures.extend((judged.deaths() > 0).then(|| deaths(judged)));
     figures.extend(judged.measured().iter().map(|measured| of_measure(name, measured)));
     figures
+}
+
+/// How often something died: at least once.
+fn deaths(judged: &Judged) -> Figure {
+    let (name, figure) = (format!("{} deaths", judged.name()), Some(float(judged.deaths())));
+    Figure {
+        name,
+        unit: "count",
+        figure,
+        target: Some(1.0),
+        better: Better::Higher,
+        holds: true,
+        not_run: None,
+    }
 }
 
 fn of_measure(row: &str, measured: &Measured) -> Figure {

@@ -5,6 +5,7 @@
 mod actions;
 mod calls;
 mod client;
+mod disk;
 mod door;
 mod dump;
 mod figures;
@@ -18,12 +19,15 @@ mod mongod;
 mod mongods;
 mod node;
 mod page;
+mod persisted;
 mod primary;
 mod report;
 mod rows;
 mod run;
 mod site;
+mod upgrade;
 
+pub use disk::SmallDisk;
 pub use findings::{Findings, NotRun};
 pub use long::long;
 pub use measures::{Measured, Promise};

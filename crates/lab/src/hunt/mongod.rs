@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::OsString,
     net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
     process::Command,
     time::Duration,
 };
@@ -28,15 +29,17 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 pub struct Mongod {
     port: u16,
     folder: TempDir,
+    /// Where its data are; `None`: in its folder.
+    data: Option<PathBuf>,
     /// `None`: killed.
     process: Option<Watched>,
 }
 
 impl Mongod {
     /// Starts one that belongs to no set yet. The program is the one that `KITH_TEST_MONGOD` names, else `mongod`
-    /// on the path.
-    pub(super) fn start() -> Result<Self> {
-        let mut mongod = Self { port: free_port()?, folder: TempDir::new()?, process: None };
+    /// on the path. `data`: the folder of its data, where that is not one of its own.
+    pub(super) fn start(data: Option<PathBuf>) -> Result<Self> {
+        let mut mongod = Self { port: free_port()?, folder: TempDir::new()?, data, process: None };
         mongod.run()?;
         Ok(mongod)
     }
@@ -50,6 +53,14 @@ impl Mongod {
     /// Ends it at once, as `kill -9` does; what it has journalled stays.
     pub fn kill(&mut self) {
         self.process = None;
+    }
+
+    /// Whether it has ended, by itself or otherwise.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub fn ended(&mut self) -> Result<bool> {
+        self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
 
     /// Sends it the signal of this name, without `SIG`.
@@ -77,7 +88,7 @@ impl Mongod {
         // With test commands it also says who it is to whom it calls, which doors look at.
         command.args(["--wiredTigerCacheSizeGB=0.25", "--setParameter", "enableTestCommands=1"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]);
-        command.arg(self.folder.path()).args(["--setParameter", LIFETIME]);
+        command.arg(self.data.as_deref().unwrap_or(self.folder.path())).args(["--setParameter", LIFETIME]);
         let log = self.folder.path().join("mongod.log");
         let started = Watched::start("mongod", command, log);
         self.process = Some(started.with_context(|| format!("{PROGRAM} names the program"))?);

@@ -1,6 +1,6 @@
 //! MongoDB as nodes know it: a replica set of one member or several.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use mongodb::bson::{Document, doc};
@@ -38,12 +38,13 @@ enum Role {
 }
 
 impl Mongods {
-    /// Starts so many, and waits until one is primary and all others follow it.
+    /// Starts so many, and waits until one is primary and all others follow it. `data`: the folder of the data of the
+    /// first, where that is not one of its own.
     ///
     /// # Errors
     /// When there is no such program, or the set does not come to that.
-    pub async fn start(count: usize) -> Result<Self> {
-        let members = (0..count).map(|_| Mongod::start()).collect::<Result<Vec<_>>>()?;
+    pub async fn start(count: usize, mut data: Option<PathBuf>) -> Result<Self> {
+        let members = (0..count).map(|_| Mongod::start(data.take())).collect::<Result<Vec<_>>>()?;
         let mut doors = Vec::new();
         for member in members.iter().filter(|_| count > 1) {
             doors.push(Door::start(member.address()).await?);
@@ -72,6 +73,14 @@ impl Mongods {
         }
         let hosts: Vec<String> = self.doors.iter().map(|door| door.address().to_string()).collect();
         format!("mongodb://{}/?replicaSet={SET}&appName={}", hosts.join(","), name(node))
+    }
+
+    /// Whether a member has ended, by itself or otherwise.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub fn has_lost_one(&mut self) -> Result<bool> {
+        self.members.iter_mut().try_fold(false, |lost, member| Ok(member.ended()? || lost))
     }
 
     /// Ends all members at once, as `kill -9` does; what they have journalled stays.

@@ -8,7 +8,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use kith_proto::admin::v1::{GetNodeRequest, GetNodeResponse, admin_service_client::AdminServiceClient};
+use kith_proto::admin::v1::{
+    GetCacheStatsRequest, GetNodeRequest, GetNodeResponse, admin_service_client::AdminServiceClient,
+};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
@@ -139,6 +141,18 @@ impl Node {
         self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
 
+    /// Whether it has died without a word, and did not end with one.
+    ///
+    /// # Errors
+    /// When it has ended in another way, with its last words.
+    pub(super) fn died(&mut self) -> Result<bool> {
+        let process = self.process.as_mut().context("the node does not run")?;
+        if !process.aborted()? {
+            process.ensure_alive()?;
+        }
+        process.aborted()
+    }
+
     /// Asks it to end, and waits until it has.
     ///
     /// # Errors
@@ -184,6 +198,19 @@ impl Node {
     /// When it has ended.
     pub fn ensure_alive(&mut self) -> Result<()> {
         self.process.as_mut().context("the node does not run")?.ensure_alive()
+    }
+
+    /// Entries of a namespace in its memory, and how many it has given up for want of room.
+    ///
+    /// # Errors
+    /// When it does not answer, or has no such namespace.
+    pub(super) async fn evicted(&self, namespace: &str) -> Result<(i64, i64)> {
+        let mut admin = AdminServiceClient::new(self.channel());
+        let stats = timeout(ANSWER_WITHIN, admin.get_cache_stats(GetCacheStatsRequest {})).await??;
+        let mut namespaces = stats.into_inner().namespaces.into_iter();
+        let found =
+            namespaces.find(|found| found.namespace == namespace).context("it has no such namespace")?;
+        Ok((found.entries, found.evictions))
     }
 
     /// What it says of itself.

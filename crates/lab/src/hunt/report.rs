@@ -86,6 +86,11 @@ impl Judged {
         &self.measured
     }
 
+    /// How often something died, ended or was replaced.
+    pub(super) const fn deaths(&self) -> u64 {
+        self.hunted.deaths
+    }
+
     /// What the checks found, in full.
     #[must_use]
     pub const fn report(&self) -> &checker::Report {
@@ -118,13 +123,14 @@ pub async fn judged(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result
 }
 
 /// What a table of rows shows.
-pub(super) const HEAD: [&str; 14] = [
+pub(super) const HEAD: [&str; 15] = [
     "row",
     "fault",
     "seconds",
     "starting",
     "calls",
     "reads",
+    "deaths",
     "refused",
     "open",
     "stale p99, ms",
@@ -141,7 +147,7 @@ pub(super) fn table(judged: &[Judged]) -> String {
 }
 
 /// A row of the table.
-pub(super) fn cells(judged: &Judged) -> [String; 14] {
+pub(super) fn cells(judged: &Judged) -> [String; 15] {
     let Judged { subject: Subject { name, what, bound, .. }, hunted, report, .. } = judged;
     let ages = &report.staleness.all;
     [
@@ -151,6 +157,7 @@ pub(super) fn cells(judged: &Judged) -> [String; 14] {
         format!("{:.1}", hunted.starting),
         hunted.calls.to_string(),
         ages.reads.to_string(),
+        hunted.deaths.to_string(),
         report.refused.to_string(),
         report.open.to_string(),
         format!("{:.1}", millis(ages.p99)),

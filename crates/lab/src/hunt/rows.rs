@@ -27,6 +27,9 @@ const LONG: Duration = Duration::from_secs(30);
 /// A majority of them can lose one.
 const THREE: usize = 3;
 
+/// Memory has room for so few users, and for fewer groups.
+const TINY: [&str; 1] = ["cache.memory_bytes=40KiB"];
+
 /// A row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -46,15 +49,18 @@ pub struct Row {
     pub watched: bool,
     /// What it is to keep beyond the checks.
     pub promises: &'static [Promise],
+    /// Settings of its nodes beyond the usual ones, `key=value` each.
+    pub settings: &'static [&'static str],
     pub(super) action: Action,
 }
 
 /// All rows, in the order of their names.
-pub const ROWS: [Row; 29] = [
+pub const ROWS: [Row; 34] = [
     row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
     row("F03", "Redis answers 300 ms later", Action::RedisSlow),
+    row("F04", "Redis dies, and the end of its log is torn", Action::RedisTorn),
     row("F05", "Redis comes back with a dump from before", Action::RedisOld),
     row("F06", "Redis is emptied", Action::RedisEmptied),
     row("F07", "a replica that lags is promoted", Action::RedisPromoted),
@@ -100,7 +106,11 @@ pub const ROWS: [Row; 29] = [
         .promising(&[Promise::new(Measure::Comeback, 5_000.0)]),
     row("F32", "the links of a node are reset all the time", Action::LinksReset).failing(),
     row("F40", "nodes are asked to end and started again", Action::NodesEnded).failing().within(ORPHANED),
+    row("F41a", "the disk of Redis is full", Action::RedisDiskFull),
+    row("F41b", "the disk of MongoDB is full", Action::MongodbDiskFull).failing(),
     row("F43", "nodes are killed and started again", Action::NodesKilled).failing().within(ORPHANED),
+    row("F45", "half of the nodes are of a newer version", Action::HalfNewer).failing(),
+    row("F46", "memory holds some 64 records", Action::MemoryTiny).within(HEALTHY).set(&TINY),
 ];
 
 /// What must hold near to each of them, and where nothing is wrong. A fault that is none of them is felt as most are.
@@ -112,16 +122,16 @@ pub fn bounds() -> Bounds {
 }
 
 const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
-    let (mongods, promises): (_, &[_]) = (1, &[]);
+    let (mongods, promises, settings): (_, &[_], &[_]) = (1, &[], &[]);
     let (may_fail, watched) = (false, false);
-    Row { name, what, bound: FAULTY, may_fail, lasts: USUAL, mongods, watched, promises, action }
+    Row { name, what, bound: FAULTY, may_fail, lasts: USUAL, mongods, watched, promises, settings, action }
 }
 
 impl Row {
     /// Whether it needs a build of the program with fail points.
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
-        matches!(self.action, Action::NodeDies(_))
+        matches!(self.action, Action::NodeDies(_) | Action::HalfNewer)
     }
 
     /// How it is felt.
@@ -154,6 +164,10 @@ impl Row {
 
     const fn promising(self, promises: &'static [Promise]) -> Self {
         Self { promises, ..self }
+    }
+
+    const fn set(self, settings: &'static [&'static str]) -> Self {
+        Self { settings, ..self }
     }
 
     const fn lasting(self, lasts: Duration) -> Self {

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    actions::{Action, Kept},
+    actions::Kept,
     calls::Asked,
     client::{Client, Desk, HOT},
     dump::dump,
@@ -46,12 +46,15 @@ pub struct Load {
     pub cold: i64,
     /// What is called.
     pub mix: Mix,
+    /// At least so many ends of nodes, however long they take, in rows in which nodes end one after the other.
+    pub deaths: u64,
 }
 
 impl Default for Load {
     fn default() -> Self {
         let before = Duration::from_secs(3);
-        Self { pinned: 6, roaming: 2, before, lasts: None, after: None, cold: 2_000, mix: Mix::WRITING }
+        let mix = Mix::WRITING;
+        Self { pinned: 6, roaming: 2, before, lasts: None, after: None, cold: 2_000, mix, deaths: 0 }
     }
 }
 
@@ -64,6 +67,8 @@ pub struct Hunted {
     pub seconds: f64,
     /// Of these, before the first call of a client: the cluster started, and was filled.
     pub starting: f64,
+    /// How often something died, ended or was replaced; 0 where the row is not about that.
+    pub deaths: u64,
 }
 
 /// A fault of a run.
@@ -76,6 +81,8 @@ pub(super) struct Turn {
     pub(super) lasts: Duration,
     /// Calls after it.
     pub(super) after: Duration,
+    /// See [`Load::deaths`].
+    pub(super) deaths: u64,
 }
 
 /// Starts a cluster, does to it what the row says, and writes down what clients saw.
@@ -84,7 +91,7 @@ pub(super) struct Turn {
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
 pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
     let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
-    let turn = Turn { row: *row, before: load.before, lasts, after };
+    let turn = Turn { row: *row, before: load.before, lasts, after, deaths: load.deaths };
     course(&[turn], plan, load, history, |_, _| {}).await
 }
 
@@ -97,8 +104,7 @@ pub(super) async fn course(
     tell: impl Fn(&Row, u64),
 ) -> Result<Hunted> {
     let began = Instant::now();
-    let mongods = turns.iter().map(|turn| turn.row.mongods).max().unwrap_or(1);
-    let mut site = Site::start(plan, mongods).await?;
+    let mut site = start(turns, plan).await?;
     let channels = site.members.iter().map(|member| member.node.channel()).collect();
     let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + load.cold));
     fill(&desk).await?;
@@ -112,28 +118,42 @@ pub(super) async fn course(
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    happened?;
+    let deaths = happened?;
     site.until_trusted().await?;
     sleep(QUIET).await;
     dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
     desk.recorder.finish()?;
     let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
-    Ok(Hunted { calls, seconds, starting })
+    Ok(Hunted { calls, seconds, starting, deaths })
 }
 
-async fn all_happen(turns: &[Turn], site: &mut Site, desk: &Desk, tell: impl Fn(&Row, u64)) -> Result<()> {
+/// A cluster in which all of them can happen.
+async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
+    let rows = || turns.iter().map(|turn| &turn.row);
+    let own = rows().flat_map(|row| row.settings).map(|setting| (*setting).to_owned());
+    let plan = Plan { settings: plan.settings.iter().cloned().chain(own).collect(), ..plan.clone() };
+    let mut disk = None;
+    for row in rows() {
+        disk = row.action.disk().await?.or(disk);
+    }
+    Site::start(&plan, rows().map(|row| row.mongods).max().unwrap_or(1), disk).await
+}
+
+/// How many deaths there were.
+async fn all_happen(turns: &[Turn], site: &mut Site, desk: &Desk, tell: impl Fn(&Row, u64)) -> Result<u64> {
+    let mut deaths = 0;
     for turn in turns {
         site.until_trusted().await?;
         tell(&turn.row, desk.calls.load(Ordering::Relaxed));
         let happened = happen(turn, site, desk).await;
-        happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
+        deaths += happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
     }
-    Ok(())
+    Ok(deaths)
 }
 
-async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<()> {
+async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<u64> {
     let row = &turn.row;
-    let mut kept = Kept::default();
+    let mut kept = Kept::with_deaths(turn.deaths);
     row.action.prepare(site, &mut kept).await?;
     sleep(turn.before).await;
     let tell = |on| {
@@ -141,7 +161,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<()> {
         desk.recorder.write(&Event::Fault(fault))
     };
     // Where nothing is done, nothing begins.
-    let disturbs = row.action != Action::Nothing;
+    let disturbs = row.action.disturbs();
     if disturbs {
         tell(true)?;
     }
@@ -150,7 +170,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<()> {
         tell(false)?;
     }
     sleep(turn.after).await;
-    Ok(())
+    Ok(kept.deaths)
 }
 
 /// Makes the users that clients ask for.

@@ -6,6 +6,7 @@ use anyhow::Result;
 use futures::future::try_join_all;
 
 use super::{
+    disk::SmallDisk,
     mongods::Mongods,
     node::{Node, Shape},
 };
@@ -34,6 +35,8 @@ pub struct Site {
     pub mongod: Mongods,
     /// The nodes.
     pub members: Vec<Member>,
+    /// What the truth lies on, where that can be filled up.
+    pub(super) disk: Option<SmallDisk>,
 }
 
 /// What a cluster is made of.
@@ -52,12 +55,14 @@ pub struct Plan {
 }
 
 impl Site {
-    /// Starts all, with a MongoDB of so many members, and waits until each node serves from its memory.
+    /// Starts all, with a MongoDB of so many members, and waits until each node serves from its memory. `disk`: what the
+    /// first of them has its data on.
     ///
     /// # Errors
     /// When a program does not start, or a node does not come to serve.
-    pub async fn start(plan: &Plan, mongods: usize) -> Result<Self> {
-        let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods).await?);
+    pub(super) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
+        let data = disk.as_ref().map(|disk| disk.path().to_owned());
+        let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods, data).await?);
         let name = "kith_hunt".to_owned();
         let shape = Shape {
             kith: plan.kith.clone(),
@@ -65,7 +70,7 @@ impl Site {
             settings: plan.settings.clone(),
             environment: plan.environment.clone(),
         };
-        let mut site = Self { redis, mongod, members: Vec::new() };
+        let mut site = Self { redis, mongod, members: Vec::new(), disk };
         for number in 0..plan.nodes {
             let member = site.member(&shape, plan.seed + u64::from(number)).await?;
             site.members.push(member);

@@ -1,6 +1,7 @@
 //! Servers of Redis that a test may do anything to: kill, stop, fill, swap, promote.
 
 mod cluster;
+mod kept;
 mod process;
 
 use std::{

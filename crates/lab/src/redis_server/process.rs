@@ -14,7 +14,10 @@ pub(super) fn start(port: u16, folder: &Path, options: &[String]) -> Result<Watc
     let port = port.to_string();
     let mut command = Command::new(&program);
     command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-    command.args(["--enable-debug-command", "yes", "--dir"]).arg(folder).args(options);
+    command
+        .args(["--enable-debug-command", "yes", "--enable-protected-configs", "yes", "--dir"])
+        .arg(folder)
+        .args(options);
     Watched::start("redis-server", command, folder.join("redis.log"))
         .with_context(|| format!("{PROGRAM} names another one than {}", program.to_string_lossy()))
 }

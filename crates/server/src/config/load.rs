@@ -73,7 +73,8 @@ impl Loaded {
 const FILE: &str = "kith.toml";
 const PREFIX: &str = "KITH_";
 /// Variables of tests, which are none of the configuration.
-const NOT_CONFIGURATION: [&str; 3] = ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES"];
+const NOT_CONFIGURATION: [&str; 5] =
+    ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES", "KITH_FAILPOINT", "KITH_FORM"];
 /// In place of the flag --addr of commands that talk to a node.
 const ADDR: &str = "KITH_ADDR";
 

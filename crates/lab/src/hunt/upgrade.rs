@@ -1,0 +1,54 @@
+//! Nodes of two versions side by side.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::time::{Instant, sleep};
+
+use super::site::Site;
+
+/// What a test build is told that stands for a newer version, see `crates/cache/src/remote/form.rs`.
+const NEWER: [(&str, &str); 1] = [("KITH_FORM", "2")];
+/// How copies of the newer version and of this one begin.
+const MARKS: [&[u8]; 2] = [b"K\x02", b"K\x01"];
+/// How long it may take until both are seen in Redis.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Half of the nodes are replaced by newer ones, one after the other, and by usual ones again after so long. How
+/// many were replaced.
+pub(super) async fn half(site: &mut Site, lasts: Duration) -> Result<u64> {
+    let newer = replace(site, &NEWER).await?;
+    for mark in MARKS {
+        ensure!(
+            is_seen(site, mark).await?,
+            "no copy begins with {mark:?}: is the program a build with fail points?"
+        );
+    }
+    sleep(lasts).await;
+    Ok(newer + replace(site, &[]).await?)
+}
+
+async fn replace(site: &mut Site, told: &[(&str, &str)]) -> Result<u64> {
+    let (half, mut replaced) = (site.members.len() / 2, 0);
+    for member in &mut site.members[..half] {
+        member.node.end().await?;
+        member.node.run_told(told)?;
+        member.node.until_trusted().await?;
+        replaced += 1;
+    }
+    Ok(replaced)
+}
+
+/// Whether a key of Redis holds something that begins so.
+async fn is_seen(site: &Site, mark: &[u8]) -> Result<bool> {
+    let until = Instant::now() + SEEN_WITHIN;
+    while Instant::now() < until {
+        let Some(key) = site.redis.ask(&["RANDOMKEY"]).await?.text() else { continue };
+        // Of another type than copies are: no text.
+        let head = site.redis.ask(&["GETRANGE", &key, "0", "1"]).await;
+        if head.ok().and_then(|head| head.text()).is_some_and(|head| head.as_bytes() == mark) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

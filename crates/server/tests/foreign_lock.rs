@@ -1,0 +1,104 @@
+//! Somebody else has the data file of a node locked: a shell of SQLite, a tool that copies files.
+
+#![cfg(feature = "embedded")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod spawned;
+
+use std::{
+    path::Path,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use kith_proto::{
+    r#type::v1::{Consistency, consistency},
+    user::v1::{CreateUserRequest, GetUserRequest, User, user_service_client::UserServiceClient},
+};
+use rusqlite::Connection;
+use spawned::Started;
+use tokio::task::{JoinHandle, JoinSet};
+use tonic::{Code, Request, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+/// The longest deadline that a call may have.
+const DEADLINE: Duration = Duration::from_secs(9);
+const WRITERS: i64 = 8;
+
+/// Has the write lock for so long, in this process, which is not that of the node. Returns once it is taken; the
+/// task ends when it is given back.
+async fn lock(dir: &Path, lasts: Duration) -> JoinHandle<()> {
+    let path = dir.join("data/kith.db");
+    let (taken, is_taken) = mpsc::channel();
+    let holding = tokio::task::spawn_blocking(move || {
+        let connection = Connection::open(path).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        taken.send(()).unwrap();
+        std::thread::sleep(lasts);
+        connection.execute_batch("COMMIT").unwrap();
+    });
+    tokio::task::spawn_blocking(move || is_taken.recv().unwrap()).await.unwrap();
+    holding
+}
+
+async fn started(dir: &Path) -> (Started, UserServiceClient<Channel>) {
+    let node = Started::new(dir, &[]);
+    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
+    create(&mut users, 1).await.unwrap();
+    (node, users)
+}
+
+async fn create(users: &mut UserServiceClient<Channel>, user_id: i64) -> Result<(), Status> {
+    let user = User { user_id, user_name: format!("user {user_id}"), ..Default::default() };
+    let mut request = Request::new(CreateUserRequest { user: Some(user), ..Default::default() });
+    request.set_timeout(DEADLINE);
+    users.create_user(request).await.map(drop)
+}
+
+/// What came of a write of each writer.
+async fn writes(users: &UserServiceClient<Channel>) -> Vec<Result<(), Status>> {
+    let mut writes = JoinSet::new();
+    for writer in 0..WRITERS {
+        let mut users = users.clone();
+        writes.spawn(async move { create(&mut users, 100 + writer).await });
+    }
+    writes.join_all().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_wait_for_a_lock_of_somebody_else_and_reads_do_not() {
+    let (dir, lasts) = (tempfile::tempdir().unwrap(), Duration::from_secs(4));
+    let (_node, users) = started(dir.path()).await;
+    let (began, holding) = (Instant::now(), lock(dir.path(), lasts).await);
+    let writing = tokio::spawn({
+        let users = users.clone();
+        async move { writes(&users).await }
+    });
+    let mut reads = 0;
+    while !holding.is_finished() {
+        let level = Some(consistency::Level::Strong(true));
+        let asked = Instant::now();
+        let request = GetUserRequest { user_id: 1, consistency: Some(Consistency { level }) };
+        users.clone().get_user(request).await.unwrap();
+        reads += u32::from(asked.elapsed() < Duration::from_secs(1));
+    }
+    assert!(!writing.is_finished() || began.elapsed() >= lasts, "the writes wait");
+    let written = writing.await.unwrap();
+    assert!(written.iter().all(Result::is_ok), "{written:?}");
+    assert!(began.elapsed() >= lasts && reads > 10, "{reads} reads");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_lasts_too_long_is_an_outage_of_the_store_until_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, mut users) = started(dir.path()).await;
+    let holding = lock(dir.path(), Duration::from_secs(7)).await;
+    for refused in writes(&users).await {
+        let status = refused.unwrap_err();
+        let reason = status.get_details_error_info().unwrap().reason;
+        assert_eq!((status.code(), reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+        assert!(!holding.is_finished(), "it waits for less than the lock lasts");
+    }
+    holding.await.unwrap();
+    create(&mut users, 100).await.unwrap();
+}

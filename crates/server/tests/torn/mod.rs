@@ -1,0 +1,101 @@
+//! The end of the log of a SQLite file, as a loss of power in the midst of a write leaves it.
+//!
+//! What is whole and committed stays: the disk had it before the node acknowledged it. Behind it may be anything.
+
+#![allow(unreachable_pub, reason = "a module of tests has no outside")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{fs, path::Path};
+
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+
+/// Bytes before the first frame, and before the page of each.
+const HEAD: usize = 32;
+const FRAME_HEAD: usize = 24;
+/// First word of a log whose checksums are of little-endian words; the last bit says big-endian.
+const MAGIC: u32 = 0x377f_0682;
+
+/// What lies behind the last commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// As the node left it.
+    Left,
+    /// Nothing more, or a part of what was being written.
+    Cut,
+    /// What else was on the disk.
+    Noise,
+    /// A frame that says it is a commit, and whose page came in part.
+    HalfFrame,
+}
+
+impl End {
+    /// Another one each time.
+    pub fn of_round(round: usize) -> Self {
+        [Self::Left, Self::Cut, Self::Noise, Self::HalfFrame][round % 4]
+    }
+
+    /// Makes the log of this data file so. Whether there was a log to be torn.
+    pub fn tear(self, data: &Path, seed: u64) -> bool {
+        let path = data.join("kith.db-wal");
+        let Ok(mut log) = fs::read(&path) else { return false };
+        let Some((end, page)) = committed(&log) else { return false };
+        let mut random = SmallRng::seed_from_u64(seed);
+        match self {
+            Self::Left => return false,
+            Self::Cut => log.truncate(random.random_range(end..=log.len())),
+            Self::Noise => {
+                log.truncate(end);
+                let length = random.random_range(1..3 * page);
+                log.extend((0..length).map(|_| random.random::<u8>()));
+            }
+            Self::HalfFrame => {
+                log.truncate(end);
+                log.extend([1_u32.to_be_bytes(), 9_u32.to_be_bytes()].concat());
+                log.extend_from_within(16..24);
+                log.extend((0..8).map(|_| random.random::<u8>()));
+                log.extend(vec![7; random.random_range(0..=page)]);
+            }
+        }
+        fs::write(&path, log).unwrap();
+        true
+    }
+}
+
+/// Where the last whole commit ends, and how long a page is. `None`: what stands there is no log.
+pub fn committed(log: &[u8]) -> Option<(usize, usize)> {
+    let head = log.get(..HEAD)?;
+    let magic = word(head, 0, false);
+    if magic & !1 != MAGIC {
+        return None;
+    }
+    let little = magic & 1 == 0;
+    let page = usize::try_from(word(head, 8, false)).ok()?;
+    let mut sum = checksum([0; 2], &head[..24], little);
+    if sum != [word(head, 24, false), word(head, 28, false)] {
+        return None;
+    }
+    let mut end = HEAD;
+    for (at, frame) in log[HEAD..].chunks_exact(FRAME_HEAD + page).enumerate() {
+        sum = checksum(checksum(sum, &frame[..8], little), &frame[FRAME_HEAD..], little);
+        if frame[8..16] != head[16..24] || sum != [word(frame, 16, false), word(frame, 20, false)] {
+            break;
+        }
+        if word(frame, 4, false) != 0 {
+            end = HEAD + (at + 1) * (FRAME_HEAD + page);
+        }
+    }
+    Some((end, page))
+}
+
+/// <https://www.sqlite.org/fileformat2.html#checksum_algorithm>
+fn checksum(sum: [u32; 2], bytes: &[u8], little: bool) -> [u32; 2] {
+    bytes.chunks_exact(8).fold(sum, |[one, two], pair| {
+        let one = one.wrapping_add(word(pair, 0, little)).wrapping_add(two);
+        [one, two.wrapping_add(word(pair, 4, little)).wrapping_add(one)]
+    })
+}
+
+fn word(bytes: &[u8], at: usize, little: bool) -> u32 {
+    let bytes = bytes[at..at + 4].try_into().unwrap();
+    if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
+}
