@@ -36,6 +36,7 @@ mod resync;
 mod source;
 mod tiered;
 mod token;
+mod turns;
 mod until;
 mod version;
 mod write;

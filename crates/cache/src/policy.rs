@@ -27,7 +27,8 @@ pub struct Policy<V> {
     pub load_bound: Duration,
     /// How many loads may be with the store at once; a chunk of a batch is one.
     pub loads_in_flight: usize,
-    /// How long a load may wait for its turn before it is shed.
+    /// How long a load may wait for its turn before it is shed; one that cannot expect to have it in half of that,
+    /// by how long turns take, is shed at once.
     pub load_queue_wait: Duration,
     /// Most keys in one load of a batch.
     pub batch_chunk: usize,

@@ -1,19 +1,12 @@
 //! What is below memory: the store, or the tier that nodes share and the store behind it.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, TierCopy, Version, counters::Counters,
+    CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, TierCopy, Version,
+    counters::Counters,
     metrics::LoadSeconds,
+    turns::{Turn, Turns},
 };
 
 /// A record as the tier below memory gave it.
@@ -42,9 +35,8 @@ pub(crate) trait Source<K, V>: Send + Sync + 'static {
 /// The store alone, asked by no more loads at once than may be.
 pub(crate) struct Store<K, V> {
     loader: Arc<dyn Loader<K, V>>,
-    /// Permits of loads that are with the store.
-    turns: Semaphore,
-    queue_wait: Duration,
+    /// Of loads that are with the store.
+    turns: Turns,
     counters: Arc<Counters>,
     load_seconds: LoadSeconds,
 }
@@ -57,8 +49,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
     ) -> Self {
         Self {
             loader,
-            turns: Semaphore::new(policy.loads_in_flight.min(Semaphore::MAX_PERMITS)),
-            queue_wait: policy.load_queue_wait,
+            turns: Turns::new(policy.loads_in_flight, policy.load_queue_wait),
             counters,
             load_seconds: LoadSeconds::new(policy.name),
         }
@@ -74,27 +65,22 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
         Ok(keys.iter().map(|key| found.remove(key).unwrap_or_else(never)).collect())
     }
 
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, CacheError> {
-        if let Ok(turn) = self.turns.try_acquire() {
-            return Ok(turn);
-        }
-        let waited = timeout(self.queue_wait, self.turns.acquire()).await;
-        if let Ok(Ok(turn)) = waited {
-            return Ok(turn);
-        }
-        self.counters.shed.add(1);
-        Err(CacheError::Overloaded)
+    async fn turn(&self) -> Result<Turn<'_>, CacheError> {
+        let turn = self.turns.take().await;
+        turn.ok_or_else(|| {
+            self.counters.shed.add(1);
+            CacheError::Overloaded
+        })
     }
 }
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
     async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError> {
-        let _turn = self.turn().await?;
+        let turn = self.turn().await?;
         let _loading = Loading::begin(&self.counters);
-        let began = Instant::now();
         let loaded = self.load(keys, options).await;
-        self.load_seconds.record(began.elapsed());
+        self.load_seconds.record(turn.ended());
         let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
     }

@@ -6,7 +6,7 @@ use std::{
     ops::Range,
     os::unix::process::ExitStatusExt as _,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -35,7 +35,13 @@ impl Watched {
     /// Starts it; what it says goes to the log.
     pub(crate) fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
         let output = File::options().create(true).append(true).open(&log)?;
-        command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
+        command.stderr(output.try_clone()?).stdout(output);
+        Self::start_as_told(name, command, log)
+    }
+
+    /// The same of a command that is told where what it says goes: of the log only its end is read.
+    pub(crate) fn start_as_told(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
+        command.stdin(Stdio::null());
         let mut process = command.spawn().with_context(|| format!("{name} does not start"))?;
         match watch(&process) {
             Ok(watcher) => Ok(Self { name, process, watcher, log }),
@@ -68,6 +74,11 @@ impl Watched {
     /// Its number.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Its standard error, once, where the command had it piped.
+    pub(crate) const fn stderr(&mut self) -> Option<ChildStderr> {
+        self.process.stderr.take()
     }
 
     /// Sends the signal of this name, without `SIG`.

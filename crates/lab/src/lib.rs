@@ -29,3 +29,4 @@ mod rows;
 mod served;
 mod signal;
 pub mod table;
+mod usage;

@@ -1,7 +1,6 @@
 //! Servers in processes of their own.
 
 use std::{
-    fs,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::{Child, Command, Stdio},
@@ -10,10 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
-use crate::child::free_port;
-
-/// Clock ticks a second in /proc; 100 on every Linux.
-const TICKS_A_SECOND: f64 = 100.0;
+use crate::{child::free_port, usage};
 
 /// A server. Dropping it ends the process and removes its data.
 #[derive(Debug)]
@@ -68,13 +64,7 @@ impl Served {
 
     /// Seconds of processor time that it has taken so far, in its own code and in the kernel.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name of the program, in parentheses, may hold anything; user and system time are the 12th and
-        // 13th field behind it.
-        let behind = stat.rsplit_once(')').context("the line has no name")?.1;
-        let mut fields = behind.split_whitespace().skip(11).map(str::parse::<f64>);
-        let mut next = || fields.next().context("the line is too short")?.context("the field is no number");
-        Ok((next()? + next()?) / TICKS_A_SECOND)
+        usage::cpu_seconds(self.child.id())
     }
 }
 

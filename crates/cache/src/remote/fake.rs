@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,6 +24,8 @@ use super::{
 
 /// Frames that a slow subscriber may be behind before it loses some.
 const BEHIND_MAX: usize = 256;
+/// What no node says.
+const STRANGE: [u8; 40] = [0; 40];
 
 /// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Time is tokio's, so that it
 /// can stand still. It can be emptied, put back to how it was, and told to refuse writes.
@@ -43,6 +48,7 @@ struct State {
     epoch: u64,
     starts: u64,
     full: bool,
+    flooded: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +64,12 @@ impl FakeServer {
     /// From now on it refuses what writes, or takes it again.
     pub fn fill_up(&self, full: bool) {
         self.state.lock().full = full;
+    }
+
+    /// From now on strangers publish more than anybody can hear, or have ended: there is always something to be
+    /// heard. Needs real time, which virtual time waits for.
+    pub fn flood(&self, flooded: bool) {
+        self.state.lock().flooded.store(flooded, Ordering::Relaxed);
     }
 
     /// Drops a cell, as a server short of memory does.
@@ -261,7 +273,8 @@ impl Log for FakeServer {
         let mut state = self.state.lock();
         let new = || Channel(broadcast::Sender::new(BEHIND_MAX));
         let receiver = state.channels.entry(epoch).or_insert_with(new).0.subscribe();
-        Ok(Box::new(Listening { node, receiver }))
+        let flooded = Arc::clone(&state.flooded);
+        Ok(Box::new(Listening { node, receiver, flooded }))
     }
 
     async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
@@ -313,11 +326,17 @@ impl Registry for FakeServer {
 struct Listening {
     node: u64,
     receiver: broadcast::Receiver<(Option<u64>, News)>,
+    flooded: Arc<AtomicBool>,
 }
 
 #[async_trait::async_trait]
 impl Frames for Listening {
     async fn next(&mut self) -> Option<News> {
+        if self.flooded.load(Ordering::Relaxed) {
+            // As what comes by a socket does.
+            tokio::task::coop::consume_budget().await;
+            return Some(News::Entry(STRANGE.to_vec()));
+        }
         loop {
             match self.receiver.recv().await {
                 Ok((to, news)) if to.is_none_or(|to| to == self.node) => return Some(news),

@@ -12,6 +12,10 @@ use super::{
 };
 use crate::{Moment, clock::wall_clock_ms, guards};
 
+/// So many messages are heard in a row; then what else is due has its turn: strangers who publish more than a node
+/// can hear must not keep it from proving that it has missed nothing.
+const HEARD_IN_A_ROW: u32 = 64;
+
 /// A probe under way: when the next one is due, what there was when it was sent, and its answer.
 type Probing = Pin<Box<dyn Future<Output = (Instant, Sent, Result<Probed, SharedError>)> + Send>>;
 /// A look at the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
@@ -57,13 +61,17 @@ impl<'a> Follower<'a> {
     /// Hears and probes until it cannot go on.
     pub(super) async fn run(&mut self) -> End {
         let (mut probing, mut looking) = (self.probe(Instant::now()), self.look(Instant::now()));
+        let mut heard = 0;
         loop {
             let step = tokio::select! {
                 biased;
-                news = self.frames.next() => match news {
-                    Some(news) => self.hear(news).await,
-                    None => Err(End::Away),
-                },
+                news = self.frames.next(), if heard < HEARD_IN_A_ROW => {
+                    heard += 1;
+                    match news {
+                        Some(news) => self.hear(news).await,
+                        None => Err(End::Away),
+                    }
+                }
                 (next, epoch) = &mut looking => {
                     looking = self.look(next);
                     let raised = epoch.is_some_and(|epoch| epoch > self.epoch) && guards::epoch_looked_up();
@@ -83,6 +91,11 @@ impl<'a> Follower<'a> {
                             Ok(())
                         }
                     }
+                }
+                // Nothing else was due.
+                () = std::future::ready(()), if heard >= HEARD_IN_A_ROW => {
+                    heard = 0;
+                    Ok(())
                 }
             };
             if let Err(end) = step {

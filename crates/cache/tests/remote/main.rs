@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod feed;
+mod flood;
 mod newer;
 mod resync;
 mod share;

@@ -6,7 +6,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use kith_lab::hunt::{self, Findings, Load, Mix, NotRun, Plan, ROWS, Row};
+use kith_lab::hunt::{self, Figure, Findings, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
 
 use super::beside;
 
@@ -33,6 +33,9 @@ pub(crate) struct HuntArguments {
     /// So many deaths at least, however long they take, in the rows F40 and F43.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     deaths: u64,
+    /// Of the rows that are about load, a tenth of it: for builds that are not optimised.
+    #[arg(long)]
+    quick: bool,
     /// What a test build of the program is told, such as `KITH_MUTANT=chain_gap`; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = told)]
     told: Vec<(String, String)>,
@@ -64,9 +67,9 @@ impl HuntArguments {
     }
 
     fn ensure_known(&self) -> Result<()> {
-        let known = |name: &String| ROWS.iter().any(|row| row.name == name);
-        if let Some(name) = self.fault.iter().find(|name| !known(name)) {
-            let names = ROWS.map(|row| row.name).join(", ");
+        let names = || ROWS.iter().map(|row| row.name).chain(TRIALS.map(|trial| trial.name));
+        if let Some(name) = self.fault.iter().find(|name| !names().any(|known| known == *name)) {
+            let names = names().collect::<Vec<_>>().join(", ");
             anyhow::bail!("no fault is named {name}; there are: {names}");
         }
         Ok(())
@@ -93,7 +96,7 @@ impl HuntArguments {
 
     async fn rows(&self, plan: &Plan) -> Findings {
         let (mut judged, mut not_run) = (Vec::new(), Vec::new());
-        for row in ROWS.iter().filter(|row| self.asks_for(row)) {
+        for row in ROWS.iter().filter(|row| self.asks_for(row.name)) {
             if row.needs_failpoints() && self.fault.is_empty() {
                 not_run.push(NotRun::left_out(row));
                 continue;
@@ -110,15 +113,37 @@ impl HuntArguments {
                 }
                 Err(error) => {
                     println!("{}: {error:#}", row.name);
-                    not_run.push(NotRun::failed(row, &error));
+                    not_run.push(NotRun::failed(row.name, &error));
                 }
             }
         }
-        Findings::of_rows(judged, not_run)
+        let measured = self.trials(plan, &mut not_run).await;
+        Findings::of_rows(judged, measured, not_run)
     }
 
-    fn asks_for(&self, row: &Row) -> bool {
-        self.fault.is_empty() || self.fault.iter().any(|name| name == row.name)
+    async fn trials(&self, plan: &Plan, not_run: &mut Vec<NotRun>) -> Vec<Figure> {
+        let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
+        let sizes = Sizes { lasts: self.seconds.map_or(sizes.lasts, Duration::from_secs), ..sizes };
+        let mut measured = Vec::new();
+        for trial in TRIALS.iter().filter(|trial| self.asks_for(trial.name)) {
+            match trial.run(plan, &sizes).await {
+                Ok(figures) => {
+                    let held = figures.iter().all(|figure| figure.holds);
+                    println!("{}: {}", trial.name, if held { "holds" } else { "does not hold" });
+                    figures.iter().for_each(|figure| println!("  {figure}"));
+                    measured.extend(figures);
+                }
+                Err(error) => {
+                    println!("{}: {error:#}", trial.name);
+                    not_run.push(NotRun::failed(trial.name, &error));
+                }
+            }
+        }
+        measured
+    }
+
+    fn asks_for(&self, row: &str) -> bool {
+        self.fault.is_empty() || self.fault.iter().any(|name| name == row)
     }
 }
 

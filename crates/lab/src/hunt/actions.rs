@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
-use super::{disk::SmallDisk, persisted, primary, site::Site, upgrade};
+use super::{burst, disk::SmallDisk, figure::Figure, persisted, primary, site::Site, upgrade};
 use crate::{
     proxy::{Mode, Tampering},
     redis_server::RedisServer,
@@ -42,6 +42,8 @@ pub(super) enum Action {
     Repeated,
     Reordered,
     Forged,
+    /// Very many of them, and one node that does not listen for a while.
+    Flooded,
     NodeStopped,
     MongodbSlow,
     MongodbKilled,
@@ -73,6 +75,8 @@ pub(super) struct Kept {
     deaths_min: u64,
     /// How often something died, ended or was replaced so far.
     pub(super) deaths: u64,
+    /// What was measured meanwhile.
+    pub(super) figures: Vec<Figure>,
 }
 
 impl Kept {
@@ -132,6 +136,10 @@ impl Action {
                 sleep(lasts).await;
                 ensure_evicted(site).await
             }
+            Self::Flooded => {
+                kept.figures = burst::flood(site, lasts).await?;
+                Ok(())
+            }
             Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
             Self::MongodbLate => late(site, lasts).await,
             Self::PrimaryKilled => primary::killed(site, lasts).await,
@@ -178,6 +186,7 @@ impl Action {
             Self::Nothing
             | Self::MemoryTiny
             | Self::Forged
+            | Self::Flooded
             | Self::LinksReset
             | Self::MongodbLate
             | Self::PrimaryKilled

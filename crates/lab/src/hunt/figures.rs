@@ -1,8 +1,7 @@
 //! What rows showed, for programs.
 
-use serde::Serialize;
-
 use super::{
+    figure::{Figure, float},
     findings::Findings,
     measures::Measured,
     report::{Judged, millis},
@@ -11,23 +10,6 @@ use crate::{
     checker::{Ages, Checked},
     ratio::Better,
 };
-
-/// A figure, as `report.json` has it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Figure {
-    pub(super) name: String,
-    pub(super) unit: &'static str,
-    /// `None`: not run.
-    pub(super) figure: Option<f64>,
-    /// `None`: reported only.
-    pub(super) target: Option<f64>,
-    pub(super) better: Better,
-    /// Not so of one that was not run.
-    pub(super) holds: bool,
-    /// Why it was not run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) not_run: Option<String>,
-}
 
 /// How old the reads of rows may be, in milliseconds: what clients are promised.
 struct AgeLimit {
@@ -61,22 +43,6 @@ const AGE_LIMITS: [AgeLimit; 5] = [
     },
 ];
 
-impl Figure {
-    fn at_most(name: String, unit: &'static str, figure: f64, target: f64) -> Self {
-        let (figure, target, holds) = (Some(figure), Some(target), figure <= target);
-        Self { name, unit, figure, target, better: Better::Lower, holds, not_run: None }
-    }
-
-    fn none(name: String, count: u64) -> Self {
-        Self::at_most(name, "count", float(count), 0.0)
-    }
-
-    fn not_run(name: String, unit: &'static str, target: f64, why: String) -> Self {
-        let (figure, target, better) = (None, Some(target), Better::Lower);
-        Self { name, unit, figure, target, better, holds: false, not_run: Some(why) }
-    }
-}
-
 /// Over all first, then of each row, then of those that were not run.
 pub(super) fn figures(findings: &Findings) -> Vec<Figure> {
     let mut figures = over_all(findings);
@@ -84,6 +50,7 @@ pub(super) fn figures(findings: &Findings) -> Vec<Figure> {
         figures.extend(AGE_LIMITS.iter().map(|limit| limit.figure(findings)));
     }
     findings.judged().iter().for_each(|judged| figures.extend(of_row(judged)));
+    figures.extend_from_slice(findings.measured());
     let not_run = findings.not_run().iter();
     figures.extend(not_run.map(|row| Figure::not_run(row.name.to_owned(), "count", 0.0, row.why.clone())));
     figures
@@ -141,23 +108,11 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
     }
     let check = |checked: &Checked| Figure::none(format!("{name} {}", checked.name), checked.violated());
     figures.extend(judged.report().checks.iter().map(check));
-    figures.extend((judged.deaths() > 0).then(|| deaths(judged)));
+    let deaths = || Figure::at_least(format!("{name} deaths"), "count", float(judged.deaths()), 1.0);
+    figures.extend((judged.deaths() > 0).then(deaths));
+    figures.extend_from_slice(judged.figures());
     figures.extend(judged.measured().iter().map(|measured| of_measure(name, measured)));
     figures
-}
-
-/// How often something died: at least once.
-fn deaths(judged: &Judged) -> Figure {
-    let (name, figure) = (format!("{} deaths", judged.name()), Some(float(judged.deaths())));
-    Figure {
-        name,
-        unit: "count",
-        figure,
-        target: Some(1.0),
-        better: Better::Higher,
-        holds: true,
-        not_run: None,
-    }
 }
 
 fn of_measure(row: &str, measured: &Measured) -> Figure {
@@ -169,11 +124,6 @@ fn of_measure(row: &str, measured: &Measured) -> Figure {
 
 fn undisturbed(judged: &Judged) -> &Ages {
     &judged.report().staleness.undisturbed
-}
-
-/// Exact up to 2^32, and there is no more of anything here.
-fn float(count: u64) -> f64 {
-    u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
 
 #[cfg(test)]
@@ -189,7 +139,7 @@ mod tests {
     }
 
     fn of(rows: Vec<Judged>) -> Findings {
-        Findings::of_rows(rows, Vec::new())
+        Findings::of_rows(rows, Vec::new(), Vec::new())
     }
 
     #[test]
@@ -244,12 +194,13 @@ mod tests {
 
     #[test]
     fn a_row_that_failed_is_in_the_report_and_fails_it_and_one_that_was_left_out_does_not() {
-        let left_out = Findings::of_rows(vec![judged("F10", 0)], vec![NotRun::left_out(row("F15a"))]);
+        let left_out =
+            Findings::of_rows(vec![judged("F10", 0)], Vec::new(), vec![NotRun::left_out(row("F15a"))]);
         let figure = named(&left_out, "F15a");
         assert!(figure.figure.is_none() && !figure.holds && figure.not_run.is_some());
         assert!(left_out.holds());
         let error = anyhow::anyhow!("no server");
-        let failed = Findings::of_rows(Vec::new(), vec![NotRun::failed(row("F10"), &error)]);
+        let failed = Findings::of_rows(Vec::new(), Vec::new(), vec![NotRun::failed("F10", &error)]);
         assert!(!failed.holds() && named(&failed, "F10").not_run.as_deref() == Some("no server"));
         assert!(!Findings::of_long_run(Err(error)).holds());
     }

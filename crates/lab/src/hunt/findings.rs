@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 
 use super::{
-    figures::{Figure, figures},
+    figure::Figure,
+    figures::figures,
     long, page,
     report::{Judged, table},
     rows::Row,
@@ -15,6 +16,8 @@ use super::{
 #[derive(Debug)]
 pub struct Findings {
     judged: Vec<Judged>,
+    /// Of rows that are measured over time.
+    measured: Vec<Figure>,
     not_run: Vec<NotRun>,
     /// Names the files.
     name: &'static str,
@@ -35,8 +38,8 @@ pub struct NotRun {
 impl NotRun {
     /// This row was to be run, and could not be.
     #[must_use]
-    pub fn failed(row: &Row, error: &anyhow::Error) -> Self {
-        Self { name: row.name, why: format!("{error:#}"), failed: true }
+    pub fn failed(name: &'static str, error: &anyhow::Error) -> Self {
+        Self { name, why: format!("{error:#}"), failed: true }
     }
 
     /// This row was left out.
@@ -50,8 +53,8 @@ impl NotRun {
 impl Findings {
     /// Of rows of the table.
     #[must_use]
-    pub const fn of_rows(judged: Vec<Judged>, not_run: Vec<NotRun>) -> Self {
-        Self { judged, not_run, name: "report", goal: None }
+    pub const fn of_rows(judged: Vec<Judged>, measured: Vec<Figure>, not_run: Vec<NotRun>) -> Self {
+        Self { judged, measured, not_run, name: "report", goal: None }
     }
 
     /// Of a long run.
@@ -59,10 +62,12 @@ impl Findings {
     pub fn of_long_run(ran: Result<Judged>) -> Self {
         let (name, goal) = (long::NAME, Some(long::READS));
         match ran {
-            Ok(judged) => Self { judged: vec![judged], not_run: Vec::new(), name, goal },
+            Ok(judged) => {
+                Self { judged: vec![judged], measured: Vec::new(), not_run: Vec::new(), name, goal }
+            }
             Err(error) => {
-                let not_run = NotRun { name, why: format!("{error:#}"), failed: true };
-                Self { judged: Vec::new(), not_run: vec![not_run], name, goal }
+                let not_run = vec![NotRun::failed(name, &error)];
+                Self { judged: Vec::new(), measured: Vec::new(), not_run, name, goal }
             }
         }
     }
@@ -71,6 +76,12 @@ impl Findings {
     #[must_use]
     pub fn judged(&self) -> &[Judged] {
         &self.judged
+    }
+
+    /// What was measured over time, in its order.
+    #[must_use]
+    pub fn measured(&self) -> &[Figure] {
+        &self.measured
     }
 
     /// What was not run, in its order.

@@ -24,7 +24,7 @@ pub(super) fn judged(name: &str, stale_ms: u64) -> Judged {
 }
 
 fn of(row: &Row, events: &[Event]) -> Judged {
-    let hunted = Hunted { calls: 103, seconds: 27.5, starting: 6.25, deaths: 0 };
+    let hunted = Hunted { calls: 103, seconds: 27.5, starting: 6.25, deaths: 0, figures: Vec::new() };
     Judged::new(row.into(), hunted, events)
 }
 

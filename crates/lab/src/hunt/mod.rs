@@ -3,11 +3,13 @@
 //! while, and all that they see is written down as a [history](crate::history).
 
 mod actions;
+mod burst;
 mod calls;
 mod client;
 mod disk;
 mod door;
 mod dump;
+mod figure;
 mod figures;
 mod findings;
 mod long;
@@ -25,9 +27,11 @@ mod report;
 mod rows;
 mod run;
 mod site;
+mod trials;
 mod upgrade;
 
 pub use disk::SmallDisk;
+pub use figure::Figure;
 pub use findings::{Findings, NotRun};
 pub use long::long;
 pub use measures::{Measured, Promise};
@@ -39,3 +43,4 @@ pub use report::{Judged, judged};
 pub use rows::{HEALTHY, ROWS, Row, bounds};
 pub use run::{Hunted, Load, run};
 pub use site::{Member, Plan, Site};
+pub use trials::{Sizes, TRIALS, Trial};

@@ -120,6 +120,14 @@ impl Node {
         Path::join(self.folder.path(), "kith.log")
     }
 
+    /// The number of its process.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn id(&self) -> Result<u32> {
+        Ok(self.process.as_ref().context("the node does not run")?.id())
+    }
+
     /// Ends it at once, as `kill -9` does.
     pub fn kill(&mut self) {
         self.process = None;

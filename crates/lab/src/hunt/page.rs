@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    figures::Figure,
+    figure::Figure,
     findings::Findings,
     report::{HEAD, Judged, cells},
     rows::HEALTHY,
@@ -70,7 +70,11 @@ fn figure(figure: &Figure) -> [String; 4] {
 }
 
 fn number(number: f64, unit: &str) -> String {
-    if unit == "ms" { format!("{number:.1} ms") } else { format!("{number:.0}") }
+    match unit {
+        "count" => format!("{number:.0}"),
+        "ratio" => format!("{number:.3}"),
+        _ => format!("{number:.1} {unit}"),
+    }
 }
 
 fn holds(holds: bool) -> String {
@@ -107,11 +111,7 @@ fn seconds(nanos: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::{
-        NotRun,
-        figures::figures,
-        made_up::{judged, row},
-    };
+    use crate::hunt::{NotRun, figures::figures, made_up::judged};
 
     fn page_of(findings: &Findings) -> String {
         html(findings, &figures(findings))
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_row_is_a_plot_with_its_fault_its_bound_and_its_oldest_read() {
-        let page = page_of(&Findings::of_rows(vec![judged("F10", 2_500)], Vec::new()));
+        let page = page_of(&Findings::of_rows(vec![judged("F10", 2_500)], Vec::new(), Vec::new()));
         assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (1, 1));
         // From the first read at 1.5 s to the last at 3.5 s, both axes ten steps long: 0.5 s and 0.5 s.
         assert!(page.contains("class=\"shade\" x=\"142.0\" y=\"20\" width=\"164.0\""), "{page}");
@@ -133,15 +133,15 @@ mod tests {
 
     #[test]
     fn a_read_that_is_too_old_is_told_in_words() {
-        let page = page_of(&Findings::of_rows(vec![judged("F10", 3_100)], Vec::new()));
+        let page = page_of(&Findings::of_rows(vec![judged("F10", 3_100)], Vec::new(), Vec::new()));
         assert!(page.contains("Not all holds.") && page.contains("<td class=\"no\">NO</td>"), "{page}");
         assert!(page.contains("<li>user:1: client 1 read version 1 at 4101000000 ns"), "{page}");
     }
 
     #[test]
     fn a_row_that_was_not_run_is_told_and_why() {
-        let failed = NotRun::failed(row("F30"), &anyhow::anyhow!("mongod <does> not start"));
-        let page = page_of(&Findings::of_rows(Vec::new(), vec![failed]));
+        let failed = NotRun::failed("F30", &anyhow::anyhow!("mongod <does> not start"));
+        let page = page_of(&Findings::of_rows(Vec::new(), Vec::new(), vec![failed]));
         assert!(page.contains("<td>F30</td><td>mongod &lt;does&gt; not start</td>"), "{page}");
         assert!(page.contains("Not all holds."), "{page}");
     }

@@ -5,6 +5,7 @@ use std::{fmt, path::Path, time::Duration};
 use anyhow::Result;
 
 use super::{
+    figure::Figure,
     measures::{Measured, Promise},
     rows::{Row, bounds},
     run::{Hunted, Load, run},
@@ -77,7 +78,8 @@ impl Judged {
     /// Whether every check holds, and all that the row promises beyond them.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.report.holds() && self.measured.iter().all(Measured::holds)
+        let figures = self.figures().iter().all(|figure| figure.holds);
+        self.report.holds() && figures && self.measured.iter().all(Measured::holds)
     }
 
     /// What the promises of the row came to, in their order.
@@ -89,6 +91,11 @@ impl Judged {
     /// How often something died, ended or was replaced.
     pub(super) const fn deaths(&self) -> u64 {
         self.hunted.deaths
+    }
+
+    /// What was measured besides, where the row measures something.
+    pub(super) fn figures(&self) -> &[Figure] {
+        &self.hunted.figures
     }
 
     /// What the checks found, in full.

@@ -55,7 +55,7 @@ pub struct Row {
 }
 
 /// All rows, in the order of their names.
-pub const ROWS: [Row; 34] = [
+pub const ROWS: [Row; 35] = [
     row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
@@ -71,6 +71,7 @@ pub const ROWS: [Row; 34] = [
     row("F11b", "one broadcast in ten is lost", Action::Lost(10)),
     row("F12a", "each broadcast comes three times", Action::Repeated),
     row("F12b", "broadcasts are held back by up to 5 s", Action::Reordered),
+    row("F13", "50,000 messages of strangers a second", Action::Flooded),
     row("F14", "strangers publish on every channel", Action::Forged),
     row("F15a", "a node dies between commit and telling", Action::NodeDies("after_commit=die@10"))
         .failing()

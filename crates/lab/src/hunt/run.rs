@@ -18,6 +18,7 @@ use super::{
     calls::Asked,
     client::{Client, Desk, HOT},
     dump::dump,
+    figure::Figure,
     mix::Mix,
     rows::Row,
     site::{Plan, Site},
@@ -59,7 +60,7 @@ impl Default for Load {
 }
 
 /// What a run was.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Hunted {
     /// Calls of all clients.
     pub calls: u64,
@@ -69,6 +70,8 @@ pub struct Hunted {
     pub starting: f64,
     /// How often something died, ended or was replaced; 0 where the row is not about that.
     pub deaths: u64,
+    /// What was measured besides.
+    pub figures: Vec<Figure>,
 }
 
 /// A fault of a run.
@@ -118,13 +121,13 @@ pub(super) async fn course(
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    let deaths = happened?;
+    let (deaths, figures) = happened?;
     site.until_trusted().await?;
     sleep(QUIET).await;
     dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
     desk.recorder.finish()?;
     let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
-    Ok(Hunted { calls, seconds, starting, deaths })
+    Ok(Hunted { calls, seconds, starting, deaths, figures })
 }
 
 /// A cluster in which all of them can happen.
@@ -139,19 +142,26 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
     Site::start(&plan, rows().map(|row| row.mongods).max().unwrap_or(1), disk).await
 }
 
-/// How many deaths there were.
-async fn all_happen(turns: &[Turn], site: &mut Site, desk: &Desk, tell: impl Fn(&Row, u64)) -> Result<u64> {
-    let mut deaths = 0;
+/// How many deaths there were, and what was measured.
+async fn all_happen(
+    turns: &[Turn],
+    site: &mut Site,
+    desk: &Desk,
+    tell: impl Fn(&Row, u64),
+) -> Result<(u64, Vec<Figure>)> {
+    let (mut deaths, mut figures) = (0, Vec::new());
     for turn in turns {
         site.until_trusted().await?;
         tell(&turn.row, desk.calls.load(Ordering::Relaxed));
         let happened = happen(turn, site, desk).await;
-        deaths += happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
+        let kept = happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
+        deaths += kept.deaths;
+        figures.extend(kept.figures);
     }
-    Ok(deaths)
+    Ok((deaths, figures))
 }
 
-async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<u64> {
+async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<Kept> {
     let row = &turn.row;
     let mut kept = Kept::with_deaths(turn.deaths);
     row.action.prepare(site, &mut kept).await?;
@@ -170,7 +180,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<u64> {
         tell(false)?;
     }
     sleep(turn.after).await;
-    Ok(kept.deaths)
+    Ok(kept)
 }
 
 /// Makes the users that clients ask for.

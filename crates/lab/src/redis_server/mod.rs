@@ -196,6 +196,22 @@ impl RedisServer {
         self.ask(&["CONFIG", "SET", "maxmemory", most]).await.map(drop)
     }
 
+    /// The number of its process.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub(crate) fn id(&self) -> Result<u32> {
+        Ok(self.running()?.id())
+    }
+
+    /// What it has written to its log so far.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub(crate) fn log(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.folder.path().join(process::LOG))?)
+    }
+
     fn running(&self) -> Result<&Watched> {
         self.process.as_ref().context("the server was killed")
     }

@@ -6,6 +6,8 @@ use crate::child::Watched;
 
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
+/// Its log, in its folder.
+pub(super) const LOG: &str = "redis.log";
 
 /// Starts a server on this port, without persistence but for what the options say.
 pub(super) fn start(port: u16, folder: &Path, options: &[String]) -> Result<Watched> {
@@ -18,6 +20,6 @@ pub(super) fn start(port: u16, folder: &Path, options: &[String]) -> Result<Watc
         .args(["--enable-debug-command", "yes", "--enable-protected-configs", "yes", "--dir"])
         .arg(folder)
         .args(options);
-    Watched::start("redis-server", command, folder.join("redis.log"))
+    Watched::start("redis-server", command, folder.join(LOG))
         .with_context(|| format!("{PROGRAM} names another one than {}", program.to_string_lossy()))
 }

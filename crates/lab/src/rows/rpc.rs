@@ -22,7 +22,7 @@ use crate::{
     served::Served,
 };
 
-pub(super) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
+pub(crate) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 pub(super) const CONNECTIONS: usize = 4;
 /// Calls at one time on each connection.
 pub(super) const IN_FLIGHT: usize = 32;
@@ -141,7 +141,7 @@ fn each(rounds: &[Pair<Saturated>], of: fn(&Saturated) -> f64) -> Vec<Pair<f64>>
 }
 
 /// Imports users, as soon as the node takes them.
-pub(super) async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<()> {
+pub(crate) async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<()> {
     let begun = Instant::now();
     let messages: Vec<_> = ids.chunks(IMPORT).map(import).collect::<Result<_>>()?;
     let mut results = loop {

@@ -1,0 +1,96 @@
+//! A figure with what it must be.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::ratio::Better;
+
+/// A figure, as `report.json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Row and what was measured: `F35 goodput`.
+    pub name: String,
+    /// `ms`, `count`, `ratio`, `1/s`, ...
+    pub unit: &'static str,
+    /// What was measured. `None`: not run.
+    pub figure: Option<f64>,
+    /// What it is held against; `None`: it is told for the sake of the others.
+    pub target: Option<f64>,
+    /// Which side of the target is good.
+    pub better: Better,
+    /// Whether the target is met; true without one, and not so of one that was not run.
+    pub holds: bool,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_run: Option<String>,
+}
+
+impl Figure {
+    /// One that must not be above its target.
+    pub(super) fn at_most(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
+        let told = Self::told(name, unit, figure, Better::Lower);
+        Self { target: Some(target), holds: figure <= target, ..told }
+    }
+
+    /// One that must not be below its target.
+    pub(super) fn at_least(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
+        let told = Self::told(name, unit, figure, Better::Higher);
+        Self { target: Some(target), holds: figure >= target, ..told }
+    }
+
+    /// A count of what must not be.
+    pub(super) fn none(name: impl Into<String>, count: u64) -> Self {
+        Self::at_most(name, "count", float(count), 0.0)
+    }
+
+    /// One without a target, of which so much is better.
+    pub(super) fn told(name: impl Into<String>, unit: &'static str, figure: f64, better: Better) -> Self {
+        let (name, figure) = (name.into(), Some(figure));
+        Self { name, unit, figure, target: None, better, holds: true, not_run: None }
+    }
+
+    /// One that would have to be at most that, and was not run.
+    pub(super) fn not_run(name: String, unit: &'static str, target: f64, why: String) -> Self {
+        let (figure, target, better) = (None, Some(target), Better::Lower);
+        Self { name, unit, figure, target, better, holds: false, not_run: Some(why) }
+    }
+}
+
+/// In one line.
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, unit, .. } = self;
+        match self.figure {
+            Some(figure) => write!(f, "{name}: {figure:.3} {unit}")?,
+            None => write!(f, "{name}: not run")?,
+        }
+        let Some(target) = self.target else { return Ok(()) };
+        let side = if self.better == Better::Lower { "at most" } else { "at least" };
+        write!(f, ", {side} {target}: {}", if self.holds { "holds" } else { "DOES NOT HOLD" })
+    }
+}
+
+/// Exact up to 2^32, and there is no more of anything here.
+pub(super) fn float(count: u64) -> f64 {
+    u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_holds_on_the_right_side_of_its_target() {
+        let holds = |figure: Figure| figure.holds;
+        assert!(
+            holds(Figure::at_most("a", "ms", 10.0, 10.0)) && !holds(Figure::at_most("a", "ms", 10.1, 10.0))
+        );
+        assert!(
+            holds(Figure::at_least("a", "ratio", 0.8, 0.8))
+                && !holds(Figure::at_least("a", "ratio", 0.7, 0.8))
+        );
+        assert!(!holds(Figure::at_least("a", "ratio", f64::NAN, 0.8)), "what was not measured does not hold");
+        assert!(!holds(Figure::at_most("a", "ms", f64::NAN, 10.0)));
+    }
+}

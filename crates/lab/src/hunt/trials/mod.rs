@@ -1,0 +1,92 @@
+//! Rows of the table of faults that are about load: what is measured over time, not what each call has seen.
+
+mod alone;
+mod blocked;
+mod callers;
+mod flooder;
+mod overload;
+mod raw;
+mod tally;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::{Figure, Plan};
+
+/// A row that is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// `F35`.
+    pub name: &'static str,
+    /// In a few words.
+    pub what: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Overload,
+    Flooder,
+    Blocked,
+}
+
+/// All rows of this kind, in the order of their names.
+pub const TRIALS: [Trial; 3] = [
+    Trial { name: "F35", what: "ten times the load that the store bears", kind: Kind::Overload },
+    Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
+    Trial { name: "F44", what: "nobody takes logs and metrics", kind: Kind::Blocked },
+];
+
+/// How long and how much.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Reads that may be with the store at once: what it bears follows from it.
+    pub loads: u32,
+    /// How long what it bears is measured.
+    pub measured: Duration,
+    /// How long the fault is on.
+    pub lasts: Duration,
+    /// Searches that each caller may make in a minute.
+    pub searches: u32,
+    /// Turns of each side of what is compared.
+    pub rounds: u32,
+    /// How long a turn takes.
+    pub turn: Duration,
+}
+
+impl Sizes {
+    /// What the table of faults asks for.
+    pub const FULL: Self = Self {
+        loads: 64,
+        measured: Duration::from_secs(5),
+        lasts: Duration::from_secs(60),
+        searches: 6_000,
+        rounds: 10,
+        turn: Duration::from_secs(3),
+    };
+    /// For builds that are not optimised.
+    pub const QUICK: Self = Self {
+        loads: 8,
+        measured: Duration::from_secs(2),
+        lasts: Duration::from_secs(10),
+        searches: 1_200,
+        rounds: 3,
+        turn: Duration::from_secs(1),
+    };
+}
+
+impl Trial {
+    /// Starts what the row needs, measures, and ends it. Figures in a fixed order, each named after the row.
+    ///
+    /// # Errors
+    /// When a server does not start, or what has to be so before anything can be measured is not.
+    pub async fn run(&self, plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+        let figures = match self.kind {
+            Kind::Overload => overload::run(plan, sizes).await,
+            Kind::Flooder => flooder::run(&plan.kith, sizes).await,
+            Kind::Blocked => blocked::run(&plan.kith, sizes).await,
+        };
+        figures.with_context(|| format!("{}: {}", self.name, self.what))
+    }
+}

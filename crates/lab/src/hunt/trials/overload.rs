@@ -1,0 +1,152 @@
+//! Ten times the load that the store bears: it goes on at its pace, what it cannot take is told so at once, and
+//! nothing of it is left a moment later.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_proto::{
+    r#type::v1::{Consistency, consistency},
+    user::v1::{GetUserRequest, user_service_client::UserServiceClient},
+};
+use tokio::time::sleep;
+
+use super::{Sizes, callers::Callers, tally::Tally};
+use crate::{
+    hunt::{Plan, Site, figure::Figure, figure::float},
+    proxy::Mode,
+    ratio::Better,
+    rows::rpc::{GET_USER, fill},
+    usage,
+};
+
+/// Users that are asked for.
+const USERS: i64 = 2_000;
+/// How long the store takes over each read: with 64 at once it bears 500 a second.
+const STORE_TAKES: Duration = Duration::from_millis(128);
+/// By how much more is offered than the store bears.
+const TIMES: f64 = 10.0;
+/// Part of what it bears that is asked of it before and afterwards.
+const NORMAL: f64 = 0.5;
+/// How long it may take until all is as before; looked at in pieces of a tenth.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+const PIECES: u32 = 10;
+/// An answer that comes later than so many times what the store takes has waited behind others.
+const PROMPT: f64 = 2.0;
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Every read is strong, so that the store is asked each time; a node has no bound for one caller that would be
+/// reached before.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let mut plan = Plan { nodes: 1, ..plan.clone() };
+    plan.settings.push(format!("cache.loads_in_flight={}", sizes.loads));
+    let site = Site::start(&plan, 1, None).await?;
+    let node = &site.members.first().context("there is a node")?.node;
+    let ids: Vec<i64> = (1..=USERS).collect();
+    fill(&mut UserServiceClient::new(node.channel()), &ids).await?;
+    let strong = Consistency { level: Some(consistency::Level::Strong(true)) };
+    let asked: Vec<_> =
+        ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: Some(strong.clone()) }).collect();
+    let callers = Callers::connect(node.address(), GET_USER, &asked).await?;
+    site.mongodb_links(Mode::Late(STORE_TAKES, STORE_TAKES));
+    Run { callers: &callers, process: node.id()?, sizes }.measure().await
+}
+
+struct Run<'a> {
+    callers: &'a Callers,
+    process: u32,
+    sizes: &'a Sizes,
+}
+
+impl Run<'_> {
+    async fn measure(&self) -> Result<Vec<Figure>> {
+        // Connections are made, and a turn's time is known.
+        self.closed().await?;
+        let capacity = self.capacity().await?;
+        let before = usage::resident_mib(self.process)?;
+        let peak = Peak::of(self.process);
+        let tally = self.callers.open(capacity * TIMES, self.sizes.lasts).await?;
+        let peak = peak.most().await;
+        let back = self.back(capacity).await?;
+        Ok(self.figures(capacity, &tally, peak / before, back))
+    }
+
+    /// As many callers as loads, and half as many more, so that none is missing.
+    async fn closed(&self) -> Result<Tally> {
+        let callers = usize::try_from(self.sizes.loads)?;
+        self.callers.closed(callers + callers / 2, self.sizes.measured).await
+    }
+
+    /// What the store bears in a second.
+    async fn capacity(&self) -> Result<f64> {
+        let tally = self.closed().await?;
+        ensure!(tally.failed() + tally.shed() == 0, "the store does not bear what it should: {tally:?}");
+        Ok(float(tally.in_time) / self.sizes.measured.as_secs_f64())
+    }
+
+    /// After how long every call is done, and promptly; more than it may be when that does not come.
+    async fn back(&self, capacity: f64) -> Result<Duration> {
+        let piece = BACK_WITHIN / PIECES;
+        let mut back = Duration::ZERO;
+        for number in 1..=PIECES + 1 {
+            let tally = self.callers.open(capacity * NORMAL, piece).await?;
+            let prompt = tally.done_p99() <= STORE_TAKES.as_secs_f64() * 1e3 * PROMPT;
+            if !prompt || tally.shed() + tally.failed() + tally.held_back > 0 {
+                back = piece * number;
+            }
+        }
+        Ok(back)
+    }
+
+    fn figures(&self, capacity: f64, tally: &Tally, memory: f64, back: Duration) -> Vec<Figure> {
+        let seconds = self.sizes.lasts.as_secs_f64();
+        let offered = float(tally.answered() + tally.held_back) / seconds;
+        let sent = float(tally.answered()) / seconds;
+        vec![
+            Figure::told("F35 capacity", "1/s", capacity, Better::Higher),
+            Figure::told("F35 offered", "1/s", offered, Better::Higher),
+            Figure::at_least("F35 sent of offered", "ratio", sent / offered, 0.99),
+            Figure::at_least("F35 offered of capacity", "ratio", offered / capacity, TIMES * 0.95),
+            Figure::at_least("F35 goodput", "ratio", float(tally.in_time) / seconds / capacity, 0.8),
+            Figure::told("F35 done p99", "ms", tally.done_p99(), Better::Lower),
+            Figure::at_most("F35 shed p99", "ms", tally.shed_p99(), 10.0),
+            Figure::at_most("F35 other errors", "count", float(tally.failed()), 0.0),
+            Figure::at_most("F35 memory", "ratio", memory, 1.5),
+            Figure::at_most("F35 back after", "s", back.as_secs_f64(), BACK_WITHIN.as_secs_f64()),
+        ]
+    }
+}
+
+/// The most memory that a process holds, from now on.
+struct Peak {
+    over: Arc<AtomicBool>,
+    looking: tokio::task::JoinHandle<f64>,
+}
+
+impl Peak {
+    fn of(process: u32) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&over);
+        let looking = tokio::spawn(async move {
+            let mut most = 0.0_f64;
+            while !until.load(Ordering::Relaxed) {
+                // A process that has ended holds none; its calls tell of that.
+                most = most.max(usage::resident_mib(process).unwrap_or_default());
+                sleep(LOOK).await;
+            }
+            most
+        });
+        Self { over, looking }
+    }
+
+    /// In MiB; NaN when it was not looked at.
+    async fn most(self) -> f64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.looking.await.unwrap_or(f64::NAN)
+    }
+}

@@ -1,0 +1,43 @@
+//! What a process takes of the machine.
+
+use std::fs;
+
+use anyhow::{Context as _, Result};
+
+/// Clock ticks a second in /proc; 100 on every Linux.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// Seconds of processor time that it has taken so far, in its own code and in the kernel.
+pub(crate) fn cpu_seconds(process: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name of the program, in parentheses, may hold anything; user and system time are the 12th and 13th field
+    // behind it.
+    let behind = stat.rsplit_once(')').context("the line has no name")?.1;
+    let mut fields = behind.split_whitespace().skip(11).map(str::parse::<f64>);
+    let mut next = || fields.next().context("the line is too short")?.context("the field is no number");
+    Ok((next()? + next()?) / TICKS_A_SECOND)
+}
+
+/// Memory that it holds now (RSS), in MiB.
+pub(crate) fn resident_mib(process: u32) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib = line.trim().trim_end_matches("kB").trim().parse::<f64>();
+    Ok(kib.context("VmRSS is no number")? / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_taken_time_and_holds_memory() {
+        let own = std::process::id();
+        assert!(resident_mib(own).unwrap() > 1.0);
+        let before = cpu_seconds(own).unwrap();
+        let began = std::time::Instant::now();
+        while cpu_seconds(own).unwrap() <= before {
+            assert!(began.elapsed().as_secs() < 10, "no time was counted");
+        }
+    }
+}

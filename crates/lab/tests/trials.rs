@@ -1,0 +1,49 @@
+//! Rows about load in little: what holds on any machine, however slow the build is.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{path::Path, time::Duration};
+
+use kith_lab::hunt::{Figure, Plan, Sizes, TRIALS};
+
+const SIZES: Sizes =
+    Sizes { measured: Duration::from_secs(1), lasts: Duration::from_secs(3), rounds: 2, ..Sizes::QUICK };
+
+/// One row at a time: two would keep each other from being in time.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// The figures of a row, but for the ratio of times, which need more calls and an optimised build.
+async fn figures(name: &str) -> Vec<Figure> {
+    let _alone = ALONE.lock().await;
+    // The program of a node; the tests of the server build it.
+    let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
+    let plan = Plan { kith, nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let trial = TRIALS.iter().find(|trial| trial.name == name).unwrap();
+    let mut figures = trial.run(&plan, &SIZES).await.unwrap();
+    figures.retain(|figure| figure.name != format!("{name} p99"));
+    figures
+}
+
+async fn holds(name: &str) {
+    let figures = figures(name).await;
+    assert!(figures.iter().filter(|figure| figure.target.is_some()).count() >= 2, "{figures:#?}");
+    assert!(figures.iter().all(|figure| figure.holds), "{figures:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn ten_times_the_load_of_the_store_leaves_it_at_its_pace_and_is_refused_at_once() {
+    holds("F35").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the program of a node: run cargo xtask test"]
+async fn a_caller_that_floods_is_refused_and_others_are_served() {
+    holds("F36").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the program of a node: run cargo xtask test"]
+async fn calls_go_on_while_nobody_takes_the_log() {
+    holds("F44").await;
+}
