@@ -20,6 +20,7 @@ mod request;
 mod row;
 mod secret;
 mod state;
+mod strong;
 mod user;
 mod writer;
 
@@ -29,7 +30,8 @@ mod tests;
 use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{
-    Coordination, GroupStore, Migrations, NodeStore, Outcome, SecretStore, StoreError, Stores, UserStore,
+    Coordination, GroupStore, Migrations, NodeStore, Outcome, SecretStore, StoreError, Stores, StrongReads,
+    UserStore,
 };
 
 pub use metrics::{METRICS, Metric};
@@ -53,6 +55,7 @@ impl SqliteHandle {
         Stores {
             users: Arc::clone(&self.sqlite) as Arc<dyn UserStore>,
             groups: Arc::clone(&self.sqlite) as Arc<dyn GroupStore>,
+            strong: Arc::clone(&self.sqlite) as Arc<dyn StrongReads>,
             secrets: Arc::clone(&self.sqlite) as Arc<dyn SecretStore>,
             node: Arc::clone(&self.sqlite) as Arc<dyn NodeStore>,
             migrations: Arc::clone(&self.sqlite) as Arc<dyn Migrations>,

@@ -4,7 +4,8 @@
 //! every backend passes. This crate knows no driver, no gRPC and no cache.
 //!
 //! Words: *nouns* read (`user`, `groups`), *verbs* write (`update_user`). Reads never consult a cache, and
-//! see every write acknowledged before they began.
+//! see every write acknowledged before they began; for some seconds after the failover of a cluster only
+//! those of [`StrongReads`] are sure to.
 
 mod coordination;
 mod error;
@@ -17,6 +18,7 @@ mod name;
 mod node;
 mod params;
 mod secret;
+mod strong;
 mod user;
 mod version;
 mod write;
@@ -42,6 +44,7 @@ pub use name::{
 pub use node::{Epoch, NodeStore};
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
+pub use strong::StrongReads;
 pub use user::{Gender, NewUser, User, UserPatch, UserStore};
 pub use version::{Timestamp, Version};
 pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};
@@ -56,6 +59,8 @@ pub struct Stores {
     pub users: Arc<dyn UserStore>,
     /// Groups.
     pub groups: Arc<dyn GroupStore>,
+    /// Both, for readers that must not be answered with what was before.
+    pub strong: Arc<dyn StrongReads>,
     /// Hashed and encrypted secrets.
     pub secrets: Arc<dyn SecretStore>,
     /// Id blocks, epoch, keys, liveness.

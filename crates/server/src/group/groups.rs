@@ -88,11 +88,7 @@ impl Groups {
         id_block: u32,
     ) -> Self {
         Self {
-            cache: tiers.namespace(
-                policies.records,
-                Arc::new(GroupLoader(Arc::clone(&stores.groups))),
-                GroupCodec,
-            ),
+            cache: tiers.namespace(policies.records, Arc::new(GroupLoader::new(stores)), GroupCodec),
             searches: GroupSearch::new(&stores.groups, tiers, policies.searches),
             store: Arc::clone(&stores.groups),
             secrets: Arc::clone(&stores.secrets),

@@ -67,7 +67,7 @@ impl Users {
     ) -> Self {
         let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
         Self {
-            cache: tiers.namespace(policy, Arc::new(UserLoader(Arc::clone(&stores.users))), UserCodec),
+            cache: tiers.namespace(policy, Arc::new(UserLoader::new(stores)), UserCodec),
             store: Arc::clone(&stores.users),
             secrets: Arc::clone(&stores.secrets),
             mutations,

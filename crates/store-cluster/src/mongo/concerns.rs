@@ -43,13 +43,13 @@ async fn commands(kinds: &[&str], work: impl AsyncFnOnce(&Stores)) -> Vec<Docume
 }
 
 /// Reads outside of transactions.
-fn assert_majority_reads(commands: &[Document], at_least: usize) {
+fn assert_reads(commands: &[Document], level: &str, at_least: usize) {
     assert!(commands.len() >= at_least, "{commands:?}");
     for command in commands {
         let text = |document: &str, field: &str| {
             command.get_document(document).ok().and_then(|document| document.get_str(field).ok())
         };
-        assert_eq!(text("readConcern", "level"), Some("majority"), "{command}");
+        assert_eq!(text("readConcern", "level"), Some(level), "{command}");
         assert!(matches!(text("$readPreference", "mode"), None | Some("primary")), "{command}");
     }
 }
@@ -118,7 +118,17 @@ async fn every_read_of_users_and_groups_asks_the_primary_for_what_a_majority_has
         stores.node.epoch().await.unwrap();
         stores.coordination.mark("feed").await.unwrap();
     });
-    assert_majority_reads(&seen.await, 16);
+    assert_reads(&seen.await, "majority", 16);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_strong_read_asks_a_primary_that_a_majority_confirms() {
+    let seen = commands(&["find"], async |stores| {
+        stores.strong.strong_users(&[UserId::new(1).unwrap()]).await.unwrap();
+        stores.strong.strong_groups(&[GroupId::new(1).unwrap(), GroupId::new(2).unwrap()]).await.unwrap();
+    });
+    assert_reads(&seen.await, "linearizable", 2);
 }
 
 #[tokio::test]
@@ -129,7 +139,7 @@ async fn the_feed_tells_of_what_a_majority_has() {
         let mark = feed.open(None).await.unwrap().next(Duration::ZERO).await.unwrap().mark;
         feed.open(Some(&mark)).await.unwrap();
     });
-    assert_majority_reads(&seen.await, 2);
+    assert_reads(&seen.await, "majority", 2);
 }
 
 #[tokio::test]

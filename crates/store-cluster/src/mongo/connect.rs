@@ -132,6 +132,7 @@ impl ClusterHandle {
         Stores {
             users: Arc::<Mongo>::clone(&self.mongo),
             groups: Arc::<Mongo>::clone(&self.mongo),
+            strong: Arc::<Mongo>::clone(&self.mongo),
             secrets: Arc::<Mongo>::clone(&self.mongo),
             node: Arc::<Mongo>::clone(&self.mongo),
             migrations: Arc::<Mongo>::clone(&self.mongo),

@@ -12,6 +12,7 @@ use kith_store::{
 use mongodb::{
     Collection,
     bson::{Document, RawDocument, RawDocumentBuf, doc},
+    options::ReadConcern,
 };
 
 use super::{
@@ -37,7 +38,7 @@ impl GroupStore for Mongo {
 
     async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
         let _entered = self.enter()?;
-        let found = self.many(ids.iter().map(|id| id.get()).collect()).await?;
+        let found = self.many(ids.iter().map(|id| id.get()).collect(), ReadConcern::majority()).await?;
         found.into_iter().map(|(id, group)| Ok((group_id(id)?, group))).collect()
     }
 
@@ -229,7 +230,7 @@ fn blank(id: GroupId) -> Group {
     }
 }
 
-fn group_id(number: i64) -> Result<GroupId, StoreError> {
+pub(super) fn group_id(number: i64) -> Result<GroupId, StoreError> {
     GroupId::new(number).map_err(|_| malformed("_id"))
 }
 

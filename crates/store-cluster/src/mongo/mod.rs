@@ -14,6 +14,7 @@ mod probe;
 mod record;
 mod request;
 mod secret;
+mod strong;
 mod transaction;
 mod user;
 mod write;

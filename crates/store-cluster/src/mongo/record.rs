@@ -6,7 +6,7 @@ use kith_store::{BATCH_MAX, Params, StoreError, Stored, Version};
 use mongodb::{
     Collection, Cursor,
     bson::{Document, RawDocument, RawDocumentBuf, doc},
-    options::Hint,
+    options::{Hint, ReadConcern},
 };
 
 use super::{
@@ -81,7 +81,11 @@ impl Mongo {
     }
 
     /// Reads the records of these ids in one query.
-    pub(super) async fn many<R: Record>(&self, ids: Vec<i64>) -> Result<Vec<(i64, Stored<R>)>, StoreError> {
+    pub(super) async fn many<R: Record>(
+        &self,
+        ids: Vec<i64>,
+        concern: ReadConcern,
+    ) -> Result<Vec<(i64, Stored<R>)>, StoreError> {
         if ids.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
@@ -92,7 +96,7 @@ impl Mongo {
         }
         let limit = distinct.len();
         let filter = doc! { "_id": { "$in": distinct.into_iter().collect::<Vec<_>>() } };
-        let mut cursor = self.cursor(R::collection(self), filter, None, limit).await?;
+        let mut cursor = self.cursor(R::collection(self), filter, None, limit, concern).await?;
         while cursor.advance().await.map_err(read_failed)? {
             let document = cursor.current();
             let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
@@ -115,7 +119,9 @@ impl Mongo {
         let mut filter = listed.filter;
         filter.insert("_id", doc! { "$gt": after.unwrap_or_default() });
         filter.insert("deleted", doc! { "$ne": true });
-        let mut cursor = self.cursor(R::collection(self), filter, Some(listed.index), limit).await?;
+        let mut cursor = self
+            .cursor(R::collection(self), filter, Some(listed.index), limit, ReadConcern::majority())
+            .await?;
         while cursor.advance().await.map_err(read_failed)? {
             records.push(R::read(cursor.current())?);
         }
@@ -137,9 +143,10 @@ impl Mongo {
         filter: Document,
         by_id_in: Option<&str>,
         limit: usize,
+        concern: ReadConcern,
     ) -> Result<Cursor<RawDocumentBuf>, StoreError> {
         let batch = u32::try_from(limit.min(ANSWER_MAX)).unwrap_or(u32::MAX);
-        let mut find = collection.find(filter).limit(count(limit)).batch_size(batch);
+        let mut find = collection.find(filter).limit(count(limit)).batch_size(batch).read_concern(concern);
         if let Some(index) = by_id_in {
             find = find.sort(doc! { "_id": 1 }).hint(Hint::Name(index.to_owned()));
         }

@@ -9,6 +9,7 @@ use kith_store::{
 use mongodb::{
     Collection,
     bson::{Document, RawDocument, RawDocumentBuf, doc},
+    options::ReadConcern,
 };
 
 use super::{
@@ -31,7 +32,7 @@ impl UserStore for Mongo {
 
     async fn users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
         let _entered = self.enter()?;
-        let found = self.many(ids.iter().map(|id| id.get()).collect()).await?;
+        let found = self.many(ids.iter().map(|id| id.get()).collect(), ReadConcern::majority()).await?;
         found.into_iter().map(|(id, user)| Ok((user_id(id)?, user))).collect()
     }
 
@@ -255,7 +256,7 @@ fn changes(patch: UserPatch, now: Timestamp) -> Change {
     Change::Update { set, unset, params: patch.params }
 }
 
-fn user_id(number: i64) -> Result<UserId, StoreError> {
+pub(super) fn user_id(number: i64) -> Result<UserId, StoreError> {
     UserId::new(number).map_err(|_| malformed("_id"))
 }
 
