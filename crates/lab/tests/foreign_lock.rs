@@ -1,12 +1,11 @@
 //! Somebody else has the data file of a node locked: a shell of SQLite, a tool that copies files.
 
-#![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod spawned;
-
 use std::{
+    io::{BufRead as _, BufReader},
     path::Path,
+    process::{Child, Command, Stdio},
     sync::mpsc,
     time::{Duration, Instant},
 };
@@ -16,7 +15,6 @@ use kith_proto::{
     user::v1::{CreateUserRequest, GetUserRequest, User, user_service_client::UserServiceClient},
 };
 use rusqlite::Connection;
-use spawned::Started;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::{Code, Request, Status, transport::Channel};
 use tonic_types::StatusExt as _;
@@ -24,6 +22,31 @@ use tonic_types::StatusExt as _;
 /// The longest deadline that a call may have.
 const DEADLINE: Duration = Duration::from_secs(9);
 const WRITERS: i64 = 8;
+
+/// A node; killed when dropped.
+struct Node(Child);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A node over an embedded store in this folder, and where it answers.
+fn node(dir: &Path) -> (Node, String) {
+    // The program of a node; the tests of the server build it.
+    let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
+    let mut command = Command::new(kith);
+    command.env_clear().current_dir(dir).args(["serve", "--listen=127.0.0.1:0"]);
+    command.args(["--set", "operations.listen=127.0.0.1:0"]).stdin(Stdio::null()).stderr(Stdio::null());
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+    let (mut banner, printed) = (String::new(), process.stdout.take().unwrap());
+    let node = Node(process);
+    BufReader::new(printed).read_line(&mut banner).unwrap();
+    let banner: serde_json::Value = serde_json::from_str(&banner).unwrap();
+    (node, banner["grpc"].as_str().unwrap().to_owned())
+}
 
 /// Has the write lock for so long, in this process, which is not that of the node. Returns once it is taken; the
 /// task ends when it is given back.
@@ -41,9 +64,9 @@ async fn lock(dir: &Path, lasts: Duration) -> JoinHandle<()> {
     holding
 }
 
-async fn started(dir: &Path) -> (Started, UserServiceClient<Channel>) {
-    let node = Started::new(dir, &[]);
-    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
+async fn started(dir: &Path) -> (Node, UserServiceClient<Channel>) {
+    let (node, address) = node(dir);
+    let mut users = UserServiceClient::connect(format!("http://{address}")).await.unwrap();
     create(&mut users, 1).await.unwrap();
     (node, users)
 }
@@ -66,6 +89,7 @@ async fn writes(users: &UserServiceClient<Channel>) -> Vec<Result<(), Status>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the program of a node: run cargo xtask test"]
 async fn writes_wait_for_a_lock_of_somebody_else_and_reads_do_not() {
     let (dir, lasts) = (tempfile::tempdir().unwrap(), Duration::from_secs(4));
     let (_node, users) = started(dir.path()).await;
@@ -89,6 +113,7 @@ async fn writes_wait_for_a_lock_of_somebody_else_and_reads_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the program of a node: run cargo xtask test"]
 async fn a_lock_that_lasts_too_long_is_an_outage_of_the_store_until_it_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let (_node, mut users) = started(dir.path()).await;
