@@ -12,7 +12,7 @@ use kith_lab::{
     peers::apart,
 };
 
-use commands::{BenchArguments, CheckArguments, CompareArguments, HuntArguments};
+use commands::{BenchArguments, CheckArguments, CompareArguments, HuntArguments, MutantsArguments};
 
 /// The one of the node, so that both sides of a ratio allocate alike.
 #[global_allocator]
@@ -31,6 +31,8 @@ enum Command {
     Bench(BenchArguments),
     /// Does to a cluster of real processes what a row of the table of faults says, and writes down what clients see.
     Hunt(HuntArguments),
+    /// Runs clusters that lack one rule each; ends with code 1 when the checker does not notice one of them.
+    Mutants(MutantsArguments),
     /// Judges a history and prints what it shows; ends with code 1 when a check does not hold.
     Check(CheckArguments),
     /// Runs Kith's cache beside other schemes under the same faults, prints what each met, and writes it down.
@@ -62,6 +64,7 @@ async fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Bench(arguments) => arguments.run().await,
         Command::Hunt(arguments) => arguments.run().await,
+        Command::Mutants(arguments) => arguments.run().await,
         Command::Check(arguments) => arguments.run(),
         Command::Compare(arguments) => arguments.run().await,
         Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod compare;
 mod hunt;
+mod mutants;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use anyhow::{Context as _, Result};
 
 pub(crate) use self::{
     bench::BenchArguments, check::CheckArguments, compare::CompareArguments, hunt::HuntArguments,
+    mutants::MutantsArguments,
 };
 
 /// The program of a node, if it is not said which.

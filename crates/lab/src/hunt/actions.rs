@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
-use super::{burst, disk::SmallDisk, figure::Figure, persisted, primary, site::Site, upgrade};
+use super::{burst, disk::SmallDisk, figure::Figure, outside, persisted, primary, site::Site, upgrade};
 use crate::{
     proxy::{Mode, Tampering},
     redis_server::RedisServer,
@@ -46,6 +46,8 @@ pub(super) enum Action {
     Flooded,
     NodeStopped,
     MongodbSlow,
+    /// Answers come later by any time up to this.
+    MongodbJittered(Duration),
     MongodbKilled,
     /// Before the nodes start.
     MongodbLate,
@@ -61,6 +63,10 @@ pub(super) enum Action {
     NodesEnded,
     NodesKilled,
     HalfNewer,
+    /// The store lets two users bear one name, and goes on to.
+    NamesShared,
+    /// The store forgets what was answered to requests, at once.
+    RequestsForgotten,
     /// Between two steps of a write, as a test build does when it is told to.
     NodeDies(&'static str),
 }
@@ -146,6 +152,8 @@ impl Action {
             Self::PrimaryRetired => primary::retired(site, lasts).await,
             Self::PrimaryParted => primary::parted(site, lasts).await,
             Self::PrimaryPaused => primary::paused(site, lasts).await,
+            Self::NamesShared => outside::share_names(site, lasts).await,
+            Self::RequestsForgotten => outside::forget_requests(site, lasts).await,
             _ => {
                 self.begin(site, kept).await?;
                 sleep(lasts).await;
@@ -178,6 +186,7 @@ impl Action {
             Self::MongodbSlow => {
                 site.mongodb_links(Mode::Late(Duration::from_secs(1), Duration::from_millis(1_100)));
             }
+            Self::MongodbJittered(most) => site.mongodb_links(Mode::Late(Duration::ZERO, most)),
             Self::MongodbKilled => site.mongod.kill(),
             Self::BothDown => {
                 site.mongod.kill();
@@ -196,6 +205,8 @@ impl Action {
             | Self::NodesEnded
             | Self::NodesKilled
             | Self::HalfNewer
+            | Self::NamesShared
+            | Self::RequestsForgotten
             | Self::RedisTorn
             | Self::RedisDiskFull
             | Self::MongodbDiskFull

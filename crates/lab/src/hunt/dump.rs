@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_proto::admin::v1::{
-    GetNodeRequest, InspectKeyRequest, Presence, TierCopy, admin_service_client::AdminServiceClient,
+    GetNodeRequest, InspectKeyRequest, ListNodesRequest, Presence, TierCopy,
+    admin_service_client::AdminServiceClient,
 };
+use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::calls::{Asked, key_of};
@@ -17,6 +19,10 @@ const AT_ONCE: usize = 16;
 /// Tries of a look that fails: it comes after a fault.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
+/// Each look asks every node that is listed, also those that were killed a while ago: of these, no more than so many.
+const DEAD_MAX: usize = 16;
+/// Who was killed is listed for a minute (`cluster.silent`).
+const FORGOTTEN_WITHIN: Duration = Duration::from_secs(90);
 
 /// Writes down what the store, Redis and every memory hold of these users.
 pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) -> Result<()> {
@@ -25,6 +31,7 @@ pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) 
         let about = AdminServiceClient::new(node.clone()).get_node(GetNodeRequest {}).await?;
         numbers.insert(about.into_inner().node_id, u32::try_from(number)?);
     }
+    until_dead_are_forgotten(&nodes[0], &numbers).await?;
     let looks = stream::iter(users.iter().map(|user| look(&nodes[0], &numbers, *user)));
     let mut looks = looks.buffer_unordered(AT_ONCE);
     while let Some(held) = looks.try_next().await? {
@@ -35,6 +42,30 @@ pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) 
     Ok(())
 }
 
+/// Waits until this node lists the nodes of the run, and of those that were killed only few, or none: where some have to
+/// be waited for, all are.
+async fn until_dead_are_forgotten(node: &Channel, numbers: &BTreeMap<String, u32>) -> Result<()> {
+    let until = Instant::now() + FORGOTTEN_WITHIN;
+    let mut most = DEAD_MAX;
+    loop {
+        let found = AdminServiceClient::new(node.clone()).list_nodes(ListNodesRequest {}).await?.into_inner();
+        let (run, dead): (Vec<_>, Vec<_>) =
+            found.nodes.iter().partition(|listed| numbers.contains_key(&listed.node_id));
+        if found.complete && run.len() == numbers.len() && dead.len() <= most {
+            return Ok(());
+        }
+        if dead.len() > most {
+            most = 0;
+        }
+        let (run, dead) = (run.len(), dead.len());
+        anyhow::ensure!(
+            Instant::now() < until,
+            "{run} nodes of the run are listed, and {dead} that were killed"
+        );
+        sleep(PAUSE).await;
+    }
+}
+
 async fn look(node: &Channel, numbers: &BTreeMap<String, u32>, user: i64) -> Result<Vec<Held>> {
     let mut tried = 0;
     loop {
@@ -42,7 +73,7 @@ async fn look(node: &Channel, numbers: &BTreeMap<String, u32>, user: i64) -> Res
         match try_look(node, numbers, user).await {
             Ok(held) => return Ok(held),
             Err(error) if tried == TRIES => return Err(error),
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(_) => sleep(PAUSE).await,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! while, and all that they see is written down as a [history](crate::history).
 
 mod actions;
+mod broken;
 mod burst;
 mod calls;
 mod client;
@@ -20,6 +21,7 @@ mod mix;
 mod mongod;
 mod mongods;
 mod node;
+mod outside;
 mod page;
 mod persisted;
 mod primary;
@@ -30,6 +32,7 @@ mod site;
 mod trials;
 mod upgrade;
 
+pub use broken::{BROKEN, Broken, CONTROLS, Caught, Control};
 pub use disk::SmallDisk;
 pub use figure::Figure;
 pub use findings::{Findings, NotRun};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use mongodb::{Client, bson::Document, options::ClientOptions};
+use mongodb::{Client, Database, bson::Document, options::ClientOptions};
 use tempfile::TempDir;
 
 use crate::child::{Watched, free_port};
@@ -76,7 +76,16 @@ impl Mongod {
     /// # Errors
     /// When there is none, or it is an error.
     pub async fn ask(&self, command: Document) -> Result<Document> {
-        Ok(self.client().await?.database("admin").run_command(command).await?)
+        Ok(self.database("admin").await?.run_command(command).await?)
+    }
+
+    /// The database of this name, as this member itself has it; it need not answer.
+    pub(super) async fn database(&self, name: &str) -> Result<Database> {
+        let uri = format!("mongodb://{}/?directConnection=true", self.address());
+        let mut options = ClientOptions::parse(uri).await?;
+        options.server_selection_timeout = Some(ANSWER_WITHIN);
+        options.connect_timeout = Some(ANSWER_WITHIN);
+        Ok(Client::with_options(options)?.database(name))
     }
 
     /// Starts it over the data that it has.
@@ -104,13 +113,5 @@ impl Mongod {
     /// When it has ended by itself, with its last words; or was killed.
     pub(super) fn ensure_alive(&mut self) -> Result<()> {
         self.process.as_mut().context("mongod was killed")?.ensure_alive()
-    }
-
-    async fn client(&self) -> Result<Client> {
-        let uri = format!("mongodb://{}/?directConnection=true", self.address());
-        let mut options = ClientOptions::parse(uri).await?;
-        options.server_selection_timeout = Some(ANSWER_WITHIN);
-        options.connect_timeout = Some(ANSWER_WITHIN);
-        Ok(Client::with_options(options)?)
     }
 }

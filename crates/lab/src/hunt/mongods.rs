@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use mongodb::bson::{Document, doc};
+use mongodb::{
+    Database,
+    bson::{Document, doc},
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -20,7 +23,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// majority steps down. By default ten seconds.
 const ELECTION_MS: i32 = 2_000;
 
-/// A replica set. Of several members, each is behind a [door](Door) by whose address all others know it, members and
+/// A replica set. Of several members, each is behind a door by whose address all others know it, members and
 /// nodes; a member that is alone is called directly.
 #[derive(Debug)]
 pub struct Mongods {
@@ -105,6 +108,14 @@ impl Mongods {
     /// When there is no primary or no answer, or it is an error.
     pub async fn ask(&self, command: Document) -> Result<Document> {
         self.members[self.primary().await?].ask(command).await
+    }
+
+    /// The database of this name, as the primary has it.
+    ///
+    /// # Errors
+    /// When there is no primary.
+    pub async fn database(&self, name: &str) -> Result<Database> {
+        self.members[self.primary().await?].database(name).await
     }
 
     /// The place of the primary.

@@ -88,6 +88,11 @@ impl Judged {
         &self.measured
     }
 
+    /// How long the whole run took.
+    pub(super) const fn seconds(&self) -> f64 {
+        self.hunted.seconds
+    }
+
     /// How often something died, ended or was replaced.
     pub(super) const fn deaths(&self) -> u64 {
         self.hunted.deaths

@@ -15,6 +15,9 @@ use crate::{
     redis_server::RedisServer,
 };
 
+/// Database, and prefix in Redis.
+pub(super) const NAME: &str = "kith_hunt";
+
 /// A node and its ways to the servers.
 #[derive(Debug)]
 pub struct Member {
@@ -63,10 +66,9 @@ impl Site {
     pub(super) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
         let data = disk.as_ref().map(|disk| disk.path().to_owned());
         let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods, data).await?);
-        let name = "kith_hunt".to_owned();
         let shape = Shape {
             kith: plan.kith.clone(),
-            name,
+            name: NAME.to_owned(),
             settings: plan.settings.clone(),
             environment: plan.environment.clone(),
         };

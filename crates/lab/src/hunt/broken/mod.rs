@@ -1,0 +1,213 @@
+//! Clusters that lack a rule: whatever the checker lets pass on these, it would let pass on others.
+
+mod caught;
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Result;
+
+pub use self::caught::Caught;
+use super::{
+    actions::Action,
+    mix::Mix,
+    report::{Judged, judged},
+    rows::{HEALTHY, Row, row},
+    run::Load,
+    site::Plan,
+};
+
+/// What test builds are told that lack rules, see `crates/cache/src/guards.rs`.
+const TOLD: &str = "KITH_MUTANT";
+/// How long most of them are run.
+const LASTS: Duration = Duration::from_secs(8);
+/// Users that few calls are about: few, so that a cluster is soon filled, and compared in the end.
+const COLD: i64 = 200;
+
+/// A cluster that lacks a rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Broken {
+    /// What its program lacks, by the names of `crates/cache/src/guards.rs`, with commas. Empty: its program lacks
+    /// nothing, the store does.
+    pub rules: &'static str,
+    /// The checks one of which is to notice: `C3`.
+    pub checks: &'static [&'static str],
+    row: Row,
+    load: Load,
+}
+
+/// A cluster that lacks nothing, under the load of those that do.
+#[derive(Clone, Copy, Debug)]
+pub struct Control {
+    /// As of [`Broken`]; nothing that keeps copies right.
+    rules: &'static str,
+    row: Row,
+    load: Load,
+}
+
+/// What has to hold before any that is broken is looked at. The second one brings along no values, so that many are
+/// loaded while they change, which is no fault by itself.
+pub const CONTROLS: [Control; 2] = [
+    Control {
+        rules: "",
+        row: row("M00a", "nothing is lacking", Action::Nothing).lasting(LASTS).within(HEALTHY),
+        load: LOAD,
+    },
+    Control {
+        rules: "written_through",
+        row: row("M00b", "nothing is lacking, late answers", LATE).lasting(LASTS).within(HEALTHY),
+        load: CROWD,
+    },
+];
+
+/// All of them. The first is noticed on every build that can lack rules. Where two rules stand behind each other, both
+/// are lacking: the store's change feed soon tells what nobody told, and the shared tier refuses what is older than it
+/// knows, and memory what is older than it holds.
+pub const BROKEN: [Broken; 8] = [
+    broken("told,feed_tells", row("M01", "nobody is told of a change", Action::Nothing).within(HEALTHY)),
+    broken(
+        "told_after_commit,feed_tells",
+        row("M02", "others are told before the commit", Action::MongodbJittered(Duration::from_millis(30)))
+            .within(HEALTHY),
+    ),
+    broken(
+        "fill_floor,fill_accepted,fill_newer_only,written_through",
+        row("M03", "a load fills what is older than known", LATE).within(HEALTHY),
+    )
+    .under(CROWD),
+    broken("chain_gap", row("M04", "a gap in what is heard is no gap", Action::Lost(3))).mixed(SELDOM),
+    broken("trust_deadline", row("M05", "who follows nothing goes on to serve", Action::OneCut)),
+    broken("", row("M06", "no index keeps names unique", Action::NamesShared))
+        .mixed(CREATING)
+        .seen_by(&["C8"]),
+    broken("", row("M07", "requests are forgotten", Action::RequestsForgotten))
+        .mixed(WRITING)
+        .seen_by(&["C16"]),
+    broken(
+        "unread_flushes,feed_tells",
+        row("M08", "what cannot be read is nothing", Action::HalfNewer).failing(),
+    )
+    .under(SHORT),
+];
+
+/// Answers of the store come so late that what they say may be old.
+const LATE: Action = Action::MongodbJittered(Duration::from_millis(100));
+/// The checks of what copies say.
+const COHERENCE: &[&str] = &["C1", "C2", "C3", "C7"];
+
+const CREATING: Mix = Mix { updates: 100, creations: 300, deletions: 150, strong: 50, by_token: 50 };
+const WRITING: Mix = Mix { updates: 600, creations: 50, deletions: 20, strong: 30, by_token: 50 };
+/// So seldom that what is old is read before it is written again.
+const SELDOM: Mix = Mix { updates: 80, creations: 2, deletions: 2, strong: 20, by_token: 20 };
+
+const LOAD: Load = Load {
+    pinned: 6,
+    roaming: 2,
+    before: Duration::from_secs(3),
+    lasts: None,
+    after: Some(Duration::from_secs(1)),
+    cold: COLD,
+    mix: Mix::WRITING,
+    deaths: 0,
+};
+/// Of a row that takes its time to begin and to end.
+const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };
+/// So many that calls meet, as long as each takes.
+const CROWD: Load = Load { pinned: 18, roaming: 6, ..LOAD };
+
+const fn broken(rules: &'static str, row: Row) -> Broken {
+    Broken { rules, checks: COHERENCE, row: row.lasting(LASTS), load: LOAD }
+}
+
+/// The rows of all of them, and of the controls.
+pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+    CONTROLS.iter().map(|control| &control.row).chain(BROKEN.iter().map(|broken| &broken.row))
+}
+
+impl Control {
+    /// `M00a`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    /// Runs it and judges what clients saw; its history stays in the folder.
+    ///
+    /// # Errors
+    /// As [`run`](super::run).
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
+        judged(&self.row, &lacking(plan, self.rules), self.load, folder).await
+    }
+}
+
+impl Broken {
+    /// `M01`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    /// Runs it and judges what clients saw; its history stays in the folder.
+    ///
+    /// # Errors
+    /// As [`run`](super::run).
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
+        judged(&self.row, &lacking(plan, self.rules), self.load, folder).await
+    }
+
+    /// Whether a check that is to notice what it lacks has noticed something.
+    #[must_use]
+    pub fn is_caught(&self, judged: &Judged) -> bool {
+        self.noticed(judged) > 0
+    }
+
+    /// How much these checks have noticed.
+    fn noticed(&self, judged: &Judged) -> u64 {
+        self.checks.iter().map(|check| judged.violations(check)).sum()
+    }
+
+    const fn mixed(self, mix: Mix) -> Self {
+        Self { load: Load { mix, ..self.load }, ..self }
+    }
+
+    const fn under(self, load: Load) -> Self {
+        Self { load, ..self }
+    }
+
+    const fn seen_by(self, checks: &'static [&'static str]) -> Self {
+        Self { checks, ..self }
+    }
+}
+
+/// The program of the plan without these rules.
+fn lacking(plan: &Plan, rules: &str) -> Plan {
+    let mut plan = plan.clone();
+    if !rules.is_empty() {
+        plan.environment.push((TOLD.to_owned(), rules.to_owned()));
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::Bounds;
+    use crate::hunt::{bounds, rows::ROWS};
+
+    #[test]
+    fn each_has_a_name_of_its_own_and_is_judged_by_its_own_bound() {
+        let Bounds { by_fault, .. } = bounds();
+        let names = || rows().map(|row| row.name);
+        assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), CONTROLS.len() + BROKEN.len());
+        assert_eq!(by_fault.len(), ROWS.len() + CONTROLS.len() + BROKEN.len());
+        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|felt| felt.bound == row.bound)));
+    }
+
+    #[test]
+    fn a_program_lacks_what_it_is_told_to_and_nothing_without_being_told() {
+        let plan =
+            Plan { kith: "kith".into(), nodes: 4, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+        let told = lacking(&plan, "told,feed_tells").environment;
+        assert_eq!(told, [("KITH_MUTANT".to_owned(), "told,feed_tells".to_owned())]);
+        assert!(lacking(&plan, "").environment.is_empty());
+    }
+}
