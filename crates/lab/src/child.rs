@@ -7,10 +7,12 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::PathBuf,
     process::{Child, ChildStderr, Command, Stdio},
+    time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use rand::Rng as _;
+use tokio::time::{Instant, sleep};
 
 use crate::signal::signal;
 
@@ -20,6 +22,9 @@ const PORTS: Range<u16> = 15_000..32_000;
 const PORTS_TRIED: usize = 100;
 /// Lines of its log by which an error tells why a process has ended.
 const LAST_WORDS: usize = 3;
+/// How long a process may take to end when it was asked to.
+const ENDS_WITHIN: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A process that is watched over.
 #[derive(Debug)]
@@ -79,6 +84,21 @@ impl Watched {
     /// Its standard error, once, where the command had it piped.
     pub(crate) const fn stderr(&mut self) -> Option<ChildStderr> {
         self.process.stderr.take()
+    }
+
+    /// Asks it to end, and waits until it has. Returns how long that took.
+    ///
+    /// # Errors
+    /// When it does not end well within 15 s.
+    pub(crate) async fn end(&mut self) -> Result<Duration> {
+        let began = Instant::now();
+        self.signal("TERM")?;
+        while self.ended()?.is_none() {
+            ensure!(began.elapsed() < ENDS_WITHIN, "{} does not end within {ENDS_WITHIN:?}", self.name);
+            sleep(POLL).await;
+        }
+        ensure!(self.ended()? == Some(true), "{} does not end well", self.name);
+        Ok(began.elapsed())
     }
 
     /// Sends the signal of this name, without `SIG`.

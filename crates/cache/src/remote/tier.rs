@@ -141,7 +141,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     fn begin<'a>(&self, keys: &'a [K], options: LoadOptions) -> Climb<'a, K, V> {
         let epoch = self.node.epoch();
         let stem = address(epoch, self.namespace, &"");
-        let addresses = keys.iter().map(|key| stem.clone() + &key.to_string()).collect();
+        let addresses = keys.iter().map(|key| format!("{stem}{key}")).collect();
         let answers = keys.iter().map(|_| None).collect();
         Climb { keys, options, epoch, addresses, answers, absent: false, token: 0 }
     }

@@ -105,7 +105,7 @@ impl HuntArguments {
                 Ok(row) => {
                     println!("{}: {}", row.name(), if row.holds() { "holds" } else { "does not hold" });
                     if row.holds() {
-                        row.measured().iter().for_each(|measured| println!("  {measured}"));
+                        row.figures().iter().for_each(|figure| println!("  {figure}"));
                     } else {
                         println!("{row}");
                     }

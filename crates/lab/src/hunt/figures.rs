@@ -3,7 +3,6 @@
 use super::{
     figure::{Figure, float},
     findings::Findings,
-    measures::Measured,
     report::{Judged, millis},
 };
 use crate::{
@@ -64,16 +63,16 @@ fn over_all(findings: &Findings) -> Vec<Figure> {
         none("acknowledged writes lost", "C5"),
         none("entries that stay stale", "C7"),
         none("cached reads older than their bound", "C3"),
-        Figure {
-            name: "all cached reads checked".to_owned(),
-            unit: "count",
-            figure: Some(float(reads)),
-            target: findings.goal().map(float),
-            better: Better::Higher,
-            holds: findings.goal().is_none_or(|goal| reads >= goal),
-            not_run: None,
-        },
+        checked(float(reads), findings.goal()),
     ]
+}
+
+fn checked(reads: f64, goal: Option<u64>) -> Figure {
+    let (name, unit) = ("all cached reads checked", "count");
+    match goal {
+        Some(goal) => Figure::at_least(name, unit, reads, float(goal)),
+        None => Figure::told(name, unit, reads, Better::Higher),
+    }
 }
 
 impl AgeLimit {
@@ -111,15 +110,7 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
     let deaths = || Figure::at_least(format!("{name} deaths"), "count", float(judged.deaths()), 1.0);
     figures.extend((judged.deaths() > 0).then(deaths));
     figures.extend_from_slice(judged.figures());
-    figures.extend(judged.measured().iter().map(|measured| of_measure(name, measured)));
     figures
-}
-
-fn of_measure(row: &str, measured: &Measured) -> Figure {
-    // JSON knows nothing infinite.
-    let figure = measured.figure().min(f64::MAX);
-    let name = format!("{row} {}", measured.name());
-    Figure { holds: measured.holds(), ..Figure::at_most(name, measured.unit(), figure, measured.target()) }
 }
 
 fn undisturbed(judged: &Judged) -> &Ages {

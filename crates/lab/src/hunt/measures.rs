@@ -1,11 +1,11 @@
 //! What a row promises beyond the checks that hold for all rows, measured from what clients saw.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
 
+use super::{
+    figure::{Figure, float},
+    report::millis,
+};
 use crate::{
     checker::of_a_disturbance,
     history::{Call, Event, Outcome, What},
@@ -31,78 +31,40 @@ pub struct Promise {
     at_most: f64,
 }
 
-/// What a measure showed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
-    promise: Promise,
-    /// Infinite: what is waited for never came.
-    figure: f64,
-}
-
 impl Promise {
     pub(super) const fn new(measure: Measure, at_most: f64) -> Self {
         Self { measure, at_most }
     }
 
-    /// What the events show.
-    pub(super) fn measured(self, events: &[Event]) -> Measured {
+    /// What the events of this row show.
+    pub(super) fn measured(self, row: &str, events: &[Event]) -> Figure {
+        // JSON knows nothing infinite.
+        let figure = self.figure(events).min(f64::MAX);
+        let (name, unit) = self.measure.words();
+        Figure::at_most(format!("{row} {name}"), unit, figure, self.at_most)
+    }
+
+    /// Infinite: what is waited for never came.
+    fn figure(self, events: &[Event]) -> f64 {
         let run = Run::new(events);
-        let figure = match self.measure {
+        match self.measure {
             Measure::Outage => millis(run.outage()),
             Measure::Failed => run.failed(),
             Measure::Comeback => run.comeback().map_or(f64::INFINITY, millis),
-            Measure::Unresolved => count(run.unresolved()),
-        };
-        Measured { promise: self, figure }
+            Measure::Unresolved => float(run.unresolved()),
+        }
     }
 }
 
-impl Measured {
-    /// In a few words.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self.promise.measure {
-            Measure::Outage => "longest outage",
-            Measure::Failed => "calls failed",
-            Measure::Comeback => "first answer afterwards",
-            Measure::Unresolved => "unresolved",
+impl Measure {
+    /// Its name and its unit.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Outage => ("longest outage", "ms"),
+            Self::Failed => ("calls failed", "percent"),
+            Self::Comeback => ("first answer afterwards", "ms"),
+            Self::Unresolved => ("unresolved", "count"),
         }
-    }
-
-    /// Of the figure and of its target.
-    #[must_use]
-    pub const fn unit(&self) -> &'static str {
-        match self.promise.measure {
-            Measure::Outage | Measure::Comeback => "ms",
-            Measure::Failed => "percent",
-            Measure::Unresolved => "count",
-        }
-    }
-
-    /// What was measured; infinite where what is waited for never came.
-    #[must_use]
-    pub const fn figure(&self) -> f64 {
-        self.figure
-    }
-
-    /// The most that it may be.
-    #[must_use]
-    pub const fn target(&self) -> f64 {
-        self.promise.at_most
-    }
-
-    /// Whether it is.
-    #[must_use]
-    pub fn holds(&self) -> bool {
-        self.figure <= self.promise.at_most
-    }
-}
-
-impl fmt::Display for Measured {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, figure, unit, target) = (self.name(), self.figure, self.unit(), self.target());
-        let holds = if self.holds() { "holds" } else { "DOES NOT HOLD" };
-        write!(f, "{name}: {figure:.2} {unit}, at most {target}: {holds}")
     }
 }
 
@@ -140,7 +102,7 @@ impl<'a> Run<'a> {
     fn failed(&self) -> f64 {
         let during = self.calls.iter().filter(|call| (self.on..=self.off).contains(&call.began));
         let (failed, all) = during.fold((0, 0), |(bad, all), call| (bad + u64::from(failed(call)), all + 1));
-        count(failed) * 100.0 / count(all).max(1.0)
+        float(failed) * 100.0 / float(all).max(1.0)
     }
 
     /// `None`: a node that was called has not answered.
@@ -186,15 +148,6 @@ fn failed(call: &Call) -> bool {
     }
 }
 
-fn millis(nanos: u64) -> f64 {
-    Duration::from_nanos(nanos).as_secs_f64() * 1e3
-}
-
-/// Exact up to 2^32, and there is no more of anything here.
-fn count(count: u64) -> f64 {
-    u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,7 +188,7 @@ mod tests {
 
     fn figure(measure: Measure, calls: impl IntoIterator<Item = Event>) -> f64 {
         let events: Vec<Event> = fault().into_iter().chain(calls).collect();
-        Promise::new(measure, 0.0).measured(&events).figure()
+        Promise::new(measure, 0.0).figure(&events)
     }
 
     #[test]
@@ -287,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_promise_holds_up_to_its_figure() {
-        let failed = |at_most| Promise::new(Measure::Failed, at_most).measured(&half()).holds();
+        let failed = |at_most| Promise::new(Measure::Failed, at_most).measured("F", &half()).holds;
         assert!(failed(50.0) && !failed(49.0));
     }
 

@@ -37,7 +37,7 @@ pub use disk::SmallDisk;
 pub use figure::Figure;
 pub use findings::{Findings, NotRun};
 pub use long::long;
-pub use measures::{Measured, Promise};
+pub use measures::Promise;
 pub use mix::Mix;
 pub use mongod::Mongod;
 pub use mongods::Mongods;

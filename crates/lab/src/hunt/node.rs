@@ -25,8 +25,6 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long a node may take to end when it was asked to.
-const ENDS_WITHIN: Duration = Duration::from_secs(15);
 
 /// What all nodes of a run share.
 #[derive(Clone, Debug)]
@@ -166,14 +164,7 @@ impl Node {
     /// # Errors
     /// When it does not end well in time.
     pub async fn end(&mut self) -> Result<()> {
-        self.signal("TERM")?;
-        let until = Instant::now() + ENDS_WITHIN;
-        let process = self.process.as_mut().context("the node does not run")?;
-        while process.ended()?.is_none() {
-            ensure!(Instant::now() < until, "a node does not end within {ENDS_WITHIN:?}");
-            sleep(POLL).await;
-        }
-        ensure!(process.ended()? == Some(true), "a node does not end well");
+        self.process.as_mut().context("the node does not run")?.end().await?;
         self.process = None;
         Ok(())
     }

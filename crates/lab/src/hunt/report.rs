@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{
     figure::Figure,
-    measures::{Measured, Promise},
+    measures::Promise,
     rows::{Row, bounds},
     run::{Hunted, Load, run},
     site::Plan,
@@ -33,8 +33,8 @@ pub struct Judged {
     subject: Subject,
     hunted: Hunted,
     report: checker::Report,
-    /// In the order of the promises.
-    measured: Vec<Measured>,
+    /// What was promised, in its order, and what was measured besides.
+    figures: Vec<Figure>,
 }
 
 impl From<&Row> for Subject {
@@ -53,8 +53,9 @@ impl Judged {
     }
 
     pub(super) fn new(subject: Subject, hunted: Hunted, events: &[Event]) -> Self {
-        let measured = subject.promises.iter().map(|promise| promise.measured(events)).collect();
-        Self { subject, hunted, report: checker::check(events, &bounds()), measured }
+        let promised = subject.promises.iter().map(|promise| promise.measured(subject.name, events));
+        let figures = promised.chain(hunted.figures.iter().cloned()).collect();
+        Self { subject, hunted, report: checker::check(events, &bounds()), figures }
     }
 
     /// The name of the row.
@@ -78,19 +79,7 @@ impl Judged {
     /// Whether every check holds, and all that the row promises beyond them.
     #[must_use]
     pub fn holds(&self) -> bool {
-        let figures = self.figures().iter().all(|figure| figure.holds);
-        self.report.holds() && figures && self.measured.iter().all(Measured::holds)
-    }
-
-    /// What the promises of the row came to, in their order.
-    #[must_use]
-    pub fn measured(&self) -> &[Measured] {
-        &self.measured
-    }
-
-    /// How long the whole run took.
-    pub(super) const fn seconds(&self) -> f64 {
-        self.hunted.seconds
+        self.report.holds() && self.figures.iter().all(|figure| figure.holds)
     }
 
     /// How often something died, ended or was replaced.
@@ -98,9 +87,15 @@ impl Judged {
         self.hunted.deaths
     }
 
-    /// What was measured besides, where the row measures something.
-    pub(super) fn figures(&self) -> &[Figure] {
-        &self.hunted.figures
+    /// What the row promises beyond the checks, in its order, and what it measures besides.
+    #[must_use]
+    pub fn figures(&self) -> &[Figure] {
+        &self.figures
+    }
+
+    /// How long the whole run took.
+    pub(super) const fn seconds(&self) -> f64 {
+        self.hunted.seconds
     }
 
     /// What the checks found, in full.
@@ -120,7 +115,7 @@ impl Judged {
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.report)?;
-        self.measured.iter().try_for_each(|measured| writeln!(f, "{measured}"))
+        self.figures.iter().try_for_each(|figure| writeln!(f, "{figure}"))
     }
 }
 

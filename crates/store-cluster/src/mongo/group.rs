@@ -37,9 +37,7 @@ impl GroupStore for Mongo {
     }
 
     async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
-        let _entered = self.enter()?;
-        let found = self.many(ids.iter().map(|id| id.get()).collect(), ReadConcern::majority()).await?;
-        found.into_iter().map(|(id, group)| Ok((group_id(id)?, group))).collect()
+        self.groups_by(ids, ReadConcern::majority()).await
     }
 
     async fn search_groups(
@@ -91,6 +89,17 @@ impl GroupStore for Mongo {
 }
 
 impl Mongo {
+    /// Reads groups as this concern has it.
+    pub(super) async fn groups_by(
+        &self,
+        ids: &[GroupId],
+        concern: ReadConcern,
+    ) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
+        let _entered = self.enter()?;
+        let found = self.many(ids.iter().map(|id| id.get()).collect(), concern).await?;
+        found.into_iter().map(|(id, group)| Ok((group_id(id)?, group))).collect()
+    }
+
     async fn put_group(&self, order: Order) -> Result<Applied<Group>, StoreError> {
         let done = Box::pin(self.write::<Group>(&order)).await?;
         Ok(Applied { record: Group::read(&done.document)?, replayed: done.replayed })
@@ -230,7 +239,7 @@ fn blank(id: GroupId) -> Group {
     }
 }
 
-pub(super) fn group_id(number: i64) -> Result<GroupId, StoreError> {
+fn group_id(number: i64) -> Result<GroupId, StoreError> {
     GroupId::new(number).map_err(|_| malformed("_id"))
 }
 

@@ -31,9 +31,7 @@ impl UserStore for Mongo {
     }
 
     async fn users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
-        let _entered = self.enter()?;
-        let found = self.many(ids.iter().map(|id| id.get()).collect(), ReadConcern::majority()).await?;
-        found.into_iter().map(|(id, user)| Ok((user_id(id)?, user))).collect()
+        self.users_by(ids, ReadConcern::majority()).await
     }
 
     async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError> {
@@ -100,6 +98,17 @@ impl UserStore for Mongo {
 }
 
 impl Mongo {
+    /// Reads users as this concern has it.
+    pub(super) async fn users_by(
+        &self,
+        ids: &[UserId],
+        concern: ReadConcern,
+    ) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
+        let _entered = self.enter()?;
+        let found = self.many(ids.iter().map(|id| id.get()).collect(), concern).await?;
+        found.into_iter().map(|(id, user)| Ok((user_id(id)?, user))).collect()
+    }
+
     async fn put_user(&self, order: Order) -> Result<Applied<User>, StoreError> {
         let done = Box::pin(self.write::<User>(&order)).await?;
         Ok(Applied { record: User::read(&done.document)?, replayed: done.replayed })
@@ -256,7 +265,7 @@ fn changes(patch: UserPatch, now: Timestamp) -> Change {
     Change::Update { set, unset, params: patch.params }
 }
 
-pub(super) fn user_id(number: i64) -> Result<UserId, StoreError> {
+fn user_id(number: i64) -> Result<UserId, StoreError> {
     UserId::new(number).map_err(|_| malformed("_id"))
 }
 

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    time::{Instant, sleep, timeout},
+    time::timeout,
 };
 use tonic::transport::Endpoint;
 
@@ -22,11 +22,8 @@ use crate::{
     rows::rpc::fill,
 };
 
-/// How long a node may take to end when it was asked to.
-const ENDS_WITHIN: Duration = Duration::from_secs(15);
 /// How long its metrics may take.
 const SCRAPED_WITHIN: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(20);
 
 /// A node in a process of its own, over an embedded store with some users.
 #[derive(Debug)]
@@ -72,14 +69,7 @@ impl Alone {
 
     /// Asks it to end. Returns how long that took.
     pub(super) async fn end(mut self) -> Result<Duration> {
-        let began = Instant::now();
-        self.process.signal("TERM")?;
-        while self.process.ended()?.is_none() {
-            ensure!(began.elapsed() < ENDS_WITHIN, "the node does not end within {ENDS_WITHIN:?}");
-            sleep(POLL).await;
-        }
-        ensure!(self.process.ended()? == Some(true), "the node does not end well");
-        Ok(began.elapsed())
+        self.process.end().await
     }
 }
 
