@@ -86,8 +86,10 @@ impl Writer {
 
 enum Command {
     Change(Box<dyn Change>),
-    Alone(Box<dyn FnOnce(&Connection) + Send>),
+    Alone(Alone),
 }
+
+type Alone = Box<dyn FnOnce(&Connection) + Send>;
 
 /// A change that waits, or waits for its commit.
 trait Change: Send {
@@ -128,20 +130,21 @@ where
 fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
     let mut batch = Vec::with_capacity(batch_max);
     while let Ok(command) = queue.recv() {
-        let mut next = Some(command);
-        let mut alone = None;
-        while let Some(command) = next.take() {
-            match command {
-                Command::Change(change) => batch.push(change),
-                Command::Alone(work) => alone = Some(work),
-            }
-            if batch.len() < batch_max && alone.is_none() {
-                next = queue.try_recv().ok();
-            }
-        }
+        let mut alone = gather(Some(command), queue, batch_max, &mut batch);
         if !batch.is_empty() {
             metrics::gauge!(QUEUE_LENGTH.name).set(float(queue.len()));
-            commit(connection, &mut batch);
+            let start = Instant::now();
+            let begun = begin(connection);
+            if begun.is_err() && alone.is_none() {
+                // What waits has waited for the same lock: each change waits for it once, not once a batch.
+                let waiting = batch.len() + queue.len();
+                alone = gather(queue.try_recv().ok(), queue, waiting, &mut batch);
+            }
+            let committed = begun.and_then(|()| transaction(connection, &mut batch));
+            if committed.is_err() && !connection.is_autocommit() {
+                rollback(connection);
+            }
+            answer(start, &committed, &mut batch);
         }
         if let Some(work) = alone {
             drop(catch_unwind(AssertUnwindSafe(|| work(connection))));
@@ -149,31 +152,50 @@ fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
     }
 }
 
-/// Commits the batch and answers each of its changes.
-fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Change>>) {
-    let begun = Instant::now();
-    metrics::histogram!(COMMIT_BATCH_SIZE.name).record(float(batch.len()));
-    let committed = transaction(connection, batch);
-    if committed.is_err() && !connection.is_autocommit() {
-        rollback(connection);
+/// Takes what waits into the batch, until it has so many changes; work that wants to be alone ends it too.
+fn gather(
+    mut next: Option<Command>,
+    queue: &Receiver<Command>,
+    batch_max: usize,
+    batch: &mut Vec<Box<dyn Change>>,
+) -> Option<Alone> {
+    while let Some(command) = next.take() {
+        match command {
+            Command::Change(change) => batch.push(change),
+            Command::Alone(work) => return Some(work),
+        }
+        if batch.len() < batch_max {
+            next = queue.try_recv().ok();
+        }
     }
-    metrics::histogram!(COMMIT_SECONDS.name).record(begun.elapsed().as_secs_f64());
-    for change in batch.drain(..) {
-        change.answer(committed.clone());
-    }
+    None
 }
 
-fn transaction(connection: &Connection, batch: &mut [Box<dyn Change>]) -> Result<(), StoreError> {
+/// Begins a transaction, once no other process has the lock, or fails when that lasts too long.
+fn begin(connection: &Connection) -> Result<(), StoreError> {
     if !connection.is_autocommit() {
         // An earlier rollback failed; without this one no later transaction could begin.
         rollback(connection);
     }
-    run(connection, "BEGIN IMMEDIATE").map_err(|error| store_error(error, Outcome::NotApplied))?;
+    run(connection, "BEGIN IMMEDIATE").map_err(|error| store_error(error, Outcome::NotApplied))
+}
+
+/// Makes the changes in the transaction that was begun, and commits it.
+fn transaction(connection: &Connection, batch: &mut [Box<dyn Change>]) -> Result<(), StoreError> {
     for change in batch {
         make(connection, change.as_mut())?;
     }
     // An error of the disk here may come after the commit record has reached it.
     run(connection, "COMMIT").map_err(|error| store_error(error, Outcome::Unknown))
+}
+
+/// Answers each change of a commit that began then.
+fn answer(start: Instant, committed: &Result<(), StoreError>, batch: &mut Vec<Box<dyn Change>>) {
+    metrics::histogram!(COMMIT_BATCH_SIZE.name).record(float(batch.len()));
+    metrics::histogram!(COMMIT_SECONDS.name).record(start.elapsed().as_secs_f64());
+    for change in batch.drain(..) {
+        change.answer(committed.clone());
+    }
 }
 
 /// Makes one change in a savepoint. Fails when the transaction cannot go on, not when the change fails.

@@ -7,7 +7,11 @@ use std::{
     future::Future,
     os::unix::fs::{FileExt as _, PermissionsExt as _},
     path::Path,
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -21,6 +25,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     OpenError, SqliteHandle, SqliteOptions, group, migrate, open, open_in_memory, request, secret, user,
+    writer::Writer,
 };
 
 fn id(number: i64) -> UserId {
@@ -81,7 +86,7 @@ async fn create(handle: &SqliteHandle, user: NewUser) -> Result<User, StoreError
 async fn hold_writer(handle: &SqliteHandle) -> (mpsc::Sender<()>, impl Future<Output = ()> + use<>) {
     let (release, held) = mpsc::channel::<()>();
     let (started, has_started) = tokio::sync::oneshot::channel();
-    let sqlite = std::sync::Arc::clone(&handle.sqlite);
+    let sqlite = Arc::clone(&handle.sqlite);
     let hold = tokio::spawn(async move {
         let wait = move |_: &Connection| {
             started.send(()).unwrap();
@@ -139,6 +144,38 @@ async fn writes_that_wait_together_share_one_commit() {
         created.unwrap();
     }
     assert_eq!(commits(&wal) - before, 1);
+}
+
+#[tokio::test]
+async fn writes_that_wait_for_one_lock_of_somebody_else_wait_for_it_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Connection::open(folder.path().join("kith.db")).unwrap();
+    let (mut connection, other, asked) = (open(), open(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&asked);
+    let give_up = move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        false
+    };
+    connection.busy_handler(Some(give_up)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let writer = Arc::new(Writer::start(connection, 10, 1, Box::new(())).unwrap());
+    let (release, held) = mpsc::channel::<()>();
+    let holder = Arc::clone(&writer);
+    let holding = tokio::spawn(async move { holder.alone(move |_| Ok(held.recv().unwrap_err())).await });
+    let mut writes = JoinSet::new();
+    for _ in 0..9 {
+        let writer = Arc::clone(&writer);
+        writes.spawn(async move { writer.write(|_| Ok(())).await });
+    }
+    let_others_queue().await;
+    drop(release);
+    holding.await.unwrap().unwrap();
+    for refused in writes.join_all().await {
+        assert!(matches!(refused, Err(StoreError::Unavailable { outcome: Outcome::NotApplied, .. })));
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    other.execute_batch("COMMIT").unwrap();
+    writer.write(|_| Ok(())).await.unwrap();
 }
 
 #[tokio::test]
