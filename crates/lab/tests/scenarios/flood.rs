@@ -10,7 +10,9 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use crate::stage::{BOUND, FAULT, alone, as_fast_as_possible, size, stage, told, until, warm, writes};
+use crate::stage::{
+    BOUND, FAULT, alone, as_fast_as_possible, in_memory, is_full, size, stage, told, until, warm, writes,
+};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -72,12 +74,6 @@ async fn single_keys_as_fast_as_redis_takes_them_are_applied_whole() {
     assert_eq!(stale, 0);
 }
 
-/// How many of the keys memory answers.
-fn in_memory(peer: &Peer, keys: u64) -> u64 {
-    let cache = peer.records().cache();
-    (0..keys).map(|key| u64::from(cache.peek(&key).is_some())).sum()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_cut_node_missed_is_read_from_the_log_and_the_rest_stays_in_memory() {
     let _turn = alone().await;
@@ -111,6 +107,6 @@ async fn what_a_cut_node_missed_is_read_from_the_log_and_the_rest_stays_in_memor
         "cut 5 s, {writes} writes over {changed} of {keys} keys: replayed in {replay:.1?}, {all:.1?} after it could connect, {after} of {before} in memory, {stale} stale"
     );
     assert_eq!(stale, 0);
-    assert!(replay <= Duration::from_millis(500) && all <= BOUND, "{replay:?}, {all:?}");
+    assert!(!is_full() || replay <= Duration::from_millis(500) && all <= BOUND, "{replay:?}, {all:?}");
     assert!(before * 100 >= keys * 90 && after * 100 >= before * 95, "{after} of {before}");
 }

@@ -12,7 +12,7 @@ use kith_lab::{
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::sleep;
 
-use crate::stage::{BOUND, assert_fresh, beside, readers, size, stage, turn, warm, writes};
+use crate::stage::{BOUND, assert_fresh, beside, in_memory, readers, size, stage, turn, warm, writes};
 
 /// Writes while what is published is tampered with on the way to each node.
 async fn tampered(tampering: Tampering) {
@@ -96,8 +96,7 @@ async fn messages_of_outsiders_change_nothing() {
     let (channels, epoch) = (channels(&peers).await, peers.store.epoch());
     let state = || {
         let node = peers.peer(1);
-        let held = (0..keys).filter(|key| node.records().cache().peek(key).is_some()).count();
-        (held, node.node().applied(), node.node().trusted(), peers.store.epoch())
+        (in_memory(node, keys), node.node().applied(), node.node().trusted(), peers.store.epoch())
     };
     let before = state();
     junk(&peers, &channels).await;

@@ -39,7 +39,7 @@ pub(crate) fn size(small: u64, full: u64) -> u64 {
     if is_full() { full } else { small }
 }
 
-fn is_full() -> bool {
+pub(crate) fn is_full() -> bool {
     std::env::var_os("KITH_FULL").is_some()
 }
 
@@ -54,7 +54,17 @@ pub(crate) async fn warm(peers: &Peers, keys: u64) {
     told(peers.peer(0)).await;
     // What was told last is heard by then.
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(peers.stale(0..keys).await.unwrap(), 0);
+    until("all memories hold the keys", READY_WITHIN, async || {
+        assert_eq!(peers.stale(0..keys).await.unwrap(), 0);
+        peers.nodes.iter().all(|node| in_memory(&node.peer, keys) == keys)
+    })
+    .await;
+}
+
+/// How many of the keys memory answers. It is filled a moment after many were read at once.
+pub(crate) fn in_memory(peer: &Peer, keys: u64) -> u64 {
+    let cache = peer.records().cache();
+    (0..keys).map(|key| u64::from(cache.peek(&key).is_some())).sum()
 }
 
 /// Waits until the nodes have been told of all that this one has written: what took too long on a busy machine
