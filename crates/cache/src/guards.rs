@@ -31,6 +31,16 @@ guards! {
     reread_below_floor;
     /// Copies are dropped before the commit.
     drop_before_commit;
+    /// A writer that drops a copy keeps in mind which version readers had.
+    dropped_noted;
+    /// What readers were given and memory must not keep is kept in mind.
+    shown_noted;
+    /// A write that may have landed is no reason to forget what readers had.
+    suspect_noted;
+    /// What the store said past the shared tier is kept in mind: copies there may be older.
+    apart_noted;
+    /// A load does not go back behind the copy that it replaces.
+    expired_is_floor;
     /// Other nodes are told of a change.
     told;
     /// They are told when it is committed, not before.
@@ -97,6 +107,8 @@ guards! {
     told_where_known;
     /// What a log was told that lacks what the writer has applied counts as untold.
     told_beyond;
+    /// Who moves on tells again what was told in the log that is left.
+    told_again;
     /// A change that could not be told waits to be told.
     untold_waits;
     /// While a change of a key waits to be told, this node reads the key from the store.

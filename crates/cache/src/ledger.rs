@@ -2,7 +2,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{Key, Version, flight::Flight, guards};
+use crate::{Key, Moment, Version, flight::Flight, guards, recall::Recall};
 
 /// Shards; more than threads that miss at once.
 const SHARDS: usize = 64;
@@ -13,11 +13,15 @@ pub(crate) struct Ledger<K, V> {
     hasher: ahash::RandomState,
 }
 
-/// The keys of one shard that have something under way. Its lock is held for moments, never across an await.
-pub(crate) type Shard<K, V> = HashMap<K, Progress<V>, ahash::RandomState>;
+/// The keys of one shard that have something under way, and what is known of some that have not. Its lock is held
+/// for moments, never across an await.
+pub(crate) struct Shard<K, V> {
+    under_way: HashMap<K, Progress<V>, ahash::RandomState>,
+    recall: Recall<K>,
+}
 
-/// What is under way for one key. Floors and poisons need not outlive it: a load that begins later reads
-/// what the store has acknowledged.
+/// What is under way for one key. Floors and poisons need not outlive it but for what readers were given: a load that
+/// begins later reads what the store has acknowledged, or a copy that was told since.
 pub(crate) struct Progress<V> {
     /// The flight that readers join.
     pub(crate) current: Option<Arc<Flight<V>>>,
@@ -42,7 +46,7 @@ impl<V> Default for Progress<V> {
 impl<V> Progress<V> {
     /// The record changed: raises the floor, or poisons, and gives up the flight to join. The flight is
     /// returned to be dropped when the lock is not held.
-    pub(crate) fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
+    fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         match version {
             Some(version) if guards::invalidate_floor_monotonic() => self.floor = self.floor.max(version),
             Some(version) => self.floor = version,
@@ -56,10 +60,60 @@ impl<V> Progress<V> {
     }
 }
 
+impl<K: Key, V> Shard<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&Progress<V>> {
+        self.under_way.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut Progress<V>> {
+        self.under_way.get_mut(key)
+    }
+
+    /// What is under way for the key, from now on something.
+    pub(crate) fn enter(&mut self, key: &K, now: Moment) -> &mut Progress<V> {
+        let Self { under_way, recall } = self;
+        under_way.entry(key.clone()).or_insert_with(|| {
+            let floor = recall.version(key, now);
+            Progress { floor, ..Progress::default() }
+        })
+    }
+
+    /// Lets go of the key if nothing is under way for it any more.
+    pub(crate) fn leave(&mut self, key: &K) {
+        if self.under_way.get(key).is_some_and(Progress::is_idle) {
+            self.under_way.remove(key);
+        }
+    }
+
+    /// See [`Recall::version`].
+    pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
+        self.recall.version(key, now)
+    }
+
+    /// Readers were given this version.
+    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) {
+        if let Some(progress) = self.under_way.get_mut(key) {
+            progress.floor = progress.floor.max(version);
+        }
+        self.recall.note(key, version, now);
+    }
+
+    /// The record changed: see [`Progress::invalidate`]. Without a version it may be anything by now.
+    pub(crate) fn invalidate(&mut self, key: &K, version: Option<Version>) -> Option<Arc<Flight<V>>> {
+        if version.is_none() {
+            self.recall.forget(key);
+        }
+        self.under_way.get_mut(key).and_then(|progress| progress.invalidate(version))
+    }
+}
+
 impl<K: Key, V> Ledger<K, V> {
     pub(crate) fn new() -> Self {
         let hasher = ahash::RandomState::new();
-        let shard = || Mutex::new(HashMap::with_hasher(hasher.clone()));
+        let shard = || {
+            let (under_way, recall) = (HashMap::with_hasher(hasher.clone()), Recall::new(hasher.clone()));
+            Mutex::new(Shard { under_way, recall })
+        };
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: hasher.clone() }
     }
 

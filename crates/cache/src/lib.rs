@@ -30,6 +30,7 @@ mod node;
 mod policy;
 mod random;
 mod read;
+mod recall;
 pub mod remote;
 mod resync;
 
@@ -58,5 +59,6 @@ pub use random::{Random, ThreadRandom};
 pub use resync::{Resynced, Resyncing};
 pub use tiered::TieredCache;
 pub use token::{Position, Token, TokenError};
+pub use turns::{Turn, Turns};
 pub use version::Version;
 pub use write::WriteGuard;

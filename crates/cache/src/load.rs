@@ -10,7 +10,7 @@ use futures::FutureExt;
 use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
 
 use crate::{
-    CacheError, Key, LoadOptions, Loaded, Moment, Version,
+    CacheError, Key, Loaded, Moment, Version,
     counters::Rejection,
     failpoints::{Place, reach},
     flight::{Flight, Outcome, Outcomes, Passenger, Ride},
@@ -18,7 +18,7 @@ use crate::{
     ledger::{Progress, Shard},
     memory::{Slot, jittered, refresh_after},
     read::Seek,
-    source::Fetched,
+    source::{Demand, Fetched},
     tiered::{Absence, Inner},
 };
 
@@ -38,6 +38,17 @@ pub(crate) enum Boarding<V> {
     Flight(Arc<Flight<V>>),
     /// A copy that came since it looked.
     Here(Slot<V>),
+}
+
+/// What memory has of a key that is to be loaded.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// No copy.
+    Nothing,
+    /// Perhaps one, of which nothing is known.
+    Perhaps,
+    /// One of this version, too old to be served or about to be.
+    Expired(Version),
 }
 
 /// A ride that still takes keys.
@@ -112,17 +123,15 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     ) -> Boarding<V> {
         let flush = self.memory.flushes();
         let mut shard = self.ledger.lock(key);
-        let mut maybe_kept = true;
+        let mut kept = Kept::Perhaps;
         if let Seek::Cached(absence) = seek {
             match self.boarded(key, shard.get(key), flush, absence) {
                 Ok(found) => return found,
-                Err(kept) => maybe_kept = kept,
+                Err(found) => kept = found,
             }
         }
-        let (flight, replaced) = self.begin(key, &mut shard, (flush, matches!(seek, Seek::Strong)), open);
-        if let Some(progress) = shard.get_mut(key) {
-            progress.maybe_kept &= maybe_kept;
-        }
+        let strong = matches!(seek, Seek::Strong);
+        let (flight, replaced) = self.begin(key, &mut shard, kept, (flush, strong), open);
         drop(shard);
         drop(replaced);
         Boarding::Flight(flight)
@@ -133,24 +142,32 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         self: &Arc<Self>,
         key: &K,
         shard: &mut Shard<K, V>,
+        kept: Kept,
         (flush, strong): (u32, bool),
         open: &mut Option<OpenRide<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
-        let progress = shard.entry(key.clone()).or_default();
+        let progress = shard.enter(key, self.node.now());
+        match kept {
+            Kept::Expired(version) if guards::expired_is_floor() => {
+                progress.floor = progress.floor.max(version);
+            }
+            Kept::Expired(_) | Kept::Perhaps => {}
+            Kept::Nothing => progress.maybe_kept = false,
+        }
         let flight = open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, flush, strong);
         let replaced = progress.current.replace(Arc::clone(&flight));
         progress.loads += 1;
         (flight, replaced)
     }
 
-    /// A flight to join or a copy that may be served; else whether memory may have a copy.
+    /// A flight to join or a copy that may be served; else what memory has.
     fn boarded(
         &self,
         key: &K,
         progress: Option<&Progress<V>>,
         flush: u32,
         absence: Absence,
-    ) -> Result<Boarding<V>, bool> {
+    ) -> Result<Boarding<V>, Kept> {
         if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
             && (flight.flush == flush || !guards::detach_flight())
             && self.may_join(flight)
@@ -160,15 +177,18 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         // Its flight may have ended between the look at memory and the lock, if anything was filled.
         match absence {
-            Absence::At(fills) if fills == self.memory.fills() => return Err(false),
+            Absence::At(fills) if fills == self.memory.fills() => return Err(Kept::Nothing),
             // The look that a fill takes then is the one that the sketch hears of.
             Absence::Unrecorded(fills) if fills == self.memory.fills() || !self.memory.holds(key) => {
-                return Err(true);
+                return Err(Kept::Perhaps);
             }
             Absence::At(_) | Absence::Unrecorded(_) | Absence::Unsure => {}
         }
-        let slot = self.memory.raw(key).ok_or(false)?;
-        if self.is_fresh(&slot, self.node.now()) { Ok(Boarding::Here(slot)) } else { Err(true) }
+        let slot = self.memory.raw(key).ok_or(Kept::Nothing)?;
+        if self.is_fresh(&slot, self.node.now()) {
+            return Ok(Boarding::Here(slot));
+        }
+        Err(if self.memory.is_reachable(&slot) { Kept::Expired(slot.version) } else { Kept::Perhaps })
     }
 
     /// Past the trust deadline an invalidation that this node missed may have been to detach the flight: then
@@ -186,16 +206,17 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let mut open = None;
         let mut shard = self.ledger.lock(key);
         if shard.get(key).is_none_or(Progress::is_idle) {
-            self.begin(key, &mut shard, (flush, false), &mut open);
+            let kept = self.memory.slot(key).map_or(Kept::Perhaps, |slot| Kept::Expired(slot.version));
+            self.begin(key, &mut shard, kept, (flush, false), &mut open);
         }
         drop(shard);
         drop(open.map(OpenRide::seal));
     }
 
     /// Reads records from below memory; fills nothing. Outcomes in the order of the keys.
-    pub(crate) async fn fetch(&self, keys: &[&K], options: LoadOptions) -> Vec<Outcome<V>> {
+    pub(crate) async fn fetch(&self, keys: &[&K], demand: Demand<'_>) -> Vec<Outcome<V>> {
         let began = self.node.now();
-        let load = AssertUnwindSafe(self.fetch_from_source(keys, options)).catch_unwind();
+        let load = AssertUnwindSafe(self.fetch_from_source(keys, demand)).catch_unwind();
         let error = match load.await {
             Ok(Ok(outcomes)) => return outcomes,
             Ok(Err(error)) => error,
@@ -208,15 +229,21 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     async fn fetch_from_source(
         &self,
         keys: &[&K],
-        options: LoadOptions,
+        demand: Demand<'_>,
     ) -> Result<Vec<Outcome<V>>, CacheError> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
-        let fetched = self.source.fetch(&asked, options).await?;
+        let fetched = self.source.fetch(&asked, demand).await?;
         reach(Place::AfterLoad).await;
         Ok(fetched
             .into_iter()
-            .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })
+            .map(|Fetched { loaded, tier, keep, apart }| Outcome {
+                result: Ok(loaded),
+                read_at,
+                tier,
+                keep,
+                apart,
+            })
             .collect())
     }
 
@@ -232,41 +259,61 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     fn settle(&self, ticket: &Ticket<K>, outcome: Option<&Outcome<V>>) {
         let mut shard = self.ledger.lock(&ticket.key);
         let Some(progress) = shard.get_mut(&ticket.key) else { return };
+        let mut shown = None;
         match outcome.map(|outcome| (outcome, &outcome.result)) {
-            Some((outcome, Ok(loaded))) => self.fill(ticket, progress, outcome, loaded),
+            Some((outcome, Ok(loaded))) => {
+                let filled = self.fill(ticket, progress, outcome, loaded);
+                shown = self.is_to_be_noted(outcome, &filled).then(|| loaded.version());
+            }
             Some((_, Err(_))) | None => self.memory.cease_refresh(&ticket.key),
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == ticket.id);
-        if progress.is_idle() {
-            shard.remove(&ticket.key);
+        if let Some(version) = shown.filter(|version| version.is_versioned()) {
+            // Readers have it: nobody is given anything older from now on.
+            self.memory.drop_older(&ticket.key, Some(version));
+            shard.note(&ticket.key, version, self.node.now());
         }
+        shard.leave(&ticket.key);
         drop(shard);
         drop(ended);
     }
 
-    fn fill(&self, ticket: &Ticket<K>, progress: &mut Progress<V>, outcome: &Outcome<V>, loaded: &Loaded<V>) {
+    /// Whether readers have what neither memory nor the tier that nodes share need know of.
+    fn is_to_be_noted(&self, outcome: &Outcome<V>, filled: &Result<(), Rejection>) -> bool {
+        if let Err(rejection) = filled {
+            self.counters.reject(*rejection);
+        }
+        let refused = matches!(filled, Err(Rejection::Mark | Rejection::Shared));
+        refused && guards::shown_noted() || outcome.apart && guards::apart_noted()
+    }
+
+    fn fill(
+        &self,
+        ticket: &Ticket<K>,
+        progress: &mut Progress<V>,
+        outcome: &Outcome<V>,
+        loaded: &Loaded<V>,
+    ) -> Result<(), Rejection> {
         let flush = self.memory.flushes();
         let current = progress.current.as_ref().is_some_and(|flight| flight.id == ticket.id);
-        let rejection = if guards::poison_flight() && ticket.poisons != progress.poisons {
-            Some(Rejection::Poisoned)
+        let rejected = if guards::poison_flight() && ticket.poisons != progress.poisons {
+            Rejection::Poisoned
         } else if guards::fill_floor() && loaded.version() < progress.floor {
-            Some(Rejection::Floor)
+            Rejection::Floor
         } else if guards::fill_epoch() && ticket.flush != flush {
-            Some(Rejection::Epoch)
+            Rejection::Epoch
         } else if guards::fill_accepted() && !outcome.keep {
-            Some(Rejection::Shared)
+            Rejection::Shared
         } else if guards::fill_mark() && progress.marks > 0 {
-            Some(Rejection::Mark)
+            Rejection::Mark
         } else if guards::fill_newer_only() && !loaded.version().is_versioned() && !current {
             // Two values without versions have an order only while one flight at a time may fill.
-            Some(Rejection::Newer)
+            Rejection::Newer
         } else {
-            self.keep(&ticket.key, progress, self.slot(outcome, loaded, flush)).err()
+            return self.keep(&ticket.key, progress, self.slot(outcome, loaded, flush));
         };
-        if let Some(rejection) = rejection {
-            self.counters.reject(rejection);
-        }
+        Err(rejected)
     }
 
     /// Puts a copy into memory. Shard lock held.
@@ -308,10 +355,9 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
     /// Runs the load and settles every ticket, whoever drives it.
     async fn run(mut self) -> Outcomes<V> {
         let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
-        let floor = self.list.iter().map(|ticket| ticket.floor).max().unwrap_or_default();
+        let floors: Vec<Version> = self.list.iter().map(|ticket| ticket.floor).collect();
         let strong = self.list.iter().any(|ticket| ticket.strong);
-        let options = LoadOptions { min_version: floor, strong };
-        let outcomes: Outcomes<V> = self.inner.fetch(&keys, options).await.into();
+        let outcomes: Outcomes<V> = self.inner.fetch(&keys, Demand { floors: &floors, strong }).await.into();
         match Handle::try_current() {
             Ok(runtime) if self.list.len() >= SETTLED_APART => {
                 let outcomes = Arc::clone(&outcomes);

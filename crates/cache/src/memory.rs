@@ -135,14 +135,16 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         true
     }
 
-    /// Drops the copy if it is older than the version, or in any case without one. Shard lock held.
-    pub(crate) fn drop_older(&self, key: &K, version: Option<Version>) {
+    /// Drops the copy if it is older than the version, or in any case without one. Returns what could have been read
+    /// until now. Shard lock held.
+    pub(crate) fn drop_older(&self, key: &K, version: Option<Version>) -> Option<Slot<V>> {
         let older = |version| self.raw(key).is_some_and(|slot| slot.version < version);
-        if version.is_none_or(older)
-            && let Some(slot) = self.cache.remove(key)
-        {
-            self.resident.fetch_sub(i64::from(self.is_reachable(&slot)), Ordering::Relaxed);
+        if !version.is_none_or(older) {
+            return None;
         }
+        let dropped = self.cache.remove(key).filter(|slot| self.is_reachable(slot));
+        self.resident.fetch_sub(i64::from(dropped.is_some()), Ordering::Relaxed);
+        dropped
     }
 
     /// No hit refreshes the copy any more. Shard lock held.

@@ -1,8 +1,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    CacheError, Key, LoadOptions, Loaded, Resynced, Tier, Token, Version, counters::Rejection, memory::Slot,
-    metrics, tiered::Inner,
+    CacheError, Key, Loaded, Resynced, Tier, Token, Version, counters::Rejection, memory::Slot, metrics,
+    source::Demand, tiered::Inner,
 };
 
 /// A namespace as operators and the bus see it, whatever its records are. A key is the text of the key.
@@ -129,7 +129,7 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
         }
         let held = self.source.held(&key).await;
         let keys = [&key];
-        let load = self.fetch(&keys, LoadOptions { strong: true, ..LoadOptions::default() });
+        let load = self.fetch(&keys, Demand::STRONG);
         let outcomes = tokio::time::timeout(self.policy.hard_timeout, load).await;
         let outcome = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
         let outcome = outcome.ok_or(CacheError::Timeout)?;

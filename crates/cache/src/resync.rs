@@ -6,9 +6,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
-    CacheError, Key, LoadOptions, Node, Tier, Version,
+    CacheError, Key, Node, Tier, Version,
     memory::Memory,
     remote::{Header, Kind, address},
+    source::Demand,
     tiered::Inner,
 };
 
@@ -236,8 +237,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let options = LoadOptions { strong: true, ..LoadOptions::default() };
-        let outcomes = self.fetch(keys, options).await;
+        let outcomes = self.fetch(keys, Demand::STRONG).await;
         outcomes.into_iter().map(|outcome| outcome.result.map(|loaded| loaded.version())).collect()
     }
 }

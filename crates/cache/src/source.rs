@@ -17,13 +17,39 @@ pub(crate) struct Fetched<V> {
     pub(crate) tier: Tier,
     /// Whether memory may keep it: not what may have changed since it was read.
     pub(crate) keep: bool,
+    /// Whether it came past the tier that nodes share, which may hold an older copy.
+    pub(crate) apart: bool,
+}
+
+/// What the answers must be like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Demand<'a> {
+    /// What each of the records is known to have reached, in the order of the keys; empty when nothing is known.
+    pub(crate) floors: &'a [Version],
+    /// See [`LoadOptions::strong`].
+    pub(crate) strong: bool,
+}
+
+impl Demand<'_> {
+    /// Of the store, whatever is known.
+    pub(crate) const STRONG: Self = Self { floors: &[], strong: true };
+
+    /// Of the record at this place.
+    pub(crate) fn floor(&self, place: usize) -> Version {
+        self.floors.get(place).copied().unwrap_or_default()
+    }
+
+    fn options(&self) -> LoadOptions {
+        let min_version = self.floors.iter().copied().max().unwrap_or_default();
+        LoadOptions { min_version, strong: self.strong }
+    }
 }
 
 /// What memory asks when it has no answer.
 #[async_trait::async_trait]
 pub(crate) trait Source<K, V>: Send + Sync + 'static {
     /// One answer for each key, in their order; the keys are distinct.
-    async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError>;
+    async fn fetch(&self, keys: &[K], demand: Demand<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
 
     /// What it holds of a record itself, for operators; nothing is changed by looking. `None`: it holds no
     /// copies, or does not answer.
@@ -76,12 +102,12 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
-    async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError> {
+    async fn fetch(&self, keys: &[K], demand: Demand<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
         let turn = self.turn().await?;
         let _loading = Loading::begin(&self.counters);
-        let loaded = self.load(keys, options).await;
+        let loaded = self.load(keys, demand.options()).await;
         self.load_seconds.record(turn.ended());
-        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
+        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true, apart: false };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
     }
 }

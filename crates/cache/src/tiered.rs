@@ -278,9 +278,32 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         changes.map(word).collect()
     }
 
+    /// The same of writes of this node that may have landed, or may land yet. What readers were given of these records
+    /// is kept in mind: they only go on from there.
+    pub(crate) fn suspect_here<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Vec<Invalidation> {
+        let word = |key: &K| {
+            self.suspect_one(key);
+            Invalidation { namespace: self.policy.name, key: key.to_string(), version: None, copy: None }
+        };
+        keys.map(word).collect()
+    }
+
+    fn suspect_one(&self, key: &K) {
+        let now = self.node.now();
+        let mut shard = self.ledger.lock(key);
+        let known = shard.known(key, now);
+        let detached = shard.invalidate(key, None);
+        let dropped = self.memory.drop_older(key, None).map_or(known, |slot| known.max(slot.version));
+        if dropped.is_versioned() && guards::suspect_noted() {
+            shard.note(key, dropped, now);
+        }
+        drop(shard);
+        drop(detached);
+    }
+
     pub(crate) fn invalidate_one(&self, key: &K, version: Option<Version>) {
         let mut shard = self.ledger.lock(key);
-        let detached = shard.get_mut(key).and_then(|progress| progress.invalidate(version));
+        let detached = shard.invalidate(key, version);
         self.memory.drop_older(key, version);
         drop(shard);
         drop(detached);

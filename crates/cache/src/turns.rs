@@ -1,4 +1,4 @@
-//! Turns at the store: so many loads at once, and no more that wait than can expect a turn in time.
+//! Turns at the store: so many at once, and no more that wait than can expect a turn in time.
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -12,14 +12,15 @@ use tokio::{
 
 /// How much of the mean one turn is.
 const WEIGHT: u64 = 16;
-/// By how much less than the longest wait a load may expect to wait: what is expected is a mean, and who waits in
+/// By how much less than the longest wait one may expect to wait: what is expected is a mean, and who waits in
 /// vain has lost all of it.
 const MARGIN: u128 = 2;
 
-/// So many turns at once. A load that cannot expect one within the wait is turned away when it comes, not when its
-/// wait is over: whoever asked can go elsewhere at once, and those who wait have not long to.
+/// So many turns at once. Work that cannot expect one within the wait is turned away when it comes, not when its
+/// wait is over: whoever asked can go elsewhere at once, and those who wait have not long to. Turns are given in the
+/// order of asking.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub struct Turns {
     permits: Semaphore,
     most: usize,
     wait: Duration,
@@ -30,7 +31,7 @@ pub(crate) struct Turns {
 
 /// A turn, until dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub struct Turn<'a> {
     turns: &'a Turns,
     began: Instant,
     _permit: SemaphorePermit<'a>,
@@ -38,14 +39,16 @@ pub(crate) struct Turn<'a> {
 
 impl Turns {
     /// `most` at once; who waits, does for `wait` at most.
-    pub(crate) fn new(most: usize, wait: Duration) -> Self {
+    #[must_use]
+    pub fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
         let (waiting, mean) = (AtomicUsize::new(0), AtomicU64::new(0));
         Self { permits: Semaphore::new(most), most, wait, waiting, mean }
     }
 
-    /// A turn, now or within the wait; `None`: there is none, or none can be expected.
-    pub(crate) async fn take(&self) -> Option<Turn<'_>> {
+    /// A turn, now or within the wait; `None`: there is none, or none can be expected. Dropped, the future leaves the
+    /// queue.
+    pub async fn take(&self) -> Option<Turn<'_>> {
         if let Ok(permit) = self.permits.try_acquire() {
             return Some(self.begin(permit));
         }
@@ -91,9 +94,9 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// The store has answered. A turn that is dropped without that, since nobody waits for the load any more, says
-    /// nothing of how long one takes.
-    pub(crate) fn ended(self) -> Duration {
+    /// The store has answered, or has been given up; returns after how long. A turn that is dropped without that, since
+    /// nobody waits for the answer any more, says nothing of how long one takes.
+    pub fn ended(self) -> Duration {
         let took = self.began.elapsed();
         self.turns.ended(took);
         took

@@ -70,7 +70,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// # Errors
     /// [`CacheError::Bus`] when the other nodes could not be told now.
     pub async fn unknown(mut self) -> Result<Token, CacheError> {
-        let notices = self.inner.invalidate_here(self.marked.keys().map(|key| (key, None)));
+        let notices = self.inner.suspect_here(self.marked.keys());
         let token = self.inner.publish(&notices).await?;
         let keys = self.unmark();
         late::repeat(&self.inner, keys);
@@ -82,13 +82,18 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
             return;
         }
         let mut shard = self.inner.ledger.lock(key);
-        let progress = shard.entry(key.clone()).or_default();
+        let now = self.inner.node.now();
+        let progress = shard.enter(key, now);
         progress.marks += 1;
         self.marked.insert(key.clone(), progress.poisons);
         let detached = if guards::mark_detaches() { progress.current.take() } else { None };
         if guards::drop_before_commit() {
-            self.inner.memory.drop_older(key, None);
             progress.maybe_kept = false;
+            let dropped = self.inner.memory.drop_older(key, None);
+            if let Some(slot) = dropped.filter(|slot| slot.version.is_versioned() && guards::dropped_noted())
+            {
+                shard.note(key, slot.version, now);
+            }
         }
         drop(shard);
         drop(detached);
@@ -120,7 +125,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
 
     /// What a test build does that lacks the rule.
     fn tell_too_early(&self) {
-        let notices = self.inner.invalidate_here(self.marked.keys().map(|key| (key, None)));
+        let notices = self.inner.suspect_here(self.marked.keys());
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { drop(inner.publish(&notices).await) });
@@ -134,9 +139,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
             let mut shard = self.inner.ledger.lock(key);
             if let Some(progress) = shard.get_mut(key) {
                 progress.marks -= 1;
-                if progress.is_idle() {
-                    shard.remove(key);
-                }
+                shard.leave(key);
             }
         }
         keys
@@ -152,7 +155,7 @@ impl<K: Key, V: Send + Sync + 'static> Drop for WriteGuard<K, V> {
             self.unmark();
             return;
         }
-        let notices = self.inner.invalidate_here(self.marked.keys().map(|key| (key, None)));
+        let notices = self.inner.suspect_here(self.marked.keys());
         let keys = self.unmark();
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {

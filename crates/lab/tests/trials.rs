@@ -36,8 +36,14 @@ async fn holds(name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn ten_times_the_load_of_the_store_leaves_it_at_its_pace_and_is_refused_at_once() {
-    holds("F35").await;
+async fn ten_times_the_reads_of_the_store_leave_it_at_its_pace_and_are_refused_at_once() {
+    holds("F35a").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn ten_times_the_writes_of_the_store_leave_it_at_its_pace_and_are_refused_at_once() {
+    holds("F35b").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ pub use kith_cache::{Metric, MetricKind};
 use metrics::{SharedString, Unit};
 
 /// Of the node itself; each is described and documented by being in here.
-const OWN: [Metric; 14] = [
+const OWN: [Metric; 15] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -13,6 +13,7 @@ const OWN: [Metric; 14] = [
     CONNECTIONS,
     CONNECTIONS_REFUSED,
     MUTATIONS_IN_FLIGHT,
+    MUTATIONS_SHED,
     LOG_LINES_DROPPED,
     REDIS_BREAKER_OPENED,
     REDIS_GARBLED,
@@ -49,6 +50,11 @@ pub(crate) const CONNECTIONS_REFUSED: Metric = Metric::counter(
 );
 pub(crate) const MUTATIONS_IN_FLIGHT: Metric =
     Metric::gauge("kith_mutations_in_flight", &[], "Writes that have begun and not ended.");
+pub(crate) const MUTATIONS_SHED: Metric = Metric::counter(
+    "kith_mutations_shed_total",
+    &[],
+    "Writes turned away because the store could not be expected to come to them in time.",
+);
 pub(crate) const LOG_LINES_DROPPED: Metric = Metric::counter(
     "kith_log_lines_dropped_total",
     &[],

@@ -3,22 +3,34 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use kith_cache::{Change, Key, Node, Position, TieredCache, Token, remote::UNTOLD};
+use kith_cache::{Change, Key, Node, Position, TieredCache, Token, Turn, Turns, remote::UNTOLD};
 use kith_store::{Applied, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::{error::Error, observer::Samples};
+use crate::{error::Error, metric::MUTATIONS_SHED, observer::Samples};
 
 /// Runs and counts the mutations of a node.
 #[derive(Clone, Debug)]
 pub struct Mutations {
     tasks: TaskTracker,
     node: Node,
-    /// How long the store may take before the outcome counts as unknown.
+    turns: Arc<Turns>,
+    /// See [`WriteLimits::takes`].
     limit: Duration,
     /// Of writes that are looked for on other nodes later.
     samples: Option<Arc<Samples>>,
+}
+
+/// How many writes are with the store, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteLimits {
+    /// At one time.
+    pub at_once: usize,
+    /// How long one may wait for its turn.
+    pub wait: Duration,
+    /// How long the store may take before the outcome counts as unknown.
+    pub takes: Duration,
 }
 
 /// A write that is acknowledged, in the store and in the tiers of this node.
@@ -47,10 +59,11 @@ impl<K: std::fmt::Debug, V, T> std::fmt::Debug for Job<K, V, T> {
 }
 
 impl Mutations {
-    /// For the caches of `node`; a store that takes longer than `limit` leaves an unknown outcome.
+    /// For the caches of `node`.
     #[must_use]
-    pub fn new(node: Node, limit: Duration) -> Self {
-        Self { tasks: TaskTracker::new(), node, limit, samples: None }
+    pub fn new(node: Node, limits: &WriteLimits) -> Self {
+        let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
+        Self { tasks: TaskTracker::new(), node, turns, limit: limits.takes, samples: None }
     }
 
     /// The same mutations, some of which are looked for on other nodes later.
@@ -95,7 +108,8 @@ impl Mutations {
     /// Call it within [`Self::run`]: a dropped future leaves an unknown outcome.
     ///
     /// # Errors
-    /// What the store says.
+    /// What the store says; [`StoreError::Overloaded`] at once when the store cannot be expected to come to it in time,
+    /// and nothing is marked or written then.
     pub async fn write<K: Key, V: Send + Sync + 'static, T>(
         &self,
         cache: &TieredCache<K, V>,
@@ -105,8 +119,11 @@ impl Mutations {
         T: Send + 'static,
     {
         let Job { key, write, change } = job;
+        let turn = self.turn().await?;
         let guard = cache.begin_write(std::slice::from_ref(&key)).await;
-        let applied = match self.bounded(write).await {
+        let written = self.bounded(write).await;
+        turn.ended();
+        let applied = match written {
             Ok(applied) => applied,
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // What could not be told to others now is queued by the cache; nothing is left to do here.
@@ -131,6 +148,14 @@ impl Mutations {
             samples.wrote(cache.name(), &key, version);
         }
         Ok(Written { record, token })
+    }
+
+    async fn turn(&self) -> Result<Turn<'_>, StoreError> {
+        let turn = self.turns.take().await;
+        turn.ok_or_else(|| {
+            metrics::counter!(MUTATIONS_SHED.name).increment(1);
+            StoreError::Overloaded
+        })
     }
 
     /// Of a change that is told later: no memory has it surely.

@@ -16,9 +16,9 @@ use crate::{
     admin::{AdminRpc, NodeFacts, Place, Vitals},
     bulk::Limits,
     cluster::{Cluster, StoreEpochs},
-    config::{CacheConfig, Config, UsersConfig},
+    config::{Backend, CacheConfig, Config, UsersConfig},
     group::{GROUPS, GroupPolicies, GroupRpc, Groups, SEARCH_EPOCHS, SEARCH_PAGES, page_weight},
-    mutation::Mutations,
+    mutation::{Mutations, WriteLimits},
     observer::Observer,
     page::{PageSizes, PageTokens},
     search_quota::SearchQuota,
@@ -145,7 +145,7 @@ impl Site {
 async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
     let tiers = site.tiers();
     let (facts, cluster) = (site.facts(stores), site.cluster());
-    let mutations = Mutations::new(tiers.node().clone(), WRITE_LIMIT);
+    let mutations = Mutations::new(tiers.node().clone(), &write_limits(config));
     let observer =
         cluster.as_ref().map(|cluster| Observer::new(stores, config, &tiers, cluster, mutations.clone()));
     let mutations = match observer.as_ref().and_then(Observer::samples) {
@@ -207,6 +207,16 @@ fn group_policies(cache: &CacheConfig) -> GroupPolicies {
             pages: policy(SEARCH_PAGES, cache, SEARCH_PAGE_SHARES, page_weight),
         },
     }
+}
+
+fn write_limits(config: &Config) -> WriteLimits {
+    let most = config.limits.writes_in_flight;
+    let at_once = match config.store.backend {
+        Backend::Sqlite => most,
+        // More would but wait for a connection.
+        Backend::Cluster => most.min(usize::try_from(config.store.mongodb.pool_max).unwrap_or(most)),
+    };
+    WriteLimits { at_once, wait: config.limits.write_wait, takes: WRITE_LIMIT }
 }
 
 fn policy<V>(name: &'static str, cache: &CacheConfig, shares: u64, weigh: fn(&V) -> usize) -> Policy<V> {

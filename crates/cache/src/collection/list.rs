@@ -10,9 +10,10 @@ use super::{
     page::Pages,
 };
 use crate::{
-    CacheError, Change, Consistency, Entry, Key, LoadOptions, Loaded, Node, Policy, Tier, TieredCache, Token,
-    WriteGuard, guards,
+    CacheError, Change, Consistency, Entry, Key, Loaded, Node, Policy, Tier, TieredCache, Token, WriteGuard,
+    guards,
     remote::{Codec, Sharing},
+    source::Demand,
 };
 
 /// How often a read begins anew because the list changed while it looked for its page.
@@ -180,7 +181,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         inner.counters.misses.add(1);
         let key = PageKey { epoch: ListEpoch::NONE, place: place.clone(), list: list.clone() };
         let keys = [&key];
-        let load = inner.fetch(&keys, LoadOptions { strong: true, ..LoadOptions::default() });
+        let load = inner.fetch(&keys, Demand::STRONG);
         let outcomes = timeout(inner.policy.hard_timeout, load).await.map_err(|_| CacheError::Timeout)?;
         // One outcome a key, and a page is never absent.
         let outcome = outcomes.into_iter().next().ok_or(CacheError::Panicked)?;

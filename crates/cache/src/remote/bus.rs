@@ -58,6 +58,7 @@ impl SharedBus {
             if strict {
                 self.standing.settled(self.id, epoch, &changed).await;
             }
+            self.queue.was_told(epoch, changes);
             return Ok(Position { partition: 0, epoch, number: changed.number });
         }
     }

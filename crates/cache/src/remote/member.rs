@@ -153,6 +153,7 @@ impl Member {
         follower.adopt(&probed);
         self.shared.accept(&follower.server);
         self.standing.adopted(epoch);
+        self.queue.moved_to(epoch);
         Ok(follower)
     }
 

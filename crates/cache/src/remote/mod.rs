@@ -14,6 +14,7 @@ mod follower;
 mod form;
 mod frame;
 mod header;
+mod lately;
 mod log;
 mod member;
 pub(crate) mod metrics;

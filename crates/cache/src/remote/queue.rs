@@ -8,6 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::lately::Lately;
 use crate::{Invalidation, guards};
 
 /// The newest change of each key that waits to be told.
@@ -20,6 +21,7 @@ pub struct Queue {
     filled: Notify,
     /// The epoch that makes up for what did not fit; below it no copy that nodes share may be believed here.
     barrier: AtomicU64,
+    lately: Lately,
 }
 
 /// A change that waits.
@@ -40,6 +42,7 @@ impl Queue {
             any: AtomicBool::new(false),
             filled: Notify::new(),
             barrier: AtomicU64::new(0),
+            lately: Lately::default(),
         }
     }
 
@@ -91,6 +94,19 @@ impl Queue {
             _ => None,
         };
         true
+    }
+
+    /// These were told in the log of that epoch.
+    pub(crate) fn was_told(&self, epoch: u64, changes: &[Invalidation]) {
+        self.lately.told(epoch, changes);
+    }
+
+    /// The node follows this epoch from now on: what it told in the last moments in an earlier log waits to be told
+    /// again, as far as there is room.
+    pub(crate) fn moved_to(&self, epoch: u64) {
+        if guards::told_again() {
+            let _fits = self.lately.take_before(epoch).iter().all(|change| self.add(change));
+        }
     }
 
     /// From which epoch on the copies that nodes share may be believed: something did not fit before.

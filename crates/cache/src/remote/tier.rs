@@ -9,11 +9,11 @@ use tokio::{
 
 use super::{Acquired, Cell, Filled, Kind, Shared, SharedError, Sharing};
 use crate::{
-    CacheError, Key, LoadOptions, Loaded, Node, Presence, Tier, TierCopy, Version,
+    CacheError, Key, Loaded, Node, Presence, Tier, TierCopy, Version,
     clock::wall_clock_ms,
     counters::Counters,
     guards,
-    source::{Fetched, Source},
+    source::{Demand, Fetched, Source},
 };
 
 /// How records of a namespace are written down in the shared tier.
@@ -68,7 +68,7 @@ impl<V> Clone for SharedSide<V> {
 /// What is still to be answered of one fetch: places of keys, and their addresses.
 struct Climb<'a, K, V> {
     keys: &'a [K],
-    options: LoadOptions,
+    demand: Demand<'a>,
     /// The epoch that the addresses are of.
     epoch: u64,
     addresses: Vec<String>,
@@ -95,8 +95,8 @@ impl From<SharedError> for Stop {
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
-    async fn fetch(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Fetched<V>>, CacheError> {
-        let mut climb = self.begin(keys, options);
+    async fn fetch(&self, keys: &[K], demand: Demand<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
+        let mut climb = self.begin(keys, demand);
         match self.climb(&mut climb).await {
             Ok(()) | Err(Stop::Away) => {}
             Err(Stop::Store(error)) => return Err(error),
@@ -109,8 +109,10 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
         if !climb.is_whole() {
             let left = climb.places();
             let asked: Vec<K> = left.iter().map(|place| keys[*place].clone()).collect();
-            for (place, fetched) in left.into_iter().zip(self.below.fetch(&asked, options).await?) {
-                climb.answers[place] = Some(fetched);
+            let floors: Vec<Version> = left.iter().map(|place| demand.floor(*place)).collect();
+            let below = self.below.fetch(&asked, Demand { floors: &floors, ..demand }).await?;
+            for (place, fetched) in left.into_iter().zip(below) {
+                climb.answers[place] = Some(Fetched { apart: true, ..fetched });
             }
         }
         climb.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
@@ -138,12 +140,12 @@ fn shown(cell: Option<&Cell>) -> TierCopy {
 }
 
 impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
-    fn begin<'a>(&self, keys: &'a [K], options: LoadOptions) -> Climb<'a, K, V> {
+    fn begin<'a>(&self, keys: &'a [K], demand: Demand<'a>) -> Climb<'a, K, V> {
         let epoch = self.node.epoch();
         let stem = address(epoch, self.namespace, &"");
         let addresses = keys.iter().map(|key| format!("{stem}{key}")).collect();
         let answers = keys.iter().map(|_| None).collect();
-        Climb { keys, options, epoch, addresses, answers, absent: false, token: 0 }
+        Climb { keys, demand, epoch, addresses, answers, absent: false, token: 0 }
     }
 
     async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
@@ -189,7 +191,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let sure = self.node.serves(self.node.now(), self.strict) || !guards::shared_needs_trust();
         // Copies of what waits to be told are old.
         let untold = || climb.addresses.iter().any(|address| queue.holds(address));
-        sure && !(climb.options.strong || overflowed || guards::queue_reads_store() && untold())
+        sure && !(climb.demand.strong || overflowed || guards::queue_reads_store() && untold())
     }
 
     /// One question for all keys.
@@ -197,8 +199,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let cells = self.side.sharing.shared.read(&climb.addresses).await;
         let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
         climb.absent = true;
-        for (answer, cell) in climb.answers.iter_mut().zip(cells) {
-            *answer = cell.as_ref().and_then(|cell| self.copy(cell, climb.options));
+        for (place, (answer, cell)) in climb.answers.iter_mut().zip(cells).enumerate() {
+            *answer = cell.as_ref().and_then(|cell| self.copy(cell, climb.demand.floor(place)));
             climb.absent &= cell.is_none() || answer.is_some();
         }
         self.counters.answered_by_shared(&climb.answers);
@@ -224,7 +226,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
                 Acquired::Leased { floor } => leased.push((place, floor)),
                 Acquired::Wait(left) => wait = wait.min(left),
                 // A copy that may not be served (too old for the reader, or not readable) is passed by.
-                Acquired::Hit(cell) => match self.copy(&cell, climb.options) {
+                Acquired::Hit(cell) => match self.copy(&cell, climb.demand.floor(place)) {
                     Some(found) => climb.answers[place] = Some(found),
                     None => leased.push((place, cell.header.version)),
                 },
@@ -241,9 +243,9 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             return Ok(());
         }
         let asked: Vec<K> = leased.iter().map(|(place, _)| climb.keys[*place].clone()).collect();
-        let floor = leased.iter().map(|(_, floor)| *floor).max().unwrap_or_default();
-        let options = LoadOptions { min_version: climb.options.min_version.max(floor), ..climb.options };
-        match self.below.fetch(&asked, options).await {
+        let floor = |(place, floor): &(usize, Version)| climb.demand.floor(*place).max(*floor);
+        let floors: Vec<Version> = leased.iter().map(floor).collect();
+        match self.below.fetch(&asked, Demand { floors: &floors, ..climb.demand }).await {
             Ok(loaded) => self.fill(climb, leased, loaded).await,
             Err(error) => {
                 let places = leased.iter().map(|(place, _)| *place);
@@ -295,9 +297,10 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         }
     }
 
-    fn copy(&self, cell: &Cell, options: LoadOptions) -> Option<Fetched<V>> {
+    /// `None`: it is none, or older than what is asked for.
+    fn copy(&self, cell: &Cell, floor: Version) -> Option<Fetched<V>> {
         let version = cell.header.version;
-        if version < options.min_version {
+        if version < floor {
             return None;
         }
         let loaded = match cell.header.kind {
@@ -307,7 +310,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             Kind::Null => Loaded::Absent { version },
             Kind::Value | Kind::Tomb | Kind::Lease => return None,
         };
-        Some(Fetched { loaded, tier: Tier::Redis, keep: true })
+        Some(Fetched { loaded, tier: Tier::Redis, keep: true, apart: false })
     }
 
     fn cell(&self, loaded: &Loaded<V>, token: u64) -> Cell {

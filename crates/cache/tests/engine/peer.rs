@@ -1,6 +1,6 @@
 //! One node of the real cache.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kith_cache::{
     CacheError, Change, Clock, Consistency, Entry, Moment, Node, NodeConfig, Policy, TieredCache, Token,
@@ -10,6 +10,7 @@ use kith_cache::{
         Tally, Wakes,
     },
 };
+use parking_lot::Mutex;
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -65,6 +66,7 @@ pub(crate) struct Peer {
     pub(crate) queue: Arc<Queue>,
     caches: [Cache; 3],
     shelves: [Arc<Shelf>; 3],
+    shown: Mutex<BTreeMap<Id, u64>>,
 }
 
 impl fmt::Debug for Peer {
@@ -107,7 +109,8 @@ impl Peer {
         let caches = [cache(0), cache(1), cache(2)];
         follow(world, &ties, (&node, &way), (&wire, &phases));
         let queue = Arc::clone(&ties.sharing.queue);
-        Arc::new(Self { id, node, wire, way, holds, phases, queue, caches, shelves })
+        let shown = Mutex::default();
+        Arc::new(Self { id, node, wire, way, holds, phases, queue, caches, shelves, shown })
     }
 
     pub(crate) fn cache(&self, kind: Kind) -> &Cache {
@@ -154,6 +157,20 @@ impl Peer {
     pub(crate) async fn ask(&self, id: Id, how: &Consistency) -> Result<Option<u64>, CacheError> {
         let answer = self.cache(id.0).get_with(&id.1, how).await;
         answer.map(|entry| entry.map(|entry| self.place(id, &entry)))
+    }
+
+    /// The latest place that this node has given to a reader; 0 where records have no versions.
+    pub(crate) fn shown(&self, id: Id) -> u64 {
+        self.shown.lock().get(&id).copied().unwrap_or_default()
+    }
+
+    /// A reader was given this.
+    pub(crate) fn shows(&self, id: Id, answer: Option<u64>) {
+        if let Some(place) = answer.filter(|_| id.0 != Kind::List) {
+            let mut shown = self.shown.lock();
+            let latest = shown.entry(id).or_default();
+            *latest = place.max(*latest);
+        }
     }
 
     /// The place that a cached read gives, which must not fail.

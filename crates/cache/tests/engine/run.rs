@@ -136,6 +136,7 @@ impl Run {
         let truth = &self.world.store.truth;
         let began = Instant::now();
         let applied = truth.applied(id, peer.node.epoch(), peer.node.applied());
+        let shown = peer.shown(id);
         let answer = peer.ask(id, &Consistency::Cached).await;
         truth.note((peer.id, id, answer.as_ref().ok(), self.world.began.elapsed()));
         if began.elapsed() > READ_MAX && !self.world.weather.has(Fault::Stops) {
@@ -143,6 +144,8 @@ impl Run {
         }
         let Ok(answer) = answer else { return self.may_fail("a read") };
         truth.at_least(id, answer, applied, began).map_err(|why| format!("applied: {why}"))?;
+        truth.at_least(id, answer, shown, began).map_err(|why| format!("went back: {why}"))?;
+        peer.shows(id, answer);
         truth.judge(id, answer, began, self.bound())
     }
 
@@ -165,6 +168,7 @@ impl Run {
         let Ok(answer) = peer.ask(id, &Consistency::Strong).await else {
             return self.may_fail("a strong read");
         };
+        peer.shows(id, answer);
         truth.at_least(id, answer, newest, began).map_err(|why| format!("strong: {why}"))
     }
 

@@ -5,6 +5,7 @@
 mod feed;
 mod flood;
 mod newer;
+mod onward;
 mod resync;
 mod share;
 mod stage;

@@ -137,6 +137,11 @@ impl Stage {
 
     /// A node that follows by now.
     pub(crate) async fn peer(&self, id: u64, strict: bool) -> Peer {
+        self.peer_of(id, Policy { strict, ..Policy::new("thing", |_| 8) }).await
+    }
+
+    /// The same of this policy.
+    pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
         let (queue, wakes, recent) = (Arc::new(Queue::new(100)), Arc::<Wakes>::default(), Arc::default());
         let (seal, following) = (Seal::new(&[7; 32]), Following::default());
         let standing = Arc::new(Standing::new(following.trust));
@@ -161,7 +166,6 @@ impl Stage {
             wakes: Arc::clone(&wakes),
             patience: Duration::from_millis(1_500),
         };
-        let policy = Policy { strict, ..Policy::new("thing", |_| 8) };
         let loader = Arc::<Store>::clone(&self.store);
         let cache = TieredCache::shared(&node, policy, loader, &sharing, Arc::new(Plain));
         let member = Member {
@@ -179,15 +183,21 @@ impl Stage {
             following,
             random: Arc::new(kith_cache::ThreadRandom),
         };
-        let follows = tokio::spawn({
-            let member = member.clone();
-            async move { member.follow().await }
-        });
-        while !node.trusted() {
-            sleep(Duration::from_millis(10)).await;
-        }
+        let follows = follow(&member).await;
         Peer { node, cache, bus, member, follows }
     }
+}
+
+/// Follows in a task, and does so by now.
+async fn follow(member: &Member) -> JoinHandle<()> {
+    let follows = tokio::spawn({
+        let member = member.clone();
+        async move { member.follow().await }
+    });
+    while !member.node.trusted() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    follows
 }
 
 impl Peer {
@@ -211,6 +221,13 @@ impl Peer {
     /// It hears nothing from now on and says nothing, as if it were gone; its memory is still asked.
     pub(crate) fn die(&self) {
         self.follows.abort();
+    }
+}
+
+impl Peer {
+    /// It is back.
+    pub(crate) async fn follow_again(&self) -> JoinHandle<()> {
+        follow(&self.member).await
     }
 }
 

@@ -6,7 +6,8 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use kith_lab::hunt::{self, Figure, Findings, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
+use futures::{StreamExt as _, stream};
+use kith_lab::hunt::{self, Figure, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
 
 use super::beside;
 
@@ -33,6 +34,9 @@ pub(crate) struct HuntArguments {
     /// So many deaths at least, however long they take, in the rows F40 and F43.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     deaths: u64,
+    /// How many rows are run at once, each on a cluster of its own, but for those about load or delay.
+    #[arg(long, value_name = "ROWS", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    beside: u8,
     /// Of the rows that are about load, a tenth of it: for builds that are not optimised.
     #[arg(long)]
     quick: bool,
@@ -95,20 +99,33 @@ impl HuntArguments {
     }
 
     async fn rows(&self, plan: &Plan) -> Findings {
-        let (mut judged, mut not_run) = (Vec::new(), Vec::new());
-        for row in ROWS.iter().filter(|row| self.asks_for(row.name)) {
-            if row.needs_failpoints() && self.fault.is_empty() {
-                not_run.push(NotRun::left_out(row));
-                continue;
-            }
-            match hunt::judged(row, plan, self.load(), &self.out).await {
+        let asked = ROWS.iter().filter(|row| self.asks_for(row.name));
+        let (rows, left_out): (Vec<&Row>, Vec<&Row>) =
+            asked.partition(|row| !row.needs_failpoints() || !self.fault.is_empty());
+        let mut not_run: Vec<NotRun> = left_out.into_iter().map(NotRun::left_out).collect();
+        let (alone, others) = rows.into_iter().partition(|row| row.alone);
+        let mut judged = self.together(alone, 1, plan, &mut not_run).await;
+        judged.extend(self.together(others, self.beside.into(), plan, &mut not_run).await);
+        judged.sort_by_key(Judged::name);
+        let measured = self.trials(plan, &mut not_run).await;
+        Findings::of_rows(judged, measured, not_run)
+    }
+
+    /// Runs so many of the rows at once, each over servers of its own, and tells of each.
+    async fn together(
+        &self,
+        rows: Vec<&'static Row>,
+        at_once: usize,
+        plan: &Plan,
+        not_run: &mut Vec<NotRun>,
+    ) -> Vec<Judged> {
+        let runs =
+            rows.into_iter().map(async |row| (row, hunt::judged(row, plan, self.load(), &self.out).await));
+        let (mut runs, mut judged) = (stream::iter(runs).buffered(at_once), Vec::new());
+        while let Some((row, ran)) = runs.next().await {
+            match ran {
                 Ok(row) => {
-                    println!("{}: {}", row.name(), if row.holds() { "holds" } else { "does not hold" });
-                    if row.holds() {
-                        row.figures().iter().for_each(|figure| println!("  {figure}"));
-                    } else {
-                        println!("{row}");
-                    }
+                    tell(&row);
                     judged.push(row);
                 }
                 Err(error) => {
@@ -117,8 +134,7 @@ impl HuntArguments {
                 }
             }
         }
-        let measured = self.trials(plan, &mut not_run).await;
-        Findings::of_rows(judged, measured, not_run)
+        judged
     }
 
     async fn trials(&self, plan: &Plan, not_run: &mut Vec<NotRun>) -> Vec<Figure> {
@@ -144,6 +160,15 @@ impl HuntArguments {
 
     fn asks_for(&self, row: &str) -> bool {
         self.fault.is_empty() || self.fault.iter().any(|name| name == row)
+    }
+}
+
+fn tell(row: &Judged) {
+    println!("{}: {}", row.name(), if row.holds() { "holds" } else { "does not hold" });
+    if row.holds() {
+        row.figures().iter().for_each(|figure| println!("  {figure}"));
+    } else {
+        println!("{row}");
     }
 }
 

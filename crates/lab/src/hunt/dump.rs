@@ -13,8 +13,8 @@ use tonic::transport::Channel;
 use super::calls::{Asked, key_of};
 use crate::history::{Event, Held, Level, Outcome, Place, Recorder, What};
 
-/// Users that are looked at together.
-const AT_ONCE: usize = 16;
+/// Users that are looked at together: what the store says costs it a write to its log, which many share.
+const AT_ONCE: usize = 64;
 /// Tries of a look that fails: it comes after a fault.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);

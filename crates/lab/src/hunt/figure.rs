@@ -50,6 +50,11 @@ impl Figure {
         Self { name, unit, figure, target: None, better, holds: true, not_run: None }
     }
 
+    /// The same, of this row.
+    pub(super) fn of(self, row: &str) -> Self {
+        Self { name: format!("{row} {}", self.name), ..self }
+    }
+
     /// One that would have to be at most that, and was not run.
     pub(super) fn not_run(name: String, unit: &'static str, target: f64, why: String) -> Self {
         let (figure, target, better) = (None, Some(target), Better::Lower);

@@ -15,6 +15,8 @@ const TORN: [u64; 5] = [1, 40, 400, 4_000, 40_000];
 const ALIVE: Duration = Duration::from_secs(3);
 /// Between two looks at a disk that shall stay full.
 const REFILL: Duration = Duration::from_millis(200);
+/// How long MongoDB may take to need more room.
+const NOTICED: Duration = Duration::from_secs(60);
 /// The disks: of Redis, and of MongoDB, which makes files of 100 MB in advance and wants 500 MB left for an index.
 const OF_REDIS: u64 = 64 << 20;
 const OF_MONGODB: u64 = 1_500 << 20;
@@ -72,6 +74,11 @@ pub(super) async fn redis_full(site: &Site, disk: &SmallDisk, lasts: Duration) -
 pub(super) async fn mongodb_full(site: &mut Site, lasts: Duration) -> Result<()> {
     let disk = site.disk.as_ref().context("MongoDB has a small disk")?;
     full(disk, lasts).await?;
+    // It writes into files that are there already, as long as they last.
+    let give_up = Instant::now() + NOTICED;
+    while !site.mongod.has_lost_one()? && Instant::now() < give_up {
+        full(disk, REFILL).await?;
+    }
     disk.free()?;
     ensure!(site.mongod.has_lost_one()?, "MongoDB does not notice that its disk is full");
     site.mongod.restart().await

@@ -3,6 +3,7 @@
 use std::{fmt, path::Path, time::Duration};
 
 use anyhow::Result;
+use tokio::task::spawn_blocking;
 
 use super::{
     figure::Figure,
@@ -126,7 +127,9 @@ impl fmt::Display for Judged {
 pub async fn judged(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result<Judged> {
     let history = folder.join(format!("{}.jsonl", row.name));
     let hunted = run(row, plan, load, &history).await?;
-    Judged::of(row.into(), hunted, &history)
+    let subject = row.into();
+    // Another row may be on its way meanwhile.
+    spawn_blocking(move || Judged::of(subject, hunted, &history)).await?
 }
 
 /// What a table of rows shows.

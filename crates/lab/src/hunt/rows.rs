@@ -48,6 +48,8 @@ pub struct Row {
     pub mongods: usize,
     /// Whether each node has a client that does nothing but strong reads.
     pub watched: bool,
+    /// Whether it is about how soon things are, so that nothing else runs on the machine meanwhile.
+    pub alone: bool,
     /// What it is to keep beyond the checks.
     pub promises: &'static [Promise],
     /// Settings of its nodes beyond the usual ones, `key=value` each.
@@ -57,7 +59,7 @@ pub struct Row {
 
 /// All rows, in the order of their names.
 pub const ROWS: [Row; 35] = [
-    row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY),
+    row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY).alone(),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
     row("F03", "Redis answers 300 ms later", Action::RedisSlow),
@@ -72,7 +74,7 @@ pub const ROWS: [Row; 35] = [
     row("F11b", "one broadcast in ten is lost", Action::Lost(10)),
     row("F12a", "each broadcast comes three times", Action::Repeated),
     row("F12b", "broadcasts are held back by up to 5 s", Action::Reordered),
-    row("F13", "50,000 messages of strangers a second", Action::Flooded),
+    row("F13", "50,000 messages of strangers a second", Action::Flooded).alone(),
     row("F14", "strangers publish on every channel", Action::Forged),
     row("F15a", "a node dies between commit and telling", Action::NodeDies("after_commit=die@10"))
         .failing()
@@ -84,6 +86,7 @@ pub const ROWS: [Row; 35] = [
     row("F20", "MongoDB's primary is killed", Action::PrimaryKilled)
         .failing()
         .over(THREE)
+        .alone()
         .promising(&[Promise::new(Measure::Outage, 15_000.0), Promise::new(Measure::Unresolved, 0.0)]),
     row("F21", "MongoDB's primary steps down all the time", Action::PrimaryRetired)
         .failing()
@@ -94,6 +97,7 @@ pub const ROWS: [Row; 35] = [
         .over(THREE)
         .watched()
         .lasting(LONG)
+        .alone()
         .promising(&[Promise::new(Measure::Outage, 15_000.0)]),
     row("F22b", "the same, and the primary stands still meanwhile", Action::PrimaryPaused)
         .failing()
@@ -105,6 +109,7 @@ pub const ROWS: [Row; 35] = [
     row("F30", "MongoDB and Redis are down", Action::BothDown).failing(),
     row("F31", "nodes start before MongoDB does", Action::MongodbLate)
         .failing()
+        .alone()
         .promising(&[Promise::new(Measure::Comeback, 5_000.0)]),
     row("F32", "the links of a node are reset all the time", Action::LinksReset).failing(),
     row("F40", "nodes are asked to end and started again", Action::NodesEnded).failing().within(ORPHANED),
@@ -112,7 +117,7 @@ pub const ROWS: [Row; 35] = [
     row("F41b", "the disk of MongoDB is full", Action::MongodbDiskFull).failing(),
     row("F43", "nodes are killed and started again", Action::NodesKilled).failing().within(ORPHANED),
     row("F45", "half of the nodes are of a newer version", Action::HalfNewer).failing(),
-    row("F46", "memory holds some 64 records", Action::MemoryTiny).within(HEALTHY).set(&TINY),
+    row("F46", "memory holds some 64 records", Action::MemoryTiny).within(HEALTHY).set(&TINY).alone(),
 ];
 
 /// What must hold near to each of them, and where nothing is wrong, of clusters that lack a rule too. A fault that is
@@ -128,8 +133,9 @@ pub fn bounds() -> Bounds {
 /// One as most are.
 pub(super) const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
     let (mongods, promises, settings): (_, &[_], &[_]) = (1, &[], &[]);
-    let (may_fail, watched) = (false, false);
-    Row { name, what, bound: FAULTY, may_fail, lasts: USUAL, mongods, watched, promises, settings, action }
+    let (may_fail, watched, alone) = (false, false, false);
+    let (bound, lasts) = (FAULTY, USUAL);
+    Row { name, what, bound, may_fail, lasts, mongods, watched, alone, promises, settings, action }
 }
 
 impl Row {
@@ -165,6 +171,10 @@ impl Row {
 
     const fn watched(self) -> Self {
         Self { watched: true, ..self }
+    }
+
+    const fn alone(self) -> Self {
+        Self { alone: true, ..self }
     }
 
     const fn promising(self, promises: &'static [Promise]) -> Self {

@@ -28,7 +28,7 @@ use crate::history::{Event, Fault, Outcome, Recorder, What};
 /// Without calls, before it is looked at what everybody holds.
 const QUIET: Duration = Duration::from_secs(3);
 /// Users that are made together.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 
 /// How much is asked of the cluster.
 #[derive(Clone, Copy, Debug)]

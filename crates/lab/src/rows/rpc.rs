@@ -23,6 +23,7 @@ use crate::{
 };
 
 pub(crate) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
+pub(crate) const UPDATE_USER: &str = "/kith.user.v1.UserService/UpdateUser";
 pub(super) const CONNECTIONS: usize = 4;
 /// Calls at one time on each connection.
 pub(super) const IN_FLIGHT: usize = 32;

@@ -9,7 +9,7 @@ use kith_cache::{
 };
 use kith_server::{
     error::Error,
-    mutation::{Job, Mutations},
+    mutation::{Job, Mutations, WriteLimits},
     versions::{cache_version, loaded},
 };
 use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Write};
@@ -24,8 +24,9 @@ use crate::{
 
 /// Ids of one batch.
 pub(super) const BATCH: usize = 100;
-/// How long a change may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Of changes.
+const LIMITS: WriteLimits =
+    WriteLimits { at_once: 256, wait: Duration::from_secs(1), takes: Duration::from_secs(10) };
 
 /// One side of a row that reads.
 pub(super) trait Reads: Send + Sync + 'static {
@@ -57,7 +58,7 @@ impl Tiered {
     pub(super) fn over(store: &Arc<dyn UserStore>) -> Arc<Self> {
         let (node, policy) = (Node::local(1), Policy::new("user", User::weight));
         let cache = TieredCache::new(&node, policy, Arc::new(UserLoader(Arc::clone(store))));
-        let mutations = Mutations::new(node.clone(), PATIENCE);
+        let mutations = Mutations::new(node.clone(), &LIMITS);
         Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
     }
 
@@ -66,7 +67,7 @@ impl Tiered {
         let (node, policy) = (site.node.clone(), Policy::new("user", User::weight));
         let loader = Arc::new(UserLoader(Arc::clone(store)));
         let cache = TieredCache::shared(&node, policy, loader, &site.sharing, Arc::new(UserCodec));
-        let mutations = Mutations::new(node.clone(), PATIENCE);
+        let mutations = Mutations::new(node.clone(), &LIMITS);
         Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
     }
 
@@ -110,7 +111,7 @@ impl Updates for Tiered {
             let written = this.mutations.write(&this.cache, Job { key, write, change: put }).await;
             written.map_err(|error| Error::store("user", &error))
         };
-        black_box(self.mutations.run(Instant::now() + PATIENCE, work).await?);
+        black_box(self.mutations.run(Instant::now() + LIMITS.takes, work).await?);
         Ok(())
     }
 }

@@ -26,6 +26,12 @@ pub struct LimitsConfig {
     /// How long a call may wait to be taken on.
     #[serde(with = "humantime_serde")]
     pub queue_wait: Duration,
+    /// Writes with the store at one time; with MongoDB no more than `store.mongodb.pool_max`. Above 0.
+    pub writes_in_flight: usize,
+    /// How long a write may wait for its turn at the store. One that would have to expect more than half of it is
+    /// refused at once.
+    #[serde(with = "humantime_serde")]
+    pub write_wait: Duration,
     /// Connections at one time. Above 0.
     pub connections: usize,
     /// Deadline of a call that names none. Above 0, and not above `deadline_max`.
@@ -70,6 +76,8 @@ impl Default for LimitsConfig {
             streams_per_connection: 200,
             in_flight: 4096,
             queue_wait: Duration::from_millis(100),
+            writes_in_flight: 256,
+            write_wait: Duration::from_millis(500),
             connections: 10_000,
             deadline_default: Duration::from_secs(2),
             deadline_max: Duration::from_secs(10),

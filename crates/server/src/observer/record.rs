@@ -167,10 +167,14 @@ mod tests {
     use kith_store_sqlite::open_in_memory;
 
     use super::*;
+    use crate::mutation::WriteLimits;
+
+    const LIMITS: WriteLimits =
+        WriteLimits { at_once: 1, wait: Duration::from_secs(1), takes: Duration::from_secs(10) };
 
     fn record(stores: &Stores, lasts: Duration) -> CanaryRecord {
         let node = Node::local(1);
-        let mutations = Mutations::new(node.clone(), Duration::from_secs(10));
+        let mutations = Mutations::new(node.clone(), &LIMITS);
         CanaryRecord::new(stores, &Tiers::alone(node), mutations, lasts)
     }
 

@@ -17,7 +17,7 @@ use super::{Figure, Plan};
 /// A row that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// `F35`.
+    /// `F35a`.
     pub name: &'static str,
     /// In a few words.
     pub what: &'static str,
@@ -26,14 +26,16 @@ pub struct Trial {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    Overload,
+    Reads,
+    Writes,
     Flooder,
     Blocked,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 3] = [
-    Trial { name: "F35", what: "ten times the load that the store bears", kind: Kind::Overload },
+pub const TRIALS: [Trial; 4] = [
+    Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
+    Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
     Trial { name: "F44", what: "nobody takes logs and metrics", kind: Kind::Blocked },
 ];
@@ -41,8 +43,8 @@ pub const TRIALS: [Trial; 3] = [
 /// How long and how much.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Reads that may be with the store at once: what it bears follows from it.
-    pub loads: u32,
+    /// Reads, or writes, that may be with the store at once: what it bears follows from it.
+    pub turns: u32,
     /// How long what it bears is measured.
     pub measured: Duration,
     /// How long the fault is on.
@@ -58,7 +60,7 @@ pub struct Sizes {
 impl Sizes {
     /// What the table of faults asks for.
     pub const FULL: Self = Self {
-        loads: 64,
+        turns: 64,
         measured: Duration::from_secs(5),
         lasts: Duration::from_secs(60),
         searches: 6_000,
@@ -67,7 +69,7 @@ impl Sizes {
     };
     /// For builds that are not optimised.
     pub const QUICK: Self = Self {
-        loads: 8,
+        turns: 8,
         measured: Duration::from_secs(2),
         lasts: Duration::from_secs(10),
         searches: 1_200,
@@ -83,7 +85,8 @@ impl Trial {
     /// When a server does not start, or what has to be so before anything can be measured is not.
     pub async fn run(&self, plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         let figures = match self.kind {
-            Kind::Overload => overload::run(plan, sizes).await,
+            Kind::Reads => overload::reads(self.name, plan, sizes).await,
+            Kind::Writes => overload::writes(self.name, plan, sizes).await,
             Kind::Flooder => flooder::run(&plan.kith, sizes).await,
             Kind::Blocked => blocked::run(&plan.kith, sizes).await,
         };

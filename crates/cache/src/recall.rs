@@ -1,0 +1,101 @@
+use std::{collections::HashMap, time::Duration};
+
+use crate::{Key, Moment, Version};
+
+/// Longer than any copy that nodes share is older than what was committed: until the change feed has told of a
+/// writer that died.
+const KEPT: Duration = Duration::from_secs(15);
+/// In each shard; the one that would be kept for the shortest time gives way.
+const MOST: usize = 256;
+
+/// Versions that readers of this node were given, of records that memory may not hold any more while the tier that
+/// nodes share may hold an older copy: no later reader is given that. Bounded: when it is about more records at once
+/// than there is room for, some may be read as they were, within the bound of all reads.
+#[derive(Debug)]
+pub(crate) struct Recall<K>(HashMap<K, Known, ahash::RandomState>);
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    version: Version,
+    until: Moment,
+}
+
+impl<K: Key> Recall<K> {
+    pub(crate) fn new(hasher: ahash::RandomState) -> Self {
+        Self(HashMap::with_hasher(hasher))
+    }
+
+    /// Readers were given this version. A later one that they were given stays known, for no longer than it would be.
+    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) {
+        if version < self.version(key, now) {
+            return;
+        }
+        if self.0.len() >= MOST && !self.0.contains_key(key) {
+            self.make_room(now);
+        }
+        self.0.insert(key.clone(), Known { version, until: now.after(KEPT) });
+    }
+
+    /// The record may be anything by now.
+    pub(crate) fn forget(&mut self, key: &K) {
+        self.0.remove(key);
+    }
+
+    /// What the record has reached at least, as far as is known. After a store was put back it may have reached less: a
+    /// load that finds so asks once more, and answers what it found.
+    pub(crate) fn version(&self, key: &K, now: Moment) -> Version {
+        if self.0.is_empty() {
+            return Version::UNVERSIONED;
+        }
+        let known = self.0.get(key).filter(|known| now < known.until);
+        known.map_or(Version::UNVERSIONED, |known| known.version)
+    }
+
+    fn make_room(&mut self, now: Moment) {
+        self.0.retain(|_, known| now < known.until);
+        if self.0.len() >= MOST
+            && let Some(first) =
+                self.0.iter().min_by_key(|(_, known)| known.until).map(|(key, _)| key.clone())
+        {
+            self.0.remove(&first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Moment = Moment::new(1_000);
+
+    fn recall() -> Recall<u64> {
+        Recall::new(ahash::RandomState::new())
+    }
+
+    #[test]
+    fn a_version_is_known_for_a_while() {
+        let mut recall = recall();
+        recall.note(&1, Version::new(7), NOW);
+        recall.note(&1, Version::new(5), NOW.after(KEPT / 2));
+        let version = |now| recall.version(&1, now).get();
+        assert_eq!((version(NOW), version(NOW.after(KEPT / 2)), version(NOW.after(KEPT))), (7, 7, 0));
+    }
+
+    #[test]
+    fn what_may_be_anything_is_forgotten() {
+        let mut recall = recall();
+        recall.note(&1, Version::new(7), NOW);
+        recall.forget(&1);
+        assert_eq!(recall.version(&1, NOW), Version::UNVERSIONED);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_the_first_gives_way() {
+        let mut recall = recall();
+        for key in 0..=MOST as u64 {
+            recall.note(&key, Version::new(7), NOW.after(Duration::from_millis(key)));
+        }
+        let here = (0..=MOST as u64).filter(|key| recall.version(key, NOW).is_versioned());
+        assert_eq!(here.collect::<Vec<_>>(), (1..=MOST as u64).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,83 @@
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::Invalidation;
+
+/// Longer than a node follows a log that others have left.
+const KEPT: Duration = Duration::from_secs(5);
+/// The first give way to further ones.
+const MOST: usize = 10_000;
+
+/// What this node has told in the last moments, and in the log of which epoch. A server that fell back may have
+/// forgotten a later epoch, and takes what is told in a log that others have left: they do not hear of it there.
+#[derive(Debug, Default)]
+pub(super) struct Lately(Mutex<VecDeque<Told>>);
+
+#[derive(Debug)]
+struct Told {
+    at: Instant,
+    epoch: u64,
+    change: Invalidation,
+}
+
+impl Lately {
+    /// These were told.
+    pub(super) fn told(&self, epoch: u64, changes: &[Invalidation]) {
+        let at = Instant::now();
+        let mut told = self.0.lock();
+        while told.front().is_some_and(|first| at - first.at > KEPT) {
+            told.pop_front();
+        }
+        for change in changes {
+            if told.len() >= MOST {
+                told.pop_front();
+            }
+            told.push_back(Told { at, epoch, change: Invalidation { copy: None, ..change.clone() } });
+        }
+    }
+
+    /// What was told in logs before that of this epoch; it is forgotten here.
+    pub(super) fn take_before(&self, epoch: u64) -> Vec<Invalidation> {
+        let (mut told, now) = (self.0.lock(), Instant::now());
+        let (before, here): (VecDeque<Told>, VecDeque<Told>) =
+            told.drain(..).partition(|told| told.epoch < epoch);
+        *told = here;
+        before.into_iter().filter(|told| now - told.at <= KEPT).map(|told| told.change).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(key: &str) -> Invalidation {
+        Invalidation { namespace: "user", key: key.to_owned(), version: None, copy: None }
+    }
+
+    fn keys(changes: &[Invalidation]) -> Vec<&str> {
+        changes.iter().map(|change| change.key.as_str()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_told_a_moment_ago_in_earlier_logs_is_taken_once() {
+        let lately = Lately::default();
+        lately.told(1, &[change("long ago")]);
+        tokio::time::advance(KEPT * 2).await;
+        lately.told(1, &[change("a"), change("b")]);
+        lately.told(2, &[change("c")]);
+        assert_eq!(keys(&lately.take_before(2)), ["a", "b"]);
+        assert_eq!(keys(&lately.take_before(3)), ["c"]);
+        assert!(lately.take_before(3).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_is_room_for_so_many_and_the_first_give_way() {
+        let lately = Lately::default();
+        let all: Vec<Invalidation> = (0..=MOST).map(|key| change(&key.to_string())).collect();
+        lately.told(1, &all);
+        let kept = lately.take_before(2);
+        assert_eq!((kept.len(), kept[0].key.as_str()), (MOST, "1"));
+    }
+}

@@ -1,0 +1,89 @@
+//! Readers of one node only go on: none is given what is older than what another was given before.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::{Change, Consistency, Policy, Version, remote::Epochs as _};
+use tokio::time::sleep;
+
+use crate::stage::{Peer, Stage};
+
+/// Two nodes that have read the first version, which the server holds.
+async fn read_once(stage: &Stage) -> (Peer, Peer) {
+    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    stage.store.put(7, 1);
+    assert_eq!((one.read(7).await.0, other.read(7).await.0), (Some(1), Some(1)));
+    (one, other)
+}
+
+async fn strong(peer: &Peer) -> Option<u64> {
+    peer.cache.get_with(&7, &Consistency::Strong).await.unwrap().map(|entry| *entry.value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reader_was_given_while_a_write_ran_is_not_replaced_by_what_it_wrote() {
+    let stage = Stage::new();
+    let (one, other) = read_once(&stage).await;
+    // It does not hear of the next but one.
+    one.die();
+    let guard = one.cache.begin_write(&[7]).await;
+    stage.store.put(7, 2);
+    other.write(&stage.store, 7, 3).await.unwrap();
+    assert_eq!(one.read(7).await.0, Some(3));
+    let change = Change::Put { value: Arc::new(2), version: Version::new(2) };
+    guard.committed(vec![(7, change)]).await.unwrap();
+    assert_eq!(one.read(7).await.0, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_memory_had_before_a_write_is_known_while_it_runs() {
+    let stage = Stage::new();
+    let (one, other) = read_once(&stage).await;
+    let earlier = stage.server.snapshot();
+    other.write(&stage.store, 7, 2).await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(one.read(7).await.0, Some(2));
+    stage.server.fall_back(&earlier);
+    let guard = one.cache.begin_write(&[7]).await;
+    assert_eq!(one.read(7).await.0, Some(2));
+    guard.aborted().await;
+    assert_eq!(one.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_store_said_to_a_node_without_a_server_is_known_when_it_has_one() {
+    let stage = Stage::new();
+    let (one, _other) = read_once(&stage).await;
+    one.die();
+    sleep(Duration::from_secs(4)).await;
+    // Its writer has not told of it yet.
+    stage.store.put(7, 2);
+    assert_eq!(one.read(7).await.0, Some(2));
+    let _following = one.follow_again().await;
+    assert_eq!(one.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_does_not_go_back_behind_a_copy_that_ran_out() {
+    let stage = Stage::new();
+    let short = Policy { ttl: Duration::from_millis(100), ..Policy::new("thing", |_| 8) };
+    let one = stage.peer_of(1, short).await;
+    stage.store.put(7, 1);
+    assert_eq!(one.read(7).await.0, Some(1));
+    // Its writer has not told of it yet.
+    stage.store.put(7, 2);
+    assert_eq!(strong(&one).await, Some(2));
+    sleep(Duration::from_millis(101)).await;
+    assert_eq!(one.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_told_a_moment_before_is_told_again_in_the_next_epoch() {
+    let stage = Stage::new();
+    let (one, other) = read_once(&stage).await;
+    let (bus, node) = (Arc::clone(&one.bus), one.node.clone());
+    tokio::spawn(async move { bus.drain(&node).await });
+    one.write(&stage.store, 7, 2).await.unwrap();
+    stage.store.raise(one.node.epoch(), "0").await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!((other.node.epoch(), other.node.applied()), (one.node.epoch(), 1));
+}
