@@ -75,11 +75,12 @@ pub(super) async fn mongodb_full(site: &mut Site, lasts: Duration) -> Result<()>
     let disk = site.disk.as_ref().context("MongoDB has a small disk")?;
     full(disk, lasts).await?;
     // It writes into files that are there already, as long as they last.
-    let give_up = Instant::now() + NOTICED;
-    while !site.mongod.has_lost_one()? && Instant::now() < give_up {
+    let (give_up, mut lost) = (Instant::now() + NOTICED, site.mongod.has_lost_one()?);
+    while !lost && Instant::now() < give_up {
         full(disk, REFILL).await?;
+        lost = site.mongod.has_lost_one()?;
     }
     disk.free()?;
-    ensure!(site.mongod.has_lost_one()?, "MongoDB does not notice that its disk is full");
+    ensure!(lost, "MongoDB does not notice that its disk is full");
     site.mongod.restart().await
 }
