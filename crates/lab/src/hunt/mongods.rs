@@ -91,13 +91,15 @@ impl Mongods {
         self.members.iter_mut().for_each(Mongod::kill);
     }
 
-    /// Starts those that were killed over their data.
+    /// Starts those that were killed, or ended by themselves, over their data.
     ///
     /// # Errors
     /// When the set does not come to have a primary that all others follow.
     pub async fn restart(&mut self) -> Result<()> {
-        for member in self.members.iter_mut().filter(|member| !member.runs()) {
-            member.run()?;
+        for member in &mut self.members {
+            if member.ended()? {
+                member.run()?;
+            }
         }
         self.until_whole().await
     }
