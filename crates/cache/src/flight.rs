@@ -65,13 +65,11 @@ pub(crate) struct Outcome<V> {
     pub(crate) tier: Tier,
     /// Whether memory may keep it.
     pub(crate) keep: bool,
-    /// See [`Fetched::apart`](crate::source::Fetched).
-    pub(crate) apart: bool,
 }
 
 impl<V> Outcome<V> {
     pub(crate) const fn failed(error: CacheError, read_at: Moment) -> Self {
-        Self { result: Err(error), read_at, tier: Tier::Store, keep: false, apart: false }
+        Self { result: Err(error), read_at, tier: Tier::Store, keep: false }
     }
 }
 

@@ -37,8 +37,8 @@ guards! {
     shown_noted;
     /// A write that may have landed is no reason to forget what readers had.
     suspect_noted;
-    /// What the store said past the shared tier is kept in mind: copies there may be older.
-    apart_noted;
+    /// What the store said is kept in mind: copies that nodes share may be older.
+    ahead_noted;
     /// A load does not go back behind the copy that it replaces.
     expired_is_floor;
     /// Other nodes are told of a change.

@@ -90,12 +90,13 @@ impl<K: Key, V> Shard<K, V> {
         self.recall.version(key, now)
     }
 
-    /// Readers were given this version.
-    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) {
-        if let Some(progress) = self.under_way.get_mut(key) {
-            progress.floor = progress.floor.max(version);
-        }
+    /// Readers were given this version. Gives up the flight to join, if it began without knowing that: it may bring
+    /// less. It is returned to be dropped when the lock is not held.
+    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
         self.recall.note(key, version, now);
+        let progress = self.under_way.get_mut(key)?;
+        progress.floor = progress.floor.max(version);
+        progress.current.take_if(|flight| flight.floor < version && guards::detach_flight())
     }
 
     /// The record changed: see [`Progress::invalidate`]. Without a version it may be anything by now.

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
 
 use crate::{
-    CacheError, Key, Loaded, Moment, Version,
+    CacheError, Key, Loaded, Moment, Tier, Version,
     counters::Rejection,
     failpoints::{Place, reach},
     flight::{Flight, Outcome, Outcomes, Passenger, Ride},
@@ -237,13 +237,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         reach(Place::AfterLoad).await;
         Ok(fetched
             .into_iter()
-            .map(|Fetched { loaded, tier, keep, apart }| Outcome {
-                result: Ok(loaded),
-                read_at,
-                tier,
-                keep,
-                apart,
-            })
+            .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })
             .collect())
     }
 
@@ -269,14 +263,14 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == ticket.id);
-        if let Some(version) = shown.filter(|version| version.is_versioned()) {
+        let detached = shown.filter(|version| version.is_versioned()).and_then(|version| {
             // Readers have it: nobody is given anything older from now on.
             self.memory.drop_older(&ticket.key, Some(version));
-            shard.note(&ticket.key, version, self.node.now());
-        }
+            shard.note(&ticket.key, version, self.node.now())
+        });
         shard.leave(&ticket.key);
         drop(shard);
-        drop(ended);
+        drop((ended, detached));
     }
 
     /// Whether readers have what neither memory nor the tier that nodes share need know of.
@@ -284,8 +278,9 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         if let Err(rejection) = filled {
             self.counters.reject(*rejection);
         }
-        let refused = matches!(filled, Err(Rejection::Mark | Rejection::Shared));
-        refused && guards::shown_noted() || outcome.apart && guards::apart_noted()
+        // What a lease was for, Redis may not have taken, or an older copy may have come after it.
+        let ahead = outcome.tier == Tier::Store && self.shared.is_some();
+        filled.is_err() && guards::shown_noted() || ahead && guards::ahead_noted()
     }
 
     fn fill(

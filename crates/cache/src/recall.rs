@@ -1,18 +1,25 @@
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use crate::{Key, Moment, Version};
 
 /// Longer than any copy that nodes share is older than what was committed: until the change feed has told of a
 /// writer that died.
 const KEPT: Duration = Duration::from_secs(15);
-/// In each shard; the one that would be kept for the shortest time gives way.
+/// In each shard; the first give way to further ones.
 const MOST: usize = 256;
 
 /// Versions that readers of this node were given, of records that memory may not hold any more while the tier that
 /// nodes share may hold an older copy: no later reader is given that. Bounded: when it is about more records at once
 /// than there is room for, some may be read as they were, within the bound of all reads.
 #[derive(Debug)]
-pub(crate) struct Recall<K>(HashMap<K, Known, ahash::RandomState>);
+pub(crate) struct Recall<K> {
+    known: HashMap<K, Known, ahash::RandomState>,
+    /// In the order in which they came; those that came again since are in it more than once.
+    order: VecDeque<(K, Moment)>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -22,7 +29,7 @@ struct Known {
 
 impl<K: Key> Recall<K> {
     pub(crate) fn new(hasher: ahash::RandomState) -> Self {
-        Self(HashMap::with_hasher(hasher))
+        Self { known: HashMap::with_hasher(hasher), order: VecDeque::new() }
     }
 
     /// Readers were given this version. A later one that they were given stays known, for no longer than it would be.
@@ -30,34 +37,35 @@ impl<K: Key> Recall<K> {
         if version < self.version(key, now) {
             return;
         }
-        if self.0.len() >= MOST && !self.0.contains_key(key) {
-            self.make_room(now);
+        while self.order.len() >= MOST || self.order.front().is_some_and(|(_, until)| *until <= now) {
+            self.drop_first();
         }
-        self.0.insert(key.clone(), Known { version, until: now.after(KEPT) });
+        let until = now.after(KEPT);
+        self.order.push_back((key.clone(), until));
+        self.known.insert(key.clone(), Known { version, until });
     }
 
     /// The record may be anything by now.
     pub(crate) fn forget(&mut self, key: &K) {
-        self.0.remove(key);
+        self.known.remove(key);
     }
 
     /// What the record has reached at least, as far as is known. After a store was put back it may have reached less: a
     /// load that finds so asks once more, and answers what it found.
     pub(crate) fn version(&self, key: &K, now: Moment) -> Version {
-        if self.0.is_empty() {
+        if self.known.is_empty() {
             return Version::UNVERSIONED;
         }
-        let known = self.0.get(key).filter(|known| now < known.until);
+        let known = self.known.get(key).filter(|known| now < known.until);
         known.map_or(Version::UNVERSIONED, |known| known.version)
     }
 
-    fn make_room(&mut self, now: Moment) {
-        self.0.retain(|_, known| now < known.until);
-        if self.0.len() >= MOST
-            && let Some(first) =
-                self.0.iter().min_by_key(|(_, known)| known.until).map(|(key, _)| key.clone())
+    /// Unless it came again since.
+    fn drop_first(&mut self) {
+        if let Some((key, until)) = self.order.pop_front()
+            && self.known.get(&key).is_some_and(|known| known.until == until)
         {
-            self.0.remove(&first);
+            self.known.remove(&key);
         }
     }
 }

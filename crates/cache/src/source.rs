@@ -17,8 +17,6 @@ pub(crate) struct Fetched<V> {
     pub(crate) tier: Tier,
     /// Whether memory may keep it: not what may have changed since it was read.
     pub(crate) keep: bool,
-    /// Whether it came past the tier that nodes share, which may hold an older copy.
-    pub(crate) apart: bool,
 }
 
 /// What the answers must be like.
@@ -107,7 +105,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
         let _loading = Loading::begin(&self.counters);
         let loaded = self.load(keys, demand.options()).await;
         self.load_seconds.record(turn.ended());
-        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true, apart: false };
+        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
     }
 }

@@ -292,10 +292,10 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let now = self.node.now();
         let mut shard = self.ledger.lock(key);
         let known = shard.known(key, now);
-        let detached = shard.invalidate(key, None);
+        let mut detached = [shard.invalidate(key, None), None];
         let dropped = self.memory.drop_older(key, None).map_or(known, |slot| known.max(slot.version));
         if dropped.is_versioned() && guards::suspect_noted() {
-            shard.note(key, dropped, now);
+            detached[1] = shard.note(key, dropped, now);
         }
         drop(shard);
         drop(detached);

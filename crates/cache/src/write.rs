@@ -86,13 +86,13 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         let progress = shard.enter(key, now);
         progress.marks += 1;
         self.marked.insert(key.clone(), progress.poisons);
-        let detached = if guards::mark_detaches() { progress.current.take() } else { None };
+        let mut detached = [if guards::mark_detaches() { progress.current.take() } else { None }, None];
         if guards::drop_before_commit() {
             progress.maybe_kept = false;
             let dropped = self.inner.memory.drop_older(key, None);
             if let Some(slot) = dropped.filter(|slot| slot.version.is_versioned() && guards::dropped_noted())
             {
-                shard.note(key, slot.version, now);
+                detached[1] = shard.note(key, slot.version, now);
             }
         }
         drop(shard);

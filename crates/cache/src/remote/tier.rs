@@ -112,7 +112,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
             let floors: Vec<Version> = left.iter().map(|place| demand.floor(*place)).collect();
             let below = self.below.fetch(&asked, Demand { floors: &floors, ..demand }).await?;
             for (place, fetched) in left.into_iter().zip(below) {
-                climb.answers[place] = Some(Fetched { apart: true, ..fetched });
+                climb.answers[place] = Some(fetched);
             }
         }
         climb.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
@@ -310,7 +310,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             Kind::Null => Loaded::Absent { version },
             Kind::Value | Kind::Tomb | Kind::Lease => return None,
         };
-        Some(Fetched { loaded, tier: Tier::Redis, keep: true, apart: false })
+        Some(Fetched { loaded, tier: Tier::Redis, keep: true })
     }
 
     fn cell(&self, loaded: &Loaded<V>, token: u64) -> Cell {
