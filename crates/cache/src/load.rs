@@ -256,31 +256,37 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let mut shown = None;
         match outcome.map(|outcome| (outcome, &outcome.result)) {
             Some((outcome, Ok(loaded))) => {
-                let filled = self.fill(ticket, progress, outcome, loaded);
-                shown = self.is_to_be_noted(outcome, &filled).then(|| loaded.version());
+                let rejection = self.fill(ticket, progress, outcome, loaded).err();
+                rejection.inspect(|rejection| self.counters.reject(*rejection));
+                shown = self.shown(ticket, outcome, loaded.version(), rejection);
             }
             Some((_, Err(_))) | None => self.memory.cease_refresh(&ticket.key),
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == ticket.id);
-        let detached = shown.filter(|version| version.is_versioned()).and_then(|version| {
-            // Readers have it: nobody is given anything older from now on.
-            self.memory.drop_older(&ticket.key, Some(version));
-            shard.note(&ticket.key, version, self.node.now())
-        });
+        // Nobody is given anything older from now on.
+        let detached = shown.and_then(|version| shard.note(&ticket.key, version, self.node.now()));
         shard.leave(&ticket.key);
         drop(shard);
         drop((ended, detached));
     }
 
-    /// Whether readers have what neither memory nor the tier that nodes share need know of.
-    fn is_to_be_noted(&self, outcome: &Outcome<V>, filled: &Result<(), Rejection>) -> bool {
-        if let Err(rejection) = filled {
-            self.counters.reject(*rejection);
+    /// The version that readers were given and neither memory nor the tier that nodes share need know of. An older copy
+    /// in memory is dropped. Shard lock held.
+    fn shown(
+        &self,
+        ticket: &Ticket<K>,
+        outcome: &Outcome<V>,
+        version: Version,
+        rejection: Option<Rejection>,
+    ) -> Option<Version> {
+        let refused = rejection.is_some() && guards::shown_noted();
+        if refused && version.is_versioned() {
+            self.memory.drop_older(&ticket.key, Some(version));
         }
         // What a lease was for, Redis may not have taken, or an older copy may have come after it.
-        let ahead = outcome.tier == Tier::Store && self.shared.is_some();
-        filled.is_err() && guards::shown_noted() || ahead && guards::ahead_noted()
+        let ahead = outcome.tier == Tier::Store && self.shared.is_some() && guards::ahead_noted();
+        Some(version).filter(|version| version.is_versioned() && (refused || ahead))
     }
 
     fn fill(

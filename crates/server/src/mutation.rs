@@ -16,6 +16,8 @@ pub struct Mutations {
     tasks: TaskTracker,
     node: Node,
     turns: Arc<Turns>,
+    /// Of writes that were turned away.
+    shed: metrics::Counter,
     /// See [`WriteLimits::takes`].
     limit: Duration,
     /// Of writes that are looked for on other nodes later.
@@ -63,7 +65,8 @@ impl Mutations {
     #[must_use]
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
-        Self { tasks: TaskTracker::new(), node, turns, limit: limits.takes, samples: None }
+        let shed = metrics::counter!(MUTATIONS_SHED.name);
+        Self { tasks: TaskTracker::new(), node, turns, shed, limit: limits.takes, samples: None }
     }
 
     /// The same mutations, some of which are looked for on other nodes later.
@@ -153,7 +156,7 @@ impl Mutations {
     async fn turn(&self) -> Result<Turn<'_>, StoreError> {
         let turn = self.turns.take().await;
         turn.ok_or_else(|| {
-            metrics::counter!(MUTATIONS_SHED.name).increment(1);
+            self.shed.increment(1);
             StoreError::Overloaded
         })
     }
