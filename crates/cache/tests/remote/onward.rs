@@ -1,8 +1,11 @@
-//! Readers of one node only go on: none is given what is older than what another was given before.
+//! Readers of one node only go on, and what a server may have forgotten is not taken for told.
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{Change, Policy, Tier, Version, remote::Epochs as _};
+use kith_cache::{
+    Change, Policy, Tier, Version,
+    remote::{Epochs as _, UNTOLD},
+};
 use tokio::time::sleep;
 
 use crate::stage::{Peer, Stage};
@@ -100,4 +103,35 @@ async fn what_was_told_a_moment_before_is_told_again_in_the_next_epoch() {
     stage.store.raise(one.node.epoch(), "0").await.unwrap();
     sleep(Duration::from_secs(3)).await;
     assert_eq!((other.node.epoch(), other.node.applied()), (one.node.epoch(), 1));
+}
+
+/// Whether a write of this node counts as told.
+async fn tells(stage: &Stage, one: &Peer, version: u64) -> bool {
+    let token = one.write(&stage.store, 7, version).await.unwrap();
+    token.positions().iter().all(|position| position.number != UNTOLD)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_was_told_that_forgot_the_epoch_counts_as_untold() {
+    let stage = Stage::new();
+    let (one, _other) = read_once(&stage).await;
+    let earlier = stage.server.snapshot();
+    stage.store.raise(one.node.epoch(), "0").await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(one.node.epoch(), 2);
+    assert!(tells(&stage, &one, 2).await);
+    stage.server.fall_back(&earlier);
+    assert!(!tells(&stage, &one, 3).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_log_was_told_that_lacks_what_the_writer_has_applied_counts_as_untold() {
+    let stage = Stage::new();
+    let (one, _other) = read_once(&stage).await;
+    assert!(tells(&stage, &one, 2).await);
+    let earlier = stage.server.snapshot();
+    assert!(tells(&stage, &one, 3).await && tells(&stage, &one, 4).await);
+    sleep(Duration::from_millis(1)).await;
+    stage.server.fall_back(&earlier);
+    assert!(!tells(&stage, &one, 5).await);
 }
