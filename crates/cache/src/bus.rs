@@ -23,6 +23,13 @@ pub struct Invalidation {
     pub copy: Option<Cell>,
 }
 
+impl Invalidation {
+    /// The same change, of which others are told alone that it was.
+    pub(crate) fn without_copy(&self) -> Self {
+        Self { namespace: self.namespace, key: self.key.clone(), version: self.version, copy: None }
+    }
+}
+
 /// When a change counts as made known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {

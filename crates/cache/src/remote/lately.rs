@@ -34,7 +34,7 @@ impl Lately {
             if told.len() >= MOST {
                 told.pop_front();
             }
-            told.push_back(Told { at, epoch, change: Invalidation { copy: None, ..change.clone() } });
+            told.push_back(Told { at, epoch, change: change.without_copy() });
         }
     }
 

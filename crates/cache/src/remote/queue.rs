@@ -85,9 +85,7 @@ impl Queue {
         }
         self.any.store(true, Ordering::Release);
         self.filled.notify_one();
-        let entry = waiting
-            .entry(name)
-            .or_insert_with(|| Waiting { change: Invalidation { copy: None, ..change.clone() }, turn: 0 });
+        let entry = waiting.entry(name).or_insert_with(|| Waiting { change: change.without_copy(), turn: 0 });
         entry.turn += 1;
         entry.change.version = match (entry.change.version, change.version) {
             (Some(one), Some(other)) => Some(one.max(other)),

@@ -222,9 +222,7 @@ impl Peer {
     pub(crate) fn die(&self) {
         self.follows.abort();
     }
-}
 
-impl Peer {
     /// It is back.
     pub(crate) async fn follow_again(&self) -> JoinHandle<()> {
         follow(&self.member).await

@@ -41,7 +41,7 @@ impl Promise {
         // JSON knows nothing infinite.
         let figure = self.figure(events).min(f64::MAX);
         let (name, unit) = self.measure.words();
-        Figure::at_most(format!("{row} {name}"), unit, figure, self.at_most)
+        Figure::at_most(name, unit, figure, self.at_most).of(row)
     }
 
     /// Infinite: what is waited for never came.

@@ -70,13 +70,13 @@ async fn spend(flooder: &Callers, sizes: &Sizes) -> Result<()> {
 /// The flooder may save up its bound while it is calm, so all of the time counts.
 fn figures(calm: &Tally, flooded: &Tally, flood: &Tally, allowed: f64) -> Vec<Figure> {
     vec![
-        Figure::told("F36 calls of others", "count", float(flooded.answered()), Better::Higher),
-        Figure::told("F36 calls of the flooder", "count", float(flood.answered()), Better::Higher),
-        Figure::at_most("F36 flood let through of its bound", "ratio", float(flood.done()) / allowed, 1.1),
-        Figure::told("F36 refused p99", "ms", flood.shed_p99(), Better::Lower),
-        Figure::at_least("F36 success of others", "ratio", flooded.success(), 0.999),
-        Figure::told("F36 p99 without the flood", "ms", calm.done_p99(), Better::Lower),
-        Figure::told("F36 p99 in the flood", "ms", flooded.done_p99(), Better::Lower),
-        Figure::at_most("F36 p99", "ratio", flooded.done_p99() / calm.done_p99(), 1.5),
+        Figure::told("calls of others", "count", float(flooded.answered()), Better::Higher),
+        Figure::told("calls of the flooder", "count", float(flood.answered()), Better::Higher),
+        Figure::at_most("flood let through of its bound", "ratio", float(flood.done()) / allowed, 1.1),
+        Figure::told("refused p99", "ms", flood.shed_p99(), Better::Lower),
+        Figure::at_least("success of others", "ratio", flooded.success(), 0.999),
+        Figure::told("p99 without the flood", "ms", calm.done_p99(), Better::Lower),
+        Figure::told("p99 in the flood", "ms", flooded.done_p99(), Better::Lower),
+        Figure::at_most("p99", "ratio", flooded.done_p99() / calm.done_p99(), 1.5),
     ]
 }

@@ -85,11 +85,12 @@ impl Trial {
     /// When a server does not start, or what has to be so before anything can be measured is not.
     pub async fn run(&self, plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         let figures = match self.kind {
-            Kind::Reads => overload::reads(self.name, plan, sizes).await,
-            Kind::Writes => overload::writes(self.name, plan, sizes).await,
+            Kind::Reads => overload::reads(plan, sizes).await,
+            Kind::Writes => overload::writes(plan, sizes).await,
             Kind::Flooder => flooder::run(&plan.kith, sizes).await,
             Kind::Blocked => blocked::run(&plan.kith, sizes).await,
         };
-        figures.with_context(|| format!("{}: {}", self.name, self.what))
+        let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
+        Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())
     }
 }

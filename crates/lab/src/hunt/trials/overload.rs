@@ -47,23 +47,23 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Every read is strong, so that the store is asked each time; a node has no bound for one caller that would be
 /// reached before.
-pub(super) async fn reads(name: &'static str, plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+pub(super) async fn reads(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let strong = Consistency { level: Some(consistency::Level::Strong(true)) };
     let asked: Vec<_> =
         users().map(|user_id| GetUserRequest { user_id, consistency: Some(strong.clone()) }).collect();
     let callers = async |address| Callers::connect(address, GET_USER, &asked).await;
-    run(name, plan, ("cache.loads_in_flight", sizes), callers).await
+    run(plan, ("cache.loads_in_flight", sizes), callers).await
 }
 
 /// Changes of one field.
-pub(super) async fn writes(name: &'static str, plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+pub(super) async fn writes(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let update_mask = Some(FieldMask { paths: vec!["age".to_owned()] });
     let changed = |user_id| User { user_id, age: 30, ..User::default() };
     let update =
         |user| UpdateUserRequest { user: Some(user), update_mask: update_mask.clone(), ..Default::default() };
     let asked: Vec<_> = users().map(changed).map(update).collect();
     let callers = async |address| Callers::connect(address, UPDATE_USER, &asked).await;
-    run(name, plan, ("limits.writes_in_flight", sizes), callers).await
+    run(plan, ("limits.writes_in_flight", sizes), callers).await
 }
 
 fn users() -> impl Iterator<Item = i64> {
@@ -72,7 +72,6 @@ fn users() -> impl Iterator<Item = i64> {
 
 /// `turns` is the setting that says how many may be with the store.
 async fn run(
-    name: &'static str,
     plan: &Plan,
     (turns, sizes): (&str, &Sizes),
     callers: impl AsyncFn(SocketAddr) -> Result<Callers>,
@@ -83,8 +82,7 @@ async fn run(
     let node = &site.members.first().context("there is a node")?.node;
     fill(&mut UserServiceClient::new(node.channel()), &users().collect::<Vec<_>>()).await?;
     let callers = &callers(node.address()).await?;
-    let figures = Run { callers, site: &site, process: node.id()?, sizes }.measure().await?;
-    Ok(figures.into_iter().map(|figure| figure.of(name)).collect())
+    Run { callers, site: &site, process: node.id()?, sizes }.measure().await
 }
 
 struct Run<'a> {
