@@ -18,6 +18,10 @@ use super::{
 
 /// What test builds are told that lack rules, see `crates/cache/src/guards.rs`.
 const TOLD: &str = "KITH_MUTANT";
+/// What test builds are told that wait, see `crates/cache/src/failpoints.rs`.
+const WAITS: &str = "KITH_FAILPOINT";
+/// Every third load has its answer, and fills memory so much later.
+const LATE_LOADS: &str = "after_load=wait:60@3";
 /// How long most of them are run.
 const LASTS: Duration = Duration::from_secs(8);
 /// Users that few calls are about: few, so that a cluster is soon filled, and compared in the end.
@@ -29,6 +33,8 @@ pub struct Broken {
     /// What its program lacks, by the names of `crates/cache/src/guards.rs`, with commas. Empty: its program lacks
     /// nothing, the store does.
     pub rules: &'static str,
+    /// Where its program waits. Empty: nowhere.
+    waits: &'static str,
     /// The checks one of which is to notice: `C3`.
     pub checks: &'static [&'static str],
     row: Row,
@@ -38,30 +44,28 @@ pub struct Broken {
 /// A cluster that lacks nothing, under the load of those that do.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    /// As of [`Broken`]; nothing that keeps copies right.
-    rules: &'static str,
+    /// As of [`Broken`].
+    waits: &'static str,
     row: Row,
-    load: Load,
 }
 
-/// What has to hold before any that is broken is looked at. The second one brings along no values, so that many are
-/// loaded while they change, which is no fault by itself.
+/// What has to hold before any that is broken is looked at.
 pub const CONTROLS: [Control; 2] = [
     Control {
-        rules: "",
+        waits: "",
         row: row("M00a", "nothing is lacking", Action::Nothing).lasting(LASTS).within(HEALTHY),
-        load: LOAD,
     },
     Control {
-        rules: "written_through",
-        row: row("M00b", "nothing is lacking, late answers", LATE).lasting(LASTS).within(HEALTHY),
-        load: CROWD,
+        waits: LATE_LOADS,
+        row: row("M00b", "nothing is lacking, loads are late", Action::Nothing)
+            .lasting(LASTS)
+            .within(HEALTHY),
     },
 ];
 
 /// All of them. The first is noticed on every build that can lack rules. Where two rules stand behind each other, both
-/// are lacking: the store's change feed soon tells what nobody told, and the shared tier refuses what is older than it
-/// knows, and memory what is older than it holds.
+/// are lacking: the store's change feed soon tells what nobody told, and memory keeps nothing that is older than what it
+/// has.
 pub const BROKEN: [Broken; 8] = [
     broken("told,feed_tells", row("M01", "nobody is told of a change", Action::Nothing).within(HEALTHY)),
     broken(
@@ -70,10 +74,10 @@ pub const BROKEN: [Broken; 8] = [
             .within(HEALTHY),
     ),
     broken(
-        "fill_floor,fill_accepted,fill_newer_only,written_through",
-        row("M03", "a load fills what is older than known", LATE).within(HEALTHY),
+        "fill_floor,fill_newer_only",
+        row("M03", "a load fills what is older than known", Action::Nothing).within(HEALTHY),
     )
-    .under(CROWD),
+    .waiting(LATE_LOADS),
     broken("chain_gap", row("M04", "a gap in what is heard is no gap", Action::Lost(3))).mixed(SELDOM),
     broken("trust_deadline", row("M05", "who follows nothing goes on to serve", Action::OneCut)),
     broken("", row("M06", "no index keeps names unique", Action::NamesShared))
@@ -89,8 +93,6 @@ pub const BROKEN: [Broken; 8] = [
     .under(SHORT),
 ];
 
-/// Answers of the store come so late that what they say may be old.
-const LATE: Action = Action::MongodbJittered(Duration::from_millis(100));
 /// The checks of what copies say.
 const COHERENCE: &[&str] = &["C1", "C2", "C3", "C7"];
 
@@ -111,11 +113,9 @@ const LOAD: Load = Load {
 };
 /// Of a row that takes its time to begin and to end.
 const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };
-/// So many that calls meet, as long as each takes.
-const CROWD: Load = Load { pinned: 18, roaming: 6, ..LOAD };
 
 const fn broken(rules: &'static str, row: Row) -> Broken {
-    Broken { rules, checks: COHERENCE, row: row.lasting(LASTS), load: LOAD }
+    Broken { rules, waits: "", checks: COHERENCE, row: row.lasting(LASTS), load: LOAD }
 }
 
 /// The rows of all of them, and of the controls.
@@ -135,7 +135,7 @@ impl Control {
     /// # Errors
     /// As [`run`](super::run).
     pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
-        judged(&self.row, &lacking(plan, self.rules), self.load, folder).await
+        judged(&self.row, &told(plan, "", self.waits), LOAD, folder).await
     }
 }
 
@@ -151,7 +151,7 @@ impl Broken {
     /// # Errors
     /// As [`run`](super::run).
     pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
-        judged(&self.row, &lacking(plan, self.rules), self.load, folder).await
+        judged(&self.row, &told(plan, self.rules, self.waits), self.load, folder).await
     }
 
     /// Whether a check that is to notice what it lacks has noticed something.
@@ -169,6 +169,10 @@ impl Broken {
         Self { load: Load { mix, ..self.load }, ..self }
     }
 
+    const fn waiting(self, waits: &'static str) -> Self {
+        Self { waits, ..self }
+    }
+
     const fn under(self, load: Load) -> Self {
         Self { load, ..self }
     }
@@ -178,12 +182,11 @@ impl Broken {
     }
 }
 
-/// The program of the plan without these rules.
-fn lacking(plan: &Plan, rules: &str) -> Plan {
+/// The program of the plan without these rules, which waits there.
+fn told(plan: &Plan, rules: &str, waits: &str) -> Plan {
     let mut plan = plan.clone();
-    if !rules.is_empty() {
-        plan.environment.push((TOLD.to_owned(), rules.to_owned()));
-    }
+    let told = [(TOLD, rules), (WAITS, waits)].into_iter().filter(|(_, what)| !what.is_empty());
+    plan.environment.extend(told.map(|(name, what)| (name.to_owned(), what.to_owned())));
     plan
 }
 
@@ -206,8 +209,10 @@ mod tests {
     fn a_program_lacks_what_it_is_told_to_and_nothing_without_being_told() {
         let plan =
             Plan { kith: "kith".into(), nodes: 4, settings: Vec::new(), environment: Vec::new(), seed: 1 };
-        let told = lacking(&plan, "told,feed_tells").environment;
-        assert_eq!(told, [("KITH_MUTANT".to_owned(), "told,feed_tells".to_owned())]);
-        assert!(lacking(&plan, "").environment.is_empty());
+        let environment = |rules, waits| told(&plan, rules, waits).environment;
+        let pair = |name: &str, what: &str| (name.to_owned(), what.to_owned());
+        assert_eq!(environment("told,feed_tells", ""), [pair("KITH_MUTANT", "told,feed_tells")]);
+        assert_eq!(environment("", LATE_LOADS), [pair("KITH_FAILPOINT", LATE_LOADS)]);
+        assert!(environment("", "").is_empty());
     }
 }
