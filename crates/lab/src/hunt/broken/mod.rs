@@ -20,8 +20,8 @@ use super::{
 const TOLD: &str = "KITH_MUTANT";
 /// What test builds are told that wait, see `crates/cache/src/failpoints.rs`.
 const WAITS: &str = "KITH_FAILPOINT";
-/// Every third load has its answer, and fills memory so much later.
-const LATE_LOADS: &str = "after_load=wait:60@3";
+/// Every second load has its answer, and fills memory so much later.
+const LATE_LOADS: &str = "after_load=wait:150@2";
 /// How long most of them are run.
 const LASTS: Duration = Duration::from_secs(8);
 /// Users that few calls are about: few, so that a cluster is soon filled, and compared in the end.
