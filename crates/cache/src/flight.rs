@@ -100,10 +100,11 @@ impl<V: Send + Sync + 'static> Ride<V> {
         }
     }
 
+    /// The leader is woken when a task that drove the ride is gone: if it drove it itself, it is awake, and a runtime
+    /// would wake a further thread for it.
     fn end(&self, outcomes: Outcomes<V>) {
         self.outcomes.get_or_init(|| outcomes);
         self.ended.notify_waiters();
-        self.leader.wake();
     }
 
     /// What the leader does each time it is polled.

@@ -27,7 +27,6 @@ impl Log for RedisShared {
         let kept = &self.options.kept;
         let cells = orders.iter().map(|(key, _)| self.names.cell(key));
         let keys: Vec<Key> = cells.chain(self.epoch_keys(epoch)).collect();
-        let silent = if entry.strict { values::duration(kept.silent) } else { Value::from("") };
         let mut arguments = vec![
             self.wakes(),
             Value::from(self.names.entries(epoch)),
@@ -36,11 +35,12 @@ impl Log for RedisShared {
             Value::from(i64::from(kept.log_max)),
             self.tombs(),
             values::number(epoch),
-            silent,
+            values::duration(kept.silent),
         ];
         arguments.extend(orders.iter().map(|(_, order)| values::order(order, self.ttl(kept.copies))));
+        let script = if entry.strict { &self.scripts.change_strict } else { &self.scripts.change };
         let way = self.way()?;
-        let answer = run(way.client(), &self.scripts.change, keys, arguments).await;
+        let answer = run(way.client(), script, keys, arguments).await;
         changed(way.end(answer)?)
     }
 

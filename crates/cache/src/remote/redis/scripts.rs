@@ -18,6 +18,8 @@ pub(super) struct Scripts {
     pub(super) fill: Script,
     pub(super) release: Script,
     pub(super) change: Script,
+    /// Which asks who is there, besides; apart, since even what is not run of a script costs Redis time.
+    pub(super) change_strict: Script,
     pub(super) probe: Script,
     pub(super) peers: Script,
     pub(super) confirm: Script,
@@ -36,8 +38,9 @@ impl Scripts {
             acquire: script!("cell", "acquire"),
             fill: script!("cell", "fill"),
             release: script!("cell", "release"),
-            change: script!("cell", "registry", "change"),
-            probe: script!("cell", "registry", "probe"),
+            change: script!("cell", "epoch", "change", "changed"),
+            change_strict: script!("cell", "epoch", "registry", "change", "changed_strict"),
+            probe: script!("cell", "epoch", "registry", "probe"),
             peers: script!("cell", "registry", "peers"),
             confirm: script!("cell", "confirm"),
             leave: script!("leave"),
@@ -105,7 +108,7 @@ async fn pipeline(
 /// The script of this text, which knows cells of this version from others.
 fn marked(text: &str) -> Script {
     let [magic, form] = Header::mark();
-    Script::from_lua(format!("local MARK = string.char({magic}, {form})\n{text}"))
+    Script::from_lua(format!("local MARK = '\\{magic}\\{form}'\n{text}"))
 }
 
 fn text(script: &Script) -> &str {

@@ -1,5 +1,6 @@
 //! The tier that nodes share over the client of Redis.
 
+mod applied;
 mod hits;
 mod packed;
 mod raw;

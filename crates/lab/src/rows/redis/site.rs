@@ -16,8 +16,12 @@ use kith_cache::{
         redis::{RedisOptions, RedisShared},
     },
 };
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    task::{JoinSet, yield_now},
+    time::{Instant, timeout},
+};
 
+use super::applied::Followed;
 use crate::peers::Store;
 
 /// How long a node may take to trust its memory.
@@ -32,7 +36,21 @@ const WAITING_MAX: usize = 100_000;
 pub(crate) struct Site {
     pub(crate) node: Node,
     pub(crate) sharing: Sharing,
+    followed: Arc<Followed>,
     _tasks: JoinSet<()>,
+}
+
+impl Site {
+    /// When the node had applied an entry for the last time, once that is after this moment.
+    pub(super) async fn applied_after(&self, moment: Instant) -> Instant {
+        loop {
+            let applied = self.followed.applied();
+            if applied > moment {
+                return applied;
+            }
+            yield_now().await;
+        }
+    }
 }
 
 /// Where sites meet: a prefix of the run's own in a Redis.
@@ -81,11 +99,12 @@ impl Place {
         let of_node: Arc<dyn Bus> = Arc::<SharedBus>::clone(&bus);
         let node =
             Node::new(NodeConfig { trusted_until: Moment::new(0), bus: of_node, ..NodeConfig::local(0) });
+        let followed = Arc::new(Followed::new(shared));
         let member = Member {
             node: node.clone(),
             id,
             about: String::new(),
-            shared: Arc::clone(shared),
+            shared: Arc::<Followed>::clone(&followed),
             epochs: Arc::new(self.epochs.clone()),
             queue: Arc::clone(&queue),
             wakes: Arc::clone(&wakes),
@@ -101,6 +120,6 @@ impl Place {
         let telling = node.clone();
         tasks.spawn(async move { bus.drain(&telling).await });
         let sharing = Sharing { shared: Arc::clone(shared), queue, wakes, patience: BOUND };
-        Site { node, sharing, _tasks: tasks }
+        Site { node, sharing, followed, _tasks: tasks }
     }
 }

@@ -170,8 +170,8 @@ async fn times_heard(stage: Arc<Stage>, times: usize, and_get: bool) -> Result<L
     Ok(Latency::of(taken))
 }
 
-/// From the commit on one node to the memory of the other without the old value. The second node is asked for a
-/// record that is in its memory, as soon as it has applied the change.
+/// From the commit on one node to the memory of the other without the old value: until the second node, which has
+/// applied the change, asks for the next one.
 async fn times_dropped(stage: Arc<Stage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
@@ -184,11 +184,11 @@ async fn times_dropped(stage: Arc<Stage>, times: usize) -> Result<Latency> {
             while stage.two.node.applied() < number {
                 stage.at_two.get_with(&QUIET, &applied).await?;
             }
-            let gone = stage.at_two.peek(&WRITTEN).is_none();
-            Ok::<_, anyhow::Error>((Instant::now(), gone))
+            Ok::<_, anyhow::Error>(stage.at_two.peek(&WRITTEN).is_none())
         };
-        let (written, seen) = tokio::join!(stage.write(version), timeout(PATIENCE, seen));
-        let ((committed, _), (dropped, gone)) = (written?, seen??);
+        let (written, gone) = tokio::join!(stage.write(version), timeout(PATIENCE, seen));
+        let ((committed, _), gone) = (written?, gone??);
+        let dropped = timeout(PATIENCE, stage.two.applied_after(committed)).await?;
         ensure!(gone, "the second node still has it");
         taken.push(nanos(dropped.saturating_duration_since(committed)) / 1e3);
     }

@@ -2,7 +2,7 @@
 -- and its strings are compared by locale. ARGV[1] of every script is the channel of the wakes; MARK, before this
 -- text, is what every cell of this version begins with.
 local VALUE, NULL, TOMB, LEASE = 1, 2, 3, 4
-local ZERO = string.rep('\0', 8)
+local ZERO = '\0\0\0\0\0\0\0\0'
 
 -- What the key holds: kind, version, token, whether somebody waits; nil for nothing and for what is not of
 -- this product.
@@ -16,11 +16,11 @@ end
 
 -- -1, 0 or 1.
 local function compare(a, b)
+  if a == b then return 0 end
   local ah, al = struct.unpack('>I4I4', a)
   local bh, bl = struct.unpack('>I4I4', b)
   if ah ~= bh then return ah < bh and -1 or 1 end
-  if al ~= bl then return al < bl and -1 or 1 end
-  return 0
+  return al < bl and -1 or 1
 end
 
 local function is_next(version, before)

@@ -1,8 +1,7 @@
 -- KEYS: the changed keys, then log, nodes and highest epoch. ARGV: wakes, channel, nonce, message, most
--- entries of the log, milliseconds of tombs, the epoch, milliseconds after which a node is forgotten ('': the
--- nodes are not asked for); then for each key 'I' and its version (zero: unknown), or 'P', the milliseconds
--- it is kept (4 bytes) and its bytes.
--- {number, highest epoch, what registered() says}. What changes, is logged and is told is one step.
+-- entries of the log, milliseconds of tombs, the epoch, milliseconds after which a node is forgotten; then for
+-- each key 'I' and its version (zero: unknown), or 'P', the milliseconds it is kept (4 bytes) and its bytes.
+-- What changes, is logged and is told is one step.
 local keys = #KEYS - 3
 local log, nodes = KEYS[keys + 1], KEYS[keys + 2]
 for at = 1, keys do
@@ -26,4 +25,3 @@ if not again then
 end
 local epoch = highest(KEYS[keys + 3])
 if compare(epoch, ARGV[7]) > 0 then left(log, nodes) end
-return {number, epoch, ARGV[8] ~= '' and registered(nodes, ARGV[8]) or {}}

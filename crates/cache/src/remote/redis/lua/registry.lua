@@ -1,8 +1,6 @@
 -- Which nodes there are. Each is a field of a hash: its number (8 bytes), and of it the last entry applied
 -- (8 bytes), the moment of its last probe by the clock of this server (13 digits, milliseconds since 1970)
 -- and what it says of itself.
-local KEPT_MS = 600000
-
 local function clock()
   local time = redis.call('TIME')
   return string.format('%013.0f', time[1] * 1000 + math.floor(time[2] / 1000))
@@ -36,17 +34,4 @@ local function forget(key, silent_ms)
     local silent = silence(fields[at + 1], now)
     if not silent or silent >= tonumber(silent_ms) then redis.call('HDEL', key, fields[at]) end
   end
-end
-
--- The highest epoch that was told of, as 8 bytes and as text.
-local function highest(key)
-  local told = redis.pcall('GET', key)
-  if type(told) ~= 'string' or #told < 9 then return ZERO, nil end
-  return string.sub(told, 1, 8), string.sub(told, 9)
-end
-
--- What belongs to an epoch that was left goes by itself: nodes that still follow it are told so at once.
-local function left(log, nodes)
-  redis.call('PEXPIRE', log, KEPT_MS)
-  redis.call('PEXPIRE', nodes, KEPT_MS)
 end

@@ -1,0 +1,121 @@
+//! When a node has applied what it heard, to the moment: what waits for it in a task of its own would be woken later.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_cache::remote::{
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, Filled, Frame, Frames, Header, Log, News, Order,
+    Peer, Probed, Registry, Shared, SharedError,
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// The server that nodes share, as one node follows it.
+#[derive(Debug)]
+pub(super) struct Followed {
+    shared: Arc<dyn Shared>,
+    applied: Arc<Mutex<Instant>>,
+}
+
+/// What is heard there.
+#[derive(Debug)]
+struct Heard {
+    frames: Box<dyn Frames>,
+    /// Whether an entry was given that was not applied when the next news were last asked for.
+    given: bool,
+    applied: Arc<Mutex<Instant>>,
+}
+
+impl Followed {
+    pub(super) fn new(shared: &Arc<dyn Shared>) -> Self {
+        Self { shared: Arc::clone(shared), applied: Arc::new(Mutex::new(Instant::now())) }
+    }
+
+    /// When the node asked for news after the last entry: it had applied that.
+    pub(super) fn applied(&self) -> Instant {
+        *self.applied.lock()
+    }
+}
+
+#[async_trait]
+impl Frames for Heard {
+    async fn next(&mut self) -> Option<News> {
+        if std::mem::take(&mut self.given) {
+            *self.applied.lock() = Instant::now();
+        }
+        let news = self.frames.next().await;
+        self.given = matches!(news, Some(News::Entry(_)));
+        news
+    }
+}
+
+#[async_trait]
+impl Log for Followed {
+    async fn change(
+        &self,
+        epoch: u64,
+        orders: &[(String, Order)],
+        entry: Entry<'_>,
+    ) -> Result<Changed, SharedError> {
+        self.shared.change(epoch, orders, entry).await
+    }
+
+    async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
+        self.shared.replay(epoch, from, most).await
+    }
+
+    async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
+        let frames = self.shared.subscribe(epoch, node).await?;
+        Ok(Box::new(Heard { frames, given: false, applied: Arc::clone(&self.applied) }))
+    }
+
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+        self.shared.confirm(epoch, to, confirmed).await
+    }
+}
+
+#[async_trait]
+impl Cells for Followed {
+    async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
+        self.shared.read(keys).await
+    }
+
+    async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
+        self.shared.heads(keys).await
+    }
+
+    async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
+        self.shared.acquire(keys, token).await
+    }
+
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+        self.shared.fill(cells).await
+    }
+
+    async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
+        self.shared.release(keys, token).await
+    }
+}
+
+#[async_trait]
+impl Registry for Followed {
+    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        self.shared.enter(epoch, alive).await
+    }
+
+    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        self.shared.probe(epoch, alive).await
+    }
+
+    async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
+        self.shared.peers(epoch).await
+    }
+
+    async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
+        self.shared.leave(epoch, node).await
+    }
+
+    fn accept(&self, server: &str) {
+        self.shared.accept(server);
+    }
+}
