@@ -27,6 +27,7 @@ pub mod page;
 pub mod params;
 mod parent;
 pub mod reference;
+mod reload;
 pub mod request;
 pub mod run;
 #[cfg(feature = "embedded")]

@@ -32,7 +32,7 @@ use crate::{
     operations::{self, Operations},
     start::StartError,
     telemetry,
-    transport::{self, Connections, Port},
+    transport::{self, Certificates, Connections, Port},
     wiring::Services,
 };
 
@@ -62,6 +62,8 @@ pub struct Node {
     health: Reporter,
     edge: Edge,
     connections: Connections,
+    /// Where it speaks TLS.
+    certificates: Option<Arc<Certificates>>,
     operations: Option<JoinHandle<()>>,
     about: About,
     store: StoreSlot,
@@ -156,6 +158,8 @@ impl Node {
         warn_of_open_port(&port, &end);
         let upkeep = metrics.clone();
         every(UPKEEP, &end, move || upkeep.run_upkeep());
+        let certificates = port.certificates();
+        follow(certificates.clone(), config.tls.read_again_every, &end);
         let connections = port.serve(edge.clone(), &config.limits);
         let services = Arc::default();
         let told = Operations {
@@ -174,6 +178,7 @@ impl Node {
             health,
             edge,
             connections,
+            certificates,
             operations,
             store: Arc::new(Mutex::new(Some(store))),
             services,
@@ -214,6 +219,10 @@ impl Node {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_deref()
     }
 
     pub(crate) const fn data(&self) -> &Data {
@@ -338,6 +347,16 @@ fn warn_of_open_port(port: &Port, end: &CancellationToken) {
     let address = port.address();
     every(MINUTE, end, move || {
         tracing::warn!(%address, "gRPC is served without TLS to other machines (insecure_listen)");
+    });
+}
+
+/// Serves what the files of TLS hold, as they change.
+fn follow(certificates: Option<Arc<Certificates>>, period: Duration, end: &CancellationToken) {
+    let Some(certificates) = certificates else { return };
+    every(period, end, move || match certificates.read_again() {
+        Ok(false) => {}
+        Ok(true) => tracing::info!("a new certificate is served to connections that begin from now on"),
+        Err(error) => tracing::warn!(%error, "the certificate of before is served: the new one cannot be"),
     });
 }
 

@@ -1,5 +1,7 @@
 //! Logs, traces and metrics of the process. Set up once; a second set-up changes nothing.
 
+mod filter;
+
 use std::{io::IsTerminal as _, sync::OnceLock, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -8,9 +10,10 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    Layer, Registry, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
+pub(crate) use self::filter::{FilterError, Filtering, filter_log, log_filter};
 use crate::{
     config::{LogFormat, TelemetryConfig},
     edge, metric,
@@ -59,7 +62,7 @@ impl Drop for Telemetry {
 /// # Errors
 /// When the filter or the endpoint cannot be taken.
 pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
-    let filter = EnvFilter::try_new(&config.log_filter)
+    let filter = filter::layer(&config.log_filter)
         .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX).finish(std::io::stderr());

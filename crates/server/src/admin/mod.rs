@@ -1,6 +1,7 @@
 //! What operators see and do: on one node, and on all of them.
 
 mod convert;
+mod log_filter;
 mod others;
 mod place;
 mod resync;

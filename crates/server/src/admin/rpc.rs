@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status};
 use super::{
     Place, Vitals,
     convert::{copy, count, signed, stats},
+    log_filter,
     others::{self, Answer},
     resync,
 };
@@ -250,6 +251,14 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<wire::StartEpochResponse>, Status> {
         only_services(Call::of(&request).acting)?;
         Ok(Response::new(self.place.start_epoch().await?))
+    }
+
+    async fn set_log_filter(
+        &self,
+        request: Request<wire::SetLogFilterRequest>,
+    ) -> Result<Response<wire::SetLogFilterResponse>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(log_filter::set(request.get_ref())?))
     }
 
     async fn get_cache_stats(

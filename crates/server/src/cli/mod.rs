@@ -18,6 +18,7 @@ mod groups;
 mod import;
 mod inspect;
 mod kind;
+mod log_filter;
 mod man;
 mod migrate;
 mod nodes;
@@ -86,6 +87,8 @@ enum What {
     /// Give up what all memories and Redis hold, at once and on every node
     #[command(subcommand)]
     Epoch(epoch::Command),
+    /// Change which log lines a node writes, for a while
+    LogFilter(log_filter::Arguments),
     /// Hold values of a node against thresholds, for monitoring
     Check(check::Arguments),
     /// Look for what is wrong with this machine, the configuration and the node, and say what to run
@@ -151,6 +154,7 @@ pub fn main() -> ExitCode {
         What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
         What::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
         What::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
+        What::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
         What::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),
         What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
         What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),

@@ -13,6 +13,7 @@ use crate::{
     banner::Banner,
     config::{Flag, Loaded},
     parent::Parent,
+    reload::Reloading,
     run::Node,
     start::StartError,
     telemetry,
@@ -90,12 +91,14 @@ fn serve(
     let complete = runtime.block_on(async {
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
         let mut end = End::listen(parent)?;
+        let again = listen(SignalKind::hangup())?;
         let node = Node::start(loaded.config.clone()).await?;
         present(common, &Banner::of(&node, &loaded.sources(), &program()));
         let failed = tokio::select! {
             () = end.next() => None,
             error = announce(&node, ports) => Some(error),
             error = node.refused() => Some(error),
+            error = read_again(again, &node, loaded, || arguments.flags(common).and_then(|flags| common.load_with(flags))) => Some(error),
         };
         let complete = node.stop(end.next()).await;
         failed.map_or(Ok(complete), Err)
@@ -138,6 +141,33 @@ async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
     std::future::pending().await
 }
 
+/// Reads the configuration again at every SIGHUP, and says what came of it, until dropped. Returns when that fails.
+async fn read_again(
+    mut asked: Signal,
+    node: &Node,
+    loaded: &Loaded,
+    load: impl Fn() -> Result<Loaded, StartError>,
+) -> StartError {
+    let mut reloading = match Reloading::from(loaded) {
+        Ok(reloading) => reloading,
+        Err(error) => return error.into(),
+    };
+    while asked.recv().await.is_some() {
+        let took = load().and_then(|loaded| Ok(reloading.take(node, &loaded)?));
+        match took {
+            Ok(reloaded) => tracing::warn!("SIGHUP: {reloaded}"),
+            Err(error) => {
+                tracing::warn!(%error, "SIGHUP: the configuration is wrong, and nothing has changed")
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, StartError> {
+    signal(kind).map_err(|error| StartError::new(format!("signals cannot be listened for: {error}")))
+}
+
 /// What ends the node: SIGTERM and SIGINT alike, or the end of its parent.
 struct End {
     terminate: Signal,
@@ -147,9 +177,6 @@ struct End {
 
 impl End {
     fn listen(parent: Option<Parent>) -> Result<Self, StartError> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| StartError::new(format!("signals cannot be listened for: {error}")))
-        };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,

@@ -115,6 +115,7 @@ fn above_zero(config: &Config) -> Result<(), Wrong> {
         ("limits.searches_per_minute", limits.searches_per_minute == 0),
         ("limits.tokens", limits.tokens == 0),
         ("limits.deadline_default", limits.deadline_default.is_zero()),
+        ("tls.read_again_every", config.tls.read_again_every.is_zero()),
         ("store.sqlite.readers", config.store.sqlite.readers == 0),
         ("store.sqlite.queue", config.store.sqlite.queue == 0),
         ("cache.loads_in_flight", config.cache.loads_in_flight == 0),

@@ -110,13 +110,22 @@ impl Default for OperationsConfig {
 }
 
 /// TLS is on when both files are named.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
     /// PEM: the certificate, then those that lead to its root.
     pub cert_file: Option<PathBuf>,
     /// PEM: the private key. Nobody but its owner and group may read it.
     pub key_file: Option<PathBuf>,
+    /// How often both files are looked at; what has changed is served to the connections that begin then.
+    #[serde(with = "humantime_serde")]
+    pub read_again_every: Duration,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self { cert_file: None, key_file: None, read_again_every: Duration::from_secs(10) }
+    }
 }
 
 /// Where users and groups are kept.

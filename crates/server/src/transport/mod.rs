@@ -27,10 +27,9 @@ use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::tls::is_open;
+pub(crate) use self::tls::{Certificates, is_open};
 use self::{
     front::Front,
     greeting::{Prefixed, Protocol},
@@ -57,7 +56,7 @@ const HTTP1_BUFFER: usize = 64 << 10;
 pub struct Port {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Certificates>>,
     http: HttpConfig,
 }
 
@@ -67,7 +66,7 @@ impl Port {
     /// # Errors
     /// When the port is taken or may not be used, or a file of TLS cannot be.
     pub async fn bind(config: &Config) -> Result<Self, StartError> {
-        let tls = tls::acceptor(&config.tls)?;
+        let tls = Certificates::of(&config.tls)?;
         let (listener, address) = bind(config.listen, "--listen").await?;
         Ok(Self { listener, address, tls, http: config.http.clone() })
     }
@@ -82,6 +81,11 @@ impl Port {
     #[must_use]
     pub const fn has_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// What it serves as certificate, where it speaks TLS.
+    pub(crate) fn certificates(&self) -> Option<Arc<Certificates>> {
+        self.tls.clone()
     }
 
     /// Accepts connections and serves them until [`Connections::close`].
@@ -168,7 +172,7 @@ struct Server {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
     front: Front,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Certificates>>,
     handshake: Duration,
     age: Duration,
     grace: Duration,
@@ -235,7 +239,8 @@ impl Server {
             }
             return;
         };
-        let greeted = timeout(self.handshake, async { greeting::greeted(tls.accept(socket).await?).await });
+        let greeted =
+            timeout(self.handshake, async { greeting::greeted(tls.acceptor().accept(socket).await?).await });
         if let Some(Ok(Ok(greeted))) = closing_first(closing, greeted).await {
             self.connection(greeted).await;
         }

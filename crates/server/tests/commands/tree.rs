@@ -53,6 +53,7 @@ fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "nodes" => (&["nodes"], false),
         "resync" => (&["resync", "resync --full --namespace user"], false),
         "epoch start" => (&["epoch start"], false),
+        "log-filter" => (&["log-filter debug --for 10s", "log-filter"], false),
         "check" => (&["check"], false),
         "doctor" => (&["doctor --set limits.connections=16"], false),
         "ping" => (&["ping"], false),

@@ -124,9 +124,18 @@ impl Started {
 
     /// SIGTERM, then as [`Self::ended`].
     pub fn terminate(self) -> (Option<i32>, String, String) {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.signal("-TERM");
         self.ended()
+    }
+
+    /// SIGHUP.
+    pub fn hang_up(&self) {
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 }
 

@@ -80,7 +80,7 @@ mod tests {
         fs::write(&cert_file, cert.pem()).unwrap();
         fs::write(&key_file, key.serialize_pem()).unwrap();
         fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).unwrap();
-        TlsConfig { cert_file: Some(cert_file), key_file: Some(key_file) }
+        TlsConfig { cert_file: Some(cert_file), key_file: Some(key_file), ..TlsConfig::default() }
     }
 
     #[test]

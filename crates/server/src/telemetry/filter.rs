@@ -1,0 +1,125 @@
+//! Which log lines are written, while the process runs.
+
+use std::{sync::OnceLock, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+use tracing_subscriber::{EnvFilter, Registry, reload};
+
+/// The filter of the process. The first set-up has it, as it has the logs.
+static FILTER: OnceLock<LogFilter> = OnceLock::new();
+
+struct LogFilter {
+    handle: reload::Handle<EnvFilter, Registry>,
+    state: Mutex<Filtering>,
+}
+
+/// By what lines are filtered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filtering {
+    /// What holds now.
+    pub(crate) filter: String,
+    /// What holds when nothing else was asked for.
+    pub(crate) configured: String,
+    /// When that holds again; `None`: it does.
+    pub(crate) until: Option<Instant>,
+}
+
+/// Why a filter was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FilterError {
+    /// It is none.
+    #[error("{0}")]
+    Unreadable(#[from] tracing_subscriber::filter::ParseError),
+    /// The logs of this process are not written by this product.
+    #[error("the logs of this process are somebody else's")]
+    NotOurs,
+}
+
+/// The filter, to be set up.
+pub(super) fn layer(filter: &str) -> Result<reload::Layer<EnvFilter, Registry>, FilterError> {
+    let (layer, handle) = reload::Layer::new(EnvFilter::try_new(filter)?);
+    let filter = filter.to_owned();
+    let state = Filtering { filter: filter.clone(), configured: filter, until: None };
+    FILTER.get_or_init(|| LogFilter { handle, state: Mutex::new(state) });
+    Ok(layer)
+}
+
+/// By what lines are filtered now; `None` before logs were set up.
+pub(crate) fn log_filter() -> Option<Filtering> {
+    FILTER.get().map(|filter| filter.state.lock().clone())
+}
+
+/// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by what is
+/// configured; without one it is what is configured. Whatever was asked for before is forgotten. Call it within the
+/// runtime.
+///
+/// # Errors
+/// When it is no filter; nothing is changed then.
+pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filtering, FilterError> {
+    let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
+    let until = lasts.map(|lasts| Instant::now() + lasts);
+    let state = ours.set(filter, until)?;
+    if let Some((until, lasts)) = until.zip(lasts) {
+        tokio::spawn(async move {
+            sleep(lasts).await;
+            ours.revert(until);
+        });
+    }
+    Ok(state)
+}
+
+impl LogFilter {
+    fn set(&self, filter: &str, until: Option<Instant>) -> Result<Filtering, FilterError> {
+        let parsed = EnvFilter::try_new(filter)?;
+        let mut state = self.state.lock();
+        self.handle.reload(parsed).map_err(|_| FilterError::NotOurs)?;
+        filter.clone_into(&mut state.filter);
+        state.until = until;
+        if until.is_none() {
+            filter.clone_into(&mut state.configured);
+        }
+        Ok(state.clone())
+    }
+
+    /// Unless something else was asked for since.
+    fn revert(&self, asked: Instant) {
+        let state = self.state.lock().clone();
+        if state.until == Some(asked) && self.set(&state.configured, None).is_ok() {
+            tracing::info!(filter = state.configured, "log lines are filtered as configured again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::{Layer as _, layer::SubscriberExt as _};
+
+    use super::*;
+
+    const LASTS: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_filter_that_was_asked_for_a_while_gives_way_to_what_is_configured() {
+        let layer = layer("warn").unwrap();
+        let lines = tracing_subscriber::fmt::layer().with_filter(layer);
+        let _logs = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+        let debug = || tracing::enabled!(tracing::Level::DEBUG);
+        assert!(!debug());
+
+        filter_log("debug", Some(LASTS)).unwrap();
+        assert!(debug());
+        assert!(matches!(filter_log("debug,,=x=", Some(LASTS)), Err(FilterError::Unreadable(_))));
+        filter_log("debug", Some(LASTS * 3)).unwrap();
+        sleep(LASTS * 2).await;
+        assert!(debug(), "the later wish counts");
+        sleep(LASTS * 2).await;
+        assert!(!debug());
+
+        filter_log("debug", Some(LASTS)).unwrap();
+        filter_log("error", None).unwrap();
+        sleep(LASTS * 2).await;
+        let state = log_filter().unwrap();
+        assert_eq!((state.filter.as_str(), state.configured.as_str(), state.until), ("error", "error", None));
+    }
+}
