@@ -1,11 +1,13 @@
-//! The ratios, and the laboratory on real servers.
+//! What the laboratory does on real servers: the ratios, the hunt, the demonstration.
 
 use std::{env, path::PathBuf, process::Command};
 
 use anyhow::Result;
 
 use crate::{
+    SampleOptions,
     process::{cargo, outlive_ctrl_c, root, succeed},
+    sample,
     servers::{Mongodb, Redis, mongod_program, redis_program},
 };
 
@@ -19,6 +21,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
 pub(crate) fn hunt(arguments: &[String]) -> Result<()> {
     let mut command = laboratory("hunt", arguments)?;
+    let (mongod, redis) = (mongod_program()?, redis_program()?);
+    succeed(command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis))
+}
+
+/// Builds the laboratory for release and shows a cluster at work, over servers that it starts itself.
+pub(crate) fn demo(arguments: &[String]) -> Result<()> {
+    let mut command = laboratory("demo", arguments)?;
+    sample::run(&SampleOptions {
+        users: 10_000,
+        groups: 500,
+        bad: 0,
+        seed: 1,
+        out: root().join("target/sample"),
+    })?;
     let (mongod, redis) = (mongod_program()?, redis_program()?);
     succeed(command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis))
 }

@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `lab`, `engine`, `mutants`, `sample`.
+//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `lab`, `demo`, `engine`, `mutants`, `sample`.
 
 mod bench;
 mod docs;
@@ -46,6 +46,13 @@ enum Task {
     /// Builds the laboratory for release and hunts stale reads and lost writes on real servers, row by row of the
     /// table of faults; further arguments are its own.
     Lab {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Builds the laboratory for release and shows a cluster at work, for people to watch: three nodes over servers
+    /// that it starts on this machine, each tier, Redis pulled away, a node killed.
+    Demo {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -108,6 +115,7 @@ fn run(task: Task) -> Result<()> {
         Task::Servers => up::run(),
         Task::Bench { arguments } => bench::run(&arguments),
         Task::Lab { arguments } => bench::hunt(&arguments),
+        Task::Demo { arguments } => bench::demo(&arguments),
         Task::Engine { seeds, seed } => engine::run(seeds, seed),
         Task::Mutants { rules } => mutants::run(&rules),
         Task::Sample(options) => sample::run(&options),

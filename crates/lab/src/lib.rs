@@ -6,12 +6,13 @@
 //!
 //! The fault laboratory beside them: [`peers`] are nodes over servers that a test may do anything to
 //! ([`redis_server`]), by links that may do anything to them ([`proxy`]). What a run has seen is a [`mod@history`],
-//! and [`mod@checker`] judges it. [`mod@hunt`] does all this to real processes; [`rivals`] runs other ways to keep
+//! and [`mod@checker`] judges it. [`mod@hunt`] does all this to real processes, [`demo`] shows it to people; [`rivals`] runs other ways to keep
 //! caches beside Kith's, under the same faults.
 
 pub mod bench;
 pub mod checker;
 mod child;
+pub mod demo;
 pub mod echo;
 pub mod entry;
 pub mod history;

@@ -12,7 +12,9 @@ use kith_lab::{
     peers::apart,
 };
 
-use commands::{BenchArguments, CheckArguments, CompareArguments, HuntArguments, MutantsArguments};
+use commands::{
+    BenchArguments, CheckArguments, CompareArguments, DemoArguments, HuntArguments, MutantsArguments,
+};
 
 /// The one of the node, so that both sides of a ratio allocate alike.
 #[global_allocator]
@@ -37,6 +39,8 @@ enum Command {
     Check(CheckArguments),
     /// Runs Kith's cache beside other schemes under the same faults, prints what each met, and writes it down.
     Compare(CompareArguments),
+    /// Shows a cluster at work: three nodes, each tier, writes that the others follow, Redis away, a node killed.
+    Demo(DemoArguments),
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
     EchoServer { listen: SocketAddr },
@@ -67,6 +71,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Mutants(arguments) => arguments.run().await,
         Command::Check(arguments) => arguments.run(),
         Command::Compare(arguments) => arguments.run().await,
+        Command::Demo(arguments) => arguments.run().await,
         Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
         Command::Peer { redis, store, keys } => {
             apart::run(redis, store, keys).await.map(|()| ExitCode::SUCCESS)

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod compare;
+mod demo;
 mod hunt;
 mod mutants;
 
@@ -11,8 +12,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 
 pub(crate) use self::{
-    bench::BenchArguments, check::CheckArguments, compare::CompareArguments, hunt::HuntArguments,
-    mutants::MutantsArguments,
+    bench::BenchArguments, check::CheckArguments, compare::CompareArguments, demo::DemoArguments,
+    hunt::HuntArguments, mutants::MutantsArguments,
 };
 
 /// The program of a node, if it is not said which.

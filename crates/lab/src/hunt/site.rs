@@ -63,7 +63,7 @@ impl Site {
     ///
     /// # Errors
     /// When a program does not start, or a node does not come to serve.
-    pub(super) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
+    pub(crate) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
         let data = disk.as_ref().map(|disk| disk.path().to_owned());
         let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods, data).await?);
         let shape = Shape {

@@ -1,0 +1,25 @@
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+use kith_lab::demo::Demo;
+
+use super::beside;
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArguments {
+    /// Users to import, as JSON Lines.
+    #[arg(long, value_name = "FILE", default_value = "target/sample/users.jsonl")]
+    users: PathBuf,
+    /// The program of a node [default: the one beside this program].
+    #[arg(long)]
+    kith: Option<PathBuf>,
+}
+
+impl DemoArguments {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let demo = Demo { kith: self.kith.map_or_else(beside, Ok)?, users: self.users };
+        demo.run(&mut |line| println!("{line}")).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

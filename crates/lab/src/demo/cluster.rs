@@ -1,0 +1,130 @@
+//! The cluster that is shown, and what is said of it.
+
+use std::{fs::File, io::BufRead as _, path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_proto::user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient};
+use tokio::{process::Command, time::Instant};
+use tonic::{Request, Status, transport::Channel};
+
+use super::{Demo, Tell, words::seconds};
+use crate::hunt::{Plan, Site};
+
+const NODES: u32 = 3;
+/// How long a call may take.
+const DEADLINE: Duration = Duration::from_secs(3);
+/// Users that are read and written all the while, the first of the file.
+const WATCHED: usize = 200;
+
+/// Three nodes, over what they share.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    pub(super) site: Site,
+    /// Users that are there.
+    pub(super) users: Vec<i64>,
+    kith: std::path::PathBuf,
+}
+
+/// One answer to a read.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub(super) version: i64,
+    /// memory, redis or store.
+    pub(super) tier: String,
+    pub(super) took: Duration,
+}
+
+impl Cluster {
+    /// Starts it, fills it, and shows what it is.
+    pub(super) async fn start(demo: &Demo, tell: Tell<'_>) -> Result<Self> {
+        tell("THREE NODES over one Redis and one MongoDB, each in a process of its own");
+        let began = Instant::now();
+        let plan = Plan {
+            kith: demo.kith.clone(),
+            nodes: NODES,
+            settings: Vec::new(),
+            environment: Vec::new(),
+            seed: 1,
+        };
+        let site = Site::start(&plan, 1, None).await?;
+        let users = first_ids(&demo.users)?;
+        let cluster = Self { site, users, kith: demo.kith.clone() };
+        tell(&format!("  started, and each proves that it hears the others: {}", seconds(began.elapsed())));
+        cluster.import(&demo.users, tell).await?;
+        tell("  $ kith status");
+        let addresses = cluster.addresses().join(",");
+        cluster.kith(&["status", "--addr", &addresses, "-o", "table"], tell).await?;
+        Ok(cluster)
+    }
+
+    /// What the nodes are called, and how they are reached.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (char, Channel)> {
+        ('A'..).zip(self.site.members.iter().map(|member| member.node.channel()))
+    }
+
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.site.members.iter().map(|member| format!("http://{}", member.node.address())).collect()
+    }
+
+    async fn import(&self, users: &Path, tell: Tell<'_>) -> Result<()> {
+        // Beside the file there would be a note of how far it got.
+        let folder = tempfile::tempdir()?;
+        let copy = folder.path().join("users.jsonl");
+        std::fs::copy(users, &copy).context("the sample cannot be read")?;
+        let (file, address) = (copy.to_string_lossy(), self.addresses().swap_remove(0));
+        tell("  $ kith import users users.jsonl");
+        let began = Instant::now();
+        self.kith(&["import", "users", &file, "--addr", &address, "-o", "table"], tell).await?;
+        tell(&format!("  that took {}", seconds(began.elapsed())));
+        Ok(())
+    }
+
+    /// Runs a command of the program, and tells what it says.
+    pub(super) async fn kith(&self, arguments: &[&str], tell: Tell<'_>) -> Result<()> {
+        let output = Command::new(&self.kith).args(arguments).env_clear().kill_on_drop(true).output().await?;
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            tell(&format!("    {line}"));
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kith {} ended with {}: {said}", arguments.join(" "), output.status);
+        Ok(())
+    }
+}
+
+/// Reads a user, from memory where that may answer.
+pub(super) async fn read(node: Channel, user_id: i64) -> Result<Read, Status> {
+    let began = Instant::now();
+    let asked = within(GetUserRequest { user_id, consistency: None });
+    let answer = UserServiceClient::new(node).get_user(asked).await?;
+    let took = began.elapsed();
+    let tier = answer.metadata().get("kith-tier").and_then(|tier| tier.to_str().ok());
+    let tier = tier.unwrap_or("nowhere").to_owned();
+    let version = answer.into_inner().user.map_or(0, |user| user.version);
+    Ok(Read { version, tier, took })
+}
+
+/// Gives a user another nickname; the version that it has then.
+pub(super) async fn write(node: Channel, user_id: i64, nick_name: String) -> Result<i64, Status> {
+    let user = User { user_id, nick_name, ..User::default() };
+    let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
+    let asked = UpdateUserRequest { user: Some(user), update_mask, ..UpdateUserRequest::default() };
+    let answer = UserServiceClient::new(node).update_user(within(asked)).await?;
+    Ok(answer.into_inner().user.map_or(0, |user| user.version))
+}
+
+fn within<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(DEADLINE);
+    request
+}
+
+fn first_ids(file: &Path) -> Result<Vec<i64>> {
+    let file = File::open(file).context("there is no sample")?;
+    let lines = std::io::BufReader::new(file).lines().take(WATCHED);
+    lines.map(|line| id(&line?)).collect()
+}
+
+fn id(line: &str) -> Result<i64> {
+    let user: serde_json::Value = serde_json::from_str(line).context("a line of the sample is no JSON")?;
+    user.get("userId").and_then(serde_json::Value::as_i64).context("a user of the sample has no id")
+}

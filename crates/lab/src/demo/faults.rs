@@ -1,0 +1,72 @@
+//! What is done to the cluster, and what readers see of it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Tell,
+    cluster::Cluster,
+    crowd::Crowd,
+    words::{count, seconds},
+};
+
+/// How long readers look before, meanwhile and after.
+const QUIET: Duration = Duration::from_secs(3);
+const AWAY: Duration = Duration::from_secs(5);
+
+/// Redis is killed, and started anew with nothing in it.
+pub(super) async fn redis_away(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<'_>) -> Result<()> {
+    tell("");
+    tell("REDIS IS KILLED, for five seconds, while users are read on all nodes and written on A and B");
+    sleep(QUIET).await;
+    say(crowd, "before:", tell);
+    cluster.site.redis.kill();
+    sleep(AWAY).await;
+    say(crowd, "without it:", tell);
+    let back = Instant::now();
+    cluster.site.redis.restart(None).await?;
+    cluster.site.until_trusted().await?;
+    let trusted = seconds(back.elapsed());
+    sleep(QUIET).await;
+    say(crowd, "with it again:", tell);
+    tell(
+        "  nodes that cannot hear each other serve what they have in memory for 3 s at most, then MongoDB answers: so long,",
+    );
+    tell(&format!(
+        "  and no longer, a read may be old. Redis came back empty; {trusted} later all memories were served again"
+    ));
+    Ok(())
+}
+
+/// The last node is killed, and started anew.
+pub(super) async fn node_killed(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<'_>) -> Result<()> {
+    tell("");
+    tell("NODE C IS KILLED with kill -9, and is back two seconds later");
+    if let Some(last) = cluster.site.members.last_mut() {
+        last.node.kill();
+    }
+    sleep(Duration::from_secs(2)).await;
+    say(crowd, "without it:", tell);
+    let back = Instant::now();
+    if let Some(last) = cluster.site.members.last_mut() {
+        last.node.run()?;
+        last.node.until_trusted().await?;
+    }
+    let trusted = seconds(back.elapsed());
+    sleep(QUIET).await;
+    say(crowd, "with it again:", tell);
+    tell(
+        "  unanswered are those who asked C, and nobody else: a client that knows several nodes asks another one.",
+    );
+    tell(&format!("  It served from its memory {trusted} after its start"));
+    Ok(())
+}
+
+fn say(crowd: &Crowd, when: &str, tell: Tell<'_>) {
+    let (met, writes) = crowd.met();
+    tell(&format!("  {when:<15}{met}"));
+    let (done, refused) = (count(writes.done), count(writes.refused));
+    tell(&format!("  {:<15}{done} writes done, {refused} refused", ""));
+}

@@ -1,0 +1,63 @@
+//! A cluster at work, for people to watch: three nodes over a real Redis and a real MongoDB, on this machine alone.
+//! Readers read on every node all the while, a writer writes, and after each chapter they say what they have met.
+
+mod cluster;
+mod crowd;
+mod faults;
+mod follow;
+mod met;
+mod tiers;
+mod words;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use tokio::time::Instant;
+
+use self::{cluster::Cluster, crowd::Crowd, words::seconds};
+use crate::hunt::bounds;
+
+/// What is shown, and where what is said goes.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// The program of a node.
+    pub kith: PathBuf,
+    /// Users to import, as JSON Lines.
+    pub users: PathBuf,
+}
+
+/// Takes one line.
+pub type Tell<'a> = &'a mut (dyn FnMut(&str) + Send);
+
+impl Demo {
+    /// Shows it from the beginning to the end, some forty seconds. Nothing is left: the servers, their data and the nodes
+    /// go with the run, also when it fails.
+    ///
+    /// # Errors
+    /// When a program does not start, or anything is not as it is told: a read beyond its bound among that.
+    pub async fn run(&self, tell: Tell<'_>) -> Result<()> {
+        let began = Instant::now();
+        let mut cluster = Cluster::start(self, tell).await?;
+        tiers::show(&cluster, tell).await?;
+        follow::show(&cluster, tell).await?;
+        let crowd = Crowd::gather(&cluster);
+        faults::redis_away(&mut cluster, &crowd, tell).await?;
+        faults::node_killed(&mut cluster, &crowd, tell).await?;
+        let met = crowd.part().await;
+        tell("");
+        tell("IN THE END");
+        tell(&format!("  all readers together: {met}"));
+        let bound = bounds().faulty.bound;
+        ensure!(met.oldest() <= bound, "a read was older than {}", seconds(bound));
+        tell(&format!(
+            "  no read was older than {}, which is promised whatever happens to Redis or a node",
+            seconds(bound)
+        ));
+        drop(cluster);
+        tell(&format!(
+            "  the nodes, Redis, MongoDB and their data are gone; that took {}",
+            seconds(began.elapsed())
+        ));
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! The demonstration runs to its end, with few users.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use kith_lab::demo::Demo;
+
+const USERS: u32 = 250;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn every_chapter_is_shown_and_the_promise_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users.jsonl");
+    let mut lines = String::new();
+    for id in 1..=USERS {
+        writeln!(lines, "{{\"userId\":{id},\"userName\":\"person_{id}\"}}").unwrap();
+    }
+    fs::write(&users, lines).unwrap();
+    // The program of a node; the tests of the server build it.
+    let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
+    let mut said = Vec::new();
+    let ended = Demo { kith, users }.run(&mut |line| said.push(line.to_owned())).await;
+    let said = said.join("\n");
+    ended.unwrap_or_else(|error| panic!("{error:#}\n{said}"));
+    let chapters = ["THREE NODES", "A READ", "A WRITE", "REDIS IS KILLED", "NODE C IS KILLED", "IN THE END"];
+    for chapter in chapters {
+        assert!(said.contains(chapter), "{chapter} is missing in:\n{said}");
+    }
+    for shown in ["250", "answers from redis", "user/", "writes done, 0 refused", "from memory"] {
+        assert!(said.contains(shown), "{shown} is missing in:\n{said}");
+    }
+}
