@@ -53,6 +53,12 @@ async fn a_caller_that_floods_is_refused_and_others_are_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn a_rolling_restart_fails_no_call_of_clients_with_the_published_service_configuration() {
+    holds("F40b").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the program of a node: run cargo xtask test"]
 async fn calls_go_on_while_nobody_takes_the_log() {
     holds("F44").await;

@@ -1,6 +1,6 @@
 //! Those who read on every node and write all the while, and judge what they read.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -14,6 +14,7 @@ use super::{
     cluster::{Cluster, read, write},
     met::{Answer, Met},
 };
+use crate::hunt::ages::Ages;
 
 /// Readers of each node.
 const READERS: u64 = 2;
@@ -32,8 +33,7 @@ pub(super) struct Crowd {
 /// What all of them know.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Of each user, the versions that were acknowledged, and when.
-    written: Mutex<HashMap<i64, Vec<(i64, Instant)>>>,
+    ages: Ages,
     /// Of this chapter.
     met: Mutex<Met>,
     all: Mutex<Met>,
@@ -78,23 +78,13 @@ impl Crowd {
     }
 }
 
-impl Seen {
-    /// How long before this moment something newer had been acknowledged.
-    fn age(&self, user_id: i64, version: i64, asked: Instant) -> Duration {
-        let written = self.written.lock();
-        let newer = written.get(&user_id).into_iter().flatten().filter(|(newer, _)| *newer > version);
-        let first = newer.map(|(_, acknowledged)| *acknowledged).min();
-        first.map_or(Duration::ZERO, |acknowledged| asked.saturating_duration_since(acknowledged))
-    }
-}
-
 async fn reads(seen: Arc<Seen>, users: Arc<[i64]>, node: Channel, mut random: SmallRng) {
     loop {
         let user_id = users[random.random_range(0..users.len())];
         let asked = Instant::now();
         match read(node.clone(), user_id).await {
             Ok(read) => {
-                let age = seen.age(user_id, read.version, asked);
+                let age = seen.ages.age(user_id, read.version, asked);
                 seen.met.lock().answered(&Answer { tier: read.tier, took: read.took, age });
             }
             Err(_refused) => seen.met.lock().refused(),
@@ -107,25 +97,11 @@ async fn writes(seen: Arc<Seen>, users: Arc<[i64]>, nodes: Vec<Channel>) {
     for (number, (user_id, node)) in users.iter().cycle().zip(nodes.iter().cycle()).enumerate() {
         match write(node.clone(), *user_id, format!("somebody {number}")).await {
             Ok(version) => {
-                seen.written.lock().entry(*user_id).or_default().push((version, Instant::now()));
+                seen.ages.written(*user_id, version);
                 seen.writes.lock().done += 1;
             }
             Err(_refused) => seen.writes.lock().refused += 1,
         }
         sleep(BETWEEN_WRITES).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_as_old_as_the_first_write_that_it_lacks() {
-        let (seen, began) = (Seen::default(), Instant::now());
-        let at = |millis| began + Duration::from_millis(millis);
-        seen.written.lock().insert(7, vec![(2, at(100)), (3, at(200))]);
-        let age = |version, asked| seen.age(7, version, at(asked)).as_millis();
-        assert_eq!((age(1, 250), age(2, 250), age(3, 250), age(1, 50)), (150, 50, 0, 0));
     }
 }

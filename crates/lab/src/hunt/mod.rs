@@ -3,6 +3,7 @@
 //! while, and all that they see is written down as a [history](crate::history).
 
 mod actions;
+pub(crate) mod ages;
 mod broken;
 mod burst;
 mod calls;

@@ -1,11 +1,13 @@
 //! Rows of the table of faults that are about load: what is measured over time, not what each call has seen.
 
 mod alone;
+mod balanced;
 mod blocked;
 mod callers;
 mod flooder;
 mod overload;
 mod raw;
+mod rolling;
 mod tally;
 
 use std::time::Duration;
@@ -30,13 +32,19 @@ enum Kind {
     Writes,
     Flooder,
     Blocked,
+    Rolling,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 4] = [
+pub const TRIALS: [Trial; 5] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
+    Trial {
+        name: "F40b",
+        what: "a rolling restart, under clients of the published service configuration",
+        kind: Kind::Rolling,
+    },
     Trial { name: "F44", what: "nobody takes logs and metrics", kind: Kind::Blocked },
 ];
 
@@ -89,6 +97,7 @@ impl Trial {
             Kind::Writes => overload::writes(plan, sizes).await,
             Kind::Flooder => flooder::run(&plan.kith, sizes).await,
             Kind::Blocked => blocked::run(&plan.kith, sizes).await,
+            Kind::Rolling => rolling::run(plan).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())
