@@ -42,14 +42,14 @@ impl Totals {
 /// Runs every test, the ones that need servers too, and fails when one failed, was ignored, or none ran.
 pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     outlive_ctrl_c(|| {})?;
-    let grpcurl = tools::grpcurl()?;
+    let (grpcurl, promtool) = (tools::grpcurl()?, tools::promtool()?);
     let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
     let mut totals = Totals::default();
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
     command.env("KITH_TEST_REDIS", &redis.uri).env("KITH_TEST_REDIS_SERVER", redis_program()?);
-    command.env("KITH_TEST_MONGOD", mongod_program()?);
+    command.env("KITH_TEST_MONGOD", mongod_program()?).env("KITH_TEST_PROMTOOL", promtool);
     let mut succeeded = watch(&mut command, |line| totals.add(line))?;
     // The same again, over the other store.
     let mut command = cargo();

@@ -3,7 +3,7 @@
 use std::{
     env,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, Result};
@@ -11,6 +11,9 @@ use anyhow::{Context as _, Result};
 use crate::process::succeed;
 
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
+const PROMTOOL: &str = "KITH_TEST_PROMTOOL";
+/// Debian's package that holds promtool.
+const PROMETHEUS: &str = "prometheus";
 
 /// grpcurl for the test of the README's tour: `KITH_TEST_GRPCURL`, else the one on the path, else one
 /// built with Go into the cache folder.
@@ -28,6 +31,42 @@ pub(crate) fn grpcurl() -> Result<PathBuf> {
         "the tour needs grpcurl: install it, name it in KITH_TEST_GRPCURL, or install Go so that it can be built",
     )?;
     Ok(cached)
+}
+
+/// promtool for the tests of the alerts: the one that `KITH_TEST_PROMTOOL` names, else the one on the path, else that of
+/// Debian's package of Prometheus, which is unpacked into the cache folder and not installed: nothing is started.
+///
+/// # Errors
+/// When there is none and the package cannot be had.
+pub(crate) fn promtool() -> Result<PathBuf> {
+    if let Some(given) = env::var_os(PROMTOOL).filter(|given| !given.is_empty()) {
+        return Ok(PathBuf::from(given));
+    }
+    let unpacked = cache_folder()?.join(PROMETHEUS);
+    let cached = unpacked.join("usr").join("bin").join("promtool");
+    let known = on_path("promtool").or_else(|| cached.is_file().then(|| cached.clone()));
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    unpack(&unpacked).with_context(|| {
+        format!(
+            "the alerts are tested by promtool: name it in {PROMTOOL}, or install the package {PROMETHEUS}"
+        )
+    })?;
+    Ok(cached)
+}
+
+/// Puts what the package holds into this folder.
+fn unpack(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    succeed(Command::new("apt-get").args(["update", "-qq"]).stdout(Stdio::null()))?;
+    let mut download = Command::new("apt-get");
+    succeed(download.args(["download", "-qq", PROMETHEUS]).current_dir(folder))?;
+    let mut files = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let package = files.find(|file| file.extension().is_some_and(|end| end == "deb"));
+    let package = package.context("apt-get has downloaded nothing")?;
+    succeed(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(folder))?;
+    std::fs::remove_file(package).context("the package stays where it was unpacked")
 }
 
 fn install(folder: &Path) -> Result<()> {

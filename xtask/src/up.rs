@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::{
     process::outlive_ctrl_c,
     servers::{Mongodb, Redis, redis_program},
+    tools,
 };
 
 /// Starts the servers, prints how tests find them, and stops them at ctrl-c.
@@ -20,6 +21,7 @@ pub(crate) fn run() -> Result<()> {
     println!("export KITH_TEST_REDIS='{}'", redis.uri);
     println!("export KITH_TEST_REDIS_SERVER='{}'", redis_program()?.display());
     println!("export KITH_TEST_MONGODB='{}'", mongodb.uri);
+    println!("export KITH_TEST_PROMTOOL='{}'", tools::promtool()?.display());
     eprintln!("ctrl-c stops them");
     stopped.recv()?;
     Ok(())

@@ -1,0 +1,135 @@
+//! As much of PromQL as it takes to see what an expression names. It is read strictly: what is not understood is
+//! taken for the name of a metric, and then there is none of that name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Before a list of labels in parentheses.
+const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
+/// Words that stand alone.
+const WORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
+
+/// What an expression names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// Labels by the metric that is selected by them.
+    pub(crate) metrics: BTreeMap<String, BTreeSet<String>>,
+    /// Labels by which series are joined and grouped.
+    pub(crate) grouped: BTreeSet<String>,
+    /// Labels with the values that are asked for, as they are written.
+    pub(crate) values: BTreeSet<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Text(String),
+    Sign(char),
+}
+
+/// Reads an expression.
+pub(crate) fn named(expression: &str) -> Named {
+    let (tokens, mut named) = (tokens(expression), Named::default());
+    let mut left = tokens.as_slice();
+    while let Some((first, rest)) = left.split_first() {
+        left = match (first, rest.first()) {
+            (Token::Word(word), Some(Token::Sign('('))) if LISTS.contains(&word.as_str()) => {
+                let (list, rest) = until(rest, ')');
+                named.grouped.extend(list.iter().filter_map(word_of));
+                rest
+            }
+            (Token::Word(metric), Some(Token::Sign('{'))) => {
+                let (matchers, rest) = until(rest, '}');
+                named.select(metric, matchers);
+                rest
+            }
+            // A function or an aggregation.
+            (Token::Word(_), Some(Token::Sign('('))) => rest,
+            (Token::Word(word), _) if LISTS.contains(&word.as_str()) || WORDS.contains(&word.as_str()) => {
+                rest
+            }
+            // An aggregation whose labels are told first: `sum by (job) (...)`.
+            (Token::Word(_), Some(Token::Word(list))) if LISTS.contains(&list.as_str()) => rest,
+            (Token::Word(metric), _) => {
+                named.metrics.entry(metric.clone()).or_default();
+                rest
+            }
+            (Token::Sign('['), _) => until(left, ']').1,
+            (Token::Text(_) | Token::Sign(_), _) => rest,
+        };
+    }
+    named
+}
+
+impl Named {
+    /// `matchers`: `label = "value"`, with commas between them.
+    fn select(&mut self, metric: &str, matchers: &[Token]) {
+        let labels = self.metrics.entry(metric.to_owned()).or_default();
+        for at in 0..matchers.len() {
+            let Token::Word(label) = &matchers[at] else { continue };
+            labels.insert(label.clone());
+            let value = matchers[at..].iter().find_map(|token| match token {
+                Token::Text(value) => Some(value.clone()),
+                Token::Word(_) | Token::Sign(_) => None,
+            });
+            self.values.extend(value.map(|value| (label.clone(), value)));
+        }
+    }
+}
+
+fn word_of(token: &Token) -> Option<String> {
+    match token {
+        Token::Word(word) => Some(word.clone()),
+        Token::Text(_) | Token::Sign(_) => None,
+    }
+}
+
+/// What stands before the closing sign, and what behind it.
+fn until(tokens: &[Token], close: char) -> (&[Token], &[Token]) {
+    let end = tokens.iter().position(|token| *token == Token::Sign(close)).unwrap_or(tokens.len());
+    (&tokens[..end], tokens.get(end + 1..).unwrap_or_default())
+}
+
+/// Words, texts in quotes, and signs. Numbers, durations and variables of boards name nothing, and are left out.
+fn tokens(text: &str) -> Vec<Token> {
+    let (mut tokens, mut left) = (Vec::new(), text);
+    while let Some(first) = left.chars().next() {
+        let word = |from: &str| {
+            from.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':').unwrap_or(from.len())
+        };
+        let end = match first {
+            '"' | '\'' => {
+                let end = left[1..].find(first).map_or(left.len(), |end| end + 2);
+                tokens.push(Token::Text(left[1..end].trim_end_matches(first).to_owned()));
+                end
+            }
+            '$' => 1 + word(&left[1..]),
+            '0'..='9' => word(left),
+            _ if first.is_ascii_alphabetic() || first == '_' => {
+                let end = word(left);
+                tokens.push(Token::Word(left[..end].to_owned()));
+                end
+            }
+            _ => {
+                if !first.is_whitespace() {
+                    tokens.push(Token::Sign(first));
+                }
+                first.len_utf8()
+            }
+        };
+        left = &left[end..];
+    }
+    tokens
+}
+
+#[test]
+fn metrics_labels_and_values_of_an_expression_are_found() {
+    let found = named(
+        r#"sum by (job, le) (rate(a_total{x="1,}", y=~"b|c"}[$__rate_interval] offset 1d)) > 0.05 * b
+           and on (instance) histogram_quantile(0.99, sum(rate(c_bucket[5m])) by (le)) unless d{} == 1e3"#,
+    );
+    let metrics: Vec<_> = found.metrics.iter().map(|(name, labels)| (name.as_str(), labels.len())).collect();
+    assert_eq!(metrics, [("a_total", 2), ("b", 0), ("c_bucket", 0), ("d", 0)]);
+    assert_eq!(found.grouped, BTreeSet::from(["instance", "job", "le"].map(str::to_owned)));
+    let values = [("x", "1,}"), ("y", "b|c")].map(|(label, value)| (label.to_owned(), value.to_owned()));
+    assert_eq!(found.values, BTreeSet::from(values));
+}
