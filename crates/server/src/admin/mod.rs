@@ -1,11 +1,14 @@
 //! What operators see and do: on one node, and on all of them.
 
 mod convert;
+mod figures;
+mod node;
 mod others;
 mod place;
 mod resync;
 mod rpc;
 mod vitals;
+mod watch;
 
 pub(crate) use place::Place;
 pub use rpc::{AdminRpc, NodeFacts};
