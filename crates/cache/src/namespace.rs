@@ -113,6 +113,20 @@ pub struct Stats {
     pub evictions: u64,
     /// Loads refused because too many waited.
     pub shed: u64,
+    /// Keys that the tier that nodes share answered, also with absence.
+    pub shared_hits: u64,
+    /// Keys that it did not hold.
+    pub shared_misses: u64,
+    /// Questions that it did not answer.
+    pub shared_errors: u64,
+    /// Keys that the store answered, also with absence.
+    pub store_reads: u64,
+    /// Changes of other nodes.
+    pub invalidations_received: u64,
+    /// Pairs of copies that the re-sync compared.
+    pub resync_checked: u64,
+    /// Copies that it found wrong for longer than their bound.
+    pub resync_stale: u64,
 }
 
 #[async_trait::async_trait]
@@ -179,6 +193,13 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
             invalidations: counters.invalidations_sent.get() + counters.invalidations_received.get(),
             evictions: self.memory.evictions(),
             shed: counters.shed.get(),
+            shared_hits: counters.shared_found.get() + counters.shared_absent.get(),
+            shared_misses: counters.shared_missed.get(),
+            shared_errors: counters.shared_errors.get(),
+            store_reads: counters.store_found.get() + counters.store_absent.get(),
+            invalidations_received: counters.invalidations_received.get(),
+            resync_checked: counters.resync_checked.get(),
+            resync_stale: counters.resync_stale_memory.get() + counters.resync_stale_redis.get(),
         }
     }
 

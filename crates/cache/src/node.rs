@@ -208,6 +208,13 @@ impl Node {
         now < until || lenient() || !guards::trust_deadline()
     }
 
+    /// Time since the proof by which memory is, or was, trusted for so long; `None` before the first.
+    pub(crate) fn since_proof(&self, trust: Duration) -> Option<Duration> {
+        let (until, now) = (self.trusted_until(), self.now());
+        let passed = || trust.saturating_sub(until.since(now)) + now.since(until);
+        (until > Moment::default()).then(passed)
+    }
+
     /// Whether memory had been served, and then not for so long that nothing of it may be any more.
     pub(crate) fn has_lapsed(&self, now: Moment) -> bool {
         let until = self.trusted_until();

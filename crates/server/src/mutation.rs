@@ -1,6 +1,13 @@
 //! Writes as owned tasks: a cancelled call stops waiting, never the write or its invalidation.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use kith_cache::{Change, Key, Node, Position, TieredCache, Token, Turn, Turns, remote::UNTOLD};
@@ -18,6 +25,8 @@ pub struct Mutations {
     turns: Arc<Turns>,
     /// Of writes that were turned away.
     shed: metrics::Counter,
+    /// The same, to be read.
+    refused: Arc<AtomicU64>,
     /// See [`WriteLimits::takes`].
     limit: Duration,
     /// Of writes that are looked for on other nodes later.
@@ -66,7 +75,8 @@ impl Mutations {
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
         let shed = metrics::counter!(MUTATIONS_SHED.name);
-        Self { tasks: TaskTracker::new(), node, turns, shed, limit: limits.takes, samples: None }
+        let (tasks, refused) = (TaskTracker::new(), Arc::default());
+        Self { tasks, node, turns, shed, refused, limit: limits.takes, samples: None }
     }
 
     /// The same mutations, some of which are looked for on other nodes later.
@@ -79,6 +89,12 @@ impl Mutations {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// How many were turned away since the start because the store could not be expected to come to them in time.
+    #[must_use]
+    pub fn shed(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Waits until all that have begun have ended. False when `limit` passed first.
@@ -157,6 +173,7 @@ impl Mutations {
         let turn = self.turns.take().await;
         turn.ok_or_else(|| {
             self.shed.increment(1);
+            self.refused.fetch_add(1, Ordering::Relaxed);
             StoreError::Overloaded
         })
     }

@@ -173,8 +173,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let groups = Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher, codes), config.ids.block);
     let epochs = StoreEpochs(Arc::clone(&stores.node));
     let canary = observer.as_ref().map(|observer| observer.record().clone());
-    let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone(), canary };
-    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals);
+    let observed = observer.as_ref().map(Observer::observed);
+    let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone(), canary, observed };
+    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers);
 
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);

@@ -149,6 +149,7 @@ impl<'a> Follower<'a> {
         self.chain = Chain::at(probed.number, probed.nonce);
         self.unreached = None;
         self.member.tally.baselines.add(1);
+        self.member.tally.has_seen(probed.number);
         self.member.node.adopt(self.epoch, probed.number);
     }
 
@@ -261,6 +262,7 @@ impl<'a> Follower<'a> {
             // The log lacks what this node had applied when it asked.
             return Err(End::Fork);
         }
+        self.member.tally.has_seen(probed.number);
         if self.unreached.is_some_and(|(number, _)| number > self.chain.number()) {
             self.repair().await?;
         }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 use super::{
-    Alive, Chain, Epochs, Queue, Recent, Seal, Shared, SharedError, Standing, Tally, Wakes,
+    Alive, Chain, Epochs, Followed, Queue, Recent, Seal, Shared, SharedError, Standing, Tally, Wakes,
     follower::Follower,
 };
 use crate::{Node, Random};
@@ -103,6 +103,16 @@ impl Member {
             let Err(end) = self.try_follow().await;
             tracing::debug!(?end, "follows no longer; beginning anew");
             sleep(self.following.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
+        }
+    }
+
+    /// How far the node is with the log.
+    #[must_use]
+    pub fn followed(&self) -> Followed {
+        Followed {
+            behind: self.tally.behind(self.node.applied()),
+            since_proof: self.node.since_proof(self.following.trust),
+            repairs: self.tally.repairs(),
         }
     }
 

@@ -47,7 +47,7 @@ pub use registry::{Alive, Peer, Probed, Registry};
 pub use seal::Seal;
 pub use shared::{Kept, Shared, SharedError, Sharing};
 pub use standing::Standing;
-pub use tally::Tally;
+pub use tally::{Followed, Tally};
 pub use tier::{Codec, address};
 pub(crate) use tier::{SharedSide, SharedTier};
 pub use wakes::Wakes;

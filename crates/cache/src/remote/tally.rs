@@ -1,5 +1,22 @@
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
 use super::metrics::Propagation;
 use crate::counters::Counter;
+
+/// How far a node is with the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// Entries that it knew of at its last probe and has not applied.
+    pub behind: u64,
+    /// Time since it sent the last probe whose answer proved that its memory misses nothing; `None` before the
+    /// first.
+    pub since_proof: Option<Duration>,
+    /// Times that following was mended since the start.
+    pub repairs: u64,
+}
 
 /// What a node has met while it followed the log, since its start.
 #[derive(Debug, Default)]
@@ -24,4 +41,39 @@ pub struct Tally {
     pub(crate) probes_failed: Counter,
     /// How long changes took to come.
     pub(crate) propagation: Propagation,
+    /// Number of the last entry of the log, as the last probe told it.
+    head: AtomicU64,
+}
+
+impl Tally {
+    /// A probe told that this is the last entry of the log.
+    pub(crate) fn has_seen(&self, head: u64) {
+        self.head.store(head, Ordering::Relaxed);
+    }
+
+    /// Entries that the last probe told of, past this one.
+    pub(crate) fn behind(&self, applied: u64) -> u64 {
+        self.head.load(Ordering::Relaxed).saturating_sub(applied)
+    }
+
+    /// Times that following was mended, whatever the cause.
+    pub(crate) fn repairs(&self) -> u64 {
+        [&self.gaps, &self.cuts, &self.forks, &self.baselines].map(Counter::get).iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_behind_by_what_the_last_probe_told_of_and_it_has_not_applied() {
+        let tally = Tally::default();
+        assert_eq!(tally.behind(0), 0);
+        tally.has_seen(7);
+        assert_eq!([5, 7, 9].map(|applied| tally.behind(applied)), [2, 0, 0]);
+        tally.gaps.add(1);
+        tally.baselines.add(2);
+        assert_eq!(tally.repairs(), 3);
+    }
 }

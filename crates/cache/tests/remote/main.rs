@@ -4,6 +4,7 @@
 
 mod feed;
 mod flood;
+mod followed;
 mod newer;
 mod onward;
 mod resync;

@@ -38,6 +38,13 @@ pub(super) fn stats(namespace: &str, stats: &Stats) -> wire::NamespaceStats {
         invalidations: signed(stats.invalidations),
         evictions: signed(stats.evictions),
         shed: signed(stats.shed),
+        redis_hits: signed(stats.shared_hits),
+        redis_misses: signed(stats.shared_misses),
+        redis_errors: signed(stats.shared_errors),
+        store_reads: signed(stats.store_reads),
+        invalidations_heard: signed(stats.invalidations_received),
+        resync_checked: signed(stats.resync_checked),
+        resync_stale: signed(stats.resync_stale),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{NodeFacts, convert::signed};
 use crate::{
     cluster::{Card, Cluster, StoreEpochs},
     error::{Error, Reason},
-    observer::CanaryRecord,
+    observer::{CanaryRecord, Observed},
     versions::wire_time,
 };
 
@@ -26,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// What they look for, where there may be some.
     pub(crate) canary: Option<CanaryRecord>,
+    /// What this node found when it looked at them, where there may be some.
+    pub(crate) observed: Option<Arc<Observed>>,
 }
 
 impl Place {

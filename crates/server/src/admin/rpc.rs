@@ -10,10 +10,11 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Place, Vitals,
-    convert::{copy, count, signed, stats},
+    convert::{copy, stats},
     log_filter,
     others::{self, Answer},
     resync,
+    watch::{Told, Watchers},
 };
 use crate::{
     bulk::only_services,
@@ -21,8 +22,6 @@ use crate::{
     cluster::Admin,
     error::{Error, Reason},
     mutation::Mutations,
-    telemetry,
-    versions::wire_time,
 };
 
 /// What is left of the time for a call to send its answer.
@@ -44,17 +43,24 @@ pub struct NodeFacts {
 /// The admin service on the wire.
 #[derive(Clone, Debug)]
 pub struct AdminRpc {
-    place: Place,
-    facts: NodeFacts,
-    mutations: Mutations,
-    vitals: Vitals,
+    pub(super) place: Place,
+    pub(super) facts: NodeFacts,
+    pub(super) mutations: Mutations,
+    pub(super) vitals: Vitals,
+    pub(super) watchers: Watchers,
 }
 
 impl AdminRpc {
-    /// Over the tiers and mutations of this node.
+    /// Over the tiers and mutations of this node. At most so many watch it at one time.
     #[must_use]
-    pub(crate) const fn new(place: Place, facts: NodeFacts, mutations: Mutations, vitals: Vitals) -> Self {
-        Self { place, facts, mutations, vitals }
+    pub(crate) fn new(
+        place: Place,
+        facts: NodeFacts,
+        mutations: Mutations,
+        vitals: Vitals,
+        watchers: usize,
+    ) -> Self {
+        Self { place, facts, mutations, vitals, watchers: Watchers::new(watchers) }
     }
 
     /// The namespace and the rest of `NAMESPACE/KEY`.
@@ -62,40 +68,6 @@ impl AdminRpc {
         let refused = || Error::invalid("key", &Invalid::new("must be NAMESPACE/KEY, for example user/7"));
         let (namespace, key) = key.split_once('/').ok_or_else(refused)?;
         Ok((self.place.node.namespace(namespace).ok_or_else(refused)?, key))
-    }
-
-    /// Answers also while the store does not.
-    async fn node(&self) -> wire::GetNodeResponse {
-        let (store, nodes) = tokio::join!(self.vitals.store(), self.nodes_known());
-        let (cluster, trusted) = (self.place.cluster.as_deref(), self.place.node.trusted());
-        wire::GetNodeResponse {
-            node_id: self.facts.node_id.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            start_time: Some(wire_time(self.facts.started)),
-            store_backend: self.facts.backend.to_owned(),
-            epoch: signed(self.place.node.epoch()),
-            trusted,
-            migrations: store.applied,
-            mutations_in_flight: count(self.mutations.in_flight()),
-            applied: signed(self.place.node.applied()),
-            state: self.vitals.state().to_owned(),
-            store_answers: store.answers,
-            migrations_pending: count(store.pending),
-            calls_in_flight: count(self.vitals.load().in_flight()),
-            calls_limit: count(self.vitals.load().limit()),
-            log_lines_dropped: signed(telemetry::dropped_lines()),
-            time: Some(wire_time(Timestamp::now())),
-            address: cluster.map(|cluster| cluster.card().address.clone()).unwrap_or_default(),
-            redis: cluster.map_or("", |_| if trusted { "follows" } else { "away" }).to_owned(),
-            redis_breaker: cluster.map_or("", |cluster| cluster.breaker()).to_owned(),
-            changes_waiting: cluster.map_or(0, |cluster| count(cluster.waiting())),
-            nodes,
-        }
-    }
-
-    async fn nodes_known(&self) -> i64 {
-        let Some(cluster) = &self.place.cluster else { return 0 };
-        cluster.peers().await.map_or(0, |peers| count(peers.len()))
     }
 
     /// Whether another node of the cluster asks, which means this node alone.
@@ -270,6 +242,16 @@ impl AdminService for AdminRpc {
         let namespaces =
             namespaces.iter().map(|namespace| stats(namespace.name(), &namespace.stats())).collect();
         Ok(Response::new(wire::GetCacheStatsResponse { namespaces }))
+    }
+
+    type WatchNodeStream = Told;
+
+    async fn watch_node(
+        &self,
+        request: Request<wire::WatchNodeRequest>,
+    ) -> Result<Response<Self::WatchNodeStream>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(self.told(request.into_inner().interval)?))
     }
 }
 

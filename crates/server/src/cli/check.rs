@@ -26,7 +26,16 @@ use super::{
         memory_used         part of the bytes of memory in use, 0 to 1\n  \
         log_lines_dropped   since the start\n  \
         calls_used          calls in flight as part of limits.in_flight, 0 to 1\n  \
-        clock_seconds       by how much its clock and ours differ\n\n\
+        clock_seconds       by how much its clock and ours differ\n\
+        Of a node that shares Redis with others also:\n  \
+        trusted             whether it can prove that its memory misses nothing; critical where not\n  \
+        redis_breaker       a warning unless closed\n  \
+        proof_seconds       since the last such proof; from 1 a warning, from 3 critical\n  \
+        changes_waiting     changes that the others have not been told of; from 1, from 1000\n  \
+        entries_behind      changes of others that it knew of and has not applied; from 1000, from 10000\n  \
+        resync_stale        copies found wrong since the start; from 1 a warning: a defect\n  \
+        observer_stale      old copies that other nodes held of its writes since the start; from 1 a warning: a \
+                            defect\n\n\
         Exit codes: 0 all well, 1 a warning, 2 critical."
 )]
 pub(super) struct Arguments {
@@ -121,6 +130,14 @@ impl Check {
         Self { check, level, value: value.to_owned(), warn: String::new(), critical }
     }
 
+    /// Of a breaker, without which a node serves too.
+    fn closed(check: &'static str, value: &str) -> Self {
+        let closed = value == "closed";
+        let level = if closed { Level::Ok } else { Level::Warning };
+        let warn = if closed { String::new() } else { value.to_owned() };
+        Self { check, level, value: value.to_owned(), warn, critical: String::new() }
+    }
+
     fn number(threshold: &Threshold, value: Option<f64>) -> Self {
         Self {
             check: threshold.name,
@@ -142,10 +159,14 @@ fn checks(facts: &Facts, overrides: &Overrides<'_>) -> Vec<Check> {
         let store = if node.store_answers { "answers" } else { "away" };
         checks.push(Check::state("store", store, of(node.store_answers)));
     }
-    checks.extend(threshold::all(overrides).iter().map(|threshold| {
-        let value = value(facts, threshold.name);
-        Check::number(threshold, value)
-    }));
+    if let Some(node) = facts.of_cluster() {
+        let trusted = if node.trusted { "yes" } else { "no" };
+        checks.push(Check::state("trusted", trusted, of(node.trusted)));
+        checks.push(Check::closed("redis_breaker", &node.redis_breaker));
+    }
+    let thresholds = threshold::all(overrides);
+    let held = thresholds.iter().filter(|one| !one.of_cluster || facts.of_cluster().is_some());
+    checks.extend(held.map(|threshold| Check::number(threshold, value(facts, threshold.name))));
     checks
 }
 
@@ -163,6 +184,11 @@ fn value(facts: &Facts, name: &str) -> Option<f64> {
         "log_lines_dropped" => Some(node.log_lines_dropped as f64),
         "calls_used" => share(node.calls_in_flight, node.calls_limit),
         "clock_seconds" => facts.clock_ahead_seconds.map(f64::abs),
+        "proof_seconds" => facts.since_proof().map(|since| since.as_secs_f64()),
+        "changes_waiting" => Some(node.changes_waiting as f64),
+        "entries_behind" => Some(node.entries_behind as f64),
+        "resync_stale" => Some(facts.resync_stale() as f64),
+        "observer_stale" => Some(node.observer_stale as f64),
         _ => None,
     }
 }
@@ -183,5 +209,62 @@ impl Report for Checked {
             ]
         };
         self.checks.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_proto::admin::v1::{GetNodeResponse, NamespaceStats};
+
+    use super::*;
+
+    /// Name and level of what is checked of a node.
+    fn levels(node: GetNodeResponse, stale: i64) -> Vec<(&'static str, Level)> {
+        let memory = vec![NamespaceStats { resync_stale: stale, ..Default::default() }];
+        let facts = Facts { serving: true, node: Some(node), memory, clock_ahead_seconds: Some(0.0) };
+        let checks = checks(&facts, &Overrides { warn: &[], critical: &[] });
+        checks.iter().map(|check| (check.check, check.level)).collect()
+    }
+
+    /// One of a cluster, proved a moment ago.
+    fn well() -> GetNodeResponse {
+        GetNodeResponse {
+            store_answers: true,
+            trusted: true,
+            redis: "follows".to_owned(),
+            redis_breaker: "closed".to_owned(),
+            since_proof: Some(prost_types::Duration { seconds: 0, nanos: 200_000_000 }),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_promise_is_checked_of_nodes_of_a_cluster_alone() {
+        let alone = GetNodeResponse { store_answers: true, trusted: true, ..Default::default() };
+        let alone = levels(alone, 0);
+        assert_eq!(alone.len(), 9, "{alone:?}");
+        let well = levels(well(), 0);
+        assert_eq!(well.len(), 16, "{well:?}");
+        assert!(well.iter().chain(&alone).all(|(_, level)| *level == Level::Ok), "{well:?} {alone:?}");
+    }
+
+    #[test]
+    fn each_part_of_the_promise_is_told_when_it_is_broken() {
+        let since_proof = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+        let open = "open".to_owned();
+        for (node, stale, check, level) in [
+            (GetNodeResponse { trusted: false, ..well() }, 0, "trusted", Level::Critical),
+            (GetNodeResponse { redis_breaker: open, ..well() }, 0, "redis_breaker", Level::Warning),
+            (GetNodeResponse { since_proof: since_proof(1), ..well() }, 0, "proof_seconds", Level::Warning),
+            (GetNodeResponse { since_proof: since_proof(3), ..well() }, 0, "proof_seconds", Level::Critical),
+            (GetNodeResponse { changes_waiting: 1, ..well() }, 0, "changes_waiting", Level::Warning),
+            (GetNodeResponse { entries_behind: 10_000, ..well() }, 0, "entries_behind", Level::Critical),
+            (well(), 1, "resync_stale", Level::Warning),
+            (GetNodeResponse { observer_stale: 1, ..well() }, 0, "observer_stale", Level::Warning),
+        ] {
+            let bad: Vec<_> =
+                levels(node, stale).into_iter().filter(|(_, level)| *level != Level::Ok).collect();
+            assert_eq!(bad, [(check, level)]);
+        }
     }
 }

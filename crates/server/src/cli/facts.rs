@@ -93,6 +93,38 @@ impl Facts {
         share(hits, all)
     }
 
+    /// Which part of the keys that Redis was asked for it answered, 0 to 1; `None` before the first.
+    pub(super) fn redis_hit_rate(&self) -> Option<f64> {
+        let hits: i64 = self.memory.iter().map(|namespace| namespace.redis_hits).sum();
+        share(hits, hits + self.memory.iter().map(|namespace| namespace.redis_misses).sum::<i64>())
+    }
+
+    /// Loads sent to the store.
+    pub(super) fn loads(&self) -> i64 {
+        self.memory.iter().map(|namespace| namespace.loads).sum()
+    }
+
+    /// Copies that the re-sync found wrong for longer than they may be.
+    pub(super) fn resync_stale(&self) -> i64 {
+        self.memory.iter().map(|namespace| namespace.resync_stale).sum()
+    }
+
+    /// The time that 99 in 100 calls of users and groups took at most, since the start; `None` before the first.
+    pub(super) fn p99(&self) -> Option<Duration> {
+        let p99 = self.node.as_ref()?.calls.as_ref()?.p99?;
+        Duration::try_from(p99).ok()
+    }
+
+    /// What a node of a cluster says of itself; `None` of one that shares nothing with others, and while it starts.
+    pub(super) fn of_cluster(&self) -> Option<&GetNodeResponse> {
+        self.node.as_ref().filter(|node| !node.redis.is_empty())
+    }
+
+    /// How long ago it proved that its memory misses nothing; `None` before the first proof, and of a node alone.
+    pub(super) fn since_proof(&self) -> Option<Duration> {
+        Duration::try_from(self.of_cluster()?.since_proof?).ok()
+    }
+
     /// Entries in memory.
     pub(super) fn entries(&self) -> i64 {
         self.memory.iter().map(|namespace| namespace.entries).sum()
@@ -110,11 +142,6 @@ impl Facts {
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
 pub(super) fn share(part: i64, all: i64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)
-}
-
-/// A part of one, in percent with one digit.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
 }
 
 fn ahead(clock: SystemTime, ours: SystemTime) -> f64 {

@@ -30,6 +30,7 @@ mod restore;
 mod resync;
 mod serve;
 mod status;
+mod top;
 mod users;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -78,6 +79,8 @@ enum What {
     Call(call::Arguments),
     /// Show how nodes fare: a row for each
     Status(status::Arguments),
+    /// Watch how nodes are and what they do, as it happens
+    Top(top::Arguments),
     /// List the nodes that share what they know with the one that is asked
     Nodes(nodes::Arguments),
     /// Show what each tier of each node holds of one record, changing nothing
@@ -152,6 +155,7 @@ pub fn main() -> ExitCode {
         What::Config(arguments) => config::run(&command.common, &arguments),
         What::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
         What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
+        What::Top(arguments) => client::block_on(top::run(&command.common, &arguments)),
         What::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
         What::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
         What::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),

@@ -31,6 +31,11 @@ pub(super) trait Report: Serialize {
     fn header(&self) -> Vec<&'static str>;
     /// The rows; each has as many cells as there are columns.
     fn rows(&self) -> Vec<Vec<String>>;
+
+    /// Names of columns that a table for people does without.
+    fn left_out(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 impl Output {
@@ -63,6 +68,27 @@ impl Output {
     }
 }
 
+/// Writes one of several reports that follow each other: as JSON it is one line, and plain text has its header before
+/// the `first`. False when nobody reads any more (`head`).
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(super) fn print_next(form: Form, report: &impl Report, first: bool) -> io::Result<bool> {
+    let text = match form {
+        Form::Json => serde_json::to_string(report)? + "\n",
+        Form::Plain if !first => {
+            let text = rendered(report, form)?;
+            text.split_once('\n').map(|(_header, rows)| rows.to_owned()).unwrap_or_default()
+        }
+        Form::Plain | Form::Table => rendered(report, form)?,
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
+}
+
 /// Writes a whole result. A reader that has seen enough (`head`) is no fault.
 ///
 /// # Errors
@@ -75,7 +101,11 @@ pub(super) fn write(result: &[u8]) -> io::Result<()> {
     }
 }
 
-fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
+/// The text of a report in this form.
+///
+/// # Errors
+/// When it has no form in JSON.
+pub(super) fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
     match form {
         Form::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
         Form::Plain => {
@@ -87,11 +117,19 @@ fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
             Ok(std::iter::once(header).chain(lines).fold(String::new(), |text, line| text + &line + "\n"))
         }
         Form::Table => {
+            let (header, left_out) = (report.header(), report.left_out());
+            let kept: Vec<_> = header.iter().map(|name| !left_out.contains(name)).collect();
+            let rows = report.rows().into_iter().map(|row| only(&kept, row));
             let mut table = Table::new();
-            table.load_style(UTF8_BORDERS_ONLY).set_header(report.header()).add_rows(report.rows());
+            table.load_style(UTF8_BORDERS_ONLY).set_header(only(&kept, header)).add_rows(rows);
             Ok(format!("{table}\n"))
         }
     }
+}
+
+/// The cells of the columns that are kept.
+fn only<T>(kept: &[bool], cells: Vec<T>) -> Vec<T> {
+    cells.into_iter().zip(kept).filter_map(|(cell, kept)| kept.then_some(cell)).collect()
 }
 
 /// A cell without what would end its line or field, or steer a terminal.

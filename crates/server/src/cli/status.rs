@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::{
     Common, FAILED, OK,
     client::{Target, Targets},
-    facts::{Facts, percent},
-    output::Report,
+    facts::Facts,
+    output::{Form, Report},
+    top::shown,
 };
 
 /// Which nodes to ask.
@@ -38,6 +39,9 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     }
     let status = Status(answers.iter().map(|(target, facts)| row(target, facts)).collect());
     common.output.print(&status)?;
+    if common.output.form() == Form::Table {
+        status.0.iter().filter_map(|row| row.error.as_ref()).for_each(|why| eprintln!("kith: {why}"));
+    }
     Ok(if status.0.iter().all(|row| row.state == "serving") { OK } else { FAILED })
 }
 
@@ -57,7 +61,12 @@ struct Row {
     /// The last change of others and of its own that it has applied.
     applied: Option<i64>,
     trusted: Option<bool>,
-    /// Absent for a node that shares nothing with others; so are the next three.
+    /// Changes of others that it knew of and has not applied. Absent for a node that shares nothing with others; so
+    /// are the next six.
+    entries_behind: Option<i64>,
+    /// Absent before the first proof.
+    since_proof_seconds: Option<f64>,
+    redis_hit_rate: Option<f64>,
     redis: Option<String>,
     redis_breaker: Option<String>,
     /// Nodes that it knows, itself included.
@@ -66,6 +75,10 @@ struct Row {
     uptime_seconds: Option<u64>,
     migrations_pending: Option<i64>,
     memory_hit_rate: Option<f64>,
+    /// Sent to the store since the start.
+    loads: Option<i64>,
+    /// Of unary calls of users and groups, since the start; absent before the first.
+    p99_ms: Option<f64>,
     memory_entries: Option<i64>,
     calls_in_flight: Option<i64>,
     /// Why nothing else is known.
@@ -90,6 +103,9 @@ fn row(target: &Target, facts: &Result<Facts>) -> Row {
         epoch: Some(said.epoch),
         applied: Some(said.applied),
         trusted: Some(said.trusted),
+        entries_behind: shares.then_some(said.entries_behind),
+        since_proof_seconds: facts.since_proof().map(|since| since.as_secs_f64()),
+        redis_hit_rate: facts.redis_hit_rate(),
         redis: shares.then(|| said.redis.clone()),
         redis_breaker: shares.then(|| said.redis_breaker.clone()),
         nodes: shares.then_some(said.nodes),
@@ -97,6 +113,8 @@ fn row(target: &Target, facts: &Result<Facts>) -> Row {
         uptime_seconds: facts.uptime().map(|uptime| uptime.as_secs()),
         migrations_pending: Some(said.migrations_pending).filter(|_| said.store_answers),
         memory_hit_rate: facts.hit_rate(),
+        loads: Some(facts.loads()),
+        p99_ms: facts.p99().map(|p99| p99.as_secs_f64() * 1_000.0),
         memory_entries: Some(facts.entries()),
         calls_in_flight: Some(said.calls_in_flight),
         ..row
@@ -106,9 +124,21 @@ fn row(target: &Target, facts: &Result<Facts>) -> Row {
 impl Report for Status {
     fn header(&self) -> Vec<&'static str> {
         vec![
-            "node", "state", "version", "store", "answers", "epoch", "redis", "nodes", "waiting", "uptime",
-            "pending", "hits", "entries", "calls", "error",
+            "node", "state", "version", "store", "answers", "epoch", "lag", "redis", "nodes", "waiting",
+            "uptime", "pending", "mem%", "red%", "loads", "p99", "entries", "calls", "error",
         ]
+    }
+
+    /// What is left is readable at 120 columns. Errors follow the table.
+    fn left_out(&self) -> Vec<&'static str> {
+        let mut left_out = vec!["store", "nodes", "entries", "calls", "error"];
+        if self.0.iter().all(|row| row.store_answers != Some(false)) {
+            left_out.push("answers");
+        }
+        if self.0.iter().all(|row| row.migrations_pending.is_none_or(|pending| pending == 0)) {
+            left_out.push("pending");
+        }
+        left_out
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
@@ -120,22 +150,63 @@ fn cells(row: &Row) -> Vec<String> {
     fn text<T: ToString>(value: Option<&T>) -> String {
         value.map_or_else(String::new, ToString::to_string)
     }
-    let uptime = row.uptime_seconds.map(std::time::Duration::from_secs);
+    let share = |share: Option<f64>| text(share.map(|share| shown::percent(Some(share))).as_ref());
     vec![
-        row.node.clone(),
+        row.node.strip_prefix("http://").unwrap_or(&row.node).to_owned(),
         row.state.clone(),
         text(row.version.as_ref()),
         text(row.store.as_ref()),
         row.store_answers.map_or("", |answers| if answers { "yes" } else { "no" }).to_owned(),
         text(row.epoch.as_ref()),
+        text(row.entries_behind.map(shown::count).as_ref()),
         text(row.redis.as_ref()),
         text(row.nodes.as_ref()),
-        text(row.changes_waiting.as_ref()),
-        text(uptime.map(|uptime| humantime::format_duration(uptime).to_string().replace(' ', "")).as_ref()),
+        text(row.changes_waiting.map(shown::count).as_ref()),
+        text(row.uptime_seconds.map(shown::long).as_ref()),
         text(row.migrations_pending.as_ref()),
-        text(row.memory_hit_rate.map(percent).as_ref()),
+        share(row.memory_hit_rate),
+        share(row.redis_hit_rate),
+        text(row.loads.map(shown::count).as_ref()),
+        text(row.p99_ms.map(|ms| shown::time(Some(ms))).as_ref()),
         text(row.memory_entries.as_ref()),
         text(row.calls_in_flight.as_ref()),
         text(row.error.as_ref()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_a_busy_cluster_is_readable_at_120_columns() {
+        let row = Row {
+            node: "http://10.10.10.10:7600".to_owned(),
+            state: "store_away".to_owned(),
+            version: Some("0.10.0".to_owned()),
+            epoch: Some(12_345),
+            entries_behind: Some(12_345),
+            redis: Some("follows".to_owned()),
+            changes_waiting: Some(12_345),
+            uptime_seconds: Some(86_400 * 365),
+            memory_hit_rate: Some(0.9987),
+            redis_hit_rate: Some(0.8),
+            loads: Some(1_234_567),
+            p99_ms: Some(12.3),
+            calls_in_flight: Some(4_096),
+            error: Some("a long story".repeat(20)),
+            ..Row::default()
+        };
+        let table = super::super::output::rendered(&Status(vec![row]), Form::Table).unwrap();
+        let width = table.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(width <= 120, "{width} columns:\n{table}");
+    }
+
+    #[test]
+    fn the_table_shows_a_store_that_is_away_and_pending_migrations_where_there_are_some() {
+        let well = Row { store_answers: Some(true), migrations_pending: Some(0), ..Row::default() };
+        let not = Row { store_answers: Some(false), migrations_pending: Some(1), ..Row::default() };
+        let [well, not] = [well, not].map(|row| Status(vec![row]).left_out());
+        assert!(["answers", "pending"].iter().all(|name| well.contains(name) && !not.contains(name)));
+    }
 }

@@ -17,8 +17,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use kith_cache::{
     Moment, Node, NodeConfig, Resyncing, ThreadRandom,
     remote::{
-        Feed, FeedReader, Following, Member, Peer, Queue, Reading, SharedBus, SharedError, Sharing, Standing,
-        Tally, Wakes,
+        Feed, FeedReader, Followed, Following, Member, Peer, Queue, Reading, SharedBus, SharedError, Sharing,
+        Standing, Tally, Wakes,
     },
 };
 use kith_store::Stores;
@@ -202,6 +202,11 @@ impl Cluster {
     pub(crate) fn export_metrics(&self) {
         self.member.export_metrics();
         self.server.export_metrics();
+    }
+
+    /// How far this node is with the log.
+    pub(crate) fn followed(&self) -> Followed {
+        self.member.followed()
     }
 
     /// Changes that wait to be told.

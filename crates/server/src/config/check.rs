@@ -114,6 +114,7 @@ fn above_zero(config: &Config) -> Result<(), Wrong> {
         ("limits.import_records", limits.import_records == 0),
         ("limits.searches_per_minute", limits.searches_per_minute == 0),
         ("limits.tokens", limits.tokens == 0),
+        ("limits.watchers", limits.watchers == 0),
         ("limits.deadline_default", limits.deadline_default.is_zero()),
         ("tls.read_again_every", config.tls.read_again_every.is_zero()),
         ("store.sqlite.readers", config.store.sqlite.readers == 0),

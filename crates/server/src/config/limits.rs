@@ -65,6 +65,8 @@ pub struct LimitsConfig {
     pub tokens: usize,
     /// Searches by keyword that an acting user may make in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
+    /// Callers who watch this node at one time (`kith top`). Above 0.
+    pub watchers: usize,
 }
 
 impl Default for LimitsConfig {
@@ -91,6 +93,7 @@ impl Default for LimitsConfig {
             import_records: 500,
             tokens: 16,
             searches_per_minute: 30,
+            watchers: 8,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -30,7 +30,22 @@ pub(super) struct Gate {
     most: usize,
     waiting: Arc<AtomicUsize>,
     wait: Duration,
-    shed: Counter,
+    shed: Shed,
+}
+
+/// Calls that were turned away.
+#[derive(Clone, Debug)]
+struct Shed {
+    counter: Counter,
+    /// The same, to be read.
+    number: Arc<AtomicU64>,
+}
+
+impl Shed {
+    fn one_more(&self) {
+        self.counter.increment(1);
+        self.number.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// How a call comes in.
@@ -46,7 +61,7 @@ pub(super) enum Entry {
 impl Gate {
     pub(super) fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
-        let shed = metrics::counter!(metric::RPC_SHED.name);
+        let shed = Shed { counter: metrics::counter!(metric::RPC_SHED.name), number: Arc::default() };
         Self { slots: Arc::new(Semaphore::new(most)), most, waiting: Arc::default(), wait, shed }
     }
 
@@ -58,13 +73,17 @@ impl Gate {
         self.most
     }
 
+    pub(super) fn shed(&self) -> u64 {
+        self.shed.number.load(Ordering::Relaxed)
+    }
+
     pub(super) fn enter(&self) -> Entry {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             return Entry::Now(slot);
         }
         let place = Waiting::take(&self.waiting);
         if place.before >= self.most || self.wait.is_zero() {
-            self.shed.increment(1);
+            self.shed.one_more();
             return Entry::Full;
         }
         let (slots, wait, shed) = (Arc::clone(&self.slots), self.wait, self.shed.clone());
@@ -72,7 +91,7 @@ impl Gate {
             let slot = timeout(wait, slots.acquire_owned()).await.ok().and_then(Result::ok);
             drop(place);
             if slot.is_none() {
-                shed.increment(1);
+                shed.one_more();
             }
             slot
         }))
@@ -130,7 +149,7 @@ mod tests {
         let gate = Gate::new(1, Duration::from_millis(100));
         let _first = now(&gate);
         assert!(later(&gate).await.is_none());
-        assert_eq!(gate.in_flight(), 1);
+        assert_eq!((gate.in_flight(), gate.shed()), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]

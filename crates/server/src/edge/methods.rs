@@ -2,7 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use ahash::RandomState;
@@ -12,6 +16,7 @@ use prost_types::FileDescriptorSet;
 use tokio::time::Instant;
 use tonic::Code;
 
+use super::times::{Taken, Times};
 use crate::metric;
 
 /// Name of every code, by its number.
@@ -33,6 +38,16 @@ const CODES: [&str; 17] = [
     "UNAVAILABLE",
     "DATA_LOSS",
     "UNAUTHENTICATED",
+];
+
+/// Answers of a node that did not bring a call to an end.
+const FAULTS: [Code; 6] = [
+    Code::Unknown,
+    Code::DeadlineExceeded,
+    Code::ResourceExhausted,
+    Code::Internal,
+    Code::Unavailable,
+    Code::DataLoss,
 ];
 
 /// The services that are there from the first moment on, bound by no limit: `service`, `method`, kind.
@@ -68,6 +83,27 @@ pub(super) struct Method {
     pub(super) batch: bool,
     answers: [OnceLock<Counter>; CODES.len()],
     seconds: OnceLock<Histogram>,
+    /// The same for whoever watches the node; the recorder of metrics cannot be read.
+    times: OnceLock<Box<Times>>,
+    errors: AtomicU64,
+    faults: AtomicU64,
+}
+
+/// What was counted of one method since the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    /// `kith.user.v1.UserService`.
+    pub(crate) service: String,
+    /// `GetUser`.
+    pub(crate) method: String,
+    /// Whether neither side streams.
+    pub(crate) unary: bool,
+    /// Calls that ended with another code than OK.
+    pub(crate) errors: u64,
+    /// Of them, those that the node did not bring to an end.
+    pub(crate) faults: u64,
+    /// How long all of them took.
+    pub(crate) times: Taken,
 }
 
 impl Method {
@@ -81,7 +117,36 @@ impl Method {
             batch: kind != Kind::Unary || takes_many(name),
             answers: Default::default(),
             seconds: OnceLock::new(),
+            times: OnceLock::new(),
+            errors: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
         }
+    }
+
+    /// Counts a call that ended.
+    fn count(&self, code: Code, time: Duration) {
+        if let Some(counter) = self.answers(code) {
+            counter.increment(1);
+        }
+        self.seconds().record(time);
+        self.times.get_or_init(Box::default).record(time);
+        if code != Code::Ok {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+            self.faults.fetch_add(u64::from(FAULTS.contains(&code)), Ordering::Relaxed);
+        }
+    }
+
+    /// `None`: it was not called.
+    fn counted(&self) -> Option<Counted> {
+        let times = self.times.get()?;
+        Some(Counted {
+            service: self.service.clone(),
+            method: self.name.clone(),
+            unary: self.kind == Kind::Unary,
+            errors: self.errors.load(Ordering::Relaxed),
+            faults: self.faults.load(Ordering::Relaxed),
+            times: times.read(),
+        })
     }
 
     fn answers(&self, code: Code) -> Option<&Counter> {
@@ -118,7 +183,11 @@ impl Methods {
             add(Method::new(service, name, kind, true));
         }
         for (service, name, streams) in contract() {
-            let kind = if streams { Kind::Stream } else { Kind::Unary };
+            let kind = match streams {
+                true if never_ends(&name) => Kind::Watch,
+                true => Kind::Stream,
+                false => Kind::Unary,
+            };
             add(Method::new(&service, &name, kind, false));
         }
         let unknown = Method { known: false, ..Method::new("unknown", "unknown", Kind::Unary, false) };
@@ -127,6 +196,14 @@ impl Methods {
 
     pub(super) fn of(&self, path: &str) -> &Arc<Method> {
         self.by_path.get(path).unwrap_or(&self.unknown)
+    }
+
+    /// What was counted of the methods of the contract that were called, by service and method.
+    pub(super) fn counted(&self) -> Vec<Counted> {
+        let methods = self.by_path.values().filter(|method| !method.exempt);
+        let mut counted: Vec<_> = methods.filter_map(|method| method.counted()).collect();
+        counted.sort_by(|one, other| (&one.service, &one.method).cmp(&(&other.service, &other.method)));
+        counted
     }
 }
 
@@ -149,6 +226,11 @@ fn contract() -> Vec<(String, String, bool)> {
 /// Whether the message of a unary method of this name is one of many records, by the words of the contract.
 pub(crate) fn takes_many(method: &str) -> bool {
     method.starts_with("Batch")
+}
+
+/// Whether the stream of a method of this name has no end of its own, by the words of the contract.
+fn never_ends(method: &str) -> bool {
+    method.starts_with("Watch")
 }
 
 /// Name of a gRPC code, as the protocol writes it.
@@ -185,10 +267,7 @@ impl Record {
         if std::mem::replace(&mut self.counted, true) {
             return;
         }
-        if let Some(counter) = self.method.answers(code) {
-            counter.increment(1);
-        }
-        self.method.seconds().record(self.started.elapsed());
+        self.method.count(code, self.started.elapsed());
     }
 }
 
@@ -208,7 +287,23 @@ mod tests {
         assert_eq!(methods.of("/kith.user.v1.UserService/GetUser").kind, Kind::Unary);
         assert_eq!(methods.of("/kith.user.v1.UserService/ImportUsers").kind, Kind::Stream);
         assert_eq!(methods.of("/grpc.health.v1.Health/Watch").kind, Kind::Watch);
+        assert_eq!(methods.of("/kith.admin.v1.AdminService/WatchNode").kind, Kind::Watch);
         assert!(!methods.of("/kith.user.v1.UserService/Nothing").known);
+    }
+
+    #[test]
+    fn calls_of_the_contract_are_counted_by_method_and_by_whose_fault_they_are() {
+        let methods = Methods::new();
+        let get = methods.of("/kith.user.v1.UserService/GetUser");
+        for code in [Code::Ok, Code::NotFound, Code::Internal] {
+            get.count(code, Duration::from_millis(1));
+        }
+        methods.of("/grpc.health.v1.Health/Check").count(Code::Ok, Duration::ZERO);
+        methods.of("/kith.user.v1.UserService/ExportUsers").count(Code::Ok, Duration::ZERO);
+        let counted = methods.counted();
+        let names: Vec<_> = counted.iter().map(|one| (one.method.as_str(), one.unary)).collect();
+        assert_eq!(names, [("ExportUsers", false), ("GetUser", true)]);
+        assert_eq!((counted[1].times.calls(), counted[1].errors, counted[1].faults), (3, 2, 1));
     }
 
     #[test]

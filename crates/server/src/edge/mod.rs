@@ -12,6 +12,7 @@ mod future;
 mod gate;
 mod methods;
 mod sandbox;
+mod times;
 mod trace;
 
 use std::{
@@ -31,9 +32,10 @@ pub(crate) use answer::invalid_metadata;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
-pub(crate) use methods::{code_name, services, takes_many};
+pub(crate) use methods::{Counted, code_name, services, takes_many};
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
+pub(crate) use times::Taken;
 pub(crate) use trace::TARGET as TRACE_TARGET;
 
 use self::{
@@ -59,7 +61,7 @@ pub struct Edge {
     sandboxes: bool,
 }
 
-/// How many calls an edge handles. Cheap to clone.
+/// How many calls an edge handles, and what it has counted. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Load(Arc<Shared>);
 
@@ -74,6 +76,17 @@ impl Load {
     #[must_use]
     pub fn limit(&self) -> usize {
         self.0.gate.limit()
+    }
+
+    /// Calls turned away since the start because too many were in flight.
+    #[must_use]
+    pub fn shed(&self) -> u64 {
+        self.0.gate.shed()
+    }
+
+    /// What was counted since the start of the methods of the contract that were called, by service and method.
+    pub(crate) fn counted(&self) -> Vec<Counted> {
+        self.0.methods.counted()
     }
 }
 

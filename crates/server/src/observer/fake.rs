@@ -114,7 +114,8 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn new(bound: Duration) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
-        let findings = metrics::with_local_recorder(&recorder, || Arc::new(Findings::new(bound)));
+        let findings =
+            metrics::with_local_recorder(&recorder, || Arc::new(Findings::new(bound, Arc::default())));
         Self { findings, exported: recorder.handle() }
     }
 

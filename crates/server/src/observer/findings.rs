@@ -1,4 +1,11 @@
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
@@ -10,10 +17,34 @@ use crate::metric::{OBSERVER_CHECKED, OBSERVER_LAG, OBSERVER_STALE};
 /// Old copies are told at most so often; the metric counts all of them.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
+/// From this age of a write on an old copy is a defect.
+const DEFECT: Duration = AGES[1];
+
+/// How often nodes were asked for a write so old that every one of them has to show it.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    checked: AtomicU64,
+    stale: AtomicU64,
+}
+
+impl Observed {
+    /// Nodes that said what they hold, and those of them that trusted their memory and held something older; since
+    /// the start.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        (self.checked.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed))
+    }
+
+    fn add(&self, stale: bool) {
+        self.checked.fetch_add(1, Ordering::Relaxed);
+        self.stale.fetch_add(u64::from(stale), Ordering::Relaxed);
+    }
+}
+
 /// Counts what is found, and tells of old copies. Metrics go to the recorder that is installed when it is made.
 pub(super) struct Findings {
     lag: Histogram,
     of_ages: Vec<OfAge>,
+    observed: Arc<Observed>,
     told: Mutex<Option<Instant>>,
 }
 
@@ -25,10 +56,11 @@ struct OfAge {
 }
 
 impl Findings {
-    /// Nothing yet. `bound`: the age at which every node has to show the canary.
-    pub(super) fn new(bound: Duration) -> Self {
+    /// Nothing yet. `bound`: the age at which every node has to show the canary. What is a defect is counted in
+    /// `observed` too.
+    pub(super) fn new(bound: Duration, observed: Arc<Observed>) -> Self {
         let of_ages = AGES.into_iter().chain([bound]).map(OfAge::new).collect();
-        Self { lag: histogram!(OBSERVER_LAG.name), of_ages, told: Mutex::new(None) }
+        Self { lag: histogram!(OBSERVER_LAG.name), of_ages, observed, told: Mutex::new(None) }
     }
 
     /// A node took so long to show the canary.
@@ -39,6 +71,9 @@ impl Findings {
     /// A node said what it holds of a write of this age.
     pub(super) fn checked(&self, after: Duration, stale: bool) {
         let Some(of_age) = self.of_ages.iter().find(|of_age| of_age.after == after) else { return };
+        if after >= DEFECT {
+            self.observed.add(stale);
+        }
         of_age.checked.increment(1);
         if stale {
             of_age.stale.increment(1);
@@ -88,7 +123,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn old_copies_are_told_once_in_a_while() {
-        let findings = Findings::new(Duration::from_secs(3));
+        let findings = Findings::new(Duration::from_secs(3), Arc::default());
         assert!(findings.may_tell() && !findings.may_tell());
         tokio::time::advance(TOLD_EVERY - Duration::from_millis(1)).await;
         assert!(!findings.may_tell());
@@ -106,5 +141,7 @@ mod tests {
             ["1s", "2.5s", "10s", "60s"].map(|after| found.at(after)),
             [(0, 0), (1, 1), (0, 0), (1, 0)]
         );
+        found.findings.checked(AGES[1], true);
+        assert_eq!(found.findings.observed.so_far(), (2, 1), "what may still be on its way is no defect");
     }
 }

@@ -21,7 +21,7 @@ use rand::Rng as _;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use self::{ask::Nodes, canary::Bounds, findings::Findings, nodes::ClusterNodes, record::CANARIES};
-pub(crate) use self::{record::CanaryRecord, sample::Samples};
+pub(crate) use self::{findings::Observed, record::CanaryRecord, sample::Samples};
 use crate::{
     cluster::Cluster,
     config::{Config, ObserverConfig},
@@ -36,6 +36,7 @@ pub(crate) struct Observer {
     nodes: Arc<dyn Nodes>,
     bounds: Bounds,
     samples: Arc<Samples>,
+    observed: Arc<Observed>,
     /// Taken when it starts.
     sampled: Mutex<Option<mpsc::Receiver<sample::Sample>>>,
     /// They end with this.
@@ -60,6 +61,7 @@ impl Observer {
             nodes: Arc::new(ClusterNodes::new(Arc::clone(cluster))),
             bounds: Bounds { shown: observer.bound, trust: config.cluster.trust },
             samples,
+            observed: Arc::default(),
             sampled: Mutex::new(Some(sampled)),
             tasks: Mutex::default(),
             config: observer,
@@ -71,6 +73,11 @@ impl Observer {
         &self.record
     }
 
+    /// What was found since the start.
+    pub(crate) fn observed(&self) -> Arc<Observed> {
+        Arc::clone(&self.observed)
+    }
+
     /// Where writes are to be told; `None`: it is not to look for any.
     pub(crate) fn samples(&self) -> Option<Arc<Samples>> {
         self.config.enabled.then(|| Arc::clone(&self.samples))
@@ -79,7 +86,7 @@ impl Observer {
     /// Begins to look, if it is to.
     pub(crate) fn start(&self) {
         let Some(sampled) = self.sampled.lock().take().filter(|_| self.config.enabled) else { return };
-        let findings = Arc::new(Findings::new(self.bounds.shown));
+        let findings = Arc::new(Findings::new(self.bounds.shown, self.observed()));
         let mut tasks = self.tasks.lock();
         let (nodes, trust) = (Arc::clone(&self.nodes), self.bounds.trust);
         tasks.spawn(sample::follow(sampled, nodes, Arc::clone(&findings), trust));

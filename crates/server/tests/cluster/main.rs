@@ -14,3 +14,4 @@ mod nodes;
 mod redis;
 mod site;
 mod told;
+mod watched;

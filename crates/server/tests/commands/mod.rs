@@ -3,6 +3,7 @@
 mod call;
 mod doctor;
 mod looking;
+mod top;
 mod tree;
 
 use std::{

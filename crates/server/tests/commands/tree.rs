@@ -49,6 +49,7 @@ fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "config" => (&["config", "config --check"], false),
         "call" => (&["call GetUser {\"userId\":7}", "call --list", "call ExportUsers"], true),
         "status" => (&["status"], false),
+        "top" => (&["top --count 1 --interval 200ms"], true),
         "inspect" => (&["inspect user/7", "inspect user/7 --this-node"], false),
         "nodes" => (&["nodes"], false),
         "resync" => (&["resync", "resync --full --namespace user"], false),

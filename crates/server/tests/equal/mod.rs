@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 14] = [
+const VARYING: [&str; 16] = [
     "time",
     "createTime",
     "updateTime",
@@ -28,6 +28,8 @@ const VARYING: [&str; 14] = [
     "ttl",
     "nodeId",
     "consistencyToken",
+    "p50",
+    "p99",
     "nextPageToken",
     "inviteCode",
     "entries",

@@ -27,17 +27,28 @@ pub(super) struct Threshold {
     pub(super) critical: Option<f64>,
     /// Whether less is worse.
     below: bool,
+    /// Whether it says nothing of a node that shares nothing with others.
+    pub(super) of_cluster: bool,
 }
 
 /// Memory that is full and seldom hit is no fault by itself; they are judged only when one asks for it.
-const DEFAULTS: [Threshold; 6] = [
-    Threshold { name: "migrations_pending", warn: Some(1.0), critical: None, below: false },
-    Threshold { name: "memory_hit_rate", warn: None, critical: None, below: true },
-    Threshold { name: "memory_used", warn: None, critical: None, below: false },
-    Threshold { name: "log_lines_dropped", warn: Some(1.0), critical: None, below: false },
-    Threshold { name: "calls_used", warn: Some(0.7), critical: Some(0.9), below: false },
-    Threshold { name: "clock_seconds", warn: Some(1.0), critical: Some(30.0), below: false },
+const DEFAULTS: [Threshold; 11] = [
+    Threshold { warn: Some(1.0), ..NEVER.named("migrations_pending") },
+    Threshold { below: true, ..NEVER.named("memory_hit_rate") },
+    NEVER.named("memory_used"),
+    Threshold { warn: Some(1.0), ..NEVER.named("log_lines_dropped") },
+    Threshold { warn: Some(0.7), critical: Some(0.9), ..NEVER.named("calls_used") },
+    Threshold { warn: Some(1.0), critical: Some(30.0), ..NEVER.named("clock_seconds") },
+    // By default memory is trusted for 1.5 s by one proof; 3 s are promised.
+    Threshold { warn: Some(1.0), critical: Some(3.0), ..CLUSTER.named("proof_seconds") },
+    Threshold { warn: Some(1.0), critical: Some(1_000.0), ..CLUSTER.named("changes_waiting") },
+    Threshold { warn: Some(1_000.0), critical: Some(10_000.0), ..CLUSTER.named("entries_behind") },
+    Threshold { warn: Some(1.0), ..CLUSTER.named("resync_stale") },
+    Threshold { warn: Some(1.0), ..CLUSTER.named("observer_stale") },
 ];
+
+const NEVER: Threshold = Threshold { name: "", warn: None, critical: None, below: false, of_cluster: false };
+const CLUSTER: Threshold = Threshold { of_cluster: true, ..NEVER };
 
 impl Limit {
     /// Reads `NAME=VALUE`.
@@ -69,6 +80,11 @@ pub(super) fn all(overrides: &Overrides<'_>) -> Vec<Threshold> {
 }
 
 impl Threshold {
+    /// The same of another value.
+    const fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     /// How well a value is.
     pub(super) fn level(&self, value: f64) -> Level {
         let past = |limit: Option<f64>| {

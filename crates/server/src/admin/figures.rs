@@ -1,0 +1,98 @@
+//! Figures of calls and namespaces: since the start, and since somebody looked.
+
+use kith_cache::Stats;
+use kith_proto::admin::v1 as wire;
+
+use super::convert::{duration, signed};
+use crate::edge::{Counted, Taken};
+
+/// The service of operators: its calls are no work that callers wait for.
+const OWN: &str = "kith.admin.v1.AdminService";
+
+/// The unary calls of callers, all methods together.
+pub(super) fn of_callers(counted: &[Counted]) -> wire::CallFigures {
+    let (mut times, mut errors, mut faults) = (Taken::default(), 0, 0);
+    for one in counted.iter().filter(|one| one.unary && one.service != OWN) {
+        times.add(&one.times);
+        errors += one.errors;
+        faults += one.faults;
+    }
+    figures(&times, errors, faults)
+}
+
+/// Those of each method.
+pub(super) fn of_methods(counted: &[Counted]) -> Vec<wire::MethodFigures> {
+    let method = |one: &Counted| wire::MethodFigures {
+        service: one.service.clone(),
+        method: one.method.clone(),
+        figures: Some(figures(&one.times, one.errors, one.faults)),
+    };
+    counted.iter().map(method).collect()
+}
+
+fn figures(times: &Taken, errors: u64, faults: u64) -> wire::CallFigures {
+    wire::CallFigures {
+        calls: signed(times.calls()),
+        errors: signed(errors),
+        faults: signed(faults),
+        p50: times.quantile(0.5).map(duration),
+        p99: times.quantile(0.99).map(duration),
+    }
+}
+
+/// What was counted since an earlier moment, of the methods that were called since.
+pub(super) fn calls_since(now: &[Counted], before: &[Counted]) -> Vec<Counted> {
+    let earlier = |one: &Counted| {
+        before.iter().find(|other| other.service == one.service && other.method == one.method)
+    };
+    let since = |one: &Counted| match earlier(one) {
+        Some(before) => Counted {
+            errors: one.errors.saturating_sub(before.errors),
+            faults: one.faults.saturating_sub(before.faults),
+            times: one.times.since(&before.times),
+            ..one.clone()
+        },
+        None => one.clone(),
+    };
+    now.iter().map(since).filter(|one| one.times.calls() > 0).collect()
+}
+
+/// What happened in a namespace since an earlier moment; sizes, and what is under way, as they are now.
+pub(super) fn stats_since(now: &Stats, before: &Stats) -> Stats {
+    Stats {
+        entries: now.entries,
+        weight_bytes: now.weight_bytes,
+        weight_limit_bytes: now.weight_limit_bytes,
+        loads_in_flight: now.loads_in_flight,
+        hits: now.hits.saturating_sub(before.hits),
+        misses: now.misses.saturating_sub(before.misses),
+        joined: now.joined.saturating_sub(before.joined),
+        loads: now.loads.saturating_sub(before.loads),
+        load_errors: now.load_errors.saturating_sub(before.load_errors),
+        stale_served: now.stale_served.saturating_sub(before.stale_served),
+        fills_rejected: now.fills_rejected.saturating_sub(before.fills_rejected),
+        invalidations: now.invalidations.saturating_sub(before.invalidations),
+        evictions: now.evictions.saturating_sub(before.evictions),
+        shed: now.shed.saturating_sub(before.shed),
+        shared_hits: now.shared_hits.saturating_sub(before.shared_hits),
+        shared_misses: now.shared_misses.saturating_sub(before.shared_misses),
+        shared_errors: now.shared_errors.saturating_sub(before.shared_errors),
+        store_reads: now.store_reads.saturating_sub(before.store_reads),
+        invalidations_received: now.invalidations_received.saturating_sub(before.invalidations_received),
+        resync_checked: now.resync_checked.saturating_sub(before.resync_checked),
+        resync_stale: now.resync_stale.saturating_sub(before.resync_stale),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_namespace_holds_is_told_as_it_is_and_what_it_did_since_the_last_look() {
+        let before = Stats { entries: 9, hits: 100, loads: 7, loads_in_flight: 3, ..Stats::default() };
+        let now = Stats { entries: 4, hits: 150, loads: 7, loads_in_flight: 1, ..Stats::default() };
+        let since = Stats { entries: 4, hits: 50, loads_in_flight: 1, ..Stats::default() };
+        assert_eq!(stats_since(&now, &before), since);
+    }
+}

@@ -1,0 +1,69 @@
+//! What a node is and how it runs.
+
+use kith_proto::admin::v1 as wire;
+use kith_store::Timestamp;
+
+use super::{
+    AdminRpc,
+    convert::{count, duration, signed},
+    figures,
+};
+use crate::{cluster::Cluster, telemetry, versions::wire_time};
+
+impl AdminRpc {
+    /// Answers also while the store does not.
+    pub(super) async fn node(&self) -> wire::GetNodeResponse {
+        let (store, nodes) = tokio::join!(self.vitals.store(), self.nodes_known());
+        let load = self.vitals.load();
+        let said = wire::GetNodeResponse {
+            node_id: self.facts.node_id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            start_time: Some(wire_time(self.facts.started)),
+            store_backend: self.facts.backend.to_owned(),
+            epoch: signed(self.place.node.epoch()),
+            trusted: self.place.node.trusted(),
+            migrations: store.applied,
+            mutations_in_flight: count(self.mutations.in_flight()),
+            applied: signed(self.place.node.applied()),
+            state: self.vitals.state().to_owned(),
+            store_answers: store.answers,
+            migrations_pending: count(store.pending),
+            calls_in_flight: count(load.in_flight()),
+            calls_limit: count(load.limit()),
+            log_lines_dropped: signed(telemetry::dropped_lines()),
+            time: Some(wire_time(Timestamp::now())),
+            nodes,
+            calls_shed: signed(load.shed()),
+            mutations_shed: signed(self.mutations.shed()),
+            calls: Some(figures::of_callers(&load.counted())),
+            ..Default::default()
+        };
+        match self.place.cluster.as_deref() {
+            Some(cluster) => self.among_others(cluster, said),
+            None => said,
+        }
+    }
+
+    /// The same, with how it stands to the others.
+    fn among_others(&self, cluster: &Cluster, said: wire::GetNodeResponse) -> wire::GetNodeResponse {
+        let followed = cluster.followed();
+        let (checked, stale) = self.place.observed.as_ref().map_or((0, 0), |observed| observed.so_far());
+        wire::GetNodeResponse {
+            address: cluster.card().address.clone(),
+            redis: if said.trusted { "follows" } else { "away" }.to_owned(),
+            redis_breaker: cluster.breaker().to_owned(),
+            changes_waiting: count(cluster.waiting()),
+            entries_behind: signed(followed.behind),
+            since_proof: followed.since_proof.map(duration),
+            repairs: signed(followed.repairs),
+            observer_checked: signed(checked),
+            observer_stale: signed(stale),
+            ..said
+        }
+    }
+
+    async fn nodes_known(&self) -> i64 {
+        let Some(cluster) = &self.place.cluster else { return 0 };
+        cluster.peers().await.map_or(0, |peers| count(peers.len()))
+    }
+}

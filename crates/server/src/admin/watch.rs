@@ -1,0 +1,142 @@
+//! How a node is watched: every interval what it did since the last one (ADR 0016).
+//!
+//! What is counted is counted anyway and never reset, so that whoever watches keeps what it saw and subtracts.
+//! Without watchers nothing of this runs.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use kith_cache::Stats;
+use kith_proto::admin::v1 as wire;
+use kith_store::Invalid;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Interval, MissedTickBehavior, interval_at},
+};
+use tonic::Status;
+
+use super::{
+    AdminRpc,
+    convert::{duration, signed, stats},
+    figures,
+};
+use crate::{
+    edge::Counted,
+    error::{Error, Reason},
+};
+
+const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_LEAST: Duration = Duration::from_millis(200);
+const INTERVAL_MOST: Duration = Duration::from_secs(60);
+
+/// What is told to whoever watches.
+pub(super) type Told = BoxStream<'static, Result<wire::WatchNodeResponse, Status>>;
+
+/// How many may watch.
+#[derive(Clone, Debug)]
+pub(super) struct Watchers(Arc<Semaphore>);
+
+impl Watchers {
+    pub(super) fn new(most: usize) -> Self {
+        Self(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))))
+    }
+
+    fn one_more(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let full =
+            |_| Error::new(Reason::Overloaded, "the node is watched by as many as may (limits.watchers)");
+        Arc::clone(&self.0).try_acquire_owned().map_err(full)
+    }
+}
+
+/// What had been counted when it was looked at.
+struct Seen {
+    at: Instant,
+    calls: Vec<Counted>,
+    namespaces: Vec<(&'static str, Stats)>,
+    repairs: i64,
+    calls_shed: i64,
+    mutations_shed: i64,
+}
+
+/// One that watches.
+struct Watcher {
+    node: AdminRpc,
+    ticks: Interval,
+    before: Seen,
+    /// Given back when the stream is dropped.
+    _place: OwnedSemaphorePermit,
+}
+
+impl AdminRpc {
+    /// A message after each interval, until it is dropped.
+    ///
+    /// # Errors
+    /// INVALID_FIELD for an interval out of bounds, OVERLOADED when as many watch as may.
+    pub(super) fn told(&self, interval: Option<prost_types::Duration>) -> Result<Told, Error> {
+        let interval = bounded(interval)?;
+        let place = self.watchers.one_more()?;
+        let mut ticks = interval_at(Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let watcher = Watcher { node: self.clone(), ticks, before: self.seen(), _place: place };
+        let told = stream::unfold(watcher, |mut watcher| async move {
+            watcher.ticks.tick().await;
+            let told = watcher.tell().await;
+            Some((Ok(told), watcher))
+        });
+        Ok(told.boxed())
+    }
+
+    fn seen(&self) -> Seen {
+        let namespaces = self.place.node.namespaces();
+        let repairs = self.place.cluster.as_ref().map_or(0, |cluster| cluster.followed().repairs);
+        Seen {
+            at: Instant::now(),
+            calls: self.vitals.load().counted(),
+            namespaces: namespaces.iter().map(|one| (one.name(), one.stats())).collect(),
+            repairs: signed(repairs),
+            calls_shed: signed(self.vitals.load().shed()),
+            mutations_shed: signed(self.mutations.shed()),
+        }
+    }
+}
+
+impl Watcher {
+    async fn tell(&mut self) -> wire::WatchNodeResponse {
+        let node = self.node.node().await;
+        let now = self.node.seen();
+        let calls = figures::calls_since(&now.calls, &self.before.calls);
+        let before = std::mem::replace(&mut self.before, now);
+        let now = &self.before;
+        wire::WatchNodeResponse {
+            node: Some(node),
+            interval: Some(duration(now.at.duration_since(before.at))),
+            calls: Some(figures::of_callers(&calls)),
+            methods: figures::of_methods(&calls),
+            namespaces: now.namespaces_since(&before),
+            repairs: now.repairs - before.repairs,
+            calls_shed: now.calls_shed - before.calls_shed,
+            mutations_shed: now.mutations_shed - before.mutations_shed,
+        }
+    }
+}
+
+impl Seen {
+    fn namespaces_since(&self, before: &Self) -> Vec<wire::NamespaceStats> {
+        let since = |(name, now): &(&'static str, Stats)| {
+            let before = before.namespaces.iter().find(|(other, _)| other == name);
+            let before = before.map_or_else(Stats::default, |(_, before)| *before);
+            stats(name, &figures::stats_since(now, &before))
+        };
+        self.namespaces.iter().map(since).collect()
+    }
+}
+
+fn bounded(interval: Option<prost_types::Duration>) -> Result<Duration, Error> {
+    let Some(interval) = interval else { return Ok(INTERVAL) };
+    let interval = Duration::try_from(interval).ok();
+    let within = interval.filter(|interval| (INTERVAL_LEAST..=INTERVAL_MOST).contains(interval));
+    within.ok_or_else(|| {
+        let [least, most] = [INTERVAL_LEAST, INTERVAL_MOST].map(humantime::format_duration);
+        Error::invalid("interval", &Invalid::new(format!("must be {least} to {most}")))
+    })
+}

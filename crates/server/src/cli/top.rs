@@ -1,0 +1,63 @@
+//! `kith top`: how nodes are and what they do, as it happens.
+
+mod detail;
+mod draw;
+#[cfg(test)]
+mod drawn;
+mod feed;
+mod lines;
+mod sample;
+mod screen;
+pub(super) mod shown;
+mod view;
+
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
+
+use anyhow::Result;
+
+use self::feed::Feed;
+use super::{Common, client::Targets, output::Form};
+
+/// Which nodes to watch, and how often.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "With one address, the nodes that share what they know with that one are watched too.\n\
+        On a terminal it is a screen that goes on until q is pressed; ? there tells what its columns and keys are.\n\
+        Elsewhere, and with -o plain, -o json or --count, every interval is a row for each node, or a line of JSON.\n\
+        A node that goes away is shown as away, and is back by itself.\n\
+        Exit codes: 0 ended, 1 a node was away at the end, 2 the only node that was asked is away."
+)]
+pub(super) struct Arguments {
+    /// How often figures are told: 200ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Ends after so many intervals
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    #[command(flatten)]
+    targets: Targets,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|why| why.to_string())?;
+    let within = (Duration::from_millis(200)..=Duration::from_secs(60)).contains(&interval);
+    if within { Ok(interval) } else { Err("say 200ms to 60s".to_owned()) }
+}
+
+/// Watches until it is told to end.
+///
+/// # Errors
+/// When there is one node to watch and it does not answer, or the terminal cannot be used.
+pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+    let feed = Feed::begin(&arguments.targets, arguments.interval).await?;
+    let asked = common.output.asked();
+    let screen = asked.is_none_or(|form| form == Form::Table) && arguments.count.is_none();
+    if screen && io::stdout().is_terminal() {
+        screen::run(feed).await
+    } else {
+        lines::run(feed, common.output.form(), arguments.count).await
+    }
+}

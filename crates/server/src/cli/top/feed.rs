@@ -1,0 +1,200 @@
+//! What nodes tell while they are watched.
+
+use std::{convert::Infallible, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow};
+use kith_proto::admin::v1::{ListNodesRequest, WatchNodeRequest, admin_service_client::AdminServiceClient};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    super::client::{ANSWER_BYTES_MAX, Target, Targets, told},
+    sample::Sample,
+};
+
+/// Pause before a node that went away is tried again, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+/// How often it is asked which nodes there are.
+const LIST_EVERY: Duration = Duration::from_secs(5);
+/// News of nodes that have not been looked at.
+const NEWS_MAX: usize = 256;
+/// Nodes that are watched at one time; more are left out.
+const NODES_MAX: usize = 128;
+
+/// A node that is watched.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// Where it is reached.
+    pub(super) addr: String,
+    /// What it told last.
+    pub(super) now: Now,
+    /// Whether that has been told since [`Feed::taken`].
+    pub(super) fresh: bool,
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug)]
+pub(super) enum Now {
+    /// It has been asked.
+    Asked,
+    /// It does not answer, or not what it was asked.
+    Away(String),
+    /// How it is.
+    Here(Box<Sample>),
+}
+
+enum News {
+    /// Of the node at this address.
+    Of(String, Now),
+    /// There are nodes at these.
+    Listed(Vec<String>),
+}
+
+/// The nodes that are watched.
+#[derive(Debug)]
+pub(super) struct Feed {
+    /// In the order in which they were given or found.
+    pub(super) nodes: Vec<Node>,
+    interval: Duration,
+    like: Target,
+    told: mpsc::Receiver<News>,
+    tell: mpsc::Sender<News>,
+    /// They end with this.
+    tasks: JoinSet<()>,
+}
+
+impl Feed {
+    /// Begins to watch the nodes; if it is one, also those that it knows.
+    ///
+    /// # Errors
+    /// When it is one, and it does not answer.
+    pub(super) async fn begin(targets: &Targets, interval: Duration) -> Result<Self> {
+        let all: Vec<_> = targets.each().collect();
+        let like = all.first().cloned().context("--addr names no node")?;
+        let (tell, told) = mpsc::channel(NEWS_MAX);
+        let mut feed = Self { nodes: Vec::new(), interval, like, told, tell, tasks: JoinSet::new() };
+        if let [one] = all.as_slice() {
+            let channel = one.connect().await?;
+            drop(channel);
+            feed.tasks.spawn(list(one.clone(), feed.tell.clone()));
+        }
+        for target in all {
+            feed.watch(target);
+        }
+        Ok(feed)
+    }
+
+    /// Waits until something is told of a node.
+    pub(super) async fn changed(&mut self) {
+        // One sender lives in this value.
+        let Some(news) = self.told.recv().await else { return };
+        match news {
+            News::Of(addr, now) => {
+                if let Some(node) = self.nodes.iter_mut().find(|node| node.addr == addr) {
+                    (node.now, node.fresh) = (now, true);
+                }
+            }
+            News::Listed(addresses) => {
+                for addr in addresses {
+                    self.watch(Target { addr, ..self.like.clone() });
+                }
+            }
+        }
+    }
+
+    /// Whether every node has told something since [`Self::taken`].
+    pub(super) fn complete(&self) -> bool {
+        self.nodes.iter().all(|node| node.fresh)
+    }
+
+    /// What was told has been looked at.
+    pub(super) fn taken(&mut self) {
+        // Of a node that is away nothing new is to come soon.
+        self.nodes.iter_mut().for_each(|node| node.fresh = matches!(node.now, Now::Away(_)));
+    }
+
+    /// How often nodes tell something.
+    pub(super) const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    fn watch(&mut self, target: Target) {
+        let known = self.nodes.iter().any(|node| node.addr == target.addr);
+        if known || self.nodes.len() >= NODES_MAX {
+            return;
+        }
+        self.nodes.push(Node { addr: target.addr.clone(), now: Now::Asked, fresh: false });
+        self.tasks.spawn(follow(target, self.interval, self.tell.clone()));
+    }
+}
+
+/// Watches one node, again and again, until nobody listens.
+async fn follow(target: Target, interval: Duration, tell: mpsc::Sender<News>) {
+    let mut pause = PAUSE.0;
+    loop {
+        let (heard, why) = watch(&target, interval, &tell).await;
+        if heard {
+            pause = PAUSE.0;
+        }
+        let away = News::Of(target.addr.clone(), Now::Away(format!("{why:#}")));
+        if tell.send(away).await.is_err() {
+            return;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+/// Whether the node told anything, and why it does no more.
+async fn watch(target: &Target, interval: Duration, tell: &mpsc::Sender<News>) -> (bool, anyhow::Error) {
+    let mut heard = false;
+    match listen(target, interval, tell, &mut heard).await {
+        Err(why) => (heard, why),
+        Ok(never) => match never {},
+    }
+}
+
+async fn listen(
+    target: &Target,
+    interval: Duration,
+    tell: &mpsc::Sender<News>,
+    heard: &mut bool,
+) -> Result<Infallible> {
+    let mut client =
+        AdminServiceClient::new(target.connect().await?).max_decoding_message_size(ANSWER_BYTES_MAX);
+    let request = WatchNodeRequest { interval: Some(prost_types::Duration::try_from(interval)?) };
+    let mut messages = target.said(client.watch_node(request)).await?;
+    let limit = interval + target.reach.answer();
+    loop {
+        let message = timeout(limit, messages.message()).await;
+        let message = message.map_err(|_| anyhow!("{} says nothing for {limit:?}", target.addr))?;
+        let message = message.map_err(|status| anyhow!("{:?}: {}", status.code(), told(&status)))?;
+        let sample = Sample::of(&message.context("the node has ended it")?);
+        *heard = true;
+        tell.send(News::Of(target.addr.clone(), Now::Here(Box::new(sample)))).await?;
+    }
+}
+
+/// Asks a node now and then which others there are, until nobody listens.
+async fn list(target: Target, tell: mpsc::Sender<News>) {
+    loop {
+        // While it does not answer, those that are known are watched.
+        if let Ok(others) = others(&target).await
+            && tell.send(News::Listed(others)).await.is_err()
+        {
+            return;
+        }
+        sleep(LIST_EVERY).await;
+    }
+}
+
+async fn others(target: &Target) -> Result<Vec<String>> {
+    let mut client = AdminServiceClient::new(target.connect().await?);
+    let listed = target.said(client.list_nodes(target.request(ListNodesRequest {}))).await?;
+    // The one that answers stands first.
+    let others = listed.nodes.into_iter().skip(1).map(|node| node.address);
+    Ok(others.filter(|address| !address.is_empty()).collect())
+}

@@ -1,0 +1,167 @@
+//! A row for each node every interval, for programs and for what is no terminal.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    super::{
+        FAILED, OK,
+        output::{Form, Report, print_next},
+    },
+    feed::{Feed, Node, Now},
+    sample::Sample,
+    shown,
+};
+
+/// What nodes may take longer than an interval to tell something, at least.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Prints a sample every interval, so many times, or until nobody reads them. The code tells whether a node was away
+/// in the last one.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(super) async fn run(mut feed: Feed, form: Form, count: Option<u64>) -> Result<u8> {
+    let mut printed = 0;
+    loop {
+        gather(&mut feed).await;
+        let sample = Printed::of(&feed.nodes);
+        let read = print_next(form, &sample, printed == 0)?;
+        let away = sample.nodes.iter().any(|row| row.error.is_some());
+        printed += 1;
+        if !read || count.is_some_and(|count| printed >= count) {
+            return Ok(if away { FAILED } else { OK });
+        }
+        feed.taken();
+    }
+}
+
+/// Waits for an interval, and somewhat longer for nodes that have told nothing since.
+async fn gather(feed: &mut Feed) {
+    let earliest = Instant::now() + feed.interval();
+    let latest = earliest + feed.interval().max(SLACK);
+    loop {
+        let until = if feed.complete() { earliest } else { latest };
+        if timeout_at(until, feed.changed()).await.is_err() || Instant::now() >= latest {
+            return;
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    /// In UTC.
+    time: String,
+    nodes: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    node: &'a str,
+    /// Of a node that says nothing.
+    #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
+    silent: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(flatten)]
+    sample: Option<&'a Sample>,
+}
+
+impl<'a> Printed<'a> {
+    fn of(nodes: &'a [Node]) -> Self {
+        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        Self { time, nodes: nodes.iter().map(Row::of).collect() }
+    }
+}
+
+impl<'a> Row<'a> {
+    fn of(node: &'a Node) -> Self {
+        let row = Self { node: &node.addr, silent: None, error: None, sample: None };
+        match &node.now {
+            Now::Here(sample) => Self { sample: Some(sample), ..row },
+            Now::Asked => Self { silent: Some("asked"), ..row },
+            Now::Away(why) => Self { silent: Some("away"), error: Some(why), ..row },
+        }
+    }
+}
+
+impl Report for Printed<'_> {
+    fn header(&self) -> Vec<&'static str> {
+        vec![
+            "time", "node", "state", "trusted", "epoch", "behind", "calls/s", "errors/s", "p99", "memory",
+            "redis", "loads/s", "heard/s", "waiting", "breaker", "calls", "error",
+        ]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        self.nodes.iter().map(|row| cells(&self.time, row)).collect()
+    }
+
+    /// Why a node is away is long, and a table is looked at when it comes.
+    fn left_out(&self) -> Vec<&'static str> {
+        vec!["time", "error"]
+    }
+}
+
+fn cells(time: &str, row: &Row<'_>) -> Vec<String> {
+    let figures = match row.sample {
+        Some(sample) => figures(sample),
+        None => {
+            let mut cells = vec![String::new(); 14];
+            row.silent.unwrap_or_default().clone_into(&mut cells[0]);
+            cells
+        }
+    };
+    let mut cells = vec![time.to_owned(), row.node.to_owned()];
+    cells.extend(figures);
+    cells.push(row.error.unwrap_or_default().to_owned());
+    cells
+}
+
+/// In the order of the header, from the state on.
+fn figures(sample: &Sample) -> Vec<String> {
+    let empty = |text: String| if text == "-" { String::new() } else { text };
+    vec![
+        sample.state.clone(),
+        if sample.trusted { "yes" } else { "no" }.to_owned(),
+        sample.epoch.to_string(),
+        empty(shown::some(sample.entries_behind)),
+        shown::number(sample.calls.calls_per_second),
+        shown::number(sample.calls.errors_per_second),
+        empty(shown::time(sample.calls.p99_ms)),
+        empty(shown::percent(sample.memory_hit_rate)),
+        empty(shown::percent(sample.redis_hit_rate)),
+        shown::number(sample.loads_per_second),
+        shown::number(sample.invalidations_per_second),
+        empty(shown::some(sample.changes_waiting)),
+        sample.redis_breaker.clone().unwrap_or_default(),
+        sample.calls_in_flight.to_string(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(now: Now) -> Node {
+        Node { addr: "127.0.0.1:7600".to_owned(), now, fresh: true }
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_the_header_whatever_is_known_of_its_node() {
+        let sample = Sample { state: "serving".to_owned(), trusted: true, ..Sample::default() };
+        let nodes =
+            [Now::Asked, Now::Away("no node answers".to_owned()), Now::Here(Box::new(sample))].map(node);
+        let printed = Printed::of(&nodes);
+        let rows = printed.rows();
+        assert!(rows.iter().all(|row| row.len() == printed.header().len()), "{rows:?}");
+        let states: Vec<_> = rows.iter().map(|row| (row[2].as_str(), row[16].as_str())).collect();
+        assert_eq!(states, [("asked", ""), ("away", "no node answers"), ("serving", "")]);
+        let json = serde_json::to_value(&printed).unwrap();
+        let states: Vec<_> = (0..3).map(|at| json["nodes"][at]["state"].as_str().unwrap()).collect();
+        assert_eq!(states, ["asked", "away", "serving"]);
+    }
+}

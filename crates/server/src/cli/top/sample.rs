@@ -1,0 +1,220 @@
+//! What a node told once, as rates.
+
+use std::time::{Duration, SystemTime};
+
+use kith_proto::admin::v1::{CallFigures, GetNodeResponse, MethodFigures, NamespaceStats, WatchNodeResponse};
+use serde::Serialize;
+
+use super::super::facts::share;
+
+/// How a node was and what it did in an interval. What it does not share with others, or nobody asked for, is
+/// absent.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Sample {
+    pub(super) state: String,
+    pub(super) version: String,
+    pub(super) trusted: bool,
+    pub(super) epoch: i64,
+    pub(super) applied: i64,
+    pub(super) store_answers: bool,
+    pub(super) uptime_seconds: Option<u64>,
+    pub(super) calls_in_flight: i64,
+    pub(super) mutations_in_flight: i64,
+    /// Absent for a node that shares nothing with others; so are the next six.
+    pub(super) redis: Option<String>,
+    pub(super) redis_breaker: Option<String>,
+    pub(super) nodes: Option<i64>,
+    pub(super) changes_waiting: Option<i64>,
+    pub(super) entries_behind: Option<i64>,
+    /// Absent before the first.
+    pub(super) since_proof_seconds: Option<f64>,
+    pub(super) redis_hit_rate: Option<f64>,
+    /// Of the time between two samples; so is all that follows.
+    pub(super) interval_seconds: f64,
+    #[serde(flatten)]
+    pub(super) calls: Rates,
+    pub(super) memory_hit_rate: Option<f64>,
+    pub(super) loads_per_second: f64,
+    pub(super) invalidations_per_second: f64,
+    pub(super) repairs: i64,
+    pub(super) calls_shed: i64,
+    pub(super) mutations_shed: i64,
+    pub(super) methods: Vec<Method>,
+    pub(super) namespaces: Vec<Namespace>,
+}
+
+/// Calls that ended in an interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Rates {
+    pub(super) calls_per_second: f64,
+    pub(super) errors_per_second: f64,
+    /// Of the errors, those that the node did not bring to an end.
+    pub(super) faults_per_second: f64,
+    /// Absent where there were no calls.
+    pub(super) p50_ms: Option<f64>,
+    pub(super) p99_ms: Option<f64>,
+}
+
+/// Those of one method.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Method {
+    pub(super) service: String,
+    pub(super) method: String,
+    #[serde(flatten)]
+    pub(super) calls: Rates,
+}
+
+/// What one namespace holds, and did in an interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Namespace {
+    pub(super) namespace: String,
+    pub(super) entries: i64,
+    pub(super) weight_bytes: i64,
+    pub(super) memory_hit_rate: Option<f64>,
+    pub(super) redis_hit_rate: Option<f64>,
+    pub(super) store_reads_per_second: f64,
+    pub(super) loads_per_second: f64,
+    pub(super) load_errors_per_second: f64,
+    pub(super) invalidations_per_second: f64,
+    pub(super) resync_stale: i64,
+}
+
+impl Sample {
+    /// Out of what the node told.
+    pub(super) fn of(told: &WatchNodeResponse) -> Self {
+        let node = told.node.clone().unwrap_or_default();
+        let interval =
+            told.interval.and_then(|interval| Duration::try_from(interval).ok()).unwrap_or_default();
+        let sum = |of: fn(&NamespaceStats) -> i64| told.namespaces.iter().map(of).sum::<i64>();
+        let sample = Self {
+            interval_seconds: interval.as_secs_f64(),
+            calls: told.calls.as_ref().map(|calls| Rates::of(calls, interval)).unwrap_or_default(),
+            memory_hit_rate: rate_of(sum(|one| one.hits), sum(|one| one.misses)),
+            redis_hit_rate: rate_of(sum(|one| one.redis_hits), sum(|one| one.redis_misses)),
+            loads_per_second: per_second(sum(|one| one.loads), interval),
+            invalidations_per_second: per_second(sum(|one| one.invalidations_heard), interval),
+            repairs: told.repairs,
+            calls_shed: told.calls_shed,
+            mutations_shed: told.mutations_shed,
+            methods: told.methods.iter().map(|one| Method::of(one, interval)).collect(),
+            namespaces: told.namespaces.iter().map(|one| Namespace::of(one, interval)).collect(),
+            ..Self::default()
+        };
+        sample.with(&node)
+    }
+
+    fn with(self, node: &GetNodeResponse) -> Self {
+        let shares = !node.redis.is_empty();
+        let since_proof = node.since_proof.and_then(|since| Duration::try_from(since).ok());
+        Self {
+            state: node.state.clone(),
+            version: node.version.clone(),
+            trusted: node.trusted,
+            epoch: node.epoch,
+            applied: node.applied,
+            store_answers: node.store_answers,
+            uptime_seconds: uptime(node),
+            calls_in_flight: node.calls_in_flight,
+            mutations_in_flight: node.mutations_in_flight,
+            redis: shares.then(|| node.redis.clone()),
+            redis_breaker: shares.then(|| node.redis_breaker.clone()),
+            nodes: shares.then_some(node.nodes),
+            changes_waiting: shares.then_some(node.changes_waiting),
+            entries_behind: shares.then_some(node.entries_behind),
+            since_proof_seconds: since_proof.map(|since| since.as_secs_f64()),
+            ..self
+        }
+    }
+}
+
+impl Rates {
+    fn of(calls: &CallFigures, interval: Duration) -> Self {
+        let ms = |time: Option<prost_types::Duration>| {
+            time.and_then(|time| Duration::try_from(time).ok()).map(|time| time.as_secs_f64() * 1_000.0)
+        };
+        Self {
+            calls_per_second: per_second(calls.calls, interval),
+            errors_per_second: per_second(calls.errors, interval),
+            faults_per_second: per_second(calls.faults, interval),
+            p50_ms: ms(calls.p50),
+            p99_ms: ms(calls.p99),
+        }
+    }
+}
+
+impl Method {
+    fn of(told: &MethodFigures, interval: Duration) -> Self {
+        let calls = told.figures.as_ref().map(|figures| Rates::of(figures, interval)).unwrap_or_default();
+        Self { service: told.service.clone(), method: told.method.clone(), calls }
+    }
+}
+
+impl Namespace {
+    fn of(told: &NamespaceStats, interval: Duration) -> Self {
+        Self {
+            namespace: told.namespace.clone(),
+            entries: told.entries,
+            weight_bytes: told.weight_bytes,
+            memory_hit_rate: rate_of(told.hits, told.misses),
+            redis_hit_rate: rate_of(told.redis_hits, told.redis_misses),
+            store_reads_per_second: per_second(told.store_reads, interval),
+            loads_per_second: per_second(told.loads, interval),
+            load_errors_per_second: per_second(told.load_errors, interval),
+            invalidations_per_second: per_second(told.invalidations_heard, interval),
+            resync_stale: told.resync_stale,
+        }
+    }
+}
+
+fn rate_of(hits: i64, misses: i64) -> Option<f64> {
+    share(hits, hits + misses)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn per_second(count: i64, interval: Duration) -> f64 {
+    if interval.is_zero() { 0.0 } else { count as f64 / interval.as_secs_f64() }
+}
+
+fn uptime(node: &GetNodeResponse) -> Option<u64> {
+    let (time, start) = (node.time?, node.start_time?);
+    let uptime = SystemTime::try_from(time).ok()?.duration_since(SystemTime::try_from(start).ok()?);
+    uptime.ok().map(|uptime| uptime.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_an_interval_become_rates() {
+        let namespace = |hits, misses, redis_hits, loads| NamespaceStats {
+            hits,
+            misses,
+            redis_hits,
+            redis_misses: loads,
+            loads,
+            ..Default::default()
+        };
+        let told = WatchNodeResponse {
+            interval: Some(prost_types::Duration { seconds: 2, nanos: 0 }),
+            calls: Some(CallFigures {
+                calls: 100,
+                errors: 4,
+                faults: 1,
+                p99: Some(prost_types::Duration { seconds: 0, nanos: 1_500_000 }),
+                ..Default::default()
+            }),
+            namespaces: vec![namespace(60, 20, 15, 5), namespace(15, 5, 5, 0)],
+            ..Default::default()
+        };
+        let sample = Sample::of(&told);
+        let calls = &sample.calls;
+        assert_eq!(
+            (calls.calls_per_second, calls.errors_per_second, calls.faults_per_second),
+            (50.0, 2.0, 0.5)
+        );
+        assert_eq!((calls.p50_ms, calls.p99_ms), (None, Some(1.5)));
+        assert_eq!((sample.memory_hit_rate, sample.redis_hit_rate), (Some(0.75), Some(0.8)));
+        assert_eq!((sample.loads_per_second, sample.changes_waiting), (2.5, None));
+    }
+}
