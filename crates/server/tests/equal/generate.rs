@@ -67,6 +67,10 @@ fn inner(rng: &mut StdRng, kind: &MessageDescriptor) -> DynamicMessage {
             let seconds = rng.random_range(0..4_000_000_000);
             inner.transcode_from(&prost_types::Timestamp { seconds, nanos: 0 }).unwrap();
         }
+        "google.protobuf.Duration" => {
+            let (seconds, nanos) = (rng.random_range(0..200_000), rng.random_range(0..1_000_000_000));
+            inner.transcode_from(&prost_types::Duration { seconds, nanos }).unwrap();
+        }
         _ => inner = message(rng, kind),
     }
     inner
@@ -171,7 +175,7 @@ fn json_message(rng: &mut StdRng, message: &DynamicMessage) -> serde_json::Value
                 mask.paths.iter().map(|path| if rng.random_bool(0.5) { path.clone() } else { camel(path) });
             json!(paths.collect::<Vec<_>>().join(","))
         }
-        "google.protobuf.Timestamp" => serde_json::to_value(message).unwrap(),
+        "google.protobuf.Timestamp" | "google.protobuf.Duration" => serde_json::to_value(message).unwrap(),
         _ => json(rng, message),
     }
 }
