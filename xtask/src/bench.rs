@@ -20,14 +20,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 /// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
 pub(crate) fn hunt(arguments: &[String]) -> Result<()> {
-    let mut command = laboratory("hunt", arguments)?;
-    let (mongod, redis) = (mongod_program()?, redis_program()?);
-    succeed(command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis))
+    over_its_own_servers(laboratory("hunt", arguments)?)
 }
 
 /// Builds the laboratory for release and shows a cluster at work, over servers that it starts itself.
 pub(crate) fn demo(arguments: &[String]) -> Result<()> {
-    let mut command = laboratory("demo", arguments)?;
+    let command = laboratory("demo", arguments)?;
     sample::run(&SampleOptions {
         users: 10_000,
         groups: 500,
@@ -35,6 +33,11 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
         seed: 1,
         out: root().join("target/sample"),
     })?;
+    over_its_own_servers(command)
+}
+
+/// Runs what starts its servers itself.
+fn over_its_own_servers(mut command: Command) -> Result<()> {
     let (mongod, redis) = (mongod_program()?, redis_program()?);
     succeed(command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis))
 }

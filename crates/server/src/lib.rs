@@ -36,6 +36,7 @@ pub mod search_quota;
 pub mod secret;
 #[cfg(feature = "embedded")]
 mod seed;
+mod shed;
 pub mod start;
 pub mod telemetry;
 pub mod tiers;

@@ -1,13 +1,6 @@
 //! Writes as owned tasks: a cancelled call stops waiting, never the write or its invalidation.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use kith_cache::{Change, Key, Node, Position, TieredCache, Token, Turn, Turns, remote::UNTOLD};
@@ -15,7 +8,7 @@ use kith_store::{Applied, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::{error::Error, metric::MUTATIONS_SHED, observer::Samples};
+use crate::{error::Error, metric::MUTATIONS_SHED, observer::Samples, shed::Shed};
 
 /// Runs and counts the mutations of a node.
 #[derive(Clone, Debug)]
@@ -24,9 +17,7 @@ pub struct Mutations {
     node: Node,
     turns: Arc<Turns>,
     /// Of writes that were turned away.
-    shed: metrics::Counter,
-    /// The same, to be read.
-    refused: Arc<AtomicU64>,
+    shed: Shed,
     /// See [`WriteLimits::takes`].
     limit: Duration,
     /// Of writes that are looked for on other nodes later.
@@ -74,9 +65,8 @@ impl Mutations {
     #[must_use]
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
-        let shed = metrics::counter!(MUTATIONS_SHED.name);
-        let (tasks, refused) = (TaskTracker::new(), Arc::default());
-        Self { tasks, node, turns, shed, refused, limit: limits.takes, samples: None }
+        let (tasks, shed) = (TaskTracker::new(), Shed::of(&MUTATIONS_SHED));
+        Self { tasks, node, turns, shed, limit: limits.takes, samples: None }
     }
 
     /// The same mutations, some of which are looked for on other nodes later.
@@ -94,7 +84,7 @@ impl Mutations {
     /// How many were turned away since the start because the store could not be expected to come to them in time.
     #[must_use]
     pub fn shed(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+        self.shed.number()
     }
 
     /// Waits until all that have begun have ended. False when `limit` passed first.
@@ -172,8 +162,7 @@ impl Mutations {
     async fn turn(&self) -> Result<Turn<'_>, StoreError> {
         let turn = self.turns.take().await;
         turn.ok_or_else(|| {
-            self.shed.increment(1);
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.shed.one_more();
             StoreError::Overloaded
         })
     }

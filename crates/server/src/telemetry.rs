@@ -13,7 +13,7 @@ use tracing_subscriber::{
     Layer, Registry, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-pub(crate) use self::filter::{FilterError, Filtering, filter_log, log_filter};
+pub(crate) use self::filter::{FilterError, Filtering, filter_log, filter_log_as_configured};
 use crate::{
     config::{LogFormat, TelemetryConfig},
     edge, metric,

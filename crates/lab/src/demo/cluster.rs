@@ -1,18 +1,24 @@
 //! The cluster that is shown, and what is said of it.
 
-use std::{fs::File, io::BufRead as _, path::Path, time::Duration};
+use std::{
+    fs::File,
+    io::BufRead as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, ensure};
-use kith_proto::user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient};
+use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 use tokio::{process::Command, time::Instant};
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Status, transport::Channel};
 
 use super::{Demo, Tell, words::seconds};
-use crate::hunt::{Plan, Site};
+use crate::hunt::{
+    Plan, Site,
+    calls::{renaming, within},
+};
 
 const NODES: u32 = 3;
-/// How long a call may take.
-const DEADLINE: Duration = Duration::from_secs(3);
 /// Users that are read and written all the while, the first of the file.
 const WATCHED: usize = 200;
 
@@ -22,7 +28,7 @@ pub(super) struct Cluster {
     pub(super) site: Site,
     /// Users that are there.
     pub(super) users: Vec<i64>,
-    kith: std::path::PathBuf,
+    kith: PathBuf,
 }
 
 /// One answer to a read.
@@ -105,17 +111,9 @@ pub(super) async fn read(node: Channel, user_id: i64) -> Result<Read, Status> {
 
 /// Gives a user another nickname; the version that it has then.
 pub(super) async fn write(node: Channel, user_id: i64, nick_name: String) -> Result<i64, Status> {
-    let user = User { user_id, nick_name, ..User::default() };
-    let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
-    let asked = UpdateUserRequest { user: Some(user), update_mask, ..UpdateUserRequest::default() };
+    let asked = renaming(user_id, nick_name, String::new());
     let answer = UserServiceClient::new(node).update_user(within(asked)).await?;
     Ok(answer.into_inner().user.map_or(0, |user| user.version))
-}
-
-fn within<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(DEADLINE);
-    request
 }
 
 fn first_ids(file: &Path) -> Result<Vec<i64>> {

@@ -77,11 +77,7 @@ impl Asked {
                 Ok(Answered { outcome, token: Some(created.consistency_token) })
             }
             What::Update { value } => {
-                let user = User { user_id: self.user_id, nick_name: value.to_string(), ..User::default() };
-                let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
-                let request_id = self.request_id.clone();
-                let asked =
-                    UpdateUserRequest { user: Some(user), update_mask, expected_version: 0, request_id };
+                let asked = renaming(self.user_id, value.to_string(), self.request_id.clone());
                 let updated = users.update_user(within(asked)).await?.into_inner();
                 Ok(Answered {
                     outcome: found(updated.user.as_ref())?,
@@ -111,8 +107,7 @@ impl Asked {
     /// What an error means: of a read nothing is open, of a write what the node cannot know is.
     fn failed(&self, status: &Status) -> Outcome {
         let read = matches!(self.what, What::Read(_));
-        // A connection that broke: the client has many words for it.
-        let code = if status.source().is_some() { Code::Unavailable } else { status.code() };
+        let code = code_of(status);
         let name = name_of(code);
         let open = match code {
             Code::NotFound if read || matches!(self.what, What::Update { .. }) => return Outcome::Gone,
@@ -144,7 +139,20 @@ pub(super) fn found(user: Option<&User>) -> Result<Outcome, Status> {
     Ok(Outcome::Done { version, value, key: None })
 }
 
-fn within<T>(message: T) -> Request<T> {
+/// A change of the nickname alone.
+pub(crate) fn renaming(user_id: i64, nick_name: String, request_id: String) -> UpdateUserRequest {
+    let user = User { user_id, nick_name, ..User::default() };
+    let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
+    UpdateUserRequest { user: Some(user), update_mask, expected_version: 0, request_id }
+}
+
+/// A connection that broke is UNAVAILABLE: this client has many words for it.
+pub(super) fn code_of(status: &Status) -> Code {
+    if status.source().is_some() { Code::Unavailable } else { status.code() }
+}
+
+/// With the deadline of all calls.
+pub(crate) fn within<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(DEADLINE);
     request

@@ -6,7 +6,7 @@ mod actions;
 pub(crate) mod ages;
 mod broken;
 mod burst;
-mod calls;
+pub(crate) mod calls;
 mod client;
 mod disk;
 mod door;

@@ -27,9 +27,7 @@ pub(super) fn set(request: &wire::SetLogFilterRequest) -> Result<wire::SetLogFil
     }
     let lasts = lasts(request)?;
     let now = if request.filter.is_empty() {
-        telemetry::log_filter()
-            .ok_or(FilterError::NotOurs)
-            .and_then(|now| telemetry::filter_log(&now.configured, None))
+        telemetry::filter_log_as_configured()
     } else {
         telemetry::filter_log(&request.filter, Some(lasts))
     };

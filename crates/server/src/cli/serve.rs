@@ -47,6 +47,11 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
+    /// The configuration as it is now.
+    fn load(&self, common: &Common) -> Result<Loaded, StartError> {
+        common.load_with(self.flags(common)?)
+    }
+
     fn flags(&self, common: &Common) -> Result<Vec<Flag>, StartError> {
         if self.port.is_some() && common.listen.is_some() {
             return Err(StartError::new("--port and --listen are both given; give one"));
@@ -68,7 +73,7 @@ impl Arguments {
 pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
     // First of all: it may end while this one starts.
     let parent = arguments.exit_with_parent.then(Parent::now);
-    let loaded = arguments.flags(common).and_then(|flags| common.load_with(flags));
+    let loaded = arguments.load(common);
     let ended = loaded.and_then(|loaded| serve(common, arguments, &loaded, parent));
     if let Some(log) = common.termination_log() {
         match &ended {
@@ -98,7 +103,7 @@ fn serve(
             () = end.next() => None,
             error = announce(&node, ports) => Some(error),
             error = node.refused() => Some(error),
-            error = read_again(again, &node, loaded, || arguments.flags(common).and_then(|flags| common.load_with(flags))) => Some(error),
+            error = read_again(again, &node, loaded, || arguments.load(common)) => Some(error),
         };
         let complete = node.stop(end.next()).await;
         failed.map_or(Ok(complete), Err)

@@ -5,18 +5,17 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use metrics::Counter;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
-use crate::metric;
+use crate::{metric, shed::Shed};
 
 /// A place among the calls in flight, until dropped.
 pub(super) type Slot = OwnedSemaphorePermit;
@@ -33,21 +32,6 @@ pub(super) struct Gate {
     shed: Shed,
 }
 
-/// Calls that were turned away.
-#[derive(Clone, Debug)]
-struct Shed {
-    counter: Counter,
-    /// The same, to be read.
-    number: Arc<AtomicU64>,
-}
-
-impl Shed {
-    fn one_more(&self) {
-        self.counter.increment(1);
-        self.number.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// How a call comes in.
 pub(super) enum Entry {
     /// It is in.
@@ -61,7 +45,7 @@ pub(super) enum Entry {
 impl Gate {
     pub(super) fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
-        let shed = Shed { counter: metrics::counter!(metric::RPC_SHED.name), number: Arc::default() };
+        let shed = Shed::of(&metric::RPC_SHED);
         Self { slots: Arc::new(Semaphore::new(most)), most, waiting: Arc::default(), wait, shed }
     }
 
@@ -74,7 +58,7 @@ impl Gate {
     }
 
     pub(super) fn shed(&self) -> u64 {
-        self.shed.number.load(Ordering::Relaxed)
+        self.shed.number()
     }
 
     pub(super) fn enter(&self) -> Entry {

@@ -45,11 +45,6 @@ pub(super) fn layer(filter: &str) -> Result<reload::Layer<EnvFilter, Registry>, 
     Ok(layer)
 }
 
-/// By what lines are filtered now; `None` before logs were set up.
-pub(crate) fn log_filter() -> Option<Filtering> {
-    FILTER.get().map(|filter| filter.state.lock().clone())
-}
-
 /// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by what is
 /// configured; without one it is what is configured. Whatever was asked for before is forgotten. Call it within the
 /// runtime.
@@ -59,7 +54,7 @@ pub(crate) fn log_filter() -> Option<Filtering> {
 pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filtering, FilterError> {
     let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
     let until = lasts.map(|lasts| Instant::now() + lasts);
-    let state = ours.set(filter, until)?;
+    let state = ours.set(&mut ours.state.lock(), filter, until)?;
     if let Some((until, lasts)) = until.zip(lasts) {
         tokio::spawn(async move {
             sleep(lasts).await;
@@ -69,10 +64,24 @@ pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filter
     Ok(state)
 }
 
+/// Forgets what was asked for: what is configured holds from now on.
+///
+/// # Errors
+/// When the logs of this process are not written by this product.
+pub(crate) fn filter_log_as_configured() -> Result<Filtering, FilterError> {
+    let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
+    ours.as_configured(&mut ours.state.lock())
+}
+
 impl LogFilter {
-    fn set(&self, filter: &str, until: Option<Instant>) -> Result<Filtering, FilterError> {
+    /// Filters by this from now on.
+    fn set(
+        &self,
+        state: &mut Filtering,
+        filter: &str,
+        until: Option<Instant>,
+    ) -> Result<Filtering, FilterError> {
         let parsed = EnvFilter::try_new(filter)?;
-        let mut state = self.state.lock();
         self.handle.reload(parsed).map_err(|_| FilterError::NotOurs)?;
         filter.clone_into(&mut state.filter);
         state.until = until;
@@ -82,11 +91,21 @@ impl LogFilter {
         Ok(state.clone())
     }
 
+    fn as_configured(&self, state: &mut Filtering) -> Result<Filtering, FilterError> {
+        let configured = state.configured.clone();
+        self.set(state, &configured, None)
+    }
+
     /// Unless something else was asked for since.
     fn revert(&self, asked: Instant) {
-        let state = self.state.lock().clone();
-        if state.until == Some(asked) && self.set(&state.configured, None).is_ok() {
-            tracing::info!(filter = state.configured, "log lines are filtered as configured again");
+        let mut state = self.state.lock();
+        if state.until != Some(asked) {
+            return;
+        }
+        let reverted = self.as_configured(&mut state);
+        drop(state);
+        if let Ok(now) = reverted {
+            tracing::info!(filter = now.filter, "log lines are filtered as configured again");
         }
     }
 }
@@ -119,7 +138,7 @@ mod tests {
         filter_log("debug", Some(LASTS)).unwrap();
         filter_log("error", None).unwrap();
         sleep(LASTS * 2).await;
-        let state = log_filter().unwrap();
+        let state = FILTER.get().unwrap().state.lock().clone();
         assert_eq!((state.filter.as_str(), state.configured.as_str(), state.until), ("error", "error", None));
     }
 }

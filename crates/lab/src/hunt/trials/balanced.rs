@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashMap,
-    error::Error as _,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
@@ -13,6 +12,8 @@ use rand::Rng as _;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Request, Status, transport::Channel};
+
+use crate::hunt::calls::code_of;
 
 /// As clients are given it.
 const PUBLISHED: &str = include_str!("../../../../../proto/kith_grpc_service_config.json");
@@ -99,7 +100,7 @@ impl Balanced {
                 let mut request = Request::new(message.clone());
                 request.set_timeout(policy.timeout);
                 match send(nodes.next().ok_or_else(no_node)?.clone(), request).await {
-                    Err(status) if is_unavailable(&status) && attempt < policy.attempts => {}
+                    Err(status) if code_of(&status) == Code::Unavailable && attempt < policy.attempts => {}
                     answer => return answer,
                 }
                 self.again.fetch_add(1, Ordering::Relaxed);
@@ -121,11 +122,6 @@ impl Balanced {
 
 fn no_node() -> Status {
     Status::unavailable("there is no node")
-}
-
-/// A connection that broke: this client has many words for what the protocol calls UNAVAILABLE.
-fn is_unavailable(status: &Status) -> bool {
-    status.code() == Code::Unavailable || status.source().is_some()
 }
 
 fn policies(text: &str) -> Result<HashMap<String, Policy>> {

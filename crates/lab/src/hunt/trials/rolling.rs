@@ -11,9 +11,8 @@ use std::{
 };
 
 use anyhow::Result;
-use kith_proto::user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient};
+use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 use parking_lot::Mutex;
-use prost_types::FieldMask;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::{
     task::JoinSet,
@@ -25,6 +24,7 @@ use crate::{
     hunt::{
         HEALTHY, Plan, Site,
         ages::Ages,
+        calls::renaming,
         figure::{Figure, float},
     },
     ratio::Better,
@@ -115,9 +115,7 @@ impl Clients {
     }
 
     async fn write(&self, user_id: i64, request_id: String) -> Result<(), tonic::Status> {
-        let user = User { user_id, nick_name: request_id.clone(), ..User::default() };
-        let update_mask = Some(FieldMask { paths: vec!["nick_name".to_owned()] });
-        let message = UpdateUserRequest { user: Some(user), update_mask, expected_version: 0, request_id };
+        let message = renaming(user_id, request_id.clone(), request_id);
         let send = |node, request| async move { UserServiceClient::new(node).update_user(request).await };
         let user = self.balanced.call(WRITE, &message, send).await?.into_inner().user;
         self.ages.written(user_id, user.map_or(0, |user| user.version));
