@@ -3,7 +3,10 @@
 use anyhow::{Context as _, Result, ensure};
 use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 
-use super::rpc::{CONNECTIONS, GET_USER, IN_FLIGHT, fill};
+use super::{
+    imported::fill,
+    rpc::{CONNECTIONS, GET_USER, IN_FLIGHT},
+};
 use crate::{
     bench::{CLUSTER_CPU, Plan},
     load::Callers,

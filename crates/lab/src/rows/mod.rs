@@ -1,6 +1,7 @@
 //! The rows, by what they measure.
 
 pub(crate) mod cluster;
+pub(crate) mod imported;
 pub(crate) mod memory;
 pub(crate) mod mongodb;
 pub(crate) mod redis;

@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use kith_proto::{
-    r#type::v1::import_result,
-    user::v1::{
-        GetUserRequest, GetUserResponse, ImportUser, ImportUsersRequest, User,
-        user_service_client::UserServiceClient,
-    },
-};
-use tokio::time::{Instant, sleep};
-use tonic::{Code, transport::Channel};
+use anyhow::{Context as _, Result, ensure};
+use kith_proto::user::v1::{GetUserRequest, GetUserResponse, user_service_client::UserServiceClient};
+use tonic::transport::Channel;
 
+use super::imported::fill;
 use crate::{
     bench::{GET_USER_CPU, GET_USER_P99, GET_USER_THROUGHPUT, Plan},
     echo,
@@ -27,10 +21,6 @@ pub(crate) const UPDATE_USER: &str = "/kith.user.v1.UserService/UpdateUser";
 pub(super) const CONNECTIONS: usize = 4;
 /// Calls at one time on each connection.
 pub(super) const IN_FLIGHT: usize = 32;
-/// Records of one message of an import.
-const IMPORT: usize = 500;
-/// How long a node may take until it answers.
-const START: Duration = Duration::from_secs(20);
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
@@ -139,51 +129,6 @@ impl Servers {
 
 fn each(rounds: &[Pair<Saturated>], of: fn(&Saturated) -> f64) -> Vec<Pair<f64>> {
     rounds.iter().map(|round| Pair { baseline: of(&round.baseline), kith: of(&round.kith) }).collect()
-}
-
-/// Imports users, as soon as the node takes them.
-pub(crate) async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<()> {
-    let begun = Instant::now();
-    let messages: Vec<_> = ids.chunks(IMPORT).map(import).collect::<Result<_>>()?;
-    let mut results = loop {
-        match client.import_users(tokio_stream::iter(messages.clone())).await {
-            Ok(response) => break response.into_inner(),
-            Err(status) if status.code() == Code::Unavailable && begun.elapsed() < START => {
-                sleep(Duration::from_millis(50)).await;
-            }
-            Err(status) => return Err(status).context("the node takes no users"),
-        }
-    };
-    while let Some(message) = results.message().await? {
-        for result in message.results {
-            if let Some(import_result::Result::Error(error)) = result.result {
-                bail!("a user was refused: {}", error.message);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn import(ids: &[i64]) -> Result<ImportUsersRequest> {
-    let record = |id: &i64| Ok(ImportUser { record: *id, user: Some(wire(*id)?), request_id: String::new() });
-    Ok(ImportUsersRequest { records: ids.iter().map(record).collect::<Result<_>>()? })
-}
-
-fn wire(id: i64) -> Result<User> {
-    let user = people::user(id)?;
-    Ok(User {
-        user_id: id,
-        user_name: user.user_name.to_string(),
-        nick_name: user.nick_name.to_string(),
-        email: user.email.to_string(),
-        phone: user.phone.to_string(),
-        gender: i32::from(user.gender as u8),
-        age: i32::from(user.age),
-        region: user.region.to_string(),
-        icon: user.icon.to_string(),
-        params: user.params.to_map(),
-        ..User::default()
-    })
 }
 
 /// What the node answers for each id, which is also what the echo is sent.

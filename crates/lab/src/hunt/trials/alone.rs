@@ -19,7 +19,7 @@ use tonic::transport::Endpoint;
 
 use crate::{
     child::{Watched, free_port},
-    rows::rpc::fill,
+    rows::imported::fill,
 };
 
 /// How long its metrics may take.

@@ -23,7 +23,10 @@ use crate::{
     hunt::{Plan, Site, figure::Figure, figure::float},
     proxy::Mode,
     ratio::Better,
-    rows::rpc::{GET_USER, UPDATE_USER, fill},
+    rows::{
+        imported::fill,
+        rpc::{GET_USER, UPDATE_USER},
+    },
     usage,
 };
 

@@ -28,7 +28,7 @@ use crate::{
         figure::{Figure, float},
     },
     ratio::Better,
-    rows::rpc::fill,
+    rows::imported::fill,
 };
 
 const NODES: u32 = 3;
