@@ -12,6 +12,7 @@
 pub mod bench;
 pub mod checker;
 mod child;
+mod compose;
 pub mod demo;
 pub mod echo;
 pub mod entry;

@@ -42,7 +42,7 @@ pub const TRIALS: [Trial; 5] = [
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
     Trial {
         name: "F40b",
-        what: "a rolling restart, under clients of the published service configuration",
+        what: "a rolling restart of what compose starts, under clients of the published service configuration",
         kind: Kind::Rolling,
     },
     Trial { name: "F44", what: "nobody takes logs and metrics", kind: Kind::Blocked },

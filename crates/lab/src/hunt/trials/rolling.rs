@@ -1,5 +1,5 @@
-//! Every node is ended and started again, one after the other, under the calls of clients that the published service
-//! configuration has made.
+//! Every node that the compose file starts is stopped and started again, one after the other, under the calls of clients
+//! that the published service configuration has made.
 
 use std::{
     collections::BTreeMap,
@@ -21,8 +21,9 @@ use tokio::{
 
 use super::balanced::Balanced;
 use crate::{
+    compose::{Node, Project},
     hunt::{
-        HEALTHY, Plan, Site,
+        HEALTHY, Plan,
         ages::Ages,
         calls::renaming,
         figure::{Figure, float},
@@ -31,7 +32,6 @@ use crate::{
     rows::imported::fill,
 };
 
-const NODES: u32 = 3;
 const USERS: i64 = 100;
 const CLIENTS: u64 = 8;
 /// One call in so many is a write.
@@ -54,8 +54,8 @@ struct Clients {
 }
 
 pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
-    let mut site = Site::start(&Plan { nodes: NODES, ..plan.clone() }, 1, None).await?;
-    let nodes: Vec<_> = site.members.iter().map(|member| member.node.channel()).collect();
+    let mut project = Project::up(&plan.kith).await?;
+    let nodes: Vec<_> = project.nodes().iter().map(Node::channel).collect();
     fill(&mut UserServiceClient::new(nodes[0].clone()), &(1..=USERS).collect::<Vec<_>>()).await?;
     let clients = Arc::new(Clients::new(nodes)?);
     let mut calling = JoinSet::new();
@@ -64,10 +64,8 @@ pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
     }
     sleep(QUIET).await;
     let began = Instant::now();
-    for member in &mut site.members {
-        member.node.end().await?;
-        member.node.run()?;
-        member.node.until_trusted().await?;
+    for node in project.nodes() {
+        node.recreate().await?;
         sleep(QUIET).await;
     }
     let lasted = began.elapsed();

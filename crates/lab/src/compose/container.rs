@@ -1,0 +1,153 @@
+//! A service of the compose file in a process of its own, in place of a container.
+
+use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, process::Command, time::Duration};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tempfile::TempDir;
+use tokio::{
+    process::Command as AsyncCommand,
+    time::{Instant, sleep, timeout},
+};
+
+use super::file::{Image, Service};
+use crate::child::Watched;
+
+/// Between two checks of its health, as the file says, but for the seconds that a person would wait.
+const EVERY: Duration = Duration::from_millis(200);
+/// How long it may take to become healthy; as the file says, `start_period` and three tries.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(36);
+/// How long a job may take.
+const DONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Where things are that a container finds by their names there: each of the first is written as the second here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places(Vec<(String, String)>);
+
+/// One container.
+#[derive(Debug)]
+pub(super) struct Container {
+    words: Vec<String>,
+    test: Vec<String>,
+    environment: BTreeMap<String, String>,
+    grace: Duration,
+    folder: TempDir,
+    /// `None`: stopped.
+    process: Option<Watched>,
+}
+
+impl Places {
+    pub(super) fn with(mut self, there: &str, here: &impl ToString) -> Self {
+        self.0.push((there.to_owned(), here.to_string()));
+        self
+    }
+
+    fn here(&self, said: &str) -> String {
+        self.0.iter().fold(said.to_owned(), |said, (there, here)| said.replace(there, here))
+    }
+}
+
+impl Container {
+    /// What the service says, on this machine; it does not run yet. The program stands for that of the image.
+    ///
+    /// # Errors
+    /// When a secret is none of the files of the repository.
+    pub(super) fn of(service: &Service, image: &Image, kith: &Path, places: Places) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let (secrets, data) = (at("secrets"), at("data"));
+        let places = places.with("/run/secrets", &secrets).with("/var/lib/kith", &data);
+        fs::create_dir(&secrets)?;
+        fs::create_dir(&data)?;
+        for name in &service.secrets {
+            fs::write(Path::new(&secrets).join(name), places.here(secret(name)?))?;
+        }
+        let all = image.environment.iter().chain(&service.environment);
+        let environment = all.map(|(name, value)| (name.clone(), places.here(value))).collect();
+        let program = |words: &[String]| {
+            let program = [kith.to_string_lossy().into_owned()];
+            program.into_iter().chain(words.iter().skip(1).cloned()).collect()
+        };
+        let (words, test) = (service.words(image), service.test().unwrap_or_default());
+        ensure!(words.first().is_some_and(|word| word == "kith"), "the image runs another program");
+        let (words, test) = (program(&words), program(test));
+        Ok(Self { words, test, environment, grace: service.grace()?, folder, process: None })
+    }
+
+    /// Starts it, and does not wait for anything.
+    pub(super) fn start(&mut self) -> Result<()> {
+        let (program, words) = self.words.split_first().context("there is no program")?;
+        let mut command = Command::new(program);
+        command.args(words).env_clear().envs(&self.environment).current_dir(self.folder.path());
+        let log = self.folder.path().join("log");
+        self.process = Some(Watched::start("a container", command, log)?);
+        Ok(())
+    }
+
+    /// Where commands that are run in it find the node: there at the usual address, here at this one.
+    pub(super) fn answers_at(&mut self, address: SocketAddr) {
+        self.environment.insert("KITH_ADDR".to_owned(), format!("http://{address}"));
+    }
+
+    /// Waits until its check says that it is healthy.
+    ///
+    /// # Errors
+    /// When it does not come to that, or has ended.
+    pub(super) async fn until_healthy(&mut self) -> Result<()> {
+        let until = Instant::now() + HEALTHY_WITHIN;
+        while !self.is_healthy().await? {
+            self.process.as_mut().context("the container does not run")?.ensure_alive()?;
+            ensure!(Instant::now() < until, "a container is not healthy within {HEALTHY_WITHIN:?}");
+            sleep(EVERY).await;
+        }
+        Ok(())
+    }
+
+    async fn is_healthy(&self) -> Result<bool> {
+        let (program, words) = self.test.split_first().context("there is no health check")?;
+        let mut command = AsyncCommand::new(program);
+        command.args(words).env_clear().envs(&self.environment).kill_on_drop(true);
+        Ok(command.output().await?.status.success())
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// When it does not end well, or not in time.
+    pub(super) async fn done(mut self) -> Result<()> {
+        self.start()?;
+        let process = self.process.as_mut().context("the container does not run")?;
+        let ended = async {
+            loop {
+                match process.ended()? {
+                    Some(true) => return Ok(()),
+                    Some(false) => return process.ensure_alive(),
+                    None => sleep(EVERY).await,
+                }
+            }
+        };
+        match timeout(DONE_WITHIN, ended).await {
+            Ok(ended) => ended,
+            Err(_elapsed) => bail!("a job is not done within {DONE_WITHIN:?}"),
+        }
+    }
+
+    /// Ends it as an engine does that has been told to stop it.
+    ///
+    /// # Errors
+    /// When it would have been killed, or does not end well.
+    pub(super) async fn stop(&mut self) -> Result<()> {
+        let mut process = self.process.take().context("the container does not run")?;
+        let took = process.end().await?;
+        ensure!(took <= self.grace, "a container took {took:?} to stop, and would have been killed");
+        Ok(())
+    }
+}
+
+/// As the repository has it.
+fn secret(name: &str) -> Result<&'static str> {
+    match name {
+        "mongodb_uri" => Ok(include_str!("../../../../deploy/compose/mongodb.uri")),
+        "redis_url" => Ok(include_str!("../../../../deploy/compose/redis.url")),
+        other => bail!("the repository has no secret {other}"),
+    }
+}

@@ -1,0 +1,158 @@
+//! What `docker-compose.yml` and the `Dockerfile` say, as far as it is about what runs in a container of ours.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+
+/// Both as they are in the repository: an engine reads the same.
+const COMPOSE: &str = include_str!("../../../../docker-compose.yml");
+const DOCKERFILE: &str = include_str!("../../../../Dockerfile");
+/// What compose waits for a container to stop where nothing is said.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The compose file.
+#[derive(Debug, Deserialize)]
+pub(super) struct File {
+    services: BTreeMap<String, Service>,
+}
+
+/// A service of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Service {
+    /// In place of that of the image.
+    command: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) environment: BTreeMap<String, String>,
+    /// By their names: each is a file of that name in the container.
+    #[serde(default)]
+    pub(super) secrets: Vec<String>,
+    stop_grace_period: Option<String>,
+    healthcheck: Option<Healthcheck>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Healthcheck {
+    #[serde(default)]
+    test: Vec<String>,
+}
+
+/// What the `Dockerfile` says of every container.
+#[derive(Debug)]
+pub(super) struct Image {
+    entrypoint: Vec<String>,
+    command: Vec<String>,
+    pub(super) environment: BTreeMap<String, String>,
+}
+
+impl File {
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn read() -> Result<Self> {
+        serde_saphyr::from_str(COMPOSE).context("docker-compose.yml cannot be read")
+    }
+
+    /// # Errors
+    /// When there is none of this name.
+    pub(super) fn service(&self, name: &str) -> Result<&Service> {
+        self.services.get(name).with_context(|| format!("docker-compose.yml has no service {name}"))
+    }
+
+    /// The names of the nodes, in their order.
+    pub(super) fn nodes(&self) -> Vec<String> {
+        self.services.keys().filter(|name| name.starts_with("kith-")).cloned().collect()
+    }
+
+    /// Options of the server of Redis, as [`crate::redis_server::RedisServer::start`] takes them.
+    ///
+    /// # Errors
+    /// When the file says none.
+    pub(super) fn redis_options(&self) -> Result<Vec<(&str, &str)>> {
+        let command = self.service("redis")?.command.as_ref().context("redis is told nothing")?;
+        let mut words = command.iter().skip(1).map(String::as_str);
+        let mut options = Vec::new();
+        while let (Some(name), Some(value)) = (words.next(), words.next()) {
+            options.push((name.trim_start_matches('-'), value));
+        }
+        Ok(options)
+    }
+}
+
+impl Service {
+    /// All words of the container's command, the program first.
+    pub(super) fn words(&self, image: &Image) -> Vec<String> {
+        let command = self.command.as_ref().unwrap_or(&image.command);
+        image.entrypoint.iter().chain(command).cloned().collect()
+    }
+
+    /// How long the container may take to end after SIGTERM until it is killed.
+    ///
+    /// # Errors
+    /// When the file says something that is no time.
+    pub(super) fn grace(&self) -> Result<Duration> {
+        let said = self.stop_grace_period.as_deref();
+        said.map_or(Ok(GRACE), |said| {
+            humantime::parse_duration(said).with_context(|| format!("{said} is no time"))
+        })
+    }
+
+    /// The command that ends well when the container is healthy.
+    ///
+    /// # Errors
+    /// When the file says none of the kind that is run without a shell.
+    pub(super) fn test(&self) -> Result<&[String]> {
+        let test = self.healthcheck.as_ref().map(|check| check.test.as_slice()).unwrap_or_default();
+        let (kind, words) = test.split_first().context("the service has no health check")?;
+        ensure!(kind == "CMD" && !words.is_empty(), "the health check is no command: {test:?}");
+        Ok(words)
+    }
+}
+
+impl Image {
+    /// # Errors
+    /// When it does not say what a container runs.
+    pub(super) fn read() -> Result<Self> {
+        let environment = lines("ENV").filter_map(|said| said.split_once('='));
+        Ok(Self {
+            entrypoint: words("ENTRYPOINT")?,
+            command: words("CMD")?,
+            environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        })
+    }
+}
+
+fn lines(instruction: &'static str) -> impl Iterator<Item = &'static str> {
+    DOCKERFILE.lines().filter_map(move |line| line.strip_prefix(instruction)?.strip_prefix(' '))
+}
+
+fn words(instruction: &'static str) -> Result<Vec<String>> {
+    let said = lines(instruction).last().with_context(|| format!("Dockerfile has no {instruction}"))?;
+    serde_json::from_str(said).with_context(|| format!("Dockerfile: {instruction} {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_run_what_the_image_says_and_the_job_what_the_file_says() {
+        let (file, image) = (File::read().unwrap(), Image::read().unwrap());
+        assert_eq!(file.nodes(), ["kith-1", "kith-2", "kith-3"]);
+        let node = file.service("kith-2").unwrap();
+        assert_eq!(node.words(&image), ["kith", "serve"]);
+        assert_eq!(file.service("migrate").unwrap().words(&image), ["kith", "migrate"]);
+        assert_eq!(image.environment["KITH_DATA_DIR"], "/var/lib/kith");
+    }
+
+    #[test]
+    fn what_services_share_is_merged_into_each() {
+        let file = File::read().unwrap();
+        let node = file.service("kith-3").unwrap();
+        assert_eq!(node.environment["KITH_STORE__MIGRATE"], "manual");
+        assert_eq!(node.environment["KITH_CLUSTER__ADVERTISE"], "http://kith-3:7600");
+        assert_eq!(node.secrets, ["mongodb_uri", "redis_url"]);
+        assert_eq!(node.grace().unwrap(), Duration::from_secs(20));
+        assert_eq!(node.test().unwrap(), ["kith", "ping", "--timeout", "2s"]);
+        assert!(file.redis_options().unwrap().contains(&("maxmemory-policy", "noeviction")));
+    }
+}
