@@ -1,4 +1,4 @@
-//! What the laboratory does on real servers: the ratios, the hunt, the demonstration.
+//! What the laboratory does on real servers: the ratios, the hunt, the alerts, the demonstration.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -9,6 +9,7 @@ use crate::{
     process::{cargo, outlive_ctrl_c, root, succeed},
     sample,
     servers::{Mongodb, Redis, mongod_program, redis_program},
+    tools,
 };
 
 /// Builds the laboratory for release and runs its `bench` against a real MongoDB and a real Redis.
@@ -21,6 +22,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
 pub(crate) fn hunt(arguments: &[String]) -> Result<()> {
     over_its_own_servers(laboratory("hunt", arguments)?)
+}
+
+/// Builds the laboratory for release and runs its `alerts`, which does the same and asks promtool.
+pub(crate) fn alerts(arguments: &[String]) -> Result<()> {
+    let mut command = laboratory("alerts", arguments)?;
+    command.env("KITH_TEST_PROMTOOL", tools::promtool()?);
+    over_its_own_servers(command)
 }
 
 /// Builds the laboratory for release and shows a cluster at work, over servers that it starts itself.

@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `lab`, `demo`, `engine`, `mutants`, `sample`.
+//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `servers`, `bench`, `lab`, `alerts`, `demo`, `engine`, `mutants`, `sample`.
 
 mod bench;
 mod docs;
@@ -46,6 +46,13 @@ enum Task {
     /// Builds the laboratory for release and hunts stale reads and lost writes on real servers, row by row of the
     /// table of faults; further arguments are its own.
     Lab {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Builds the laboratory for release and shows that faults of real clusters set off the alerts of
+    /// deploy/prometheus; further arguments are its own.
+    Alerts {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -115,6 +122,7 @@ fn run(task: Task) -> Result<()> {
         Task::Servers => up::run(),
         Task::Bench { arguments } => bench::run(&arguments),
         Task::Lab { arguments } => bench::hunt(&arguments),
+        Task::Alerts { arguments } => bench::alerts(&arguments),
         Task::Demo { arguments } => bench::demo(&arguments),
         Task::Engine { seeds, seed } => engine::run(seeds, seed),
         Task::Mutants { rules } => mutants::run(&rules),

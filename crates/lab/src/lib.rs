@@ -6,9 +6,11 @@
 //!
 //! The fault laboratory beside them: [`peers`] are nodes over servers that a test may do anything to
 //! ([`redis_server`]), by links that may do anything to them ([`proxy`]). What a run has seen is a [`mod@history`],
-//! and [`mod@checker`] judges it. [`mod@hunt`] does all this to real processes, [`demo`] shows it to people; [`rivals`] runs other ways to keep
-//! caches beside Kith's, under the same faults.
+//! and [`mod@checker`] judges it. [`mod@hunt`] does all this to real processes, [`mod@alerts`] shows which alerts
+//! that sets off, [`demo`] shows it to people; [`rivals`] runs other ways to keep caches beside Kith's, under the same
+//! faults.
 
+pub mod alerts;
 pub mod bench;
 pub mod checker;
 mod child;
@@ -28,6 +30,7 @@ pub mod redis_server;
 pub mod resp;
 pub mod rivals;
 mod rows;
+mod scrape;
 mod served;
 mod signal;
 pub mod table;

@@ -13,7 +13,8 @@ use kith_lab::{
 };
 
 use commands::{
-    BenchArguments, CheckArguments, CompareArguments, DemoArguments, HuntArguments, MutantsArguments,
+    AlertsArguments, BenchArguments, CheckArguments, CompareArguments, DemoArguments, HuntArguments,
+    MutantsArguments,
 };
 
 /// The one of the node, so that both sides of a ratio allocate alike.
@@ -35,6 +36,8 @@ enum Command {
     Hunt(HuntArguments),
     /// Runs clusters that lack one rule each; ends with code 1 when the checker does not notice one of them.
     Mutants(MutantsArguments),
+    /// Shows that faults of real clusters set off the alerts that are published; ends with code 1 when one is not.
+    Alerts(AlertsArguments),
     /// Judges a history and prints what it shows; ends with code 1 when a check does not hold.
     Check(CheckArguments),
     /// Runs Kith's cache beside other schemes under the same faults, prints what each met, and writes it down.
@@ -69,6 +72,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Bench(arguments) => arguments.run().await,
         Command::Hunt(arguments) => arguments.run().await,
         Command::Mutants(arguments) => arguments.run().await,
+        Command::Alerts(arguments) => arguments.run().await,
         Command::Check(arguments) => arguments.run(),
         Command::Compare(arguments) => arguments.run().await,
         Command::Demo(arguments) => arguments.run().await,

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use kith_lab::bench::{self, Plan, Verdict};
 
-use super::beside;
+use super::program;
 
 #[derive(Args, Debug)]
 pub(crate) struct BenchArguments {
@@ -42,7 +42,7 @@ impl BenchArguments {
             quick: self.quick,
             mongodb: self.mongodb,
             redis: self.redis,
-            kith: self.kith.map_or_else(beside, Ok)?,
+            kith: program(self.kith)?,
             out: self.out,
         };
         Ok(match bench::run(&plan).await? {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use kith_lab::demo::Demo;
 
-use super::beside;
+use super::program;
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
@@ -18,7 +18,7 @@ pub(crate) struct DemoArguments {
 
 impl DemoArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        let demo = Demo { kith: self.kith.map_or_else(beside, Ok)?, users: self.users };
+        let demo = Demo { kith: program(self.kith)?, users: self.users };
         demo.run(&mut |line| println!("{line}")).await?;
         Ok(ExitCode::SUCCESS)
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use futures::{StreamExt as _, stream};
 use kith_lab::hunt::{self, Figure, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
 
-use super::beside;
+use super::program;
 
 #[derive(Args, Debug)]
 pub(crate) struct HuntArguments {
@@ -55,7 +55,7 @@ impl HuntArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         self.ensure_known()?;
         let plan = Plan {
-            kith: self.kith.clone().map_or_else(beside, Ok)?,
+            kith: program(self.kith.clone())?,
             nodes: self.nodes,
             settings: Vec::new(),
             environment: self.told.clone(),

@@ -1,5 +1,6 @@
 //! The subcommands: what each is told, and what it does then.
 
+mod alerts;
 mod bench;
 mod check;
 mod compare;
@@ -12,12 +13,28 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 
 pub(crate) use self::{
-    bench::BenchArguments, check::CheckArguments, compare::CompareArguments, demo::DemoArguments,
-    hunt::HuntArguments, mutants::MutantsArguments,
+    alerts::AlertsArguments, bench::BenchArguments, check::CheckArguments, compare::CompareArguments,
+    demo::DemoArguments, hunt::HuntArguments, mutants::MutantsArguments,
 };
 
-/// The program of a node, if it is not said which.
-fn beside() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("the path of this program is not known")?;
-    Ok(own.with_file_name("kith"))
+/// The program of a node: the one that is said, else the one beside this program. Its path holds in every folder, since
+/// nodes are started in folders of their own.
+fn program(said: Option<PathBuf>) -> Result<PathBuf> {
+    let own = || std::env::current_exe().context("the path of this program is not known");
+    let program = said.map_or_else(|| Ok(own()?.with_file_name("kith")), Ok::<_, anyhow::Error>)?;
+    std::path::absolute(&program).with_context(|| format!("{} is no path", program.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_said_by_a_path_from_here_is_found_from_everywhere() {
+        let program = |said: Option<&str>| program(said.map(PathBuf::from)).expect("a path");
+        let here = std::env::current_dir().expect("a folder");
+        assert_eq!(program(Some("target/broken/kith")), here.join("target/broken/kith"));
+        assert_eq!(program(Some("/opt/kith")), PathBuf::from("/opt/kith"));
+        assert!(program(None).is_absolute() && program(None).ends_with("kith"));
+    }
 }

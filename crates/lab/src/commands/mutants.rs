@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use kith_lab::hunt::{BROKEN, Broken, CONTROLS, Caught, Plan};
 
-use super::beside;
+use super::program;
 
 #[derive(Args, Debug)]
 pub(crate) struct MutantsArguments {
@@ -25,7 +25,7 @@ pub(crate) struct MutantsArguments {
 
 impl MutantsArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        let kith = self.kith.clone().map_or_else(beside, Ok)?;
+        let kith = program(self.kith.clone())?;
         let (settings, environment) = (Vec::new(), Vec::new());
         let plan = Plan { kith, nodes: 4, settings, environment, seed: self.seed };
         let chosen = self.chosen()?;

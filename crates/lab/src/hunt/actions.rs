@@ -326,7 +326,7 @@ async fn promote(site: &mut Site, kept: &mut Kept) -> Result<()> {
 }
 
 /// Publishes what no node has said on every channel that somebody listens to.
-async fn forge(site: &Site) -> Result<()> {
+pub(crate) async fn forge(site: &Site) -> Result<()> {
     let channels = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?;
     for channel in channels.texts().into_iter().take(STRANGE) {
         for forged in [&b"nonsense"[..], &[0; 40], &[255; 200]] {

@@ -28,7 +28,7 @@ pub struct Figure {
 
 impl Figure {
     /// One that must not be above its target.
-    pub(super) fn at_most(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
+    pub(crate) fn at_most(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
         let told = Self::told(name, unit, figure, Better::Lower);
         Self { target: Some(target), holds: figure <= target, ..told }
     }
@@ -40,12 +40,12 @@ impl Figure {
     }
 
     /// A count of what must not be.
-    pub(super) fn none(name: impl Into<String>, count: u64) -> Self {
+    pub(crate) fn none(name: impl Into<String>, count: u64) -> Self {
         Self::at_most(name, "count", float(count), 0.0)
     }
 
     /// One without a target, of which so much is better.
-    pub(super) fn told(name: impl Into<String>, unit: &'static str, figure: f64, better: Better) -> Self {
+    pub(crate) fn told(name: impl Into<String>, unit: &'static str, figure: f64, better: Better) -> Self {
         let (name, figure) = (name.into(), Some(figure));
         Self { name, unit, figure, target: None, better, holds: true, not_run: None }
     }
@@ -56,7 +56,7 @@ impl Figure {
     }
 
     /// One that would have to be at most that, and was not run.
-    pub(super) fn not_run(name: String, unit: &'static str, target: f64, why: String) -> Self {
+    pub(crate) fn not_run(name: String, unit: &'static str, target: f64, why: String) -> Self {
         let (figure, target, better) = (None, Some(target), Better::Lower);
         Self { name, unit, figure, target, better, holds: false, not_run: Some(why) }
     }

@@ -33,6 +33,7 @@ mod site;
 mod trials;
 mod upgrade;
 
+pub(crate) use actions::forge;
 pub use broken::{BROKEN, Broken, CONTROLS, Caught, Control};
 pub use disk::SmallDisk;
 pub use figure::Figure;

@@ -3,7 +3,7 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -47,6 +47,7 @@ pub struct Node {
     mongodb: String,
     redis: SocketAddr,
     port: u16,
+    operations: u16,
     folder: TempDir,
     /// `None`: it does not run.
     process: Option<Watched>,
@@ -56,11 +57,12 @@ pub struct Node {
 impl Node {
     /// Starts a node that reaches MongoDB by this connection string, and Redis at this address.
     pub(super) fn start(shape: &Shape, mongodb: String, redis: SocketAddr) -> Result<Self> {
-        let port = free_port()?;
+        let (port, operations) = (free_port()?, free_port()?);
         // Connects when it is called, again whenever that is necessary.
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
         let folder = TempDir::new()?;
-        let mut node = Self { shape: shape.clone(), mongodb, redis, port, folder, process: None, channel };
+        let shape = shape.clone();
+        let mut node = Self { shape, mongodb, redis, port, operations, folder, process: None, channel };
         node.run()?;
         Ok(node)
     }
@@ -69,6 +71,12 @@ impl Node {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
+    }
+
+    /// Where it tells of itself: `/metrics` and what else its operations port has.
+    #[must_use]
+    pub const fn operations(&self) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.operations)
     }
 
     /// The way to call it; it outlives the process.
@@ -90,25 +98,18 @@ impl Node {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_told(&mut self, told: &[(&str, &str)]) -> Result<()> {
-        let mut command = Command::new(&self.shape.kith);
-        command.env_clear().current_dir(self.folder.path()).args(["serve", "--log=warn"]);
-        command.arg(format!("--listen={}", self.address()));
-        let name = &self.shape.name;
-        let usual = [
-            "operations.listen=127.0.0.1:0".to_owned(),
-            "store.backend=cluster".to_owned(),
-            "users.name_kept=0s".to_owned(),
-            format!("store.mongodb.database={name}"),
-            format!("redis.prefix={name}"),
-        ];
-        for setting in usual.iter().chain(&self.shape.settings) {
-            command.args(["--set", setting]);
-        }
-        command.env("KITH_STORE__MONGODB__URI", &self.mongodb);
-        command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
-        command.envs(self.shape.environment.iter().map(|(name, value)| (name, value)));
-        command.envs(told.iter().copied());
-        self.process = Some(Watched::start("kith", command, self.log())?);
+        self.process = Some(Watched::start("kith", self.command(told), self.log())?);
+        Ok(())
+    }
+
+    /// The same, and nobody takes what it writes to its log.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn run_unread(&mut self) -> Result<()> {
+        let mut command = self.command(&[]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        self.process = Some(Watched::start_as_told("kith", command, self.log())?);
         Ok(())
     }
 
@@ -219,5 +220,27 @@ impl Node {
     pub async fn about(&self) -> Result<GetNodeResponse> {
         let mut admin = AdminServiceClient::new(self.channel());
         Ok(timeout(ANSWER_WITHIN, admin.get_node(GetNodeRequest {})).await??.into_inner())
+    }
+
+    fn command(&self, told: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(&self.shape.kith);
+        command.env_clear().current_dir(self.folder.path()).args(["serve", "--log=warn"]);
+        command.arg(format!("--listen={}", self.address()));
+        let name = &self.shape.name;
+        let usual = [
+            format!("operations.listen={}", self.operations()),
+            "store.backend=cluster".to_owned(),
+            "users.name_kept=0s".to_owned(),
+            format!("store.mongodb.database={name}"),
+            format!("redis.prefix={name}"),
+        ];
+        for setting in usual.iter().chain(&self.shape.settings) {
+            command.args(["--set", setting]);
+        }
+        command.env("KITH_STORE__MONGODB__URI", &self.mongodb);
+        command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
+        command.envs(self.shape.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(told.iter().copied());
+        command
     }
 }

@@ -10,16 +10,13 @@ use std::{
 use anyhow::{Context as _, Result};
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::timeout,
-};
+use tokio::time::timeout;
 use tonic::transport::Endpoint;
 
 use crate::{
     child::{Watched, free_port},
     rows::imported::fill,
+    scrape,
 };
 
 /// How long its metrics may take.
@@ -62,7 +59,8 @@ impl Alone {
 
     /// The value of a metric without labels; 0 as long as nothing was counted.
     pub(super) async fn metric(&self, name: &str) -> Result<f64> {
-        let text = timeout(SCRAPED_WITHIN, scrape(self.operations)).await.context("no metrics")??;
+        let text =
+            timeout(SCRAPED_WITHIN, scrape::metrics(self.operations)).await.context("no metrics")??;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(line.map_or(Ok(0.0), str::parse)?)
     }
@@ -71,12 +69,4 @@ impl Alone {
     pub(super) async fn end(mut self) -> Result<Duration> {
         self.process.end().await
     }
-}
-
-async fn scrape(operations: SocketAddr) -> Result<String> {
-    let mut socket = TcpStream::connect(operations).await?;
-    socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
-    let mut text = String::new();
-    socket.read_to_string(&mut text).await?;
-    Ok(text)
 }

@@ -1,0 +1,190 @@
+//! The table of faults and the alerts that each is to set off.
+
+use std::time::Duration;
+
+use super::{crowd::Load, faults::Fault};
+
+/// A fault with its alerts.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// `one-cut`.
+    pub name: &'static str,
+    /// What is done, in a few words.
+    pub what: &'static str,
+    /// All of these are to fire; `KithCallsShed reads`: of what the alert says that it is about.
+    pub fires: &'static [&'static str],
+    /// These may, as the fault brings them about where it lasts.
+    pub may_fire: &'static [&'static str],
+    /// Scrapes before it, in which none may fire.
+    pub before: usize,
+    /// Scrapes from its beginning on.
+    pub lasts: usize,
+    /// Whether it needs a build of the program that can lack rules.
+    pub needs_mutants: bool,
+    /// Settings of the nodes beyond the usual ones, `key=value` each.
+    pub settings: &'static [&'static str],
+    pub(super) load: Load,
+    pub(super) fault: Fault,
+}
+
+/// A virtual hour.
+const HOUR: usize = 240;
+/// Before most faults: five virtual minutes.
+const CALM: usize = 20;
+/// How much later MongoDB answers where it is slow.
+const LATE: Duration = Duration::from_millis(700);
+/// The same where it only has to be slower than what comes.
+const BUSY: Duration = Duration::from_millis(150);
+
+/// Nine in ten calls read, one in ten of them what is in no memory.
+const LOAD: Load =
+    Load { callers: 6, pause: Duration::from_millis(20), users: 100, writes: 10, of_nobody: 10 };
+/// So many that enough calls fail although each of them waits for seconds.
+const PATIENT: Load = Load { callers: 24, pause: Duration::from_millis(100), ..LOAD };
+/// Nothing is written: a write asks a slow store several times.
+const READS: Load = Load { writes: 0, ..LOAD };
+/// Beside the usual ones.
+const MANY: Load = Load { callers: 48, of_nobody: 50, writes: 50, ..LOAD };
+/// So few users that even a small memory has room for them, and more than it has room for. KithHitRateFell begins to
+/// look once there was a call a second, on the average of half an hour.
+const FEW: Load = Load { pause: Duration::from_millis(10), users: 20, writes: 2, of_nobody: 2, ..LOAD };
+const TOO_MANY: Load = Load { users: 2_000, ..FEW };
+/// Who leaves a lot in the log.
+const LOUD: Load = Load { callers: 12, pause: Duration::from_millis(2), ..LOAD };
+
+/// All of them.
+pub const CASES: [Case; 16] = [
+    Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", Fault::Nothing) },
+    case("all-killed", "all nodes are killed", Fault::AllKilled)
+        .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
+    case("one-killed", "one node is killed", Fault::OneKilled).fires(&["KithNodeNotServing"]),
+    case("one-cut", "one node, where some write, is cut from Redis", Fault::OneCut)
+        .fires(&["KithNodeUntrusted", "KithChangesWaiting"]),
+    case("one-flaps", "the link of one node to Redis stands still again and again", Fault::OneFlaps)
+        .fires(&["KithRedisUnsteady"])
+        .lasts(44),
+    case("one-behind", "one node is cut from both servers while a new epoch begins", Fault::OneLeftBehind)
+        .fires(&["KithEpochsDiffer"])
+        .may_fire(&["KithNodeNotServing", "KithNodeUntrusted", "KithChangesWaiting", "KithLoadsFail"]),
+    case("redis-emptied", "Redis is emptied again and again", Fault::RedisEmptied)
+        .fires(&["KithMemoryEmptiedOften"])
+        .lasts(50),
+    case("forged", "strangers publish on every channel", Fault::Forged).fires(&["KithForgedMessages"]),
+    case(
+        "apart",
+        "nodes say of themselves an address at which nobody reaches them",
+        Fault::StartedWith(("KITH_CLUSTER__ADVERTISE", "http://127.0.0.1:1"), LOAD),
+    )
+    .fires(&["KithNobodyLooks"])
+    .lasts(100),
+    Case { load: PATIENT, ..case("mongodb-away", "MongoDB is away", Fault::MongodbAway) }
+        .fires(&["KithCallsFail", "KithLoadsFail", "KithNoNodeServes"])
+        .may_fire(&["KithNodeNotServing", "KithCallsSlow"])
+        .lasts(50),
+    Case { load: READS, ..case("mongodb-slow", "MongoDB answers late", Fault::MongodbSlow(LATE)) }
+        .fires(&["KithCallsSlow"])
+        .lasts(70),
+    case("store-crowded", "more is read and written than MongoDB bears", Fault::Crowded(BUSY, MANY))
+        .fires(&["KithCallsShed reads", "KithCallsShed writes"])
+        // A load that is turned away has failed.
+        .may_fire(&["KithLoadsFail"])
+        .set(&["cache.loads_in_flight=2", "limits.writes_in_flight=2"])
+        .lasts(50),
+    case("node-crowded", "more is called than a node takes on", Fault::Crowded(BUSY, MANY))
+        .fires(&["KithCallsShed calls"])
+        .set(&["limits.in_flight=4"])
+        .lasts(50),
+    case("log-unread", "nobody takes the log of a node", Fault::LogUnread(LOUD))
+        .fires(&["KithLogLinesDropped"])
+        .lasts(60),
+    Case {
+        before: 140,
+        load: FEW,
+        ..case("crowd-grew", "a day later more is read than memory has room for", Fault::NextDay(TOO_MANY))
+    }
+    .fires(&["KithHitRateFell"])
+    .set(&["cache.memory_bytes=40KiB"])
+    .lasts(165),
+    case(
+        "untold",
+        "nobody is told of a change",
+        Fault::StartedWith(("KITH_MUTANT", "told,feed_tells"), LOAD),
+    )
+    .fires(&["KithStaleReads"])
+    .lasts(60)
+    .of_mutants(),
+];
+
+/// One as most are.
+const fn case(name: &'static str, what: &'static str, fault: Fault) -> Case {
+    let (fires, may_fire, settings): (&[_], &[_], &[_]) = (&[], &[], &[]);
+    let (before, lasts, needs_mutants, load) = (CALM, 30, false, LOAD);
+    Case { name, what, fires, may_fire, before, lasts, needs_mutants, settings, load, fault }
+}
+
+impl Case {
+    /// Whether it shows the alert of this name.
+    #[must_use]
+    pub fn shows(&self, alert: &str) -> bool {
+        self.fires.iter().any(|fires| fires.split(' ').next() == Some(alert))
+    }
+
+    /// The same with so many scrapes before the fault and from its beginning on.
+    #[must_use]
+    pub const fn within(self, before: usize, lasts: usize) -> Self {
+        Self { before, lasts, ..self }
+    }
+
+    const fn fires(self, fires: &'static [&'static str]) -> Self {
+        Self { fires, ..self }
+    }
+
+    const fn may_fire(self, may_fire: &'static [&'static str]) -> Self {
+        Self { may_fire, ..self }
+    }
+
+    const fn lasts(self, lasts: usize) -> Self {
+        Self { lasts, ..self }
+    }
+
+    const fn set(self, settings: &'static [&'static str]) -> Self {
+        Self { settings, ..self }
+    }
+
+    const fn of_mutants(self) -> Self {
+        Self { needs_mutants: true, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::alerts::Rules;
+
+    #[test]
+    fn every_alert_is_shown_by_a_case_and_every_case_is_of_alerts_that_there_are() {
+        let rules = Rules::published();
+        let alerts: BTreeSet<&str> = rules.alerts().into_iter().collect();
+        for alert in &alerts {
+            assert!(CASES.iter().any(|case| case.shows(alert)), "nothing shows {alert}");
+        }
+        for name in CASES.iter().flat_map(|case| case.fires.iter().chain(case.may_fire)) {
+            assert!(name.split(' ').next().is_some_and(|alert| alerts.contains(alert)), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_case_has_a_name_of_its_own_and_only_the_healthy_one_sets_off_nothing() {
+        assert_eq!(CASES.iter().map(|case| case.name).collect::<BTreeSet<_>>().len(), CASES.len());
+        assert!(CASES.iter().all(|case| case.fires.is_empty() == (case.name == "healthy")));
+    }
+
+    #[test]
+    fn the_healthy_hour_is_an_hour() {
+        let interval = super::super::rules::scrape_interval().unwrap();
+        let healthy = CASES[0].before + CASES[0].lasts;
+        assert_eq!(interval * u32::try_from(healthy).unwrap(), Duration::from_secs(3_600));
+    }
+}

@@ -1,0 +1,78 @@
+//! Those who call all the while, whatever is answered.
+
+use std::time::Duration;
+
+use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::{task::JoinSet, time::sleep};
+use tonic::transport::Channel;
+
+use crate::hunt::{
+    Site,
+    calls::{renaming, within},
+};
+
+/// Ids from here on are nobody's: they are in no memory, and the store is asked.
+const NOBODY: i64 = 1 << 40;
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Callers, one call at a time each; each stays with a node, and they are shared out evenly.
+    pub(super) callers: usize,
+    /// Between an answer and the next call.
+    pub(super) pause: Duration,
+    /// The ids of those who are read and written are 1 to this.
+    pub(super) users: i64,
+    /// Of a hundred calls, those that write.
+    pub(super) writes: u32,
+    /// Of a hundred calls, those that ask for somebody whom there is not. All others are cached reads.
+    pub(super) of_nobody: u32,
+}
+
+/// They stop when this is dropped.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    nodes: Vec<Channel>,
+    callers: JoinSet<()>,
+    seed: u64,
+}
+
+impl Crowd {
+    /// Nobody calls yet.
+    pub(super) fn new(site: &Site, seed: u64) -> Self {
+        let nodes = site.members.iter().map(|member| member.node.channel()).collect();
+        Self { nodes, callers: JoinSet::new(), seed }
+    }
+
+    /// These call from now on, too.
+    pub(super) fn join(&mut self, load: Load) {
+        let nodes: Vec<Channel> = self.nodes.iter().cycle().take(load.callers).cloned().collect();
+        for node in nodes {
+            self.seed = self.seed.wrapping_add(1);
+            self.callers.spawn(calls(load, node, SmallRng::seed_from_u64(self.seed)));
+        }
+    }
+
+    /// Nobody calls any more.
+    pub(super) async fn leave(&mut self) {
+        self.callers.shutdown().await;
+    }
+}
+
+async fn calls(load: Load, node: Channel, mut random: SmallRng) {
+    let mut users = UserServiceClient::new(node);
+    for number in 0_u64.. {
+        let user_id = random.random_range(1..=load.users);
+        let kind = random.random_range(0..100);
+        // What comes of it is for the nodes to tell.
+        if kind < load.writes {
+            drop(users.update_user(within(renaming(user_id, number.to_string(), String::new()))).await);
+        } else {
+            let nobody = kind < load.writes + load.of_nobody;
+            let user_id = if nobody { random.random_range(NOBODY..NOBODY * 2) } else { user_id };
+            drop(users.get_user(within(GetUserRequest { user_id, consistency: None })).await);
+        }
+        sleep(load.pause).await;
+    }
+}

@@ -1,0 +1,164 @@
+//! What is done to a cluster so that somebody is woken.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kith_proto::admin::v1::{
+    SetLogFilterRequest, StartEpochRequest, admin_service_client::AdminServiceClient,
+};
+use tokio::time::{Instant, sleep};
+
+use super::crowd::{Crowd, Load};
+use crate::{
+    hunt::{Member, Site, forge},
+    proxy::Mode,
+};
+
+/// Between two times of what is done again and again.
+const AGAIN: Duration = Duration::from_millis(2_500);
+/// For so long Redis does not answer then.
+const FROZEN: Duration = Duration::from_secs(1);
+
+/// What is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    Nothing,
+    AllKilled,
+    OneKilled,
+    /// The links of one node to Redis are refused.
+    OneCut,
+    /// Those of one node stand still again and again.
+    OneFlaps,
+    /// One node is cut from Redis and MongoDB, and a new epoch begins without it.
+    OneLeftBehind,
+    RedisEmptied,
+    Forged,
+    MongodbAway,
+    /// Its answers come so much later.
+    MongodbSlow(Duration),
+    /// The same, and these call as well.
+    Crowded(Duration, Load),
+    /// These call, and not those who did.
+    NextDay(Load),
+    /// Nobody takes the log of one node, which is told to write all that it can; and these call as well.
+    LogUnread(Load),
+    /// While nobody calls all nodes are started again, one after the other, with this in their environment; then these
+    /// call, and not those who did.
+    StartedWith((&'static str, &'static str), Load),
+}
+
+impl Fault {
+    /// Does it, and returns after so long.
+    pub(super) async fn happen(self, site: &mut Site, crowd: &mut Crowd, lasts: Duration) -> Result<()> {
+        let until = Instant::now() + lasts;
+        match self {
+            Self::OneFlaps => flap(site, until).await,
+            Self::RedisEmptied => {
+                again(until, async || site.redis.ask(&["FLUSHALL"]).await.map(drop)).await?
+            }
+            Self::Forged => again(until, async || forge(site).await).await?,
+            Self::NextDay(load) => {
+                crowd.leave().await;
+                crowd.join(load);
+            }
+            Self::LogUnread(load) => {
+                unread(site).await?;
+                crowd.join(load);
+            }
+            Self::StartedWith(told, load) => {
+                crowd.leave().await;
+                start_again(site, told).await?;
+                crowd.join(load);
+            }
+            _ => self.begin(site, crowd).await?,
+        }
+        tokio::time::sleep_until(until).await;
+        self.ensure_alive(site)
+    }
+
+    /// # Errors
+    /// When a node has ended that was not killed, with its last words.
+    fn ensure_alive(self, site: &mut Site) -> Result<()> {
+        let killed = match self {
+            Self::AllKilled => site.members.len(),
+            Self::OneKilled => 1,
+            _ => 0,
+        };
+        let mut left = site.members.iter_mut().rev().skip(killed);
+        left.try_for_each(|member| member.node.ensure_alive())
+    }
+
+    async fn begin(self, site: &mut Site, crowd: &mut Crowd) -> Result<()> {
+        match self {
+            Self::AllKilled => site.members.iter_mut().for_each(|member| member.node.kill()),
+            Self::OneKilled => last(site)?.node.kill(),
+            Self::OneCut => last(site)?.to_redis.set(Mode::Refuse),
+            Self::OneLeftBehind => leave_behind(site).await?,
+            Self::MongodbAway => site.mongodb_links(Mode::Refuse),
+            Self::MongodbSlow(by) => site.mongodb_links(Mode::Late(by, by)),
+            Self::Crowded(by, load) => {
+                site.mongodb_links(Mode::Late(by, by));
+                crowd.join(load);
+            }
+            Self::Nothing
+            | Self::OneFlaps
+            | Self::RedisEmptied
+            | Self::Forged
+            | Self::NextDay(_)
+            | Self::LogUnread(_)
+            | Self::StartedWith(..) => {}
+        }
+        Ok(())
+    }
+}
+
+fn last(site: &mut Site) -> Result<&mut Member> {
+    site.members.last_mut().context("there is a node")
+}
+
+async fn again(until: Instant, act: impl AsyncFn() -> Result<()>) -> Result<()> {
+    while Instant::now() + AGAIN < until {
+        act().await?;
+        sleep(AGAIN).await;
+    }
+    Ok(())
+}
+
+async fn flap(site: &mut Site, until: Instant) {
+    let Some(member) = site.members.last() else { return };
+    while Instant::now() + AGAIN < until {
+        member.to_redis.set(Mode::Freeze);
+        sleep(FROZEN).await;
+        member.to_redis.set(Mode::Pass);
+        sleep(AGAIN.saturating_sub(FROZEN)).await;
+    }
+}
+
+async fn leave_behind(site: &mut Site) -> Result<()> {
+    let one = last(site)?;
+    one.to_redis.set(Mode::Refuse);
+    one.to_mongodb.set(Mode::Refuse);
+    let first = site.members.first().context("there is a node")?;
+    AdminServiceClient::new(first.node.channel()).start_epoch(StartEpochRequest::default()).await?;
+    Ok(())
+}
+
+async fn unread(site: &mut Site) -> Result<()> {
+    let node = &mut last(site)?.node;
+    node.end().await?;
+    node.run_unread()?;
+    node.until_trusted().await?;
+    let loud = SetLogFilterRequest { filter: "trace".to_owned(), lasts: None };
+    AdminServiceClient::new(node.channel()).set_log_filter(loud).await?;
+    Ok(())
+}
+
+async fn start_again(site: &mut Site, told: (&str, &str)) -> Result<()> {
+    for member in &mut site.members {
+        // Nobody looks for it any more where it was.
+        member.node.end().await?;
+        member.node.run_told(&[told])?;
+        member.node.until_trusted().await?;
+    }
+    Ok(())
+}

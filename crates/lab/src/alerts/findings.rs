@@ -1,0 +1,164 @@
+//! What all cases have shown, and what was not run.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context as _, Result};
+
+use super::{cases::Case, shown::Shown};
+use crate::{
+    hunt::{Figure, NotRun},
+    table::aligned,
+};
+
+/// The file of the figures.
+const FILE: &str = "alerts.json";
+const HEAD: [&str; 5] = ["case", "fault", "to fire", "fired, and how long after the fault", "holds"];
+
+/// What was run so far.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    shown: Vec<Shown>,
+    not_run: Vec<NotRun>,
+}
+
+impl Alarms {
+    /// A case was run, or could not be.
+    pub fn add(&mut self, case: &Case, ran: Result<Shown>) {
+        match ran {
+            Ok(shown) => self.shown.push(shown),
+            Err(error) => self.not_run.push(NotRun::failed(case.name, &error)),
+        }
+    }
+
+    /// A case was left out, as it needs another build.
+    pub fn leave_out(&mut self, case: &Case) {
+        let why = "needs a build that can lack rules (docs/laboratory.md)".to_owned();
+        self.not_run.push(NotRun { name: case.name, why, failed: false });
+    }
+
+    /// Whether all that were run hold, and none could not be.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.shown.iter().all(Shown::holds) && !self.not_run.iter().any(|case| case.failed)
+    }
+
+    /// For people: a table of Markdown, what is wrong, and what was not run.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = aligned(&HEAD.map(str::to_owned), self.shown.iter().map(cells));
+        for shown in &self.shown {
+            let name = shown.case().name;
+            let wrong = [
+                ("did not fire", shown.missing()),
+                ("fired before the fault", shown.early()),
+                ("fired, and is of something else", shown.strange()),
+            ];
+            for (what, alerts) in wrong {
+                alerts.iter().for_each(|alert| text += &format!("{name}: {alert} {what}\n"));
+            }
+        }
+        for case in &self.not_run {
+            text += &format!("{} was not run: {}\n", case.name, case.why);
+        }
+        text
+    }
+
+    /// Writes the figures into the folder: `alerts.json`.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        let mut figures: Vec<Figure> = self.shown.iter().flat_map(Shown::figures).collect();
+        let not_run = |case: &NotRun| {
+            let name = format!("{} alerts that did not fire", case.name);
+            Figure::not_run(name, "count", 0.0, case.why.clone())
+        };
+        figures.extend(self.not_run.iter().map(not_run));
+        let path = folder.join(FILE);
+        fs::write(&path, serde_json::to_vec_pretty(&figures)?)
+            .with_context(|| format!("{} cannot be written", path.display()))
+    }
+}
+
+fn cells(shown: &Shown) -> [String; 5] {
+    let case = shown.case();
+    let fired = shown.fired().map(|(alert, after)| format!("{alert} {}", minutes(after)));
+    let none_for_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+    [
+        case.name.to_owned(),
+        case.what.to_owned(),
+        none_for_none(case.fires.join(", ")),
+        none_for_none(fired.collect::<Vec<_>>().join(", ")),
+        if shown.holds() { "yes" } else { "NO" }.to_owned(),
+    ]
+}
+
+/// `2m15s`.
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}m{:02}s", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alerts::CASES;
+
+    fn case(name: &str) -> &'static Case {
+        CASES.iter().find(|case| case.name == name).expect("such a case")
+    }
+
+    fn alarms(fired: &[(&str, u64)]) -> Alarms {
+        let fired = fired.iter().map(|(alert, at)| ((*alert).to_owned(), Duration::from_secs(*at)));
+        let mut alarms = Alarms::default();
+        let case = case("one-killed");
+        alarms.add(case, Ok(Shown::new(*case, Duration::from_secs(300), fired.collect())));
+        alarms
+    }
+
+    fn figures(alarms: &Alarms) -> serde_json::Value {
+        let folder = tempfile::tempdir().expect("a folder");
+        alarms.write(folder.path()).expect("a report");
+        serde_json::from_slice(&fs::read(folder.path().join(FILE)).expect("a file")).expect("JSON")
+    }
+
+    #[test]
+    fn what_fired_is_told_with_the_time_that_it_took() {
+        let alarms = alarms(&[("KithNodeNotServing", 435)]);
+        assert!(alarms.holds());
+        assert!(alarms.text().contains("| KithNodeNotServing 2m15s "), "{}", alarms.text());
+        let figures = figures(&alarms);
+        let after = figures.as_array().and_then(|figures| figures.last()).expect("a figure");
+        assert_eq!(
+            (after["name"].as_str(), after["figure"].as_f64()),
+            (Some("one-killed KithNodeNotServing after"), Some(135.0))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_alert_by_alert() {
+        let alarms = alarms(&[("KithStaleReads", 15)]);
+        assert!(!alarms.holds());
+        let text = alarms.text();
+        for line in [
+            "one-killed: KithNodeNotServing did not fire\n",
+            "one-killed: KithStaleReads fired before the fault\n",
+            "one-killed: KithStaleReads fired, and is of something else\n",
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_case_that_is_left_out_is_told_and_one_that_could_not_be_run_fails_all() {
+        let mut alarms = alarms(&[("KithNodeNotServing", 435)]);
+        alarms.leave_out(case("untold"));
+        assert!(alarms.holds() && alarms.text().contains("untold was not run: needs a build"));
+        alarms.add(case("forged"), Err(anyhow::anyhow!("no server")));
+        assert!(!alarms.holds() && alarms.text().contains("forged was not run: no server"));
+        let figures = figures(&alarms);
+        let last = figures.as_array().and_then(|figures| figures.last()).expect("a figure");
+        assert!(last["figure"].is_null() && last["not_run"] == "no server", "{last}");
+    }
+}

@@ -1,0 +1,24 @@
+//! Which alerts faults set off: nodes that are processes of their own are scraped as a Prometheus would scrape them while
+//! something is done to them, and Prometheus' own tool says what the published rules make of it.
+//!
+//! [`CASES`] lists what is done and which alerts are to fire. A run has so many scrapes, one every half second; to the
+//! rules each of them is a scrape interval of the published configuration later than the one before, so that ten
+//! minutes of a rule are twenty seconds of a run. What nodes have said is what the rules see, and nothing else.
+
+mod cases;
+mod crowd;
+mod exposition;
+mod faults;
+mod findings;
+mod promtool;
+mod rules;
+mod run;
+mod scraped;
+mod scraper;
+mod shown;
+
+pub use cases::{CASES, Case};
+pub use findings::Alarms;
+pub use rules::Rules;
+pub use run::{Ran, run};
+pub use shown::Shown;

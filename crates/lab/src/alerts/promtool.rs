@@ -1,0 +1,153 @@
+//! Which alerts fire over what was scraped, by Prometheus' own tool.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::process::Command;
+
+use super::{rules::Rules, scraped::Scraped};
+
+/// Names the program.
+const PROGRAM: &str = "KITH_TEST_PROMTOOL";
+/// The rules, beside the files that name them.
+const RULES: &str = "alerts.yml";
+/// Before what an expression gives that was to give something else.
+const GOT: &str = "got: ";
+
+/// When each alert fired first, by its name and, where it says what it is about, that: `KithCallsShed reads`. Times are
+/// from the first scrape on, as the rules saw it.
+pub(super) type Fired = BTreeMap<String, Duration>;
+
+/// Asks which of the rules fire. The test file, of this name, and the rules stay in the folder.
+///
+/// # Errors
+/// When the program is not there, or finds the file or the rules wrong.
+pub(super) async fn fired(
+    rules: &Rules,
+    scraped: &Scraped,
+    interval: Duration,
+    (folder, name): (&Path, &str),
+) -> Result<Fired> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join(RULES), rules.text())?;
+    let path: PathBuf = folder.join(format!("{name}.yml"));
+    fs::write(&path, test_file(name, scraped, interval))?;
+    let program = env::var_os(PROGRAM).filter(|program| !program.is_empty());
+    let mut command = Command::new(program.unwrap_or_else(|| OsString::from("promtool")));
+    let ran = command.args(["test", "rules"]).arg(&path).kill_on_drop(true).output().await;
+    let ran = ran.with_context(|| format!("promtool does not start: {PROGRAM} names the program"))?;
+    let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    answer(&said).with_context(|| format!("promtool test rules {}", path.display()))
+}
+
+/// The file of `promtool test rules`. What it expects is never so: the tool says then what is.
+fn test_file(name: &str, scraped: &Scraped, interval: Duration) -> String {
+    let interval = interval.as_secs();
+    let lasts = interval * u64::try_from(scraped.scrapes()).unwrap_or(u64::MAX);
+    // The time at which each began, and something that is always there.
+    let began = format!("min_over_time(timestamp(ALERTS{{alertstate=\"firing\"}})[{lasts}s:{interval}s])");
+    let asked = format!("min by (alertname, what) ({began}) or vector(0)");
+    let mut text = format!("rule_files: [{RULES}]\nevaluation_interval: {interval}s\ntests:\n");
+    text += &format!("  - name: {name}\n    interval: {interval}s\n    input_series:\n");
+    for (series, values) in scraped.told() {
+        let series = series.replace('\'', "''");
+        text += &format!("      - {{ series: '{series}', values: '{values}' }}\n");
+    }
+    text += "    promql_expr_test:\n";
+    text + &format!("      - {{ expr: '{asked}', eval_time: {lasts}s, exp_samples: [] }}\n")
+}
+
+/// What the tool says that the expression gives: `{alertname="KithNodeUntrusted"} 1.35E+02, {} 0E+00`.
+fn answer(said: &str) -> Result<Fired> {
+    let Some(got) = said.lines().find_map(|line| line.trim_start().strip_prefix(GOT)) else {
+        bail!("it does not say what it got: {said}");
+    };
+    let all = got.split('{').skip(1).map(|one| entry(one).with_context(|| format!("it says {one}")));
+    let all: Vec<(String, Duration)> = all.collect::<Result<_>>()?;
+    Ok(all.into_iter().filter(|(name, _)| !name.is_empty()).collect())
+}
+
+/// `alertname="KithCallsShed", what="reads"} 1.35E+02,`
+fn entry(text: &str) -> Option<(String, Duration)> {
+    let (labels, value) = text.split_once('}')?;
+    let values: Vec<&str> = labels.split('"').skip(1).step_by(2).collect();
+    let seconds = value.trim().trim_end_matches(',').parse().ok()?;
+    Some((values.join(" "), Duration::try_from_secs_f64(seconds).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(15);
+
+    /// A node whose trust is as told, a scrape each.
+    fn scraped(trust: &[Option<&str>]) -> Scraped {
+        let mut scraped = Scraped::new(["kith_bus_trusted".to_owned()].into());
+        for answer in trust {
+            scraped.add([("kith-1:7601", *answer)].into_iter()).unwrap();
+        }
+        scraped
+    }
+
+    #[test]
+    fn the_file_holds_the_series_and_asks_when_each_alert_began() {
+        let scraped = scraped(&[Some("kith_bus_trusted 1"), Some("kith_bus_trusted 0"), None]);
+        let text = test_file("cut", &scraped, INTERVAL);
+        for line in [
+            "rule_files: [alerts.yml]",
+            "    interval: 15s",
+            "      - { series: 'kith_bus_trusted{job=\"kith\",instance=\"kith-1:7601\"}', values: '1 0 stale' }",
+            "      - { series: 'up{job=\"kith\",instance=\"kith-1:7601\"}', values: '1x1 0' }",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+        }
+        assert!(text.contains("[45s:15s]") && text.contains("eval_time: 45s"), "{text}");
+    }
+
+    #[test]
+    fn what_fires_is_read_from_what_the_tool_says() {
+        let said = "Unit Testing:  a.yml\n  FAILED:\n    expr: \"min\", time: 7m,\n        exp: nil\n        got: {} 0E+00, {alertname=\"KithCallsShed\", what=\"reads\"} 1.65E+02, {alertname=\"KithNoNodeServes\"} 7.5E+01\n";
+        let fired = answer(said).unwrap();
+        let found: Vec<_> = fired.iter().map(|(name, at)| (name.as_str(), at.as_secs())).collect();
+        assert_eq!(found, [("KithCallsShed reads", 165), ("KithNoNodeServes", 75)]);
+        assert!(answer("        got: {} 0E+00\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_tool_that_does_not_answer_is_an_error() {
+        for said in ["", "SUCCESS", "got: nil\ngroup \"kith-nodes\", rule 3: parse error", "got: {a=\"b\"} x"]
+        {
+            assert!(answer(said).is_err() || answer(said).unwrap().is_empty(), "{said}");
+        }
+        assert!(answer("SUCCESS").is_err() && answer("got: {a=\"b\"} x").is_err());
+    }
+
+    #[tokio::test]
+    #[ignore = "needs promtool: run cargo xtask test"]
+    async fn an_alert_fires_once_its_time_is_over_and_never_by_a_rule_that_is_never_true() {
+        let folder = tempfile::tempdir().unwrap();
+        let trust = [[Some("kith_bus_trusted 1"); 4], [Some("kith_bus_trusted 0"); 4]].concat();
+        let (rules, scraped) = (Rules::published(), scraped(&[trust, vec![None; 4]].concat()));
+        let place = (folder.path(), "cut");
+        let first = fired(&rules, &scraped, INTERVAL, place).await.unwrap();
+        // It is not trusted from 60 s on, for 60 s until it does not answer at all: too short for this rule.
+        assert!(!first.contains_key("KithNodeUntrusted"), "{first:?}");
+        let sooner =
+            rules.with("kith_bus_trusted == 0\n        for: 1m", "kith_bus_trusted == 0\n        for: 45s");
+        let fired_then = fired(&sooner, &scraped, INTERVAL, place).await.unwrap();
+        assert_eq!(fired_then.get("KithNodeUntrusted"), Some(&Duration::from_secs(105)), "{fired_then:?}");
+        let never = sooner.with("kith_bus_trusted == 0", "kith_bus_trusted == 2");
+        let silent = fired(&never, &scraped, INTERVAL, place).await.unwrap();
+        assert!(!silent.contains_key("KithNodeUntrusted"), "{silent:?}");
+        let wrong = sooner.with("kith_bus_trusted == 0", "kith_bus_trusted ==");
+        assert!(fired(&wrong, &scraped, INTERVAL, place).await.is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! The rules that are published, and how often a Prometheus scrapes by the configuration beside them.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context as _, Result};
+
+const ALERTS: &str = include_str!("../../../../deploy/prometheus/alerts.yml");
+const CONFIGURATION: &str = include_str!("../../../../deploy/prometheus/prometheus.yml");
+/// What all metrics of a node begin with.
+const PREFIX: &str = "kith_";
+
+/// A file of rules.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    text: String,
+}
+
+impl Rules {
+    /// Those of `deploy/prometheus/alerts.yml`, as they are there.
+    #[must_use]
+    pub fn published() -> Self {
+        Self { text: ALERTS.to_owned() }
+    }
+
+    /// The same with a piece of their text replaced wherever it stands: what they would be if they were wrong.
+    #[must_use]
+    pub fn with(&self, from: &str, to: &str) -> Self {
+        Self { text: self.text.replace(from, to) }
+    }
+
+    /// The names of the alerts, in their order.
+    #[must_use]
+    pub fn alerts(&self) -> Vec<&str> {
+        let lines = self.text.lines();
+        lines.filter_map(|line| line.trim_start().strip_prefix("- alert: ")).map(str::trim).collect()
+    }
+
+    /// The names of the metrics of nodes that any of them looks at.
+    pub(super) fn metrics(&self) -> BTreeSet<&str> {
+        let words = self.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| word.starts_with(PREFIX)).collect()
+    }
+
+    /// The file.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Between two scrapes of a node.
+///
+/// # Errors
+/// When the published configuration does not say it in seconds.
+pub(super) fn scrape_interval() -> Result<Duration> {
+    let said = CONFIGURATION.lines().find_map(|line| line.trim_start().strip_prefix("scrape_interval:"));
+    let seconds = said.and_then(|said| said.trim().strip_suffix('s')?.parse().ok());
+    Ok(Duration::from_secs(seconds.context("prometheus.yml says no scrape_interval in seconds")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_and_metrics_are_found_in_the_rules() {
+        let rules = Rules::published();
+        assert!(rules.alerts().len() >= 16, "{:?}", rules.alerts());
+        assert!(rules.alerts().contains(&"KithNodeUntrusted"));
+        let metrics = rules.metrics();
+        for metric in ["kith_serving", "kith_rpc_seconds_bucket", "kith_observer_stale_total"] {
+            assert!(metrics.contains(metric), "{metric} is not among {metrics:?}");
+        }
+        assert!(metrics.iter().all(|metric| metric.len() > PREFIX.len()));
+    }
+
+    #[test]
+    fn a_prometheus_scrapes_as_often_as_its_configuration_says() {
+        assert_eq!(scrape_interval().unwrap(), Duration::from_secs(15));
+    }
+}

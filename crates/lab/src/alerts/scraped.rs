@@ -1,0 +1,167 @@
+//! What was scraped, series by series.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+
+use super::exposition::{Sample, samples};
+
+/// The job of `prometheus.yml`.
+const JOB: &str = "kith";
+
+/// Values of series, as many of each as there were scrapes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scraped {
+    /// Of these metrics.
+    metrics: BTreeSet<String>,
+    /// By name and labels; a series that is shorter than others had no value since.
+    series: BTreeMap<String, Vec<Option<f64>>>,
+    scrapes: usize,
+}
+
+impl Scraped {
+    /// Nothing yet; of all that nodes say, only these metrics are kept.
+    pub(super) fn new(metrics: BTreeSet<String>) -> Self {
+        Self { metrics, ..Self::default() }
+    }
+
+    /// What each instance has answered, or that it has not.
+    ///
+    /// # Errors
+    /// When an answer is none of a node; then nothing of the scrape is to be used.
+    pub(super) fn add<'a>(
+        &mut self,
+        answers: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> Result<()> {
+        for (instance, answer) in answers {
+            let up = Sample { name: "up", labels: "", value: f64::from(u8::from(answer.is_some())) };
+            self.put(instance, up);
+            for sample in samples(answer.unwrap_or_default()) {
+                let sample = sample?;
+                if self.metrics.contains(sample.name) {
+                    self.put(instance, sample);
+                }
+            }
+        }
+        self.scrapes += 1;
+        Ok(())
+    }
+
+    /// Nothing is scraped until so many scrapes would have been made.
+    pub(super) fn skip_to(&mut self, scrapes: usize) {
+        self.scrapes = self.scrapes.max(scrapes);
+    }
+
+    /// So many there were, those that were skipped among them.
+    pub(super) const fn scrapes(&self) -> usize {
+        self.scrapes
+    }
+
+    /// Each series with its values as `promtool test rules` reads them.
+    pub(super) fn told(&self) -> impl Iterator<Item = (&str, String)> {
+        self.series.iter().map(|(name, values)| (name.as_str(), told(values, self.scrapes)))
+    }
+
+    fn put(&mut self, instance: &str, sample: Sample<'_>) {
+        let Sample { name, labels, value } = sample;
+        let comma = if labels.is_empty() { "" } else { "," };
+        let series = format!("{name}{{job=\"{JOB}\",instance=\"{instance}\"{comma}{labels}}}");
+        let values = self.series.entry(series).or_default();
+        values.resize(self.scrapes, None);
+        values.push(Some(value));
+    }
+}
+
+/// Values one after the other: `1x3` is 1 four times. Where a value is missing after one that was there, Prometheus
+/// notes that the series is stale, and nothing (`_x2`: twice) until it is there again.
+fn told(values: &[Option<f64>], scrapes: usize) -> String {
+    let absent = std::iter::repeat_n(&None, scrapes.saturating_sub(values.len()));
+    let mut all = values.iter().chain(absent).peekable();
+    let (mut text, mut there) = (String::new(), false);
+    while let Some(value) = all.next() {
+        // A series becomes stale once.
+        let (may_repeat, mut again) = (value.is_some() || !there, 0);
+        while may_repeat && all.next_if_eq(&value).is_some() {
+            again += 1;
+        }
+        let space = if text.is_empty() { "" } else { " " };
+        text += &match value {
+            Some(value) if again == 0 => format!("{space}{value}"),
+            Some(value) => format!("{space}{value}x{again}"),
+            None if there => format!("{space}stale"),
+            None => format!("{space}_x{}", again + 1),
+        };
+        there = value.is_some();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scraped(answers: &[[Option<&str>; 2]]) -> Scraped {
+        let mut scraped = Scraped::new(["a", "b_total"].map(str::to_owned).into());
+        for [one, two] in answers {
+            scraped.add([("n-1:1", *one), ("n-2:1", *two)].into_iter()).unwrap();
+        }
+        scraped
+    }
+
+    fn values(scraped: &Scraped, series: &str) -> String {
+        let mut told = scraped.told();
+        told.find(|(name, _)| *name == series).unwrap_or_else(|| panic!("{series} is not there")).1
+    }
+
+    #[test]
+    fn series_have_the_labels_of_a_prometheus_and_their_own_and_only_the_metrics_that_are_looked_at() {
+        let scraped = scraped(&[[Some("a{c=\"d\"} 1\ne 2\n"), Some("b_total 0.5\n")]]);
+        let names: Vec<_> = scraped.told().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(
+            names,
+            [
+                "a{job=\"kith\",instance=\"n-1:1\",c=\"d\"}",
+                "b_total{job=\"kith\",instance=\"n-2:1\"}",
+                "up{job=\"kith\",instance=\"n-1:1\"}",
+                "up{job=\"kith\",instance=\"n-2:1\"}",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_not_up_and_its_series_are_stale() {
+        let (there, away) = ([Some("a 7\n"); 2], [Some("a 7\n"), None]);
+        let scraped = scraped(&[there, there, away, away, away, there]);
+        assert_eq!(values(&scraped, "up{job=\"kith\",instance=\"n-1:1\"}"), "1x5");
+        assert_eq!(values(&scraped, "up{job=\"kith\",instance=\"n-2:1\"}"), "1x1 0x2 1");
+        assert_eq!(values(&scraped, "a{job=\"kith\",instance=\"n-2:1\"}"), "7x1 stale _x2 7");
+    }
+
+    #[test]
+    fn a_series_that_begins_late_has_no_values_before_and_one_that_ends_has_none_after() {
+        let scraped = scraped(&[[Some(""); 2], [Some(""), Some("a 1")], [Some(""); 2], [Some(""); 2]]);
+        assert_eq!(values(&scraped, "a{job=\"kith\",instance=\"n-2:1\"}"), "_x1 1 stale _x1");
+    }
+
+    #[test]
+    fn what_is_skipped_has_no_values() {
+        let mut scraped = scraped(&[[Some("a 1"); 2]]);
+        scraped.skip_to(5);
+        scraped.add([("n-1:1", Some("a 2"))].into_iter()).unwrap();
+        assert_eq!(values(&scraped, "a{job=\"kith\",instance=\"n-1:1\"}"), "1 stale _x3 2");
+        assert_eq!(values(&scraped, "up{job=\"kith\",instance=\"n-2:1\"}"), "1 stale _x4");
+        assert_eq!(scraped.scrapes(), 6);
+    }
+
+    #[test]
+    fn values_that_differ_stand_one_by_one() {
+        assert_eq!(told(&[1.0, 1.0, 2.0, 0.25, -3.0].map(Some), 5), "1x1 2 0.25 -3");
+        assert_eq!(told(&[], 2), "_x2");
+    }
+
+    #[test]
+    fn an_answer_that_is_none_of_a_node_is_an_error() {
+        let mut scraped = Scraped::new(BTreeSet::new());
+        assert!(scraped.add([("n-1:1", Some("<html>"))].into_iter()).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! What a case has shown.
+
+use std::time::Duration;
+
+use super::{cases::Case, promtool::Fired};
+use crate::{hunt::Figure, ratio::Better};
+
+/// Which alerts fired in a case. All times are as the rules saw them.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    case: Case,
+    begun: Duration,
+    fired: Fired,
+}
+
+impl Shown {
+    pub(super) const fn new(case: Case, begun: Duration, fired: Fired) -> Self {
+        Self { case, begun, fired }
+    }
+
+    /// The case.
+    #[must_use]
+    pub const fn case(&self) -> &Case {
+        &self.case
+    }
+
+    /// Whether all alerts of the case fired, none before its fault, and none that the fault does not bring about.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.missing().is_empty() && self.early().is_empty() && self.strange().is_empty()
+    }
+
+    /// The alerts that fired, in the order of their names, and how long after the beginning of the fault each did;
+    /// at once for one that fired before.
+    pub fn fired(&self) -> impl Iterator<Item = (&str, Duration)> {
+        self.fired.iter().map(|(alert, at)| (alert.as_str(), at.saturating_sub(self.begun)))
+    }
+
+    /// Alerts of the case that did not fire.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&str> {
+        self.case.fires.iter().copied().filter(|alert| !self.fired.contains_key(*alert)).collect()
+    }
+
+    /// Alerts that fired before there was a fault.
+    #[must_use]
+    pub fn early(&self) -> Vec<&str> {
+        let early = self.fired.iter().filter(|(_, at)| **at < self.begun);
+        early.map(|(alert, _)| alert.as_str()).collect()
+    }
+
+    /// Alerts that fired and that the fault does not bring about.
+    #[must_use]
+    pub fn strange(&self) -> Vec<&str> {
+        let known =
+            |alert: &str| self.case.fires.iter().chain(self.case.may_fire).any(|known| *known == alert);
+        self.fired.keys().map(String::as_str).filter(|alert| !known(alert)).collect()
+    }
+
+    /// For programs: what must not be, and after how many seconds each alert fired.
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let name = self.case.name;
+        let none = |what: &str, alerts: Vec<&str>| {
+            Figure::none(format!("{name} alerts {what}"), u64::try_from(alerts.len()).unwrap_or(u64::MAX))
+        };
+        let mut figures = vec![
+            none("that did not fire", self.missing()),
+            none("before the fault", self.early()),
+            none("of something else", self.strange()),
+        ];
+        let told = |(alert, after): (&str, Duration)| {
+            Figure::told(format!("{name} {alert} after"), "s", after.as_secs_f64(), Better::Lower)
+        };
+        figures.extend(self.fired().map(told));
+        figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alerts::CASES;
+
+    fn shown(fired: &[(&str, u64)]) -> Shown {
+        let case = CASES.iter().find(|case| case.name == "mongodb-away").unwrap();
+        let fired = fired.iter().map(|(alert, at)| ((*alert).to_owned(), Duration::from_secs(*at)));
+        Shown::new(*case, Duration::from_secs(300), fired.collect())
+    }
+
+    const ALL: [(&str, u64); 3] = [("KithCallsFail", 500), ("KithLoadsFail", 600), ("KithNoNodeServes", 330)];
+
+    #[test]
+    fn a_case_holds_when_its_alerts_fired_with_or_without_those_that_it_brings_about() {
+        assert!(shown(&ALL).holds());
+        let more = shown(&[&ALL[..], &[("KithNodeNotServing", 450)]].concat());
+        assert!(more.holds());
+        let after: Vec<_> = more.fired().map(|(_, after)| after.as_secs()).collect();
+        assert_eq!(after, [200, 300, 30, 150]);
+    }
+
+    #[test]
+    fn a_case_does_not_hold_when_an_alert_is_missing_early_or_of_something_else() {
+        let missing = shown(&ALL[..2]);
+        assert!(!missing.holds() && missing.missing() == ["KithNoNodeServes"]);
+        let early = shown(&[ALL[0], ALL[1], ("KithNoNodeServes", 285)]);
+        assert!(!early.holds() && early.early() == ["KithNoNodeServes"]);
+        let strange = shown(&[&ALL[..], &[("KithStaleReads", 450)]].concat());
+        assert!(!strange.holds() && strange.strange() == ["KithStaleReads"]);
+        assert!(strange.figures().iter().any(|figure| !figure.holds));
+        assert!(shown(&ALL).figures().iter().all(|figure| figure.holds));
+    }
+}

@@ -1,0 +1,81 @@
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use kith_lab::{
+    alerts::{self, Alarms, CASES, Case, Rules, Shown},
+    hunt::Plan,
+};
+
+use super::program;
+
+#[derive(Args, Debug)]
+pub(crate) struct AlertsArguments {
+    /// Run this case alone, or those that are to set off this alert; may be given several times.
+    #[arg(long, value_name = "CASE or ALERT")]
+    only: Vec<String>,
+    /// What happens by chance follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The program of a node [default: the one beside this program].
+    #[arg(long)]
+    kith: Option<PathBuf>,
+    /// Where the report goes, and in its folder `alerts` what Prometheus' tool was asked.
+    #[arg(long, default_value = "target/lab")]
+    out: PathBuf,
+}
+
+impl AlertsArguments {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let rules = Rules::published();
+        self.ensure_known(&rules)?;
+        let kith = program(self.kith.clone())?;
+        let (settings, environment) = (Vec::new(), Vec::new());
+        let plan = Plan { kith, nodes: 3, settings, environment, seed: self.seed };
+        let mut alarms = Alarms::default();
+        for case in CASES.iter().filter(|case| self.asks_for(case)) {
+            if case.needs_mutants && self.only.is_empty() {
+                alarms.leave_out(case);
+                continue;
+            }
+            let began = Instant::now();
+            let shown = self.case(case, &plan, &rules).await;
+            tell(case, &shown, began.elapsed().as_secs());
+            alarms.add(case, shown);
+        }
+        println!("\n{}", alarms.text());
+        alarms.write(&self.out)?;
+        Ok(if alarms.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn ensure_known(&self, rules: &Rules) -> Result<()> {
+        let names = || CASES.iter().map(|case| case.name).chain(rules.alerts());
+        for name in &self.only {
+            let known = names().any(|known| known == name.as_str());
+            ensure!(
+                known,
+                "no case or alert is named {name}; there are: {}",
+                names().collect::<Vec<_>>().join(", ")
+            );
+        }
+        Ok(())
+    }
+
+    async fn case(&self, case: &Case, plan: &Plan, rules: &Rules) -> Result<Shown> {
+        alerts::run(case, plan, rules).await?.shown(rules, &self.out.join("alerts")).await
+    }
+
+    fn asks_for(&self, case: &Case) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == case.name || case.shows(name))
+    }
+}
+
+fn tell(case: &Case, shown: &Result<Shown>, seconds: u64) {
+    match shown {
+        Ok(shown) => {
+            let holds = if shown.holds() { "holds" } else { "does not hold" };
+            println!("{}: {holds}, {seconds} s", case.name);
+        }
+        Err(error) => println!("{}: {error:#}", case.name),
+    }
+}

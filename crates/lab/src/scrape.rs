@@ -1,0 +1,24 @@
+//! What a node says of itself to a Prometheus.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+/// The metrics of a node, as its operations port exports them.
+///
+/// # Errors
+/// When it does not answer, or with something else.
+pub(crate) async fn metrics(operations: SocketAddr) -> Result<String> {
+    let mut socket = TcpStream::connect(operations).await?;
+    socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no end of its head")?;
+    let status = head.lines().next().unwrap_or_default();
+    ensure!(status.split(' ').nth(1) == Some("200"), "the answer is {status}");
+    Ok(body.to_owned())
+}

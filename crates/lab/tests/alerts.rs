@@ -1,0 +1,41 @@
+//! Two faults of a real cluster against the published alerts.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+
+use kith_lab::{
+    alerts::{CASES, Ran, Rules, run},
+    hunt::Plan,
+};
+
+/// Scrapes before the fault, and from its beginning on: as few as these alerts need.
+const BEFORE: usize = 6;
+const LASTS: usize = 16;
+
+async fn ran(name: &str) -> Ran {
+    let case = CASES.iter().find(|case| case.name == name).unwrap().within(BEFORE, LASTS);
+    // The program of a node; the tests of the server build it.
+    let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
+    let plan = Plan { kith, nodes: 2, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    run(&case, &plan, &Rules::published()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn a_killed_node_and_a_cut_one_set_off_their_alerts_and_no_others() {
+    let (rules, folder) = (Rules::published(), tempfile::tempdir().unwrap());
+    let killed = ran("one-killed").await.shown(&rules, folder.path()).await.unwrap();
+    assert!(killed.holds(), "{killed:?}");
+    let cut = ran("one-cut").await;
+    let shown = cut.shown(&rules, folder.path()).await.unwrap();
+    assert!(shown.holds(), "{shown:?}");
+    // The same nodes under rules that are wrong: one that is never true, and one that is true of a healthy node.
+    let never = rules.with("kith_bus_trusted == 0", "kith_bus_trusted == 2");
+    let shown = cut.shown(&never, folder.path()).await.unwrap();
+    assert!(!shown.holds() && shown.missing() == ["KithNodeUntrusted"], "{shown:?}");
+    let always =
+        rules.with("kith_bus_trusted == 0\n        for: 1m", "kith_bus_trusted <= 1\n        for: 0m");
+    let shown = cut.shown(&always, folder.path()).await.unwrap();
+    assert!(!shown.holds() && shown.early() == ["KithNodeUntrusted"], "{shown:?}");
+}
