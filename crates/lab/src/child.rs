@@ -93,12 +93,23 @@ impl Watched {
     pub(crate) async fn end(&mut self) -> Result<Duration> {
         let began = Instant::now();
         self.signal("TERM")?;
-        while self.ended()?.is_none() {
-            ensure!(began.elapsed() < ENDS_WITHIN, "{} does not end within {ENDS_WITHIN:?}", self.name);
+        ensure!(self.until_ended(ENDS_WITHIN).await?, "{} does not end well", self.name);
+        Ok(began.elapsed())
+    }
+
+    /// Waits until it has ended. Returns whether it has ended well.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub(crate) async fn until_ended(&mut self, within: Duration) -> Result<bool> {
+        let began = Instant::now();
+        loop {
+            if let Some(well) = self.ended()? {
+                return Ok(well);
+            }
+            ensure!(began.elapsed() < within, "{} does not end within {within:?}", self.name);
             sleep(POLL).await;
         }
-        ensure!(self.ended()? == Some(true), "{} does not end well", self.name);
-        Ok(began.elapsed())
     }
 
     /// Sends the signal of this name, without `SIG`.

@@ -52,11 +52,22 @@ impl Fault {
     pub(super) async fn happen(self, site: &mut Site, crowd: &mut Crowd, lasts: Duration) -> Result<()> {
         let until = Instant::now() + lasts;
         match self {
+            Self::Nothing => {}
+            Self::AllKilled => site.members.iter_mut().for_each(|member| member.node.kill()),
+            Self::OneKilled => last(site)?.node.kill(),
+            Self::OneCut => last(site)?.to_redis.set(Mode::Refuse),
             Self::OneFlaps => flap(site, until).await,
+            Self::OneLeftBehind => leave_behind(site).await?,
             Self::RedisEmptied => {
-                again(until, async || site.redis.ask(&["FLUSHALL"]).await.map(drop)).await?
+                again(until, async || site.redis.ask(&["FLUSHALL"]).await.map(drop)).await?;
             }
             Self::Forged => again(until, async || forge(site).await).await?,
+            Self::MongodbAway => site.mongodb_links(Mode::Refuse),
+            Self::MongodbSlow(by) => site.mongodb_links(Mode::Late(by, by)),
+            Self::Crowded(by, load) => {
+                site.mongodb_links(Mode::Late(by, by));
+                crowd.join(load);
+            }
             Self::NextDay(load) => {
                 crowd.leave().await;
                 crowd.join(load);
@@ -70,7 +81,6 @@ impl Fault {
                 start_again(site, told).await?;
                 crowd.join(load);
             }
-            _ => self.begin(site, crowd).await?,
         }
         tokio::time::sleep_until(until).await;
         self.ensure_alive(site)
@@ -86,29 +96,6 @@ impl Fault {
         };
         let mut left = site.members.iter_mut().rev().skip(killed);
         left.try_for_each(|member| member.node.ensure_alive())
-    }
-
-    async fn begin(self, site: &mut Site, crowd: &mut Crowd) -> Result<()> {
-        match self {
-            Self::AllKilled => site.members.iter_mut().for_each(|member| member.node.kill()),
-            Self::OneKilled => last(site)?.node.kill(),
-            Self::OneCut => last(site)?.to_redis.set(Mode::Refuse),
-            Self::OneLeftBehind => leave_behind(site).await?,
-            Self::MongodbAway => site.mongodb_links(Mode::Refuse),
-            Self::MongodbSlow(by) => site.mongodb_links(Mode::Late(by, by)),
-            Self::Crowded(by, load) => {
-                site.mongodb_links(Mode::Late(by, by));
-                crowd.join(load);
-            }
-            Self::Nothing
-            | Self::OneFlaps
-            | Self::RedisEmptied
-            | Self::Forged
-            | Self::NextDay(_)
-            | Self::LogUnread(_)
-            | Self::StartedWith(..) => {}
-        }
-        Ok(())
     }
 }
 

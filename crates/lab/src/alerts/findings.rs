@@ -1,12 +1,15 @@
 //! What all cases have shown, and what was not run.
 
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::{cases::Case, shown::Shown};
 use crate::{
-    hunt::{Figure, NotRun},
+    hunt::{
+        NotRun,
+        figure::{self, Figure},
+    },
     table::aligned,
 };
 
@@ -68,16 +71,13 @@ impl Alarms {
     /// # Errors
     /// When they cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        fs::create_dir_all(folder)?;
         let mut figures: Vec<Figure> = self.shown.iter().flat_map(Shown::figures).collect();
         let not_run = |case: &NotRun| {
             let name = format!("{} alerts that did not fire", case.name);
             Figure::not_run(name, "count", 0.0, case.why.clone())
         };
         figures.extend(self.not_run.iter().map(not_run));
-        let path = folder.join(FILE);
-        fs::write(&path, serde_json::to_vec_pretty(&figures)?)
-            .with_context(|| format!("{} cannot be written", path.display()))
+        figure::write(&figures, folder, FILE)
     }
 }
 
@@ -102,6 +102,8 @@ fn minutes(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::alerts::CASES;
 

@@ -1,13 +1,13 @@
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use kith_lab::{
     alerts::{self, Alarms, CASES, Case, Rules, Shown},
     hunt::Plan,
 };
 
-use super::program;
+use super::{ensure_known, program};
 
 #[derive(Args, Debug)]
 pub(crate) struct AlertsArguments {
@@ -28,7 +28,8 @@ pub(crate) struct AlertsArguments {
 impl AlertsArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let rules = Rules::published();
-        self.ensure_known(&rules)?;
+        let names = CASES.iter().map(|case| case.name).chain(rules.alerts());
+        ensure_known("case or alert", &self.only, names)?;
         let kith = program(self.kith.clone())?;
         let (settings, environment) = (Vec::new(), Vec::new());
         let plan = Plan { kith, nodes: 3, settings, environment, seed: self.seed };
@@ -46,19 +47,6 @@ impl AlertsArguments {
         println!("\n{}", alarms.text());
         alarms.write(&self.out)?;
         Ok(if alarms.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-
-    fn ensure_known(&self, rules: &Rules) -> Result<()> {
-        let names = || CASES.iter().map(|case| case.name).chain(rules.alerts());
-        for name in &self.only {
-            let known = names().any(|known| known == name.as_str());
-            ensure!(
-                known,
-                "no case or alert is named {name}; there are: {}",
-                names().collect::<Vec<_>>().join(", ")
-            );
-        }
-        Ok(())
     }
 
     async fn case(&self, case: &Case, plan: &Plan, rules: &Rules) -> Result<Shown> {

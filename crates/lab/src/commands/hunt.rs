@@ -9,7 +9,7 @@ use clap::Args;
 use futures::{StreamExt as _, stream};
 use kith_lab::hunt::{self, Figure, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
 
-use super::program;
+use super::{ensure_known, program};
 
 #[derive(Args, Debug)]
 pub(crate) struct HuntArguments {
@@ -53,7 +53,8 @@ pub(crate) struct HuntArguments {
 
 impl HuntArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        self.ensure_known()?;
+        let names = ROWS.iter().map(|row| row.name).chain(TRIALS.iter().map(|trial| trial.name));
+        ensure_known("fault", &self.fault, names)?;
         let plan = Plan {
             kith: program(self.kith.clone())?,
             nodes: self.nodes,
@@ -68,15 +69,6 @@ impl HuntArguments {
         println!("\n{}", findings.text());
         findings.write(&self.out)?;
         Ok(if findings.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-
-    fn ensure_known(&self) -> Result<()> {
-        let names = || ROWS.iter().map(|row| row.name).chain(TRIALS.map(|trial| trial.name));
-        if let Some(name) = self.fault.iter().find(|name| !names().any(|known| known == *name)) {
-            let names = names().collect::<Vec<_>>().join(", ");
-            anyhow::bail!("no fault is named {name}; there are: {names}");
-        }
-        Ok(())
     }
 
     fn load(&self) -> Load {

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use kith_lab::hunt::{BROKEN, Broken, CONTROLS, Caught, Plan};
 
-use super::program;
+use super::{ensure_known, program};
 
 #[derive(Args, Debug)]
 pub(crate) struct MutantsArguments {
@@ -41,14 +41,7 @@ impl MutantsArguments {
 
     /// The first is always among those whose program lacks something: it shows that the program can.
     fn chosen(&self) -> Result<Vec<Broken>> {
-        for name in &self.only {
-            let known = BROKEN.map(|broken| broken.name());
-            ensure!(
-                known.contains(&name.as_str()),
-                "no mutant is named {name}; there are: {}",
-                known.join(", ")
-            );
-        }
+        ensure_known("mutant", &self.only, BROKEN.iter().map(Broken::name))?;
         let asked =
             |broken: &Broken| self.only.is_empty() || self.only.iter().any(|name| name == broken.name());
         let of_the_program = BROKEN.iter().any(|broken| asked(broken) && !broken.rules.is_empty());

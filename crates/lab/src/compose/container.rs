@@ -1,12 +1,19 @@
 //! A service of the compose file in a process of its own, in place of a container.
 
-use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 use tokio::{
     process::Command as AsyncCommand,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
 use super::file::{Image, Service};
@@ -26,8 +33,12 @@ pub(super) struct Places(Vec<(String, String)>);
 /// One container.
 #[derive(Debug)]
 pub(super) struct Container {
-    words: Vec<String>,
-    test: Vec<String>,
+    /// Stands for the one of the image.
+    kith: PathBuf,
+    /// What it is told to run as the container.
+    arguments: Vec<String>,
+    /// What it is told to run as the check of its health; a job has none.
+    test: Option<Vec<String>>,
     environment: BTreeMap<String, String>,
     grace: Duration,
     folder: TempDir,
@@ -63,21 +74,16 @@ impl Container {
         }
         let all = image.environment.iter().chain(&service.environment);
         let environment = all.map(|(name, value)| (name.clone(), places.here(value))).collect();
-        let program = |words: &[String]| {
-            let program = [kith.to_string_lossy().into_owned()];
-            program.into_iter().chain(words.iter().skip(1).cloned()).collect()
-        };
-        let (words, test) = (service.words(image), service.test().unwrap_or_default());
-        ensure!(words.first().is_some_and(|word| word == "kith"), "the image runs another program");
-        let (words, test) = (program(&words), program(test));
-        Ok(Self { words, test, environment, grace: service.grace()?, folder, process: None })
+        let (kith, grace) = (kith.to_owned(), service.grace()?);
+        let (arguments, test) =
+            (arguments(&service.words(image))?, service.test().map(arguments).transpose()?);
+        Ok(Self { kith, arguments, test, environment, grace, folder, process: None })
     }
 
     /// Starts it, and does not wait for anything.
     pub(super) fn start(&mut self) -> Result<()> {
-        let (program, words) = self.words.split_first().context("there is no program")?;
-        let mut command = Command::new(program);
-        command.args(words).env_clear().envs(&self.environment).current_dir(self.folder.path());
+        let mut command = Command::new(&self.kith);
+        command.args(&self.arguments).env_clear().envs(&self.environment).current_dir(self.folder.path());
         let log = self.folder.path().join("log");
         self.process = Some(Watched::start("a container", command, log)?);
         Ok(())
@@ -103,9 +109,9 @@ impl Container {
     }
 
     async fn is_healthy(&self) -> Result<bool> {
-        let (program, words) = self.test.split_first().context("there is no health check")?;
-        let mut command = AsyncCommand::new(program);
-        command.args(words).env_clear().envs(&self.environment).kill_on_drop(true);
+        let test = self.test.as_ref().context("the service has no health check")?;
+        let mut command = AsyncCommand::new(&self.kith);
+        command.args(test).env_clear().envs(&self.environment).kill_on_drop(true);
         Ok(command.output().await?.status.success())
     }
 
@@ -116,19 +122,7 @@ impl Container {
     pub(super) async fn done(mut self) -> Result<()> {
         self.start()?;
         let process = self.process.as_mut().context("the container does not run")?;
-        let ended = async {
-            loop {
-                match process.ended()? {
-                    Some(true) => return Ok(()),
-                    Some(false) => return process.ensure_alive(),
-                    None => sleep(EVERY).await,
-                }
-            }
-        };
-        match timeout(DONE_WITHIN, ended).await {
-            Ok(ended) => ended,
-            Err(_elapsed) => bail!("a job is not done within {DONE_WITHIN:?}"),
-        }
+        if process.until_ended(DONE_WITHIN).await? { Ok(()) } else { process.ensure_alive() }
     }
 
     /// Ends it as an engine does that has been told to stop it.
@@ -141,6 +135,13 @@ impl Container {
         ensure!(took <= self.grace, "a container took {took:?} to stop, and would have been killed");
         Ok(())
     }
+}
+
+/// What the program of the image is told.
+fn arguments(words: &[String]) -> Result<Vec<String>> {
+    let (program, arguments) = words.split_first().context("nothing is run")?;
+    ensure!(program == "kith", "the image has no program {program}");
+    Ok(arguments.to_vec())
 }
 
 /// As the repository has it.

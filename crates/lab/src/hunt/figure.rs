@@ -1,7 +1,8 @@
 //! A figure with what it must be.
 
-use std::fmt;
+use std::{fmt, fs, path::Path};
 
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use crate::ratio::Better;
@@ -74,6 +75,17 @@ impl fmt::Display for Figure {
         let side = if self.better == Better::Lower { "at most" } else { "at least" };
         write!(f, ", {side} {target}: {}", if self.holds { "holds" } else { "DOES NOT HOLD" })
     }
+}
+
+/// Writes them into a file of the folder, for programs.
+///
+/// # Errors
+/// When they cannot be written.
+pub(crate) fn write(figures: &[Figure], folder: &Path, file: &str) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(file);
+    fs::write(&path, serde_json::to_vec_pretty(figures)?)
+        .with_context(|| format!("{} cannot be written", path.display()))
 }
 
 /// Exact up to 2^32, and there is no more of anything here.

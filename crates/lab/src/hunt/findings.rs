@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 
 use super::{
-    figure::Figure,
+    figure::{self, Figure},
     figures::figures,
     long, page,
     report::{Judged, table},
@@ -124,13 +124,10 @@ impl Findings {
     /// # Errors
     /// When they cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        fs::create_dir_all(folder)?;
-        let write = |ending: &str, bytes: Vec<u8>| {
-            let path = folder.join(format!("{}.{ending}", self.name));
-            fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))
-        };
         let figures = figures(self);
-        write("json", serde_json::to_vec_pretty(&figures)?)?;
-        write("html", page::html(self, &figures).into_bytes())
+        figure::write(&figures, folder, &format!("{}.json", self.name))?;
+        let page = folder.join(format!("{}.html", self.name));
+        fs::write(&page, page::html(self, &figures))
+            .with_context(|| format!("{} cannot be written", page.display()))
     }
 }

@@ -11,7 +11,7 @@ mod client;
 mod disk;
 mod door;
 mod dump;
-mod figure;
+pub(crate) mod figure;
 mod figures;
 mod findings;
 mod long;

@@ -1,14 +1,14 @@
 //! What clusters that lack a rule showed.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::{Broken, Control};
 use crate::{
     checker::Checked,
     hunt::{
-        figure::{Figure, float},
+        figure::{self, Figure, float},
         report::Judged,
     },
     ratio::Better,
@@ -79,10 +79,7 @@ impl Caught {
     /// # Errors
     /// When they cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        fs::create_dir_all(folder)?;
-        let path = folder.join(FILE);
-        fs::write(&path, serde_json::to_vec_pretty(&self.figures())?)
-            .with_context(|| format!("{} cannot be written", path.display()))
+        figure::write(&self.figures(), folder, FILE)
     }
 
     fn count(&self) -> usize {
@@ -136,6 +133,8 @@ fn noticed(judged: &Judged) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::hunt::{BROKEN, CONTROLS, made_up::judged};
 
