@@ -61,7 +61,7 @@ impl SqliteHandle {
             migrations: Arc::clone(&self.sqlite) as Arc<dyn Migrations>,
             coordination: Arc::clone(&self.sqlite) as Arc<dyn Coordination>,
             // Only this process writes the file.
-            feed: None,
+            feeds: Vec::new(),
         }
     }
 

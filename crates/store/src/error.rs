@@ -32,6 +32,9 @@ pub enum StoreError {
     /// Another live record, or a deleted one whose name is still kept, has this name.
     #[error("the name is taken")]
     NameTaken,
+    /// The other user does not want it. Says nothing of who did what.
+    #[error("the other user does not allow it")]
+    Blocked,
     /// The request id has been used with another body.
     #[error("the request id was used with another body")]
     RequestMismatch,
@@ -81,6 +84,7 @@ impl StoreError {
             | Self::Conflict { .. }
             | Self::IdTaken
             | Self::NameTaken
+            | Self::Blocked
             | Self::RequestMismatch
             | Self::ParamsTooLarge
             | Self::Full { .. }

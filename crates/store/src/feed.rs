@@ -1,8 +1,8 @@
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{GroupId, StoreError, UserId, Version};
+use crate::{Edge, GroupId, StoreError, UserId, Version};
 
 /// Most changes in one [`Batch`].
 pub const FEED_BATCH_MAX: usize = 256;
@@ -17,6 +17,15 @@ pub trait ChangeFeed: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// See [`FeedError`].
     async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError>;
+}
+
+/// One feed of several.
+#[derive(Clone, Debug)]
+pub struct NamedFeed {
+    /// Names its lease and its mark; never changes.
+    pub name: String,
+    /// The feed.
+    pub feed: Arc<dyn ChangeFeed>,
 }
 
 /// Changes in the order in which they were made; those of one record by rising version, but for hand edits.
@@ -61,6 +70,10 @@ pub enum FeedRecord {
     User(UserId),
     /// A group.
     Group(GroupId),
+    /// A follow.
+    Follow(Edge),
+    /// What one user has set about another one.
+    Block(Edge),
 }
 
 /// Why a feed tells no more.

@@ -7,9 +7,12 @@
 //! see every write acknowledged before they began; for some seconds after the failover of a cluster only
 //! those of [`StrongReads`] are sure to.
 
+mod block;
 mod coordination;
+mod edges;
 mod error;
 mod feed;
+mod follow;
 mod group;
 mod id;
 mod invalid;
@@ -28,9 +31,14 @@ pub mod conformance;
 
 use std::sync::Arc;
 
+pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use coordination::Coordination;
+pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use error::{Outcome, StoreError};
-pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord};
+pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
+pub use follow::{
+    Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, Place,
+};
 pub use group::{
     Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
 };
@@ -59,7 +67,13 @@ pub struct Stores {
     pub users: Arc<dyn UserStore>,
     /// Groups.
     pub groups: Arc<dyn GroupStore>,
-    /// Both, for readers that must not be answered with what was before.
+    /// Who follows whom.
+    pub follows: Arc<dyn FollowStore>,
+    /// What users have set about others.
+    pub blocks: Arc<dyn BlockStore>,
+    /// Upkeep of follows, their places and counts.
+    pub edges: Arc<dyn EdgeUpkeep>,
+    /// Users and groups, for readers that must not be answered with what was before.
     pub strong: Arc<dyn StrongReads>,
     /// Hashed and encrypted secrets.
     pub secrets: Arc<dyn SecretStore>,
@@ -69,6 +83,6 @@ pub struct Stores {
     pub migrations: Arc<dyn Migrations>,
     /// Leases and marks.
     pub coordination: Arc<dyn Coordination>,
-    /// Changes of the records; `None`: nobody but this process can make any.
-    pub feed: Option<Arc<dyn ChangeFeed>>,
+    /// Changes of the records, by one feed or several: together they tell all. None: nobody but this process can make any.
+    pub feeds: Vec<NamedFeed>,
 }

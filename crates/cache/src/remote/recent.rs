@@ -1,6 +1,6 @@
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use parking_lot::Mutex;
@@ -12,10 +12,11 @@ use crate::Version;
 const REMEMBERED: usize = 50_000;
 
 /// What this node has lately heard of, so that the reader of the store's change feed does not tell it again.
-/// Remembers only while asked to.
+/// Remembers only while somebody asks it to.
 #[derive(Debug, Default)]
 pub struct Recent {
-    remembers: AtomicBool,
+    /// How many readers ask for it.
+    remembers: AtomicUsize,
     heard: Mutex<Heard>,
 }
 
@@ -27,15 +28,20 @@ struct Heard {
 }
 
 impl Recent {
-    /// From now on changes are remembered, or no more; begins with nothing.
+    /// One reader more asks that changes be remembered, or one less. The first begins with nothing.
     pub(crate) fn remember(&self, remembers: bool) {
-        *self.heard.lock() = Heard::default();
-        self.remembers.store(remembers, Ordering::Release);
+        let mut heard = self.heard.lock();
+        let before = self.remembers.load(Ordering::Acquire);
+        let after = if remembers { before + 1 } else { before.saturating_sub(1) };
+        self.remembers.store(after, Ordering::Release);
+        if before == 0 || after == 0 {
+            *heard = Heard::default();
+        }
     }
 
     /// A change was told in the log of this epoch. Another epoch than before: what was told in it is nothing now.
     pub(crate) fn heard(&self, epoch: u64, told: &Told<'_>) {
-        if !self.remembers.load(Ordering::Acquire) {
+        if self.remembers.load(Ordering::Acquire) == 0 {
             return;
         }
         let Some(version) = told.version else { return };
@@ -81,6 +87,18 @@ mod tests {
         assert!(!recent.knows(1, "group", "7", Version::new(5)));
         assert!(!recent.knows(2, "user", "7", Version::new(5)), "a new log knows nothing of it");
         recent.heard(2, &told("8", 1));
+        assert!(!recent.knows(1, "user", "7", Version::new(5)));
+    }
+
+    #[test]
+    fn it_remembers_until_the_last_reader_leaves() {
+        let recent = Recent::default();
+        recent.remember(true);
+        recent.remember(true);
+        recent.heard(1, &told("7", 5));
+        recent.remember(false);
+        assert!(recent.knows(1, "user", "7", Version::new(5)));
+        recent.remember(false);
         assert!(!recent.knows(1, "user", "7", Version::new(5)));
     }
 

@@ -6,7 +6,8 @@ use kith_cache::{
     remote::{Changes, Feed, FeedError},
 };
 use kith_store::{
-    ChangeFeed, Coordination, FeedChange, FeedRecord, GroupId, GroupStore, StoreError, Stored, Stores,
+    ChangeFeed, Coordination, FeedChange, FeedRecord, GroupId, GroupStore, NamedFeed, StoreError, Stored,
+    Stores,
 };
 
 use crate::{
@@ -15,14 +16,14 @@ use crate::{
     versions::cache_version,
 };
 
-/// Name of the lease of the one who reads, and of the mark of how far.
-const NAME: &str = "change_feed";
 /// How long a new feed is waited for to say where it is.
 const FIRST: Duration = Duration::from_millis(200);
 
 /// The change feed of the store, in the words of the tiers.
 #[derive(Clone)]
 pub(super) struct StoreFeed {
+    /// Of the lease of the one who reads, and of the mark of how far.
+    name: String,
     feed: Arc<dyn ChangeFeed>,
     coordination: Arc<dyn Coordination>,
     groups: Arc<dyn GroupStore>,
@@ -30,14 +31,16 @@ pub(super) struct StoreFeed {
 }
 
 impl StoreFeed {
-    /// `None` of a store that nobody else can change. `holder` names this node.
-    pub(super) fn of(stores: &Stores, holder: &str) -> Option<Self> {
-        Some(Self {
-            feed: Arc::clone(stores.feed.as_ref()?),
+    /// Every feed of the store; none of one that nobody else can change. `holder` names this node.
+    pub(super) fn all(stores: &Stores, holder: &str) -> Vec<Self> {
+        let of = |named: &NamedFeed| Self {
+            name: named.name.clone(),
+            feed: Arc::clone(&named.feed),
             coordination: Arc::clone(&stores.coordination),
             groups: Arc::clone(&stores.groups),
             holder: holder.to_owned(),
-        })
+        };
+        stores.feeds.iter().map(of).collect()
     }
 
     /// Opened where it is now. What it tells until it says where that is, is told too.
@@ -52,19 +55,19 @@ impl StoreFeed {
 #[async_trait]
 impl Feed for StoreFeed {
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
-        self.coordination.lease(NAME, &self.holder, lasts).await.map_err(|_| FeedError::Away)
+        self.coordination.lease(&self.name, &self.holder, lasts).await.map_err(|_| FeedError::Away)
     }
 
     async fn yield_lead(&self) {
         // It runs out by itself.
-        drop(self.coordination.release(NAME, &self.holder).await);
+        drop(self.coordination.release(&self.name, &self.holder).await);
     }
 
     async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError> {
         if anew {
             return Ok(Box::new(self.begin().await?));
         }
-        let mark = self.coordination.mark(NAME).await.map_err(|_| FeedError::Away)?;
+        let mark = self.coordination.mark(&self.name).await.map_err(|_| FeedError::Away)?;
         let mark = mark.ok_or(FeedError::Lost)?;
         let changes = self.feed.open(Some(&mark)).await.map_err(|error| meaning(&error))?;
         Ok(Box::new(Open {
@@ -125,8 +128,8 @@ impl Changes for Open {
         if self.mark == self.saved || self.mark.is_empty() {
             return Ok(true);
         }
-        let StoreFeed { coordination, holder, .. } = &self.feed;
-        let saved = coordination.set_mark(NAME, holder, &self.mark).await.map_err(|_| FeedError::Away)?;
+        let StoreFeed { name, coordination, holder, .. } = &self.feed;
+        let saved = coordination.set_mark(name, holder, &self.mark).await.map_err(|_| FeedError::Away)?;
         self.saved.clone_from(&self.mark);
         Ok(saved)
     }

@@ -14,6 +14,7 @@ mod watch;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use kith_cache::{
     Moment, Node, NodeConfig, Resyncing, ThreadRandom,
     remote::{
@@ -65,8 +66,8 @@ pub(crate) struct Cluster {
     card: Card,
     calls: Calls,
     /// Of the store, where others can change it.
-    feed: Option<Arc<dyn Feed>>,
-    /// Following, telling, reading the feed, comparing, watching; they end with this.
+    feeds: Vec<Arc<dyn Feed>>,
+    /// Following, telling, reading the feeds, comparing, watching; they end with this.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -109,9 +110,10 @@ impl Cluster {
             random: Arc::new(ThreadRandom),
         };
         let calls = Calls::new(keys, config);
-        let feed = StoreFeed::of(stores, &card.id).map(|feed| -> Arc<dyn Feed> { Arc::new(feed) });
+        let feeds = StoreFeed::all(stores, &card.id);
+        let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let tiers = Tiers::shared(node, sharing.clone());
-        Self { server, tiers, sharing, member, bus, card, calls, feed, tasks: Mutex::default() }
+        Self { server, tiers, sharing, member, bus, card, calls, feeds, tasks: Mutex::default() }
     }
 
     /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
@@ -126,8 +128,8 @@ impl Cluster {
             async move { bus.drain(&node).await }
         });
         tasks.spawn(async move { Resyncing::default().run(&of_resync).await });
-        if let Some(feed) = self.feed.clone() {
-            let reader = self.reader(feed);
+        for feed in &self.feeds {
+            let reader = self.reader(Arc::clone(feed));
             tasks.spawn(async move { reader.read().await });
         }
         tasks.spawn(watch::findings(self.server.clone(), node.clone(), health.clone()));
@@ -162,10 +164,9 @@ impl Cluster {
             );
         }
         self.tasks.lock().abort_all();
-        if let Some(feed) = &self.feed {
-            // Another node takes it at once.
-            drop(timeout(LEAVE, feed.yield_lead()).await);
-        }
+        // Another node takes them at once.
+        let yielded = join_all(self.feeds.iter().map(|feed| feed.yield_lead()));
+        drop(timeout(LEAVE, yielded).await);
         let left = self.sharing.shared.leave(self.node().epoch(), self.member.id);
         // Who cannot say so is forgotten by the registry after a while.
         drop(timeout(LEAVE, left).await);

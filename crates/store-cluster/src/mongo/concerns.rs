@@ -135,7 +135,7 @@ async fn a_strong_read_asks_a_primary_that_a_majority_confirms() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn the_feed_tells_of_what_a_majority_has() {
     let seen = commands(&["aggregate"], async |stores| {
-        let feed = stores.feed.as_ref().unwrap();
+        let feed = &stores.feeds[0].feed;
         let mark = feed.open(None).await.unwrap().next(Duration::ZERO).await.unwrap().mark;
         feed.open(Some(&mark)).await.unwrap();
     });

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use kith_store::{StoreError, Stores};
+use kith_store::{NamedFeed, StoreError, Stores};
 use mongodb::{
     Client, Collection, Database,
     bson::RawDocumentBuf,
@@ -137,7 +137,10 @@ impl ClusterHandle {
             node: Arc::<Mongo>::clone(&self.mongo),
             migrations: Arc::<Mongo>::clone(&self.mongo),
             coordination: Arc::<Mongo>::clone(&self.mongo),
-            feed: Some(Arc::new(Feed::new(Arc::clone(&self.mongo)))),
+            feeds: vec![NamedFeed {
+                name: "change_feed".to_owned(),
+                feed: Arc::new(Feed::new(Arc::clone(&self.mongo))),
+            }],
         }
     }
 

@@ -44,7 +44,7 @@ impl Stage {
         let options = server::options();
         let (stores, cleaning) = server::open_with(options.clone()).await;
         let database = server::database(&options).await;
-        let feed = Arc::clone(stores.feed.as_ref().unwrap());
+        let feed = Arc::clone(&stores.feeds[0].feed);
         Self { stores, feed, database, options, _cleaning: cleaning }
     }
 

@@ -1,0 +1,245 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Applied, Edge, Invalid, Place, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes,
+    text,
+};
+
+const REMARK_CHARS_MAX: usize = 64;
+
+/// What one user lets another one do: a set of bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Permissions(u8);
+
+impl Permissions {
+    /// See posts.
+    pub const VIEW_POST: Self = Self(1);
+    /// See the location.
+    pub const LOCATION: Self = Self(2);
+    /// Like posts.
+    pub const LIKE: Self = Self(4);
+    /// Comment on posts.
+    pub const COMMENT: Self = Self(8);
+    /// Share posts.
+    pub const SHARE: Self = Self(16);
+    /// Ask to be a friend.
+    pub const ADD_FRIEND: Self = Self(32);
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Everything.
+    pub const ALL: Self = Self(63);
+
+    /// The set of these bits.
+    ///
+    /// # Errors
+    /// When there are others among them.
+    pub fn new(bits: u32) -> Result<Self, Invalid> {
+        match u8::try_from(bits) {
+            Ok(bits) if bits & !Self::ALL.0 == 0 => Ok(Self(bits)),
+            _ => Err(Invalid::new("must be a sum of 1, 2, 4, 8, 16 and 32")),
+        }
+    }
+
+    /// The bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether all of `asked` are among them.
+    #[must_use]
+    pub const fn allow(self, asked: Self) -> bool {
+        self.0 & asked.0 == asked.0
+    }
+}
+
+/// What one user has set about another one: `edge.from` about `edge.to`. It lives from the first time that anything is set
+/// and never ends but with one of the users; what was never set, or was set back, is as with no record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Who about whom.
+    pub edge: Edge,
+    /// Of this state: one above that before.
+    pub version: Version,
+    /// Since when the other one is blocked; `None`: not blocked. No messages, no recommendation, no new follow.
+    pub blocked: Option<Timestamp>,
+    /// What the other one may do; `None`: what is so by default. Kept while blocked, and after.
+    pub permissions: Option<Permissions>,
+    /// Since when nothing is to be told at once of what the other one does; `None`: it is.
+    pub do_not_disturb: Option<Timestamp>,
+    /// The private name that the other one is given; empty: none.
+    pub remark: Text,
+    /// When it was changed last.
+    pub updated: Timestamp,
+}
+
+impl Block {
+    /// As with nothing set.
+    #[must_use]
+    pub fn unset(edge: Edge) -> Self {
+        Self {
+            edge,
+            version: Version::NONE,
+            blocked: None,
+            permissions: None,
+            do_not_disturb: None,
+            remark: Text::default(),
+            updated: Timestamp(0),
+        }
+    }
+
+    /// Checks a remark: at most 64 characters.
+    ///
+    /// # Errors
+    /// When it is too long, or has characters that hide or reorder others.
+    pub fn remark(remark: &str) -> Result<Text, Invalid> {
+        text(remark, REMARK_CHARS_MAX)
+    }
+
+    /// The record after a change, its version one above. What is set already keeps the moment since when.
+    #[must_use]
+    pub fn patched(&self, patch: &BlockPatch, now: Timestamp) -> Self {
+        let flag = |before: Option<Timestamp>, to: Option<bool>| match to {
+            None => before,
+            Some(true) => before.or(Some(now)),
+            Some(false) => None,
+        };
+        Self {
+            edge: self.edge,
+            version: self.version.next(),
+            blocked: flag(self.blocked, patch.blocked),
+            permissions: patch.permissions.unwrap_or(self.permissions),
+            do_not_disturb: flag(self.do_not_disturb, patch.do_not_disturb),
+            remark: patch.remark.as_ref().unwrap_or(&self.remark).clone(),
+            updated: now,
+        }
+    }
+
+    /// Where the record stands in a list; `None`: not in it.
+    #[must_use]
+    pub fn place_in(&self, list: BlockList) -> Option<Place> {
+        let at = match list {
+            BlockList::Blocked => self.blocked,
+            BlockList::DoNotDisturb => self.do_not_disturb,
+        };
+        at.map(|at| Place { at, user: self.edge.to })
+    }
+
+    /// Bytes that the record takes in memory, roughly.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + heap_bytes(&self.remark)
+    }
+}
+
+/// A sparse change: `None` leaves a field as it is. All that it sets is absolute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockPatch {
+    /// Whether the other one is blocked.
+    pub blocked: Option<bool>,
+    /// What the other one may do; `Some(None)`: what is so by default.
+    pub permissions: Option<Option<Permissions>>,
+    /// Whether nothing is to be told at once.
+    pub do_not_disturb: Option<bool>,
+    /// From [`Block::remark`].
+    pub remark: Option<Text>,
+}
+
+/// A list of what a user has set about others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum BlockList {
+    /// Whom the user has blocked.
+    Blocked,
+    /// Of whom nothing is to be told at once.
+    DoNotDisturb,
+}
+
+/// What a change of a [`Block`] did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockChange {
+    /// The record as the change left it.
+    pub block: Block,
+    /// The last version of the follow that was cut, that of `edge.to` following `edge.from`; `None`: there was none.
+    pub cut: Option<Version>,
+}
+
+/// Durable home of [`Block`] records and of the lists that they stand in, which change with them.
+#[async_trait]
+pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) records; each once, in any order. Those that never were may be left out.
+    /// Sees every change that was acknowledged before it began.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more edges.
+    async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError>;
+
+    /// Changes what `patch` names and nothing else, in one atomic step; makes the record where there is none. Whoever is
+    /// blocked by it follows no more once this has answered: where the node dies between, others take the follow back.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] where `write.expected` is not the version ([`Version::NONE`]: of no record),
+    /// [`StoreError::RequestMismatch`]: nothing is changed then. Else see [`StoreError::outcome`].
+    async fn set_block(
+        &self,
+        edge: Edge,
+        patch: BlockPatch,
+        write: Write,
+    ) -> Result<Applied<BlockChange>, StoreError>;
+
+    /// Reads the records of a list of `user`, the newest first, after a place, at most `limit`: fewer only at its end.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn block_list(
+        &self,
+        user: UserId,
+        list: BlockList,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Block>, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_are_sums_of_known_bits() {
+        assert_eq!(Permissions::new(0), Ok(Permissions::NONE));
+        assert_eq!(Permissions::new(63), Ok(Permissions::ALL));
+        for bits in [64, 65, 128, 256, u32::MAX] {
+            assert!(Permissions::new(bits).is_err(), "{bits}");
+        }
+    }
+
+    #[test]
+    fn permissions_allow_what_is_wholly_among_them() {
+        let some = Permissions::new(5).unwrap();
+        assert!(some.allow(Permissions::VIEW_POST) && some.allow(some) && some.allow(Permissions::NONE));
+        assert!(!some.allow(Permissions::LOCATION) && !some.allow(Permissions::ALL));
+    }
+
+    #[test]
+    fn what_is_set_already_keeps_its_moment() {
+        let edge = Edge::new(UserId::new(1).unwrap(), UserId::new(2).unwrap()).unwrap();
+        let block = BlockPatch { blocked: Some(true), ..BlockPatch::default() };
+        let first = Block::unset(edge).patched(&block, Timestamp(5));
+        let again = first.patched(&block, Timestamp(9));
+        assert_eq!(
+            (again.blocked, again.updated, again.version.get()),
+            (Some(Timestamp(5)), Timestamp(9), 2)
+        );
+        let lifted = again.patched(&BlockPatch { blocked: Some(false), ..block }, Timestamp(10));
+        assert_eq!((lifted.blocked, lifted.place_in(BlockList::Blocked)), (None, None));
+    }
+
+    #[test]
+    fn remarks_are_short_and_plain() {
+        assert!(Block::remark("").is_ok() && Block::remark(&"é".repeat(64)).is_ok());
+        assert!(Block::remark(&"a".repeat(65)).is_err() && Block::remark("a\u{202E}b").is_err());
+    }
+}
