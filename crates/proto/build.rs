@@ -4,11 +4,12 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",
     "kith/user/v1/user.proto",
     "kith/group/v1/group.proto",
+    "kith/relation/v1/relation.proto",
     "kith/admin/v1/admin.proto",
 ];
 
@@ -21,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .btree_map(".")
         .extern_path(".kith.user.v1.ImportUsersRequest", "crate::user::v1::ImportUsersRequest")
         .extern_path(".kith.group.v1.ImportGroupsRequest", "crate::group::v1::ImportGroupsRequest")
+        .extern_path(".kith.relation.v1.ImportFollowsRequest", "crate::relation::v1::ImportFollowsRequest")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -101,6 +101,12 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         self.0.policy.name
     }
 
+    /// Whether a write stands acknowledged only once no node decides by what was before.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.0.policy.strict
+    }
+
     /// The record, or `None` if it does not live. As [`Consistency::Cached`].
     ///
     /// Concurrent callers of one key share one load, which goes on when they leave. Cost: no lock and no

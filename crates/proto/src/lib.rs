@@ -41,6 +41,15 @@ pub mod group {
     }
 }
 
+/// Follows, friends and blocks.
+pub mod relation {
+    pub mod v1 {
+        tonic::include_proto!("kith.relation.v1");
+
+        pub type ImportFollowsRequest = crate::Records<ImportFollow>;
+    }
+}
+
 /// Operation of nodes.
 pub mod admin {
     pub mod v1 {

@@ -79,9 +79,7 @@ pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
     ImportResult { record, result: Some(result) }
 }
 
-/// Runs `one` on every record of every message, some of a message side by side, one message after the other.
-/// Answers each message with the results in the order of its records. Ends with the first message that cannot
-/// be taken.
+/// Runs `one` on every record of every message, some of a message side by side, as [`import_together`] does.
 pub fn import<R, A, F>(
     messages: Streaming<Records<R>>,
     limits: Limits,
@@ -93,13 +91,32 @@ where
     A: Send + 'static,
     F: Future<Output = ImportResult> + Send + 'static,
 {
+    let all = move |records: Vec<R>| {
+        let results = stream::iter(records).map(one.clone()).buffered(limits.import_at_once.max(1));
+        results.collect()
+    };
+    import_together(messages, limits, all, answer)
+}
+
+/// Runs `all` on the records of every message, one message after the other. Answers each message with the results in the
+/// order of its records. Ends with the first message that cannot be taken.
+pub fn import_together<R, A, F>(
+    messages: Streaming<Records<R>>,
+    limits: Limits,
+    all: impl Fn(Vec<R>) -> F + Clone + Send + 'static,
+    answer: fn(Vec<ImportResult>) -> A,
+) -> BoxStream<'static, Result<A, Status>>
+where
+    R: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = Vec<ImportResult>> + Send + 'static,
+{
     let answers = messages.then(move |message| {
-        let one = one.clone();
+        let all = all.clone();
         async move {
             let records = message?.records;
             check_count("records", records.len(), limits.import_records)?;
-            let results = stream::iter(records).map(one).buffered(limits.import_at_once.max(1));
-            Ok(answer(results.collect().await))
+            Ok(answer(all(records).await))
         }
     });
     let ended = answers.scan(false, |failed, result: Result<A, Status>| {

@@ -3,6 +3,7 @@
 pub mod admin;
 mod backend;
 mod banner;
+mod beside;
 mod bring_up;
 pub mod bulk;
 pub mod call;
@@ -27,6 +28,7 @@ pub mod page;
 pub mod params;
 mod parent;
 pub mod reference;
+pub mod relation;
 mod reload;
 pub mod request;
 pub mod run;

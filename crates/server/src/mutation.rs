@@ -8,7 +8,13 @@ use kith_store::{Applied, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::{error::Error, metric::MUTATIONS_SHED, observer::Samples, shed::Shed};
+use crate::{
+    beside::{Records, beside},
+    error::Error,
+    metric::MUTATIONS_SHED,
+    observer::Samples,
+    shed::Shed,
+};
 
 /// Runs and counts the mutations of a node.
 #[derive(Clone, Debug)]
@@ -117,7 +123,8 @@ impl Mutations {
     /// Call it within [`Self::run`]: a dropped future leaves an unknown outcome.
     ///
     /// # Errors
-    /// What the store says; [`StoreError::Overloaded`] at once when the store cannot be expected to come to it in time,
+    /// What the store says; [`StoreError::Unavailable`] of unknown outcome where the namespace is strict and other nodes
+    /// could not be told in time: the write stands, and is told later; [`StoreError::Overloaded`] at once when the store cannot be expected to come to it in time,
     /// and nothing is marked or written then.
     pub async fn write<K: Key, V: Send + Sync + 'static, T>(
         &self,
@@ -152,11 +159,37 @@ impl Mutations {
         };
         let version = change.version();
         let settled = guard.committed(vec![(key.clone(), change)]).await;
-        let token = settled.unwrap_or_else(|_| self.untold());
+        let token = match settled {
+            Ok(token) => token,
+            Err(_) if cache.is_strict() => return Err(unknown("other nodes may not know of the write yet")),
+            Err(_) => self.untold(),
+        };
         if let (Some(samples), Some(version)) = (&self.samples, version.filter(|_| is_told(&token))) {
             samples.wrote(cache.name(), &key, version);
         }
         Ok(Written { record, token })
+    }
+
+    /// The same of many records that one call of the store writes, nobody knows how: memory gives them up. Returns a token
+    /// of all of them.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn write_all<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
+        &self,
+        cache: &TieredCache<K, V>,
+        keys: Vec<K>,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<Written<T>, StoreError> {
+        let turn = self.turn().await?;
+        let given_up = Records { guard: cache.begin_write(&keys).await, keys };
+        let untold = self.untold();
+        let write = async {
+            let written = self.bounded(write).await;
+            turn.ended();
+            written.map(|record| Written { record: Arc::new(record), token: untold })
+        };
+        beside(given_up, write).await
     }
 
     async fn turn(&self) -> Result<Turn<'_>, StoreError> {
@@ -182,9 +215,13 @@ impl Mutations {
             return result;
         }
         drop(self.tasks.spawn(write));
-        let source = std::io::Error::new(std::io::ErrorKind::TimedOut, "the store did not answer in time");
-        Err(StoreError::Unavailable { outcome: Outcome::Unknown, source: Arc::new(source) })
+        Err(unknown("the store did not answer in time"))
     }
+}
+
+fn unknown(why: &'static str) -> StoreError {
+    let source = Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why));
+    StoreError::Unavailable { outcome: Outcome::Unknown, source }
 }
 
 /// Whether the other nodes were told of the write before it was acknowledged.

@@ -9,7 +9,6 @@ use crate::error::Error;
 
 const FORMAT: u8 = 1;
 const SEAL_BYTES: usize = 16;
-const TOKEN_BYTES: usize = 1 + 8 + SEAL_BYTES;
 
 /// Sizes of a page.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +55,7 @@ impl PageTokens {
     /// The token for what comes above the id `after` in the answer to `query`.
     #[must_use]
     pub fn seal(&self, query: &[&[u8]], after: i64) -> String {
-        let mut token = Vec::with_capacity(TOKEN_BYTES);
-        token.push(FORMAT);
-        token.extend(after.to_be_bytes());
-        let seal = self.mac(query, &token).finalize().into_bytes();
-        token.extend(&seal[..SEAL_BYTES]);
-        URL_SAFE_NO_PAD.encode(token)
+        self.seal_all(query, [after])
     }
 
     /// The id above which the answer to `query` goes on; `None` for the first page.
@@ -69,18 +63,39 @@ impl PageTokens {
     /// # Errors
     /// When the token was not made for this query.
     pub fn open(&self, query: &[&[u8]], token: &str) -> Result<Option<i64>, Error> {
+        Ok(self.open_all(query, token)?.map(|[after]| after))
+    }
+
+    /// As [`Self::seal`], of a place that takes several numbers to name.
+    #[must_use]
+    pub fn seal_all<const N: usize>(&self, query: &[&[u8]], after: [i64; N]) -> String {
+        let mut token = vec![FORMAT];
+        token.extend(after.iter().flat_map(|number| number.to_be_bytes()));
+        let seal = self.mac(query, &token).finalize().into_bytes();
+        token.extend(&seal[..SEAL_BYTES]);
+        URL_SAFE_NO_PAD.encode(token)
+    }
+
+    /// As [`Self::open`], of a place that takes several numbers to name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_all<const N: usize>(&self, query: &[&[u8]], token: &str) -> Result<Option<[i64; N]>, Error> {
         if token.is_empty() {
             return Ok(None);
         }
         let refused = || Error::invalid("page_token", &Invalid::new("must be one that this query returned"));
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
-        let (body, seal) = bytes.split_at_checked(TOKEN_BYTES - SEAL_BYTES).ok_or_else(refused)?;
+        let (body, seal) = bytes.split_at_checked(1 + 8 * N).ok_or_else(refused)?;
         self.mac(query, body).verify_truncated_left(seal).map_err(|_| refused())?;
-        let after = body[1..].try_into().map_err(|_| refused())?;
         if seal.len() != SEAL_BYTES || body[0] != FORMAT {
             return Err(refused());
         }
-        Ok(Some(i64::from_be_bytes(after)))
+        let mut after = [0; N];
+        for (number, bytes) in after.iter_mut().zip(body[1..].chunks_exact(8)) {
+            *number = i64::from_be_bytes(bytes.try_into().map_err(|_| refused())?);
+        }
+        Ok(Some(after))
     }
 
     fn mac(&self, query: &[&[u8]], body: &[u8]) -> Hmac<Sha256> {
@@ -108,6 +123,13 @@ mod tests {
         assert!(TOKENS.open(&[b"users", b"bob"], &token).is_err());
         assert!(TOKENS.open(&[b"user", b"sann"], &token).is_err());
         assert!(PageTokens::new([8; 32]).open(&[b"users", b"ann"], &token).is_err());
+    }
+
+    #[test]
+    fn a_place_of_several_numbers_is_read_back_and_by_nobody_as_another_one() {
+        let token = TOKENS.seal_all(&[b"q"], [1, -2, i64::MAX]);
+        assert_eq!(TOKENS.open_all(&[b"q"], &token), Ok(Some([1, -2, i64::MAX])));
+        assert!(TOKENS.open(&[b"q"], &token).is_err() && TOKENS.open_all::<2>(&[b"q"], &token).is_err());
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Request ids: what makes a write idempotent, and the digest that tells one body from another.
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kith_cache::{Consistency, Token};
 use kith_proto::r#type::v1::{Consistency as Asked, consistency::Level};
-use kith_store::{Invalid, Request, Version};
+use kith_store::{Invalid, Request, Timestamp, Version, Write};
 use prost::Message;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use crate::{
-    call::Acting,
+    call::{Acting, Call},
     error::Error,
     secret::{PlainSecrets, SecretHasher},
 };
@@ -48,6 +50,16 @@ impl RequestSeed {
         self.id.as_str()
     }
 
+    /// Of one of several writes that the request makes, which this short name tells apart: its id is made of the caller's,
+    /// so that the same request makes the same ones.
+    #[must_use]
+    pub fn part(&self, name: &str) -> Self {
+        let of = Sha256::new().chain_update(name).chain_update([0]).chain_update(self.id.as_str()).finalize();
+        let id = format!("part_{}", URL_SAFE_NO_PAD.encode(of));
+        let digest = self.digest.clone().chain_update([0]).chain_update(name);
+        Self { id: id.parse().unwrap_or_else(|_| self.id.clone()), digest }
+    }
+
     /// Counts the secrets in. They enter as slow digests: what is stored must not help to guess them.
     ///
     /// # Errors
@@ -58,6 +70,42 @@ impl RequestSeed {
             self.digest.update(hasher.digest(secret.clone(), self.id.as_str().to_owned()).await?);
         }
         Ok(Request { id: self.id, fingerprint: self.digest.finalize().into() })
+    }
+}
+
+/// What a write of a record without secrets is bound to.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Who acts.
+    pub acting: Acting,
+    /// The version that the record must have.
+    pub expected: Option<Version>,
+    /// Makes the write idempotent.
+    pub seed: Option<RequestSeed>,
+    /// When the caller stops waiting.
+    pub deadline: Instant,
+}
+
+impl Terms {
+    /// Of a call that expects this version (0: whichever).
+    ///
+    /// # Errors
+    /// When the version is below 0.
+    pub fn of(call: Call, expected: i64, seed: Option<RequestSeed>) -> Result<Self, Error> {
+        let Call { acting, deadline } = call;
+        Ok(Self { acting, expected: expected_version(expected)?, seed, deadline })
+    }
+
+    /// The write that begins now.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn write(&self, hasher: &SecretHasher) -> Result<Write, Error> {
+        let request = match self.seed.clone() {
+            Some(seed) => Some(seed.finish(&PlainSecrets::new(), hasher).await?),
+            None => None,
+        };
+        Ok(Write { expected: self.expected, request, now: Timestamp::now() })
     }
 }
 
@@ -92,5 +140,23 @@ pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consisten
             let why = |_| Error::invalid(FIELD, &Invalid::new("must hold tokens as writes returned them"));
             Ok(Consistency::AtLeast(tokens.map_err(why)?))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seed(id: &str, body: &str) -> RequestSeed {
+        RequestSeed::of("Method", id, Acting::Service, &body.to_owned()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn parts_of_a_request_have_ids_of_their_own_that_the_body_does_not_change() {
+        let (one, other) = (seed("a", "x").part("there"), seed("a", "x").part("back"));
+        assert_ne!(one.id(), other.id());
+        assert_eq!(one.id(), seed("a", "y").part("there").id());
+        assert_ne!(one.id(), seed("b", "x").part("there").id());
+        assert_ne!(one.digest.finalize(), seed("a", "y").part("there").digest.finalize());
     }
 }

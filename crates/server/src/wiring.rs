@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 use kith_cache::{ListEpoch, ListPolicies, Node, Policy};
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer, group::v1::group_service_server::GroupServiceServer,
+    relation::v1::relation_service_server::RelationServiceServer,
     user::v1::user_service_server::UserServiceServer,
 };
-use kith_store::{Group, StoreError, Stores, Timestamp, User};
+use kith_store::{Block, Follow, Group, Permissions, StoreError, Stores, Timestamp, User};
 use tokio::time::Instant;
 use tonic::{codec::CompressionEncoding, service::Routes};
 use uuid::Uuid;
@@ -16,11 +17,15 @@ use crate::{
     admin::{AdminRpc, NodeFacts, Place, Vitals},
     bulk::Limits,
     cluster::{Cluster, StoreEpochs},
-    config::{Backend, CacheConfig, Config, UsersConfig},
+    config::{Backend, CacheConfig, Config, RelationsConfig, UsersConfig},
     group::{GROUPS, GroupPolicies, GroupRpc, Groups, SEARCH_EPOCHS, SEARCH_PAGES, page_weight},
     mutation::{Mutations, WriteLimits},
     observer::Observer,
     page::{PageSizes, PageTokens},
+    relation::{
+        BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, Blocks, FOLLOW_EPOCHS, FOLLOW_PAGES, FOLLOWS, Follows,
+        RelationPolicies, RelationRpc, RelationRules, block_page_weight, follow_page_weight,
+    },
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
     tiers::Tiers,
@@ -36,13 +41,35 @@ const IMPORT_AT_ONCE: usize = 64;
 /// Parts that the memory tier is shared out in.
 const SHARES: u64 = 64;
 /// Users are read far more often than groups.
-const USER_SHARES: u64 = 48;
-const GROUP_SHARES: u64 = 11;
-/// Pages of searches are ids: with 256 MiB, some 25,000 pages of 50.
-const SEARCH_PAGE_SHARES: u64 = 4;
+const USER_SHARES: u64 = 32;
+const GROUP_SHARES: u64 = 7;
+/// Pages of searches are ids: with 256 MiB, some 12,000 pages of 50.
+const SEARCH_PAGE_SHARES: u64 = 2;
 /// Names of epochs: some 15,000 buckets.
 const SEARCH_EPOCH_SHARES: u64 = 1;
-const _: () = assert!(USER_SHARES + GROUP_SHARES + SEARCH_PAGE_SHARES + SEARCH_EPOCH_SHARES == SHARES);
+/// Records of pairs are small: with 256 MiB, some 150,000 follows, and absences of them.
+const FOLLOW_SHARES: u64 = 8;
+/// What is asked for every message.
+const BLOCK_SHARES: u64 = 8;
+/// Pages of follows: some 3,000 of 100.
+const FOLLOW_PAGE_SHARES: u64 = 4;
+const BLOCK_PAGE_SHARES: u64 = 1;
+/// Of lists of follows, and of blocks: half a share each.
+const LIST_EPOCH_SHARES: u64 = 1;
+const _: () = assert!(
+    USER_SHARES
+        + GROUP_SHARES
+        + SEARCH_PAGE_SHARES
+        + SEARCH_EPOCH_SHARES
+        + FOLLOW_SHARES
+        + BLOCK_SHARES
+        + FOLLOW_PAGE_SHARES
+        + BLOCK_PAGE_SHARES
+        + LIST_EPOCH_SHARES
+        == SHARES
+);
+/// Counts stand among the pages of their list and go with its time: they are right within this of the last change.
+const FOLLOW_PAGE_TTL: Duration = Duration::from_secs(10);
 
 /// What serves calls, and what has to end when the node does.
 #[derive(Debug)]
@@ -170,7 +197,14 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         user_rules(&config.users, config.ids.block),
     );
     let of_groups = group_policies(&config.cache);
-    let groups = Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher, codes), config.ids.block);
+    let groups = Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher.clone(), codes), config.ids.block);
+    let rules = relation_rules(&config.relations);
+    let of_relations = relation_policies(&config.cache);
+    let to_write = (mutations.clone(), hasher);
+    let of_blocks = (of_relations.blocks, of_relations.block_lists);
+    let blocks = Blocks::new(stores, &tiers, of_blocks, to_write.clone(), rules.default_permissions);
+    let of_follows = (of_relations.follows, of_relations.follow_lists);
+    let follows = Follows::new(stores, &tiers, of_follows, to_write, users.clone(), rules);
     let epochs = StoreEpochs(Arc::clone(&stores.node));
     let canary = observer.as_ref().map(|observer| observer.record().clone());
     let observed = observer.as_ref().map(Observer::observed);
@@ -180,11 +214,13 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
     let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
-    let groups = GroupRpc::new(groups, pages, limits, searches);
+    let groups = GroupRpc::new(groups, pages.clone(), limits, searches);
+    let relations = RelationRpc::new(follows, blocks, pages, limits);
     let bytes = config.limits.batch_message_bytes;
     let routes = Routes::default()
         .add_service(compressed!(UserServiceServer::new(users), bytes))
         .add_service(compressed!(GroupServiceServer::new(groups), bytes))
+        .add_service(compressed!(RelationServiceServer::new(relations), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes));
     Ok(Services { routes, mutations, node: tiers.node().clone(), cluster, observer })
 }
@@ -207,6 +243,32 @@ fn group_policies(cache: &CacheConfig) -> GroupPolicies {
             epochs: policy(SEARCH_EPOCHS, cache, SEARCH_EPOCH_SHARES, ListEpoch::weight),
             pages: policy(SEARCH_PAGES, cache, SEARCH_PAGE_SHARES, page_weight),
         },
+    }
+}
+
+fn relation_policies(cache: &CacheConfig) -> RelationPolicies {
+    let pages = policy(FOLLOW_PAGES, cache, FOLLOW_PAGE_SHARES, follow_page_weight);
+    let half = |policy: Policy<ListEpoch>| Policy { memory_bytes: policy.memory_bytes / 2, ..policy };
+    RelationPolicies {
+        follows: policy(FOLLOWS, cache, FOLLOW_SHARES, Follow::weight),
+        blocks: Policy { strict: true, ..policy(BLOCKS, cache, BLOCK_SHARES, Block::weight) },
+        follow_lists: ListPolicies {
+            epochs: half(policy(FOLLOW_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
+            pages: Policy { ttl: pages.ttl.min(FOLLOW_PAGE_TTL), ..pages },
+        },
+        block_lists: ListPolicies {
+            epochs: half(policy(BLOCK_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
+            pages: policy(BLOCK_PAGES, cache, BLOCK_PAGE_SHARES, block_page_weight),
+        },
+    }
+}
+
+fn relation_rules(relations: &RelationsConfig) -> RelationRules {
+    RelationRules {
+        mode: relations.mode,
+        friends_max: relations.friends_max,
+        place_kept: relations.place_kept,
+        default_permissions: Permissions::new(relations.default_permissions).unwrap_or(Permissions::ALL),
     }
 }
 

@@ -12,6 +12,7 @@ use kith_store::{
 
 use crate::{
     group::{GROUPS, search_invalidations},
+    relation::{BLOCKS, FOLLOWS, block_invalidations, follow_invalidations},
     user::USERS,
     versions::cache_version,
 };
@@ -79,19 +80,31 @@ impl Feed for StoreFeed {
         }))
     }
 
-    /// Pages of searches do not list a group that was made or changed without a word to them.
+    /// Lists do not show what was made or changed without a word to them.
     async fn besides(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         let mut besides = Vec::new();
-        for change in changes.iter().filter(|change| change.namespace == GROUPS) {
-            let Ok(id) = change.key.parse::<GroupId>() else { continue };
-            match self.groups.group(id).await {
-                Ok(Stored::Live(group)) => besides.extend(search_invalidations(&group)),
-                // What cannot be read is listed by nothing.
-                Ok(_) | Err(StoreError::Corrupt { .. }) => {}
-                Err(_) => return Err(FeedError::Away),
+        for change in changes {
+            match change.namespace {
+                GROUPS => besides.extend(self.searches_of(&change.key).await?),
+                FOLLOWS => besides.extend(change.key.parse().map(follow_invalidations).unwrap_or_default()),
+                BLOCKS => besides.extend(change.key.parse().map(block_invalidations).unwrap_or_default()),
+                _ => {}
             }
         }
         Ok(besides)
+    }
+}
+
+impl StoreFeed {
+    /// What pages of searches have to be told of a group.
+    async fn searches_of(&self, key: &str) -> Result<Vec<Invalidation>, FeedError> {
+        let Ok(id) = key.parse::<GroupId>() else { return Ok(Vec::new()) };
+        match self.groups.group(id).await {
+            Ok(Stored::Live(group)) => Ok(search_invalidations(&group)),
+            // What cannot be read is listed by nothing.
+            Ok(_) | Err(StoreError::Corrupt { .. }) => Ok(Vec::new()),
+            Err(_) => Err(FeedError::Away),
+        }
     }
 }
 
@@ -139,6 +152,8 @@ fn told(change: FeedChange) -> Invalidation {
     let (namespace, key) = match change.record {
         FeedRecord::User(id) => (USERS, id.to_string()),
         FeedRecord::Group(id) => (GROUPS, id.to_string()),
+        FeedRecord::Follow(edge) => (FOLLOWS, edge.to_string()),
+        FeedRecord::Block(edge) => (BLOCKS, edge.to_string()),
     };
     Invalidation { namespace, key, version: change.version.map(cache_version), copy: None }
 }

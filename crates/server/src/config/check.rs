@@ -25,6 +25,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     super::http::check(&config.http)?;
     super::cluster::check(config)?;
     super::observer::check(config)?;
+    super::relations::check(config)?;
     store(config)?;
     invite_code_key(config)?;
     above_zero(config)?;

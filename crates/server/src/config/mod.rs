@@ -12,6 +12,7 @@ mod limits;
 mod load;
 mod observer;
 mod place;
+mod relations;
 mod said;
 mod secret;
 mod sections;
@@ -27,6 +28,7 @@ pub use http::{CorsConfig, HttpConfig};
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use observer::ObserverConfig;
+pub use relations::{RelationMode, RelationsConfig};
 pub use secret::Secret;
 pub use sections::{
     Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,

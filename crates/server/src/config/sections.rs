@@ -10,7 +10,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClusterConfig, EphemeralConfig, HttpConfig, LimitsConfig, ObserverConfig, RedisConfig, Secret, size,
+    ClusterConfig, EphemeralConfig, HttpConfig, LimitsConfig, ObserverConfig, RedisConfig, RelationsConfig,
+    Secret, size,
 };
 
 /// Everything that a node is told from outside.
@@ -55,6 +56,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Users.
     pub users: UsersConfig,
+    /// Follows, friends and blocks.
+    pub relations: RelationsConfig,
     /// Allocated ids.
     pub ids: IdsConfig,
     /// Keys of the node.
@@ -85,6 +88,7 @@ impl Default for Config {
             cache: CacheConfig::default(),
             limits: LimitsConfig::default(),
             users: UsersConfig::default(),
+            relations: RelationsConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),
             telemetry: TelemetryConfig::default(),

@@ -84,6 +84,7 @@ impl Error {
                 Self::new(Reason::IdTaken, format!("{kind}_id is taken")).at(format!("{kind}_id"))
             }
             StoreError::NameTaken => Self::new(Reason::NameTaken, "user_name is taken").at("user_name"),
+            StoreError::Blocked => Self::new(Reason::StateForbids, "the other user does not allow it"),
             StoreError::RequestMismatch => {
                 Self::new(Reason::RequestIdReused, "request_id was used with another body").at("request_id")
             }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
     Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, SecretChange, SecretOwner, SecretStore,
-    StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
+    StoreError, Stored, Stores, Version, Visibility, Write,
 };
-use tokio::time::Instant;
 
 use super::{
     GroupKeyword,
@@ -22,8 +21,8 @@ use crate::{
     error::{Error, Reason},
     ids::Ids,
     mutation::{Job, Mutations, Written},
-    request::RequestSeed,
-    secret::{InviteCodes, PlainSecrets, SecretHasher},
+    request::Terms,
+    secret::{InviteCodes, SecretHasher},
     tiers::Tiers,
     versions::cache_version,
 };
@@ -65,15 +64,6 @@ pub struct Found {
     pub groups: Vec<Arc<Group>>,
     /// Above which id the search goes on; `None` at its end.
     pub next: Option<GroupId>,
-}
-
-/// What a write is bound to.
-#[derive(Clone, Debug)]
-pub(super) struct Terms {
-    pub(super) acting: Acting,
-    pub(super) expected: Option<Version>,
-    pub(super) seed: Option<RequestSeed>,
-    pub(super) deadline: Instant,
 }
 
 impl Groups {
@@ -154,7 +144,7 @@ impl Groups {
     /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
     pub(super) async fn create(&self, draft: GroupDraft, terms: Terms) -> Result<Written<Group>, Error> {
         let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
-        let write = self.write_of(&terms).await?;
+        let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move { this.insert(draft, request.as_deref(), write).await };
         self.mutations.run(terms.deadline, work).await
@@ -171,7 +161,7 @@ impl Groups {
         patch: GroupPatch,
         terms: Terms,
     ) -> Result<Written<Group>, Error> {
-        let write = self.write_of(&terms).await?;
+        let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
             let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
@@ -190,7 +180,7 @@ impl Groups {
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
     pub(super) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
-        let write = self.write_of(&terms).await?;
+        let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
             this.allow(id, terms.acting).await?;
@@ -226,7 +216,7 @@ impl Groups {
         terms: Terms,
     ) -> Result<(String, Written<Group>), Error> {
         let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
-        let write = self.write_of(&terms).await?;
+        let write = terms.write(&self.hasher).await?;
         let code = self.codes.make(id, request.as_deref());
         let sealed = self.codes.seal(id, &code)?;
         let this = self.clone();
@@ -364,14 +354,6 @@ impl Groups {
     async fn allocate(&self) -> Result<GroupId, Error> {
         let id = self.ids.next().await.map_err(store_error)?;
         GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
-    }
-
-    async fn write_of(&self, terms: &Terms) -> Result<Write, Error> {
-        let request = match terms.seed.clone() {
-            Some(seed) => Some(seed.finish(&PlainSecrets::new(), &self.hasher).await?),
-            None => None,
-        };
-        Ok(Write { expected: terms.expected, request, now: Timestamp::now() })
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::{future::Future, sync::Arc};
 
-use kith_store::{Group, GroupId, GroupPatch, NewGroup, Outcome, StoreError, Visibility};
+use kith_store::{Group, GroupId, GroupPatch, NewGroup, StoreError, Visibility};
 
 use super::{Groups, search::Bucket};
-use crate::mutation::Written;
+use crate::{beside::beside, mutation::Written};
 
 /// The buckets of searches that a write may change: those of the words that the group has before and after.
 ///
@@ -25,7 +25,7 @@ pub(super) fn buckets_of_new(group: &NewGroup) -> Vec<Bucket> {
 
 impl Groups {
     /// Runs a write with the pages of these buckets given up around it.
-    pub(super) async fn listed<T>(
+    pub(super) async fn listed<T: Send + Sync>(
         &self,
         buckets: Vec<Bucket>,
         write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
@@ -33,24 +33,7 @@ impl Groups {
         if buckets.is_empty() {
             return write.await;
         }
-        let listing = self.searches.begin_write(&buckets).await;
-        match write.await {
-            // Told after the record, so that its token vouches for both; also for a repeated request, whose
-            // first attempt may not have been told of.
-            Ok(written) => {
-                let token = listing.committed().await.unwrap_or(written.token);
-                Ok(Written { record: written.record, token })
-            }
-            Err(error) => {
-                if error.outcome() == Outcome::Unknown {
-                    // What could not be told to others now is queued by the cache.
-                    drop(listing.unknown().await);
-                } else {
-                    listing.aborted().await;
-                }
-                Err(error)
-            }
-        }
+        beside(self.searches.begin_write(&buckets).await, write).await
     }
 
     /// The record in memory, if there is one.

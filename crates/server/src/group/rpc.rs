@@ -12,14 +12,13 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     GroupKeyword, Groups,
     convert::{self, GroupDraft},
-    groups::Terms,
 };
 use crate::{
     bulk::{self, Limits},
     call::{Call, Served},
     error::Error,
     page::PageTokens,
-    request::{RequestSeed, consistency, expected_version},
+    request::{RequestSeed, Terms, consistency},
     search_quota::SearchQuota,
 };
 
@@ -52,7 +51,7 @@ impl GroupRpc {
         let seed = RequestSeed::of("CreateGroup", &request_id, call.acting, &request)?;
         let group = request.group.ok_or_else(|| bulk::missing("group"))?;
         let draft = GroupDraft::new(&group, call.acting)?;
-        let written = self.groups.create(draft, terms(call, 0, seed)?).await?;
+        let written = self.groups.create(draft, Terms::of(call, 0, seed)?).await?;
         Ok(wire::CreateGroupResponse {
             group: Some(convert::to_wire(&written.record)),
             consistency_token: written.token.to_string(),
@@ -69,7 +68,7 @@ impl GroupRpc {
         let group = request.group.ok_or_else(|| bulk::missing("group"))?;
         let id = convert::group_id(group.group_id)?;
         let patch = convert::patch(&group, &request.update_mask.unwrap_or_default().paths)?;
-        let written = self.groups.update(id, patch, terms(call, request.expected_version, seed)?).await?;
+        let written = self.groups.update(id, patch, Terms::of(call, request.expected_version, seed)?).await?;
         Ok(wire::UpdateGroupResponse {
             group: Some(convert::to_wire(&written.record)),
             consistency_token: written.token.to_string(),
@@ -174,7 +173,7 @@ impl GroupService for GroupRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let seed = RequestSeed::of("DismissGroup", &request_id, call.acting, &request)?;
         let id = convert::group_id(request.group_id)?;
-        let written = self.groups.dismiss(id, terms(call, request.expected_version, seed)?).await?;
+        let written = self.groups.dismiss(id, Terms::of(call, request.expected_version, seed)?).await?;
         Ok(Response::new(wire::DismissGroupResponse {
             version: written.record.get(),
             consistency_token: written.token.to_string(),
@@ -208,7 +207,7 @@ impl GroupService for GroupRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let seed = RequestSeed::of("RotateInviteCode", &request_id, call.acting, &request)?;
         let id = convert::group_id(request.group_id)?;
-        let (invite_code, written) = self.groups.rotate_code(id, terms(call, 0, seed)?).await?;
+        let (invite_code, written) = self.groups.rotate_code(id, Terms::of(call, 0, seed)?).await?;
         Ok(Response::new(wire::RotateInviteCodeResponse {
             invite_code,
             version: written.record.version.get(),
@@ -259,8 +258,4 @@ fn result(id: GroupId, group: Result<Option<Entry<Group>>, Error>) -> wire::Grou
         Err(error) => Error(error.to_result()),
     };
     wire::GroupResult { group_id: id.get(), result: Some(result) }
-}
-
-fn terms(call: Call, expected: i64, seed: Option<RequestSeed>) -> Result<Terms, Error> {
-    Ok(Terms { acting: call.acting, expected: expected_version(expected)?, seed, deadline: call.deadline })
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     include_str!("../../config/sections.rs"),
     include_str!("../../config/limits.rs"),
     include_str!("../../config/cluster.rs"),
     include_str!("../../config/observer.rs"),
+    include_str!("../../config/relations.rs"),
     include_str!("../../config/http.rs"),
     include_str!("../../config/ephemeral.rs"),
 ];

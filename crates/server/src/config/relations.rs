@@ -1,0 +1,67 @@
+//! What is configured about relations, with its defaults.
+
+use std::time::Duration;
+
+use kith_store::Permissions;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Config,
+    wrong::{Wrong, wrong},
+};
+
+/// The least that `place_kept` may be: clocks of nodes may be apart by so much.
+const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
+
+/// Follows, friends and blocks.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RelationsConfig {
+    /// Whether following needs consent.
+    pub mode: RelationMode,
+    /// Most friends of a user in friend mode. Above 0.
+    pub friends_max: u64,
+    /// How long after its end a follow that is made anew gets its former place in lists; clocks of nodes must not be
+    /// apart by so much. Not below 5min.
+    #[serde(with = "humantime_serde")]
+    pub place_kept: Duration,
+    /// What others may do where a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
+    /// 8 (comment), 16 (share) and 32 (ask to be a friend).
+    pub default_permissions: u32,
+}
+
+impl Default for RelationsConfig {
+    fn default() -> Self {
+        Self {
+            mode: RelationMode::Community,
+            friends_max: 2_000,
+            place_kept: Duration::from_secs(60 * 60),
+            default_permissions: u32::from(Permissions::ALL.bits()),
+        }
+    }
+}
+
+/// Whether following needs consent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RelationMode {
+    /// Whoever wants to follows.
+    #[default]
+    Community,
+    /// Both sides of a friendship are written by a service, once there is consent.
+    Friend,
+}
+
+pub(super) fn check(config: &Config) -> Result<(), Wrong> {
+    let relations = &config.relations;
+    if Permissions::new(relations.default_permissions).is_err() {
+        return wrong("relations.default_permissions", "must be a sum of 1, 2, 4, 8, 16 and 32");
+    }
+    if relations.friends_max == 0 {
+        return wrong("relations.friends_max", "must be above 0");
+    }
+    if relations.place_kept < PLACE_KEPT_LEAST {
+        return wrong("relations.place_kept", "must not be below 5min");
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Relations between the wire and the domain. Raw numbers and strings stop here.
+
+use kith_proto::relation::v1 as wire;
+use kith_store::{Block, Edge, Follow, Invalid, Permissions, Place, Timestamp, UserId};
+
+use super::{Blocks, algebra::Cursor, compared::Between};
+use crate::{call::Acting, error::Error, versions::wire_time};
+
+/// The edge from `user_id` to the other id, which has this name.
+pub(super) fn edge(user_id: i64, (other, field): (i64, &'static str)) -> Result<Edge, Error> {
+    let from = user("user_id", user_id)?;
+    Edge::new(from, user(field, other)?).map_err(|why| Error::invalid(field, &why))
+}
+
+pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
+    UserId::new(id).map_err(|why| Error::invalid(field, &why))
+}
+
+pub(super) fn permissions(bits: u32) -> Result<Permissions, Error> {
+    Permissions::new(bits).map_err(|why| Error::invalid("permissions", &why))
+}
+
+/// A moment from 1970 on.
+pub(super) fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
+    let millis = time
+        .seconds
+        .checked_mul(1000)
+        .and_then(|millis| millis.checked_add(i64::from(time.nanos / 1_000_000)));
+    let fine = millis.filter(|millis| *millis >= 0 && (0..1_000_000_000).contains(&time.nanos));
+    let why = || Error::invalid(field, &Invalid::new("must be a moment from 1970 on"));
+    fine.map(Timestamp).ok_or_else(why)
+}
+
+pub(super) fn follow_to_wire(follow: &Follow) -> wire::Follow {
+    wire::Follow {
+        user_id: follow.edge.from.get(),
+        target_id: follow.edge.to.get(),
+        version: follow.version.get(),
+        follow_time: Some(wire_time(follow.since)),
+    }
+}
+
+pub(super) fn settings_to_wire(block: Option<&Block>, blocks: &Blocks) -> wire::Settings {
+    wire::Settings {
+        blocked: block.is_some_and(|block| block.blocked.is_some()),
+        permissions: u32::from(blocks.permissions(block).bits()),
+        permissions_set: block.is_some_and(|block| block.permissions.is_some()),
+        do_not_disturb: block.is_some_and(|block| block.do_not_disturb.is_some()),
+        remark: block.map(|block| block.remark.to_string()).unwrap_or_default(),
+        version: block.map_or(0, |block| block.version.get()),
+        block_time: block.and_then(|block| block.blocked).map(wire_time),
+    }
+}
+
+pub(super) fn user_settings(block: &Block, blocks: &Blocks) -> wire::UserSettings {
+    wire::UserSettings {
+        user_id: block.edge.from.get(),
+        target_id: block.edge.to.get(),
+        settings: Some(settings_to_wire(Some(block), blocks)),
+    }
+}
+
+/// Whether the other one has blocked the user is told to services alone.
+pub(super) fn relation(between: &Between, blocks: &Blocks, acting: Acting) -> wire::Relation {
+    let set = between.set.as_ref().map(|entry| &*entry.value);
+    let by_other = between.set_by_other.as_ref().is_some_and(|entry| entry.value.blocked.is_some());
+    wire::Relation {
+        user_id: between.edge.from.get(),
+        target_id: between.edge.to.get(),
+        follow: between.follow.as_ref().map(|entry| follow_to_wire(&entry.value)),
+        followed_by: between.followed_by.as_ref().map(|entry| follow_to_wire(&entry.value)),
+        friends: between.follow.is_some() && between.followed_by.is_some(),
+        settings: Some(settings_to_wire(set, blocks)),
+        blocked_by_target: by_other && acting == Acting::Service,
+    }
+}
+
+/// A place as page tokens hold it.
+pub(super) fn place_numbers(place: Place) -> [i64; 3] {
+    [0, place.at.0, place.user.get()]
+}
+
+pub(super) fn place_of(numbers: [i64; 3]) -> Option<Place> {
+    let [_, at, user] = numbers;
+    Some(Place { at: Timestamp(at), user: UserId::new(user).ok()? })
+}
+
+/// The same of where two lists are walked.
+pub(super) fn cursor_numbers(cursor: Cursor) -> [i64; 3] {
+    let [_, at, user] = place_numbers(cursor.after);
+    [i64::from(cursor.second), at, user]
+}
+
+pub(super) fn cursor_of(numbers: [i64; 3]) -> Option<Cursor> {
+    Some(Cursor { second: numbers[0] != 0, after: place_of(numbers)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_from_1970_on_and_in_their_form() {
+        let time = |seconds, nanos| prost_types::Timestamp { seconds, nanos };
+        assert_eq!(moment("t", &time(5, 999_999_999)).unwrap(), Timestamp(5_999));
+        for wrong in [time(-1, 0), time(0, -1), time(0, 1_000_000_000), time(i64::MAX, 0)] {
+            assert!(moment("t", &wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn cursors_come_back_as_they_were() {
+        let after = Place { at: Timestamp(-5), user: UserId::new(7).unwrap() };
+        assert_eq!(place_of(place_numbers(after)), Some(after));
+        for second in [false, true] {
+            let cursor = Cursor { second, after };
+            assert_eq!(cursor_of(cursor_numbers(cursor)), Some(cursor));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What following means: who may, what is cached, what a write settles.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
+use kith_store::{
+    Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Stores, UserId, Version,
+};
+
+use super::{
+    Blocks, FollowLists, Listed,
+    codec::FollowCodec,
+    lists::{ListOf, Part},
+    loader::FollowLoader,
+};
+use crate::{
+    beside::{Records, beside},
+    call::Acting,
+    config::RelationMode,
+    error::{Error, Reason},
+    mutation::{Job, Mutations, Written},
+    request::Terms,
+    secret::SecretHasher,
+    tiers::Tiers,
+    user::Users,
+    versions::cache_version,
+};
+
+pub(super) const KIND: &str = "follow";
+
+/// What is configured about relations.
+#[derive(Clone, Copy, Debug)]
+pub struct RelationRules {
+    /// Whether following needs consent.
+    pub mode: RelationMode,
+    /// Most users that one follows in friend mode.
+    pub friends_max: u64,
+    /// How long after its end a follow that is made anew gets its former place in lists.
+    pub place_kept: Duration,
+    /// What others may do where a user has set nothing.
+    pub default_permissions: Permissions,
+}
+
+/// The follows of a deployment, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Follows {
+    pub(super) cache: TieredCache<Edge, Follow>,
+    pub(super) lists: FollowLists,
+    pub(super) store: Arc<dyn FollowStore>,
+    users: Users,
+    pub(super) mutations: Mutations,
+    hasher: SecretHasher,
+    rules: RelationRules,
+}
+
+impl Follows {
+    /// Over `stores`, with namespaces of its own in the tiers.
+    #[must_use]
+    pub fn new(
+        stores: &Stores,
+        tiers: &Tiers,
+        (records, lists): (Policy<Follow>, ListPolicies<Listed>),
+        (mutations, hasher): (Mutations, SecretHasher),
+        users: Users,
+        rules: RelationRules,
+    ) -> Self {
+        let store = Arc::clone(&stores.follows);
+        let loader = Arc::new(FollowLoader(Arc::clone(&store)));
+        Self {
+            cache: tiers.namespace(records, loader, FollowCodec),
+            lists: FollowLists::new(Arc::clone(&store), tiers, lists),
+            store,
+            users,
+            mutations,
+            hasher,
+            rules,
+        }
+    }
+
+    /// Reads many follows through the tiers: an answer for each edge, in their order.
+    pub async fn get_many(
+        &self,
+        edges: &[Edge],
+        consistency: &Consistency,
+    ) -> Vec<Result<Option<Entry<Follow>>, Error>> {
+        let entries = self.cache.get_many(edges, consistency).await;
+        entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
+    }
+
+    /// Reads a part of a list through the tiers, the newest first, after a place.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn list(
+        &self,
+        of: ListOf<FollowList>,
+        at: (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Follow>, Error> {
+        self.lists.part(of, at, consistency).await.map_err(|error| Error::cache("list", &error))
+    }
+
+    /// How long a list is.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count(
+        &self,
+        of: ListOf<FollowList>,
+        consistency: &Consistency,
+    ) -> Result<u64, Error> {
+        self.lists.count(of, consistency).await.map_err(|error| Error::cache("list", &error))
+    }
+
+    /// Makes `edge.from` follow `edge.to`.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn follow(
+        &self,
+        edge: Edge,
+        blocks: &Blocks,
+        terms: Terms,
+    ) -> Result<Written<Follow>, Error> {
+        own(edge.from, terms.acting)?;
+        self.may_begin(edge, terms.acting).await?;
+        // The store looks too, and knows the answer of a request that is repeated after a block.
+        if terms.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
+            return Err(store_error(StoreError::Blocked));
+        }
+        let write = terms.write(&self.hasher).await?;
+        let (this, kept) = (self.clone(), self.rules.place_kept);
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.follow(edge, kept, write).await });
+            let job = Job { key: edge, write, change: put };
+            this.written(edge, job).await.map_err(store_error)
+        };
+        self.mutations.run(terms.deadline, work).await
+    }
+
+    /// Takes a follow back. Returns the version of its end.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn unfollow(&self, edge: Edge, terms: Terms) -> Result<Written<Version>, Error> {
+        own(edge.from, terms.acting)?;
+        self.end(edge, terms).await
+    }
+
+    /// The same, whoever asks for it.
+    pub(super) async fn end(&self, edge: Edge, terms: Terms) -> Result<Written<Version>, Error> {
+        let write = terms.write(&self.hasher).await?;
+        let this = self.clone();
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.unfollow(edge, write).await });
+            let job = Job { key: edge, write, change: ended };
+            this.written(edge, job).await.map_err(store_error)
+        };
+        self.mutations.run(terms.deadline, work).await
+    }
+
+    /// What a write of another record that may end this follow gives up.
+    pub(super) async fn may_end(&self, edge: Edge) -> Records<Edge, Follow> {
+        Records { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
+    }
+
+    async fn written<T: Send + Sync + 'static>(
+        &self,
+        edge: Edge,
+        job: Job<Edge, Follow, T>,
+    ) -> Result<Written<T>, StoreError> {
+        let lists = self.lists.begin_write(&[edge]).await;
+        beside(lists, self.mutations.write(&self.cache, job)).await
+    }
+
+    /// Both users live; in friend mode friends are made by consent, which a service has, and are not too many.
+    async fn may_begin(&self, edge: Edge, acting: Acting) -> Result<(), Error> {
+        for (user, field) in [(edge.from, "user_id"), (edge.to, "target_id")] {
+            self.users.get(user, &Consistency::Cached).await.map_err(|error| error.at(field))?;
+        }
+        if self.rules.mode == RelationMode::Community {
+            return Ok(());
+        }
+        if acting != Acting::Service {
+            return Err(Error::new(Reason::StateForbids, "friends are made by consent, not by following"));
+        }
+        let of = ListOf { list: FollowList::Following, user: edge.from };
+        if self.count(of, &Consistency::Cached).await? >= self.rules.friends_max {
+            let most = self.rules.friends_max;
+            return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));
+        }
+        Ok(())
+    }
+}
+
+/// A user writes what is its own.
+///
+/// # Errors
+/// PERMISSION_DENIED for another user.
+pub(super) fn own(user: UserId, acting: Acting) -> Result<(), Error> {
+    match acting {
+        Acting::User(acting) if acting != user => {
+            Err(Error::not_allowed("only the user named by user_id and services may do this"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+pub(super) fn store_error(error: StoreError) -> Error {
+    Error::store(KIND, &error)
+}
+
+fn put(follow: &Arc<Follow>) -> Change<Follow> {
+    Change::Put { value: Arc::clone(follow), version: cache_version(follow.version) }
+}
+
+fn ended(version: &Arc<Version>) -> Change<Follow> {
+    Change::Deleted { version: cache_version(**version) }
+}

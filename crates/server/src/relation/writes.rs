@@ -1,0 +1,189 @@
+//! Writes of relations: decode, one call, encode.
+
+use kith_proto::relation::v1 as wire;
+use kith_store::{Block, BlockChange, BlockPatch, Edge};
+use prost::Message;
+
+use super::{RelationRpc, convert, follows::own};
+use crate::{
+    call::Call,
+    error::{Error, Reason},
+    mutation::Written,
+    request::{RequestSeed, Terms},
+};
+
+impl RelationRpc {
+    pub(super) async fn begin_follow(
+        &self,
+        mut request: wire::FollowRequest,
+        call: Call,
+    ) -> Result<wire::FollowResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("Follow", (&id, 0), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
+        let written = self.follows.follow(edge, &self.blocks, terms).await?;
+        Ok(wire::FollowResponse {
+            follow: Some(convert::follow_to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    pub(super) async fn end_follow(
+        &self,
+        mut request: wire::UnfollowRequest,
+        call: Call,
+    ) -> Result<wire::UnfollowResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("Unfollow", (&id, 0), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
+        let written = self.follows.unfollow(edge, terms).await?;
+        Ok(wire::UnfollowResponse {
+            version: written.record.get(),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    pub(super) async fn end_fan(
+        &self,
+        mut request: wire::RemoveFanRequest,
+        call: Call,
+    ) -> Result<wire::RemoveFanResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("RemoveFan", (&id, 0), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.fan_id, "fan_id"))?;
+        let written = self.set(edge, blocked(true), terms).await?;
+        Ok(wire::RemoveFanResponse {
+            settings: Some(self.settings(&written)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    /// Both follows end, one after the other, each by a request id of its own: a repeated call finishes what an earlier one
+    /// began. The token of the later one vouches for both.
+    pub(super) async fn end_friendship(
+        &self,
+        mut request: wire::UnfriendRequest,
+        call: Call,
+    ) -> Result<wire::UnfriendResponse, Error> {
+        let edge = convert::edge(request.user_id, (request.friend_id, "friend_id"))?;
+        own(edge.from, call.acting)?;
+        let id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("Unfriend", &id, call.acting, &request)?;
+        let there = Terms::of(call, 0, seed.as_ref().map(|seed| seed.part("there")))?;
+        let back = Terms::of(call, 0, seed.as_ref().map(|seed| seed.part("back")))?;
+        let ended = [self.follows.end(edge, there).await, self.follows.end(edge.reversed(), back).await];
+        let mut token = None;
+        for ended in ended {
+            match ended {
+                Ok(written) => token = Some(written.token),
+                Err(error) if error.reason() == Reason::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let token = token.ok_or_else(|| Error::not_found("friend"))?;
+        Ok(wire::UnfriendResponse { consistency_token: token.to_string() })
+    }
+
+    pub(super) async fn write_remark(
+        &self,
+        mut request: wire::SetRemarkRequest,
+        call: Call,
+    ) -> Result<wire::SetRemarkResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("SetRemark", (&id, request.expected_version), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
+        let remark = Block::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
+        let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
+        let written = self.set(edge, patch, terms).await?;
+        Ok(wire::SetRemarkResponse {
+            settings: Some(self.settings(&written)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    pub(super) async fn begin_block(
+        &self,
+        mut request: wire::BlockRequest,
+        call: Call,
+    ) -> Result<wire::BlockResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("Block", (&id, request.expected_version), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
+        let written = self.set(edge, blocked(true), terms).await?;
+        Ok(wire::BlockResponse {
+            settings: Some(self.settings(&written)),
+            follow_ended: written.record.cut.is_some(),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    pub(super) async fn end_block(
+        &self,
+        mut request: wire::UnblockRequest,
+        call: Call,
+    ) -> Result<wire::UnblockResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("Unblock", (&id, request.expected_version), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
+        let written = self.set(edge, blocked(false), terms).await?;
+        Ok(wire::UnblockResponse {
+            settings: Some(self.settings(&written)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    pub(super) async fn write_permissions(
+        &self,
+        mut request: wire::SetPermissionsRequest,
+        call: Call,
+    ) -> Result<wire::SetPermissionsResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("SetPermissions", (&id, request.expected_version), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
+        let permissions = request.permissions.map(convert::permissions).transpose()?;
+        let patch = BlockPatch { permissions: Some(permissions), ..BlockPatch::default() };
+        let written = self.set(edge, patch, terms).await?;
+        Ok(wire::SetPermissionsResponse {
+            settings: Some(self.settings(&written)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    pub(super) async fn write_do_not_disturb(
+        &self,
+        mut request: wire::SetDoNotDisturbRequest,
+        call: Call,
+    ) -> Result<wire::SetDoNotDisturbResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("SetDoNotDisturb", (&id, request.expected_version), call, &request)?;
+        let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
+        let patch = BlockPatch { do_not_disturb: Some(request.do_not_disturb), ..BlockPatch::default() };
+        let written = self.set(edge, patch, terms).await?;
+        Ok(wire::SetDoNotDisturbResponse {
+            settings: Some(self.settings(&written)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn set(&self, edge: Edge, patch: BlockPatch, terms: Terms) -> Result<Written<BlockChange>, Error> {
+        self.blocks.set(edge, patch, &self.follows, terms).await
+    }
+
+    fn settings(&self, written: &Written<BlockChange>) -> wire::UserSettings {
+        convert::user_settings(&written.record.block, &self.blocks)
+    }
+}
+
+/// Of a request whose id has been taken out.
+fn terms(
+    method: &str,
+    (request_id, expected): (&str, i64),
+    call: Call,
+    request: &impl Message,
+) -> Result<Terms, Error> {
+    Terms::of(call, expected, RequestSeed::of(method, request_id, call.acting, request)?)
+}
+
+fn blocked(blocked: bool) -> BlockPatch {
+    BlockPatch { blocked: Some(blocked), ..BlockPatch::default() }
+}
