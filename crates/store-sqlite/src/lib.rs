@@ -6,8 +6,11 @@
 
 pub mod backup;
 mod batch;
+mod block;
 mod coordination;
+mod edges;
 mod error;
+mod follow;
 mod group;
 mod lock;
 mod metrics;
@@ -30,8 +33,8 @@ mod tests;
 use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{
-    Coordination, GroupStore, Migrations, NodeStore, Outcome, SecretStore, StoreError, Stores, StrongReads,
-    UserStore,
+    BlockStore, Coordination, EdgeUpkeep, FollowStore, GroupStore, Migrations, NodeStore, Outcome,
+    SecretStore, StoreError, Stores, StrongReads, UserStore,
 };
 
 pub use metrics::{METRICS, Metric};
@@ -55,6 +58,9 @@ impl SqliteHandle {
         Stores {
             users: Arc::clone(&self.sqlite) as Arc<dyn UserStore>,
             groups: Arc::clone(&self.sqlite) as Arc<dyn GroupStore>,
+            follows: Arc::clone(&self.sqlite) as Arc<dyn FollowStore>,
+            blocks: Arc::clone(&self.sqlite) as Arc<dyn BlockStore>,
+            edges: Arc::clone(&self.sqlite) as Arc<dyn EdgeUpkeep>,
             strong: Arc::clone(&self.sqlite) as Arc<dyn StrongReads>,
             secrets: Arc::clone(&self.sqlite) as Arc<dyn SecretStore>,
             node: Arc::clone(&self.sqlite) as Arc<dyn NodeStore>,

@@ -10,10 +10,11 @@ use crate::{
 };
 
 /// Number, name and text, without gaps.
-const KNOWN: [(u32, &str, &str); 3] = [
+const KNOWN: [(u32, &str, &str); 4] = [
     (1, "users and groups", include_str!("../../../migrations/sqlite/0001_users_and_groups.sql")),
     (2, "node", include_str!("../../../migrations/sqlite/0002_node.sql")),
     (3, "leases", include_str!("../../../migrations/sqlite/0003_leases.sql")),
+    (4, "relations", include_str!("../../../migrations/sqlite/0004_relations.sql")),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS migrations (

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kith_store::{
-    Gender, Group, GroupId, GroupType, JoinPolicy, Params, StoreError, Stored, Text, Timestamp, User, UserId,
-    Version, Visibility,
+    Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Params, Permissions, Place,
+    StoreError, Stored, Text, Timestamp, User, UserId, Version, Visibility,
 };
 use rusqlite::{Row, Rows, types::ValueRef};
 
@@ -56,6 +56,37 @@ pub(crate) fn group_of(row: &Row<'_>) -> Result<Stored<Group>, Failure> {
     })))
 }
 
+/// From whom to whom.
+pub(crate) fn edge_of(row: &Row<'_>) -> Result<Edge, Failure> {
+    let user = |at| Ok::<_, Failure>(UserId::new(row.get(at)?).map_err(|_| corrupt("the user of an edge"))?);
+    Ok(Edge::new(user(0)?, user(1)?).map_err(|_| corrupt("an edge"))?)
+}
+
+/// A follow, living or a stub: with its former moments then.
+pub(crate) fn follow_of(row: &Row<'_>) -> Result<Follow, Failure> {
+    let (since, placed) = (Timestamp(row.get(4)?), Timestamp(row.get(5)?));
+    Ok(Follow { edge: edge_of(row)?, version: version(row, 2)?, since, placed })
+}
+
+/// What a user has set about another one, living or removed.
+pub(crate) fn block_of(row: &Row<'_>) -> Result<Stored<Block>, Failure> {
+    let version = version(row, 2)?;
+    if row.get(3)? {
+        return Ok(Stored::Deleted(version));
+    }
+    let moment = |at| Ok::<_, Failure>(row.get::<_, Option<i64>>(at)?.map(Timestamp));
+    let permissions = row.get::<_, Option<u32>>(5)?.map(Permissions::new).transpose();
+    Ok(Stored::Live(Arc::new(Block {
+        edge: edge_of(row)?,
+        version,
+        blocked: moment(4)?,
+        permissions: permissions.map_err(|_| corrupt("blocks.permissions"))?,
+        do_not_disturb: moment(6)?,
+        remark: text(row, 7)?,
+        updated: Timestamp(row.get(8)?),
+    })))
+}
+
 /// Living users, in the order of the rows.
 pub(crate) fn users_of(rows: Rows<'_>) -> Result<Vec<User>, Failure> {
     living(rows, user_of)
@@ -64,6 +95,20 @@ pub(crate) fn users_of(rows: Rows<'_>) -> Result<Vec<User>, Failure> {
 /// Living groups, in the order of the rows.
 pub(crate) fn groups_of(rows: Rows<'_>) -> Result<Vec<Group>, Failure> {
     living(rows, group_of)
+}
+
+/// Living follows, in the order of the rows.
+pub(crate) fn follows_of(mut rows: Rows<'_>) -> Result<Vec<Follow>, Failure> {
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(follow_of(row)?);
+    }
+    Ok(found)
+}
+
+/// Living records of what users have set about others, in the order of the rows.
+pub(crate) fn blocks_of(rows: Rows<'_>) -> Result<Vec<Block>, Failure> {
+    living(rows, block_of)
 }
 
 /// Users by id, living or deleted.
@@ -85,6 +130,30 @@ pub(crate) fn stored_groups(
     Ok(())
 }
 
+/// Follows by edge, living or ended.
+pub(crate) fn stored_follows(
+    mut rows: Rows<'_>,
+    to: &mut Vec<(Edge, Stored<Follow>)>,
+) -> Result<(), Failure> {
+    while let Some(row) = rows.next()? {
+        let follow = follow_of(row)?;
+        let live = row.get(3)?;
+        to.push((
+            follow.edge,
+            if live { Stored::Live(Arc::new(follow)) } else { Stored::Deleted(follow.version) },
+        ));
+    }
+    Ok(())
+}
+
+/// What users have set about others by edge, living or removed.
+pub(crate) fn stored_blocks(mut rows: Rows<'_>, to: &mut Vec<(Edge, Stored<Block>)>) -> Result<(), Failure> {
+    while let Some(row) = rows.next()? {
+        to.push((edge_of(row)?, block_of(row)?));
+    }
+    Ok(())
+}
+
 /// Parameters as a column holds them.
 pub(crate) fn params_text(params: &Params) -> Result<String, Failure> {
     Ok(serde_json::to_string(params).map_err(|_| internal("parameters cannot be written down"))?)
@@ -93,6 +162,16 @@ pub(crate) fn params_text(params: &Params) -> Result<String, Failure> {
 /// A limit as SQLite takes it.
 pub(crate) fn size(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// What the entries of a list are below: those after a place, or all.
+pub(crate) fn key(after: Option<Place>) -> (i64, i64) {
+    after.map_or((i64::MAX, i64::MAX), |place| (place.at.0, place.user.get()))
+}
+
+/// How many.
+pub(crate) fn count(row: &Row<'_>, at: usize) -> Result<u64, Failure> {
+    Ok(u64::try_from(row.get::<_, i64>(at)?).map_err(|_| corrupt("a count"))?)
 }
 
 fn living<T: Clone>(

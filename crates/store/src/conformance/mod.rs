@@ -10,17 +10,24 @@
 //! kith_store::conformance!(open, #[ignore = "needs a server"]);
 //! ```
 //!
+//! Who keeps only a part of it calls [`records_conformance!`](crate::records_conformance) or
+//! [`relations_conformance!`](crate::relations_conformance) in the same way.
+//!
 //! The lists of cases stand in the macros of this folder and nowhere else, so that no backend can forget
 //! one. Each case is a test of its own, in a module named after its file; it asks for fresh stores.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
 
+pub mod block;
 pub mod coordination;
+pub mod follow;
+pub mod follow_lists;
 pub mod group;
 pub mod group_at_once;
 pub mod group_requests;
 pub mod group_search;
 pub mod node;
+mod relation_sample;
 mod sample;
 pub mod secret;
 pub mod user;
@@ -34,6 +41,15 @@ pub mod user_search;
 #[macro_export]
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
+        $crate::records_conformance!($open $(, #[$attribute])*);
+        $crate::relations_conformance!($open $(, #[$attribute])*);
+    };
+}
+
+/// The part of [`conformance!`](crate::conformance) about users, groups, secrets and nodes.
+#[macro_export]
+macro_rules! records_conformance {
+    ($open:ident $(, #[$attribute:meta])*) => {
         $crate::coordination_conformance!($open, [$($attribute),*]);
         $crate::group_conformance!($open, [$($attribute),*]);
         $crate::group_at_once_conformance!($open, [$($attribute),*]);
@@ -46,6 +62,16 @@ macro_rules! conformance {
         $crate::user_names_conformance!($open, [$($attribute),*]);
         $crate::user_requests_conformance!($open, [$($attribute),*]);
         $crate::user_search_conformance!($open, [$($attribute),*]);
+    };
+}
+
+/// The part of [`conformance!`](crate::conformance) about follows, blocks and their upkeep.
+#[macro_export]
+macro_rules! relations_conformance {
+    ($open:ident $(, #[$attribute:meta])*) => {
+        $crate::block_conformance!($open, [$($attribute),*]);
+        $crate::follow_conformance!($open, [$($attribute),*]);
+        $crate::follow_lists_conformance!($open, [$($attribute),*]);
     };
 }
 

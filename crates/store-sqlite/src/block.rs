@@ -1,0 +1,166 @@
+//! What users have set about others.
+
+use std::sync::{Arc, LazyLock};
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, BATCH_MAX, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Place, StoreError,
+    Stored, Timestamp, UserId, Version, Write,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    Sqlite,
+    batch::BatchQuery,
+    error::Failure,
+    follow,
+    request::once,
+    row::{block_of, blocks_of, key, size, stored_blocks},
+    state::expect,
+};
+
+macro_rules! select {
+    () => {
+        "SELECT from_id, to_id, version, deleted, blocked_ms, permissions, dnd_ms, remark, updated_ms
+    FROM blocks"
+    };
+}
+
+/// Primary key.
+pub(crate) const BY_EDGE: &str = concat!(select!(), " WHERE from_id = ?1 AND to_id = ?2");
+/// Primary key.
+pub(crate) static BY_EDGES: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::by_edge(select!()));
+/// Index `blocks_blocked`, then the primary key.
+pub(crate) const BLOCKED: &str = concat!(
+    select!(),
+    " WHERE blocked_ms IS NOT NULL AND from_id = ?1 AND (blocked_ms, to_id) < (?2, ?3)
+    ORDER BY blocked_ms DESC, to_id DESC LIMIT ?4"
+);
+/// Index `blocks_dnd`, then the primary key.
+pub(crate) const DO_NOT_DISTURB: &str = concat!(
+    select!(),
+    " WHERE dnd_ms IS NOT NULL AND from_id = ?1 AND (dnd_ms, to_id) < (?2, ?3)
+    ORDER BY dnd_ms DESC, to_id DESC LIMIT ?4"
+);
+/// Primary key.
+pub(crate) const IS_BLOCKED: &str =
+    "SELECT 1 FROM blocks WHERE from_id = ?1 AND to_id = ?2 AND +blocked_ms IS NOT NULL";
+/// On conflict: a living record or a stub, which the new state takes the place of.
+const PUT: &str = "INSERT OR REPLACE INTO blocks
+        (from_id, to_id, version, deleted, blocked_ms, permissions, dnd_ms, remark, updated_ms)
+    VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8)";
+/// Primary key.
+pub(crate) const REMOVE: &str = "UPDATE blocks SET version = version + 1, deleted = 1, blocked_ms = NULL,
+    permissions = NULL, dnd_ms = NULL, remark = '', updated_ms = ?3 WHERE from_id = ?1 AND to_id = ?2";
+/// Index `blocks_from` alone.
+pub(crate) const ANY_FROM: &str =
+    "SELECT from_id, to_id FROM blocks WHERE deleted = 0 AND from_id = ?1 LIMIT ?2";
+/// Index `blocks_to` alone.
+pub(crate) const ANY_TO: &str = "SELECT from_id, to_id FROM blocks WHERE deleted = 0 AND to_id = ?1 LIMIT ?2";
+
+#[async_trait]
+impl BlockStore for Sqlite {
+    async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError> {
+        if edges.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let edges = edges.to_vec();
+        self.readers
+            .read(move |connection| {
+                let mut found = Vec::with_capacity(edges.len());
+                BY_EDGES.run_edges(connection, &edges, |rows| stored_blocks(rows, &mut found))?;
+                Ok(found)
+            })
+            .await
+    }
+
+    async fn set_block(
+        &self,
+        edge: Edge,
+        patch: BlockPatch,
+        write: Write,
+    ) -> Result<Applied<BlockChange>, StoreError> {
+        let change =
+            move |connection: &Connection| once(connection, &write, || set(connection, edge, &patch, &write));
+        self.writer.write(change).await
+    }
+
+    async fn block_list(
+        &self,
+        user: UserId,
+        list: BlockList,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Block>, StoreError> {
+        let sql = match list {
+            BlockList::Blocked => BLOCKED,
+            BlockList::DoNotDisturb => DO_NOT_DISTURB,
+        };
+        let (at, other) = key(after);
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(sql)?;
+                blocks_of(read.query(params![user.get(), at, other, size(limit)])?)
+            })
+            .await
+    }
+}
+
+/// Whether `edge.from` has blocked `edge.to`.
+pub(crate) fn is_blocked(connection: &Connection, edge: Edge) -> Result<bool, Failure> {
+    Ok(connection.prepare_cached(IS_BLOCKED)?.exists([edge.from.get(), edge.to.get()])?)
+}
+
+/// Ends a record that lives: what stays is a stub with its version.
+pub(crate) fn remove(connection: &Connection, edge: Edge, now: Timestamp) -> Result<(), Failure> {
+    connection.prepare_cached(REMOVE)?.execute([edge.from.get(), edge.to.get(), now.0])?;
+    Ok(())
+}
+
+fn set(
+    connection: &Connection,
+    edge: Edge,
+    patch: &BlockPatch,
+    write: &Write,
+) -> Result<BlockChange, Failure> {
+    let before = before(connection, edge, write)?;
+    let block = before.patched(patch, write.now);
+    put(connection, &block)?;
+    let cut = match patch.blocked {
+        Some(true) => follow::end(connection, edge.reversed(), write.now)?,
+        Some(false) | None => None,
+    };
+    Ok(BlockChange { block, cut })
+}
+
+/// The record, as with nothing set where none lives. A stub is no record, but its versions are gone on with.
+fn before(connection: &Connection, edge: Edge, write: &Write) -> Result<Block, Failure> {
+    let mut read = connection.prepare_cached(BY_EDGE)?;
+    let mut rows = read.query([edge.from.get(), edge.to.get()])?;
+    let stored = rows.next()?.map_or(Ok(Stored::Never), block_of)?;
+    let (block, current) = match stored {
+        Stored::Live(block) => {
+            let current = block.version;
+            (Arc::unwrap_or_clone(block), current)
+        }
+        Stored::Deleted(version) => (Block { version, ..Block::unset(edge) }, Version::NONE),
+        Stored::Never => (Block::unset(edge), Version::NONE),
+    };
+    expect(write, current)?;
+    Ok(block)
+}
+
+fn put(connection: &Connection, block: &Block) -> Result<(), Failure> {
+    let row = params![
+        block.edge.from.get(),
+        block.edge.to.get(),
+        block.version.get(),
+        block.blocked.map(|at| at.0),
+        block.permissions.map(|permissions| permissions.bits()),
+        block.do_not_disturb.map(|at| at.0),
+        block.remark.as_str(),
+        block.updated.0
+    ];
+    connection.prepare_cached(PUT)?.execute(row)?;
+    Ok(())
+}

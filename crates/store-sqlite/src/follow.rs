@@ -1,0 +1,241 @@
+//! Follows, the lists that they stand in, and how long these are.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
+    ImportedFollow, Place, StoreError, Stored, Timestamp, UserId, Version, Write,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    Sqlite,
+    batch::BatchQuery,
+    block,
+    error::Failure,
+    request::once,
+    row::{count, follow_of, follows_of, key, size, stored_follows},
+};
+
+macro_rules! select {
+    () => {
+        "SELECT from_id, to_id, version, live, since_ms, placed_ms FROM follows"
+    };
+}
+
+/// Primary key.
+pub(crate) static BY_EDGES: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::by_edge(select!()));
+/// Primary key.
+pub(crate) const STATE: &str = "SELECT from_id, to_id, version, live, since_ms, placed_ms, changed_ms
+    FROM follows WHERE from_id = ?1 AND to_id = ?2";
+/// Index `follows_following` alone.
+pub(crate) const FOLLOWING: &str = concat!(
+    select!(),
+    " WHERE live = 1 AND from_id = ?1 AND (placed_ms, to_id) < (?2, ?3)
+    ORDER BY placed_ms DESC, to_id DESC LIMIT ?4"
+);
+/// Index `follows_fans` alone.
+pub(crate) const FANS: &str = concat!(
+    select!(),
+    " WHERE live = 1 AND to_id = ?1 AND (placed_ms, from_id) < (?2, ?3)
+    ORDER BY placed_ms DESC, from_id DESC LIMIT ?4"
+);
+/// Primary key.
+pub(crate) static COUNTS: LazyLock<BatchQuery> =
+    LazyLock::new(|| BatchQuery::new("SELECT id, following, fans FROM follow_counts"));
+/// On conflict: a stub, which the follow continues.
+const PUT: &str = "INSERT OR REPLACE INTO follows
+        (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
+    VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)";
+const IMPORT: &str = "INSERT OR IGNORE INTO follows
+        (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
+    VALUES (?1, ?2, 1, 1, ?3, ?4, ?4)";
+/// Primary key.
+pub(crate) const END: &str =
+    "UPDATE follows SET version = ?3, live = 0, changed_ms = ?4 WHERE from_id = ?1 AND to_id = ?2";
+/// Index `follows_following` alone.
+pub(crate) const ANY_FROM: &str =
+    "SELECT from_id, to_id FROM follows WHERE live = 1 AND from_id = ?1 LIMIT ?2";
+/// Index `follows_fans` alone.
+pub(crate) const ANY_TO: &str = "SELECT from_id, to_id FROM follows WHERE live = 1 AND to_id = ?1 LIMIT ?2";
+/// Never below none, whatever was noted wrongly.
+const COUNT: &str = "INSERT INTO follow_counts (id, following, fans) VALUES (?1, MAX(?2, 0), MAX(?3, 0))
+    ON CONFLICT (id) DO UPDATE SET following = MAX(following + ?2, 0), fans = MAX(fans + ?3, 0)";
+
+#[async_trait]
+impl FollowStore for Sqlite {
+    async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError> {
+        if edges.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let edges = edges.to_vec();
+        self.readers
+            .read(move |connection| {
+                let mut found = Vec::with_capacity(edges.len());
+                BY_EDGES.run_edges(connection, &edges, |rows| stored_follows(rows, &mut found))?;
+                Ok(found)
+            })
+            .await
+    }
+
+    async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError> {
+        let change = move |connection: &Connection| {
+            once(connection, &write, || follow(connection, edge, kept, write.now))
+        };
+        self.writer.write(change).await
+    }
+
+    async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
+        let change = move |connection: &Connection| {
+            let end = || end(connection, edge, write.now)?.ok_or_else(|| StoreError::NotFound.into());
+            once(connection, &write, end)
+        };
+        self.writer.write(change).await
+    }
+
+    async fn follow_list(
+        &self,
+        user: UserId,
+        list: FollowList,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Follow>, StoreError> {
+        let sql = match list {
+            FollowList::Following => FOLLOWING,
+            FollowList::Fans => FANS,
+        };
+        let (at, other) = key(after);
+        self.readers
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(sql)?;
+                follows_of(read.query(params![user.get(), at, other, size(limit)])?)
+            })
+            .await
+    }
+
+    async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {
+        if users.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let ids: Vec<i64> = users.iter().map(|id| id.get()).collect();
+        self.readers.read(move |connection| counts(connection, &ids)).await
+    }
+
+    async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
+        if follows.len() > IMPORT_FOLLOWS_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let mut follows = follows.to_vec();
+        // Neighbours in the table follow one another; of those of one edge the first counts.
+        follows.sort_by_key(|one| one.edge);
+        self.writer.write(move |connection| import(connection, &follows, now)).await
+    }
+}
+
+/// Ends a follow and tells its last version; `None`: it does not live.
+pub(crate) fn end(connection: &Connection, edge: Edge, now: Timestamp) -> Result<Option<Version>, Failure> {
+    let Some(Known { follow, live: true, .. }) = known(connection, edge)? else { return Ok(None) };
+    let version = follow.version.next();
+    let row = params![edge.from.get(), edge.to.get(), version.get(), now.0];
+    connection.prepare_cached(END)?.execute(row)?;
+    Tally::of(edge, -1).note(connection)?;
+    Ok(Some(version))
+}
+
+/// What is stored of an edge that has ever been.
+struct Known {
+    follow: Follow,
+    live: bool,
+    changed: Timestamp,
+}
+
+fn known(connection: &Connection, edge: Edge) -> Result<Option<Known>, Failure> {
+    let mut read = connection.prepare_cached(STATE)?;
+    let mut rows = read.query([edge.from.get(), edge.to.get()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Known { follow: follow_of(row)?, live: row.get(3)?, changed: Timestamp(row.get(6)?) }))
+}
+
+fn follow(connection: &Connection, edge: Edge, kept: Duration, now: Timestamp) -> Result<Follow, Failure> {
+    let known = known(connection, edge)?;
+    if let Some(Known { follow, live: true, .. }) = known {
+        return Ok(follow);
+    }
+    if block::is_blocked(connection, edge.reversed())? {
+        return Err(StoreError::Blocked.into());
+    }
+    let version = known.as_ref().map_or(Version::NONE, |before| before.follow.version).next();
+    let former = known.filter(|stub| now.0.saturating_sub(stub.changed.0).max(0) < millis(kept));
+    // A clock that was set back puts nothing in front of what comes after it.
+    let placed = former.map_or(now, |stub| stub.follow.placed.min(now));
+    let follow = Follow { edge, version, since: now, placed };
+    put(connection, &follow, now)?;
+    Tally::of(edge, 1).note(connection)?;
+    Ok(follow)
+}
+
+fn put(connection: &Connection, follow: &Follow, now: Timestamp) -> Result<(), Failure> {
+    let (edge, version) = (follow.edge, follow.version.get());
+    let row = params![edge.from.get(), edge.to.get(), version, follow.since.0, follow.placed.0, now.0];
+    connection.prepare_cached(PUT)?.execute(row)?;
+    Ok(())
+}
+
+fn import(connection: &Connection, follows: &[ImportedFollow], now: Timestamp) -> Result<(), Failure> {
+    let mut insert = connection.prepare_cached(IMPORT)?;
+    let mut tally = Tally::default();
+    for ImportedFollow { edge, since } in follows {
+        if insert.execute([edge.from.get(), edge.to.get(), since.0, now.0])? > 0 {
+            tally.add(*edge, 1);
+        }
+    }
+    tally.note(connection)
+}
+
+fn counts(connection: &Connection, ids: &[i64]) -> Result<Vec<FollowCounts>, Failure> {
+    let mut found = HashMap::with_capacity(ids.len());
+    COUNTS.run(connection, ids, |mut rows| {
+        while let Some(row) = rows.next()? {
+            found.insert(
+                row.get::<_, i64>(0)?,
+                FollowCounts { following: count(row, 1)?, fans: count(row, 2)? },
+            );
+        }
+        Ok(())
+    })?;
+    Ok(ids.iter().map(|id| found.get(id).copied().unwrap_or_default()).collect())
+}
+
+/// By how much the lists of users grow: of each the following, then the fans.
+#[derive(Default)]
+struct Tally(BTreeMap<UserId, [i64; 2]>);
+
+impl Tally {
+    fn of(edge: Edge, by: i64) -> Self {
+        let mut tally = Self::default();
+        tally.add(edge, by);
+        tally
+    }
+
+    fn add(&mut self, edge: Edge, by: i64) {
+        self.0.entry(edge.from).or_default()[0] += by;
+        self.0.entry(edge.to).or_default()[1] += by;
+    }
+
+    fn note(&self, connection: &Connection) -> Result<(), Failure> {
+        let mut count = connection.prepare_cached(COUNT)?;
+        for (user, [following, fans]) in &self.0 {
+            count.execute([user.get(), *following, *fans])?;
+        }
+        Ok(())
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
