@@ -197,7 +197,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         user_rules(&config.users, config.ids.block),
     );
     let of_groups = group_policies(&config.cache);
-    let groups = Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher.clone(), codes), config.ids.block);
+    let groups =
+        Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher.clone(), codes), config.ids.block);
     let rules = relation_rules(&config.relations);
     let of_relations = relation_policies(&config.cache);
     let to_write = (mutations.clone(), hasher);

@@ -25,13 +25,13 @@ pub enum Listed {
 
 /// A list of one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ListOf<L> {
+pub(super) struct ListOf<L> {
     pub(super) list: L,
     pub(super) user: UserId,
 }
 
 /// Kinds of lists by their names in keys.
-pub trait Listing: Copy + 'static {
+pub(super) trait Listing: Copy + 'static {
     /// All of them.
     const ALL: [(Self, &'static str); 2];
 }
@@ -55,7 +55,7 @@ impl<L: Listing + PartialEq> fmt::Display for ListOf<L> {
 /// The text names no list, or no page of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not that of a list of relations")]
-pub struct NotAList;
+pub(super) struct NotAList;
 
 impl<L: Listing> FromStr for ListOf<L> {
     type Err = NotAList;
@@ -70,7 +70,7 @@ impl<L: Listing> FromStr for ListOf<L> {
 
 /// What is asked of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub(super) enum Asked {
     /// So many entries after a place.
     Entries { after: Option<Place>, size: usize },
     /// Its length.
@@ -110,7 +110,7 @@ impl FromStr for Asked {
 
 /// A part of a list.
 #[derive(Clone, Debug)]
-pub struct Part<T> {
+pub(super) struct Part<T> {
     /// In the order of the list.
     pub(super) entries: Vec<T>,
     /// Whether others follow.

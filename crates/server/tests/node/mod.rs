@@ -17,6 +17,7 @@ use std::{
 use kith_proto::{
     admin::v1::admin_service_client::AdminServiceClient,
     group::v1::{self as groups, group_service_client::GroupServiceClient},
+    relation::v1::relation_service_client::RelationServiceClient,
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
 use kith_server::config::{Backend, Config, Secret};
@@ -68,6 +69,10 @@ impl TestNode {
 
     pub fn groups(&self) -> GroupServiceClient<Channel> {
         GroupServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+    }
+
+    pub fn relations(&self) -> RelationServiceClient<Channel> {
+        RelationServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
     }
 
     pub fn admin(&self) -> AdminServiceClient<Channel> {
