@@ -48,6 +48,7 @@ fn single(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
     match field.kind() {
         Kind::Bool => Value::Bool(rng.random_bool(0.5)),
         Kind::Int32 => Value::I32(int32(rng, field.name())),
+        Kind::Uint32 => Value::U32(if odd(rng) { 64 } else { rng.random_range(0..64) }),
         Kind::Int64 => Value::I64(int64(rng)),
         Kind::String => text(rng, field),
         Kind::Enum(kind) if !odd(rng) => {
@@ -132,8 +133,12 @@ fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
         "request_id" => pick(rng, &[""], &["r1", "r2", "bad id!", &long]),
         "page_token" => pick(rng, &[""], &["garbage"]),
         "consistency_tokens" => pick(rng, &["garbage"], &["", &long]),
-        "key" => pick(rng, &["user/1", "user/2", "group/1", "group/4711"], &["user/zzz", "x", "/", ""]),
-        "namespace" => pick(rng, &["", "user", "group"], &["nope"]),
+        "key" => pick(
+            rng,
+            &["user/1", "user/2", "group/1", "group/4711", "follow/1,2", "block/2,1"],
+            &["user/zzz", "x", "/", ""],
+        ),
+        "namespace" => pick(rng, &["", "user", "group", "follow", "block"], &["nope"]),
         _ => pick(rng, &["", "some", "words \"and\" \\ marks\n"], &[&long, "\u{1f980}\u{7f}"]),
     })
 }
@@ -153,6 +158,8 @@ fn json_value(rng: &mut StdRng, value: &Value) -> serde_json::Value {
         Value::Bool(value) => json!(value),
         Value::I32(value) if rng.random_bool(0.3) => json!(value.to_string()),
         Value::I32(value) | Value::EnumNumber(value) => json!(value),
+        Value::U32(value) if rng.random_bool(0.3) => json!(value.to_string()),
+        Value::U32(value) => json!(value),
         Value::I64(value) if rng.random_bool(0.3) => json!(value),
         Value::I64(value) => json!(value.to_string()),
         Value::String(text) => json!(text),

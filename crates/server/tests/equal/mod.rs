@@ -19,11 +19,13 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 16] = [
+const VARYING: [&str; 18] = [
     "time",
     "createTime",
     "updateTime",
     "startTime",
+    "followTime",
+    "blockTime",
     "age",
     "ttl",
     "nodeId",
