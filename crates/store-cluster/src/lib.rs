@@ -1,5 +1,5 @@
-//! The store of a cluster. Users, groups, secrets and the memory of requests live in MongoDB; which record
-//! lives where is the private matter of this crate.
+//! The store of a cluster. Users, groups, secrets and the memory of their requests live in MongoDB, follows and blocks in
+//! Cassandra or ScyllaDB; which record lives where is the private matter of this crate.
 //!
 //! Writes are acknowledged by a journaled majority; reads ask the primary for what a majority has. A write
 //! of one record is one command. A write that touches several documents (secrets, a request id, a deletion)
@@ -8,6 +8,8 @@
 //! A driver's future must not be dropped half-way by a caller that still wants to know how its write ended:
 //! run every write in a task that outlives the call.
 
+mod cql;
 mod mongo;
 
+pub use cql::{CqlOptions, CqlProbe, CqlUnfit};
 pub use mongo::{ClusterHandle, MongoOptions, OpenError, Probe, Unfit, connect};

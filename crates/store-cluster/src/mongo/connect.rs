@@ -1,6 +1,10 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
 
-use kith_store::{NamedFeed, StoreError, Stores};
+use kith_store::{Coordination, NamedFeed, StoreError, Stores};
 use mongodb::{
     Client, Collection, Database,
     bson::RawDocumentBuf,
@@ -9,6 +13,7 @@ use mongodb::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{feed::Feed, probe::Probe};
+use crate::cql::{Cql, CqlOptions, CqlProbe, NoRelations};
 
 /// Where MongoDB is, and how long and how much this node asks of it.
 #[derive(Clone)]
@@ -75,6 +80,9 @@ pub enum OpenError {
     /// The name is not one that MongoDB takes for a database.
     #[error("the name of the MongoDB database cannot be used")]
     Database,
+    /// The options of the store of relations: no contact point, a name that none can have, or what is no replication.
+    #[error("the options of the store of relations cannot be used")]
+    Relations,
 }
 
 /// Prepares to talk to MongoDB. Neither connects nor migrates: a server that is away now is found as soon as
@@ -110,6 +118,7 @@ pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptio
 #[derive(Debug)]
 pub struct ClusterHandle {
     pub(super) mongo: Arc<Mongo>,
+    cql: Option<Arc<Cql>>,
     probe: Probe,
 }
 
@@ -117,7 +126,27 @@ impl ClusterHandle {
     pub(super) fn over(driver: ClientOptions, options: MongoOptions) -> Result<Self, OpenError> {
         let probe = Probe::new(&driver, &options.database, options.connect);
         let client = Client::with_options(driver).map_err(|_| OpenError::Address)?;
-        Ok(Self { mongo: Arc::new(Mongo::new(client, options)), probe })
+        Ok(Self { mongo: Arc::new(Mongo::new(client, options)), cql: None, probe })
+    }
+
+    /// With a store of relations. Without one they are all unavailable. Begins to connect, and to count what changes; a
+    /// server that is away now is found as soon as it is there.
+    ///
+    /// # Errors
+    /// When the options cannot be used, whatever the server would say.
+    pub fn with_relations(mut self, options: CqlOptions) -> Result<Self, OpenError> {
+        let cql = Cql::open(options).ok_or(OpenError::Relations)?;
+        self.mongo.relations.set(Arc::clone(&cql)).map_err(|_| OpenError::Relations)?;
+        let coordination: Weak<dyn Coordination> = Arc::<Mongo>::downgrade(&self.mongo);
+        cql.sweep(&coordination);
+        self.cql = Some(cql);
+        Ok(self)
+    }
+
+    /// Tells why the store of relations does not serve, where there is one.
+    #[must_use]
+    pub fn cql_probe(&self) -> Option<CqlProbe> {
+        self.cql.as_ref().map(CqlProbe::new)
     }
 
     /// Tells why MongoDB does not serve, where it can be told.
@@ -129,7 +158,15 @@ impl ClusterHandle {
     /// The stores. Clones share the connections.
     #[must_use]
     pub fn stores(&self) -> Stores {
+        let mut feeds = vec![NamedFeed {
+            name: "change_feed".to_owned(),
+            feed: Arc::new(Feed::new(Arc::clone(&self.mongo))),
+        }];
+        feeds.extend(self.cql.iter().flat_map(Cql::feeds));
         Stores {
+            follows: self.cql.as_ref().map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            blocks: self.cql.as_ref().map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            edges: self.cql.as_ref().map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
             users: Arc::<Mongo>::clone(&self.mongo),
             groups: Arc::<Mongo>::clone(&self.mongo),
             strong: Arc::<Mongo>::clone(&self.mongo),
@@ -137,15 +174,15 @@ impl ClusterHandle {
             node: Arc::<Mongo>::clone(&self.mongo),
             migrations: Arc::<Mongo>::clone(&self.mongo),
             coordination: Arc::<Mongo>::clone(&self.mongo),
-            feeds: vec![NamedFeed {
-                name: "change_feed".to_owned(),
-                feed: Arc::new(Feed::new(Arc::clone(&self.mongo))),
-            }],
+            feeds,
         }
     }
 
     /// Closes the connections. Calls that still run fail; later ones too.
     pub async fn close(self) {
+        if let Some(cql) = &self.cql {
+            cql.close();
+        }
         self.mongo.client.clone().shutdown().immediate(true).await;
     }
 }
@@ -175,6 +212,8 @@ pub(super) struct Mongo {
     pub(super) migrations: Collection<RawDocumentBuf>,
     pub(super) leases: Collection<RawDocumentBuf>,
     pub(super) options: MongoOptions,
+    /// Has a part in migrations.
+    pub(super) relations: OnceLock<Arc<Cql>>,
     gate: Semaphore,
 }
 
@@ -191,6 +230,7 @@ impl Mongo {
             node: database.collection("node"),
             migrations: database.collection("migrations"),
             leases: database.collection("leases"),
+            relations: OnceLock::new(),
             gate: Semaphore::new(calls),
             client,
             database,

@@ -7,7 +7,7 @@ use std::{future::Future, time::Duration};
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp};
 use mongodb::{
-    bson::{DateTime, Document, RawDocument, doc, rawdoc, serialize_to_bson},
+    bson::{DateTime, Document, RawDocument, doc, serialize_to_bson},
     error::Error,
     options::ReturnDocument,
 };
@@ -20,11 +20,14 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 3] = [
+const KNOWN: [(u32, &str, &str); 4] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
+    (4, "relations", include_str!("../../../../migrations/mongodb/0004_relations.json")),
 ];
+/// The migration that has a part in each of the stores.
+const RELATIONS: i64 = 4;
 const LOCK: &str = "lock";
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_secs(10);
@@ -43,7 +46,8 @@ impl Migrations for Mongo {
         while applied.advance().await.map_err(read_failed)? {
             let (number, at) = noted(applied.current())?;
             let known = all.iter_mut().find(|migration| i64::from(migration.number) == number);
-            known.ok_or_else(|| malformed("migrations"))?.applied = Some(at);
+            let known = known.ok_or_else(|| malformed("migrations"))?;
+            known.applied = Some(at).filter(|_| number != RELATIONS || self.has_relations(applied.current()));
         }
         Ok(all)
     }
@@ -70,6 +74,9 @@ impl Mongo {
             for command in commands(migration.number)? {
                 self.run(command).await?;
             }
+            if let Some(relations) = self.relations.get() {
+                relations.apply(migration.number).await?;
+            }
             done.push(self.note(migration).await?);
         }
         Ok(done)
@@ -88,12 +95,23 @@ impl Mongo {
 
     async fn note(&self, migration: Migration) -> Result<Migration, StoreError> {
         let at = Timestamp::now();
-        let note = rawdoc! { "_id": i64::from(migration.number), "name": &*migration.name, "at": at.0 };
-        match self.migrations.insert_one(note).await {
+        let id = doc! { "_id": i64::from(migration.number) };
+        let mut note = doc! { "name": &*migration.name, "at": at.0 };
+        if let Some(relations) = self.relations.get() {
+            note.insert("keyspace", relations.keyspace_name());
+        }
+        match self.migrations.update_one(id, doc! { "$set": note }).upsert(true).await {
             Ok(_) => Ok(Migration { applied: Some(at), ..migration }),
             Err(error) if is_duplicate(&error) => Ok(Migration { applied: Some(at), ..migration }),
             Err(error) => Err(write_failed(error)),
         }
+    }
+
+    /// Whether the tables of relations were made too, in the keyspace that is used, if one is.
+    fn has_relations(&self, note: &RawDocument) -> bool {
+        self.relations
+            .get()
+            .is_none_or(|relations| note.get_str("keyspace").is_ok_and(|name| name == relations.keyspace_name()))
     }
 
     /// Waits for the lock.
@@ -171,7 +189,7 @@ mod tests {
     fn migrations_are_numbered_without_gaps_and_can_be_read() {
         for ((number, ..), expected) in KNOWN.iter().zip(1..) {
             assert_eq!(*number, expected);
-            assert!(!commands(*number).unwrap().is_empty());
+            assert_eq!(commands(*number).unwrap().is_empty(), i64::from(*number) == RELATIONS);
         }
     }
 

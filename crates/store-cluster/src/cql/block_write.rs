@@ -1,0 +1,265 @@
+//! Changes of what users have set about others.
+//!
+//! A change is noted before its conditional write, so that the sweep ends what a node that dies leaves: the follow of whom was
+//! blocked is cut after the write, and looked for once more when the note is some seconds old.
+
+use std::time::Duration;
+
+use kith_store::{
+    Applied, Block, BlockChange, BlockList, BlockPatch, Edge, Outcome, Request, StoreError, Timestamp,
+    Version, Write,
+};
+
+use super::{
+    block::kind,
+    error::{as_outcome, malformed},
+    journal::Note,
+    record::Record,
+    request::Asked,
+    session::{Bound, Cql, Statement, values},
+};
+
+const DECIDED: Statement = Statement::serial(
+    "SELECT other, version, writer, blocked, permissions, do_not_disturb, remark, updated FROM %k.blocks \
+     WHERE owner = ? AND kind = 0 AND placed = 0 AND other IN ?",
+);
+const CREATE: Statement = Statement::conditional(
+    "INSERT INTO %k.blocks (version, writer, blocked, permissions, do_not_disturb, remark, updated, \
+     owner, kind, placed, other) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?) IF NOT EXISTS",
+);
+const CHANGE: Statement = Statement::conditional(
+    "UPDATE %k.blocks SET version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
+     updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
+);
+const ENTRY: Statement = Statement::conditional(
+    "UPDATE %k.blocks SET live = ?, version = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
+     updated = ? WHERE owner = ? AND kind = ? AND placed = ? AND other = ?",
+);
+const ANSWER: Statement = Statement::conditional(
+    "INSERT INTO %k.blocks (owner, kind, placed, other, request, reply) VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
+);
+const AMEND: Statement = Statement::conditional(
+    "UPDATE %k.blocks USING TTL 86400 SET reply = ? WHERE owner = ? AND kind = 3 AND placed = ? AND other = ? \
+     IF request = ?",
+);
+const ANSWERED: Statement = Statement::serial(
+    "SELECT request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ? AND other = ?",
+);
+const TRIES_MAX: u32 = 16;
+const BACKOFF: Duration = Duration::from_millis(5);
+
+impl Cql {
+    pub(super) async fn change_block(
+        &self,
+        edge: Edge,
+        patch: BlockPatch,
+        write: Write,
+    ) -> Result<Applied<BlockChange>, StoreError> {
+        let Some(request) = write.request.clone() else {
+            let change = self.change_and_cut(edge, &patch, &write).await?;
+            return Ok(Applied { record: change, replayed: false });
+        };
+        let asked = self.once(&request, write.now, async { Ok(()) }).await?;
+        let replayed = !matches!(asked, Asked::New(()));
+        let changed = match self.answered(edge, &request).await {
+            Ok(Some(change)) => {
+                self.end_answered(&request, change, &write).await.map(|record| Applied { record, replayed: true })
+            }
+            Ok(None) => {
+                let changed = self.change_and_cut(edge, &patch, &write).await;
+                changed.map(|record| Applied { record, replayed })
+            }
+            Err(error) => Err(error),
+        };
+        self.close_request(&request, changed.as_ref().err()).await?;
+        changed
+    }
+
+    async fn change_and_cut(
+        &self,
+        edge: Edge,
+        patch: &BlockPatch,
+        write: &Write,
+    ) -> Result<BlockChange, StoreError> {
+        let queued = self.locks.of(edge.from.get()).await;
+        let note = Note::of_block(self, edge);
+        let block = self.decide_block(edge, patch, write, note).await?;
+        drop(queued);
+        self.dies_at("blocked")?;
+        let version = Some(block.version);
+        let told = self.write(Note { version, ..note }.part(self), None);
+        let cut = async {
+            if patch.blocked == Some(true) { self.cut(edge.reversed(), write.now).await } else { Ok(None) }
+        };
+        let ended = tokio::try_join!(told, cut).map_err(|error| as_outcome(error, Outcome::Unknown));
+        let change = BlockChange { block, cut: ended?.1 };
+        if let (Some(request), Some(_)) = (&write.request, change.cut) {
+            self.amend(request, &change).await?;
+        }
+        Ok(change)
+    }
+
+    /// Writes the record once nobody else has, and tells what it is then.
+    async fn decide_block(
+        &self,
+        edge: Edge,
+        patch: &BlockPatch,
+        write: &Write,
+        note: Note,
+    ) -> Result<Block, StoreError> {
+        for tries in 0..TRIES_MAX {
+            let before = self.decided_block(edge).await?.map(|(block, _)| block);
+            let version = before.as_ref().map_or(Version::NONE, |block| block.version);
+            if write.expected.is_some_and(|expected| expected != version) {
+                return Err(StoreError::Conflict { current: version });
+            }
+            if tries == 0 {
+                let noted = self.write(note.part(self), None).await;
+                noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+            }
+            let before = before.unwrap_or_else(|| Block::unset(edge));
+            let after = before.patched(patch, write.now);
+            if self.put_block(&before, &after, write.request.as_ref()).await? {
+                return Ok(after);
+            }
+            tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    /// Writes a record in the place of another one, with all that hangs on it; `false`: another one came first.
+    async fn put_block(
+        &self,
+        before: &Block,
+        after: &Block,
+        request: Option<&Request>,
+    ) -> Result<bool, StoreError> {
+        let writer: i64 = rand::random();
+        let mut parts = vec![record_part(before.version, after, writer)];
+        parts.extend(entry_parts(before, after));
+        if let Some(request) = request {
+            parts.push(answer_part(request, after)?);
+        }
+        match self.decide(parts).await {
+            Ok(refused) => Ok(refused.is_none()),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // The reading ends what is under way, so that it is written now or never will be.
+                let found = self.decided_block(after.edge).await;
+                let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                match found {
+                    Some((block, by)) if by == writer && block.version == after.version => Ok(true),
+                    // Others may have written after this one.
+                    Some((block, _)) if block.version > after.version => Err(error),
+                    _ => Ok(false),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn decided_block(&self, edge: Edge) -> Result<Option<(Block, i64)>, StoreError> {
+        Ok(self.blocks_of(&DECIDED, vec![edge]).await?.pop())
+    }
+
+    /// What was answered to a request, if its write took effect.
+    async fn answered(&self, edge: Edge, request: &Request) -> Result<Option<BlockChange>, StoreError> {
+        let (placed, other) = key(request);
+        let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
+        let of_request = |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == request.id.as_str());
+        let Some(row) = rows.iter().find(of_request) else { return Ok(None) };
+        let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
+        serde_json::from_str(reply).map(Some).map_err(|_| malformed("reply"))
+    }
+
+    /// Does again what may have been left undone after the write of a request that comes once more.
+    async fn end_answered(
+        &self,
+        request: &Request,
+        mut change: BlockChange,
+        write: &Write,
+    ) -> Result<BlockChange, StoreError> {
+        let blocks = change.block.blocked.is_some() && change.cut.is_none();
+        if blocks && self.still_blocks(&change.block).await? {
+            change.cut = self.cut(change.block.edge.reversed(), write.now).await?;
+            if change.cut.is_some() {
+                self.amend(request, &change).await?;
+            }
+        }
+        Ok(change)
+    }
+
+    async fn still_blocks(&self, block: &Block) -> Result<bool, StoreError> {
+        let now = self.decided_block(block.edge).await?;
+        Ok(now.is_some_and(|(now, _)| now.blocked.is_some()))
+    }
+
+    async fn amend(&self, request: &Request, change: &BlockChange) -> Result<(), StoreError> {
+        let (placed, other) = key(request);
+        let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
+        let owner = change.block.edge.from.get();
+        let row = values![reply, owner, placed, other, request.id.as_str().to_owned()];
+        let amended = self.decide(vec![Bound(&AMEND, row)]).await.map(drop);
+        amended.map_err(|error| as_outcome(error, Outcome::Unknown))
+    }
+
+    /// Cuts the follow that a block forbids, whoever set the block; what the sweep does.
+    pub(super) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
+        let block = self.decided_block(edge).await?;
+        let now = Timestamp(self.clock.millis());
+        match block {
+            Some((block, _)) if block.blocked.is_some() => self.cut(edge.reversed(), now).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The version that a block has once what is under way has ended.
+    pub(super) async fn decided_block_version(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
+        Ok(self.decided_block(edge).await?.map(|(block, _)| block.version))
+    }
+}
+
+fn record_part(before: Version, after: &Block, writer: i64) -> Bound {
+    let permissions = after.permissions.map(|set| i32::from(set.bits()));
+    let (blocked, silent) = (after.blocked.map(|at| at.0), after.do_not_disturb.map(|at| at.0));
+    let remark = after.remark.to_string();
+    let mut row = values![after.version.get(), writer, blocked, permissions, silent, remark, after.updated.0];
+    row.extend(values![after.edge.from.get(), after.edge.to.get()]);
+    if before == Version::NONE {
+        return Bound(&CREATE, row);
+    }
+    row.extend(values![before.get()]);
+    Bound(&CHANGE, row)
+}
+
+/// The entries in both lists. One that ends is flipped and not deleted: what is deleted makes pages slow, too.
+fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
+    let mut parts = Vec::new();
+    for list in [BlockList::Blocked, BlockList::DoNotDisturb] {
+        let (was, is) = (before.place_in(list), after.place_in(list));
+        let Some(place) = is.or(was) else { continue };
+        let permissions = after.permissions.map(|set| i32::from(set.bits()));
+        let (blocked, silent) = (after.blocked.map(|at| at.0), after.do_not_disturb.map(|at| at.0));
+        let remark = after.remark.to_string();
+        let mut row = values![is.is_some(), after.version.get(), blocked, permissions, silent, remark];
+        row.extend(values![after.updated.0, after.edge.from.get(), kind(list), place.at.0, place.user.get()]);
+        parts.push(Bound(&ENTRY, row));
+    }
+    parts
+}
+
+fn answer_part(request: &Request, after: &Block) -> Result<Bound, StoreError> {
+    let (placed, other) = key(request);
+    let change = BlockChange { block: after.clone(), cut: None };
+    let reply = serde_json::to_string(&change).map_err(|_| malformed("reply"))?;
+    let id = request.id.as_str().to_owned();
+    Ok(Bound(&ANSWER, values![after.edge.from.get(), placed, other, id, reply]))
+}
+
+/// Where the answer to a request stands in the partition.
+fn key(request: &Request) -> (i64, i64) {
+    // FNV-1a, which stays what it is; what stands there says which request it is of.
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    let of_id = request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
+    let of_both = request.fingerprint.iter().copied().fold(of_id, step);
+    (of_id.cast_signed(), of_both.cast_signed())
+}

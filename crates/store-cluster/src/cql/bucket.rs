@@ -1,0 +1,107 @@
+//! The parts of lists, so that none grows without end. A list begins with bucket 0; the highest one that was opened takes
+//! what is new. To open one is a plain write, as two that open the same do no harm.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use kith_store::{FollowList, StoreError, UserId};
+use parking_lot::Mutex;
+
+use super::session::{Bound, Cql, Statement, values};
+
+const KEPT: Duration = Duration::from_secs(5);
+const LISTS_MAX: usize = 16_384;
+
+const HEAD: Statement = Statement::read(
+    "SELECT bucket, entries FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1",
+);
+const OPEN: Statement =
+    Statement::plain("INSERT INTO %k.follow_buckets (owner, list, bucket, opened) VALUES (?, ?, ?, ?)");
+
+/// The number of a list in the tables.
+pub(super) const fn number(list: FollowList) -> i32 {
+    match list {
+        FollowList::Following => 0,
+        FollowList::Fans => 1,
+    }
+}
+
+/// What this node knows of where lists go on. It may be some seconds behind: what is put into an older bucket stands there as
+/// well.
+#[derive(Debug)]
+pub(super) struct Heads {
+    entries_max: i64,
+    known: Mutex<HashMap<(i64, i32), Head>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    bucket: i32,
+    room: i64,
+    until: Instant,
+}
+
+impl Heads {
+    pub(super) fn new(entries_max: u32) -> Self {
+        Self { entries_max: i64::from(entries_max), known: Mutex::default() }
+    }
+
+    /// The bucket for one more entry, where it is known, and whether it has room.
+    fn take(&self, key: (i64, i32)) -> Option<(i32, bool)> {
+        let mut known = self.known.lock();
+        let head = known.get_mut(&key).filter(|head| head.until > Instant::now())?;
+        head.room -= 1;
+        Some((head.bucket, head.room >= 0))
+    }
+
+    fn put(&self, key: (i64, i32), bucket: i32, room: i64) {
+        let now = Instant::now();
+        let mut known = self.known.lock();
+        if known.len() >= LISTS_MAX {
+            known.retain(|_, head| head.until > now);
+        }
+        if known.len() < LISTS_MAX {
+            known.insert(key, Head { bucket, room, until: now + KEPT });
+        }
+    }
+}
+
+impl Cql {
+    /// The bucket that a new entry of the list goes to.
+    pub(super) async fn bucket_for(&self, owner: UserId, list: FollowList) -> Result<i32, StoreError> {
+        let key = (owner.get(), number(list));
+        let most = self.heads.entries_max;
+        let (bucket, room) = match self.heads.take(key) {
+            Some((bucket, true)) => return Ok(bucket),
+            Some((bucket, false)) => (bucket, 0),
+            None => self.head(owner, list).await.map(|(bucket, counted)| (bucket, most - counted))?,
+        };
+        if room > 0 {
+            self.heads.put(key, bucket, room - 1);
+            return Ok(bucket);
+        }
+        self.open_bucket(owner, list, bucket + 1).await?;
+        self.heads.put(key, bucket + 1, most - 1);
+        Ok(bucket + 1)
+    }
+
+    /// The highest bucket, and how many entries were counted in it.
+    pub(super) async fn head(&self, owner: UserId, list: FollowList) -> Result<(i32, i64), StoreError> {
+        let rows = self.records(&HEAD, values![owner.get(), number(list)]).await?;
+        let Some(row) = rows.first() else { return Ok((0, 0)) };
+        Ok((row.small("bucket")?, row.number("entries")?.unwrap_or_default()))
+    }
+
+    /// Lets new entries go to this bucket.
+    pub(super) async fn open_bucket(
+        &self,
+        owner: UserId,
+        list: FollowList,
+        bucket: i32,
+    ) -> Result<(), StoreError> {
+        let row = values![owner.get(), number(list), bucket, self.clock.millis()];
+        self.write(Bound(&OPEN, row), None).await
+    }
+}

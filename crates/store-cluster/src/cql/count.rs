@@ -1,0 +1,86 @@
+//! Counting the parts of lists.
+
+use kith_store::{FollowList, StoreError, UserId};
+
+use super::{
+    error::malformed,
+    session::{Bound, Cql, Statement, values},
+};
+
+const COUNT: Statement = Statement::read(
+    "SELECT count(*) AS entries, sum(live) AS living, min(placed) AS oldest, max(placed) AS newest \
+     FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ?",
+);
+const COUNTED: Statement = Statement::read(
+    "SELECT entries, living, counted, WRITETIME(counted) AS written FROM %k.follow_buckets \
+     WHERE owner = ? AND list = ? AND bucket = ?",
+);
+const KEEP: Statement = Statement::plain(
+    "INSERT INTO %k.follow_buckets (owner, list, bucket, entries, living, oldest, newest, counted) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+);
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Part {
+    pub(super) owner: i64,
+    pub(super) list: i32,
+    pub(super) bucket: i32,
+}
+
+/// What was counted of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) entries: i64,
+    /// Whether something else was noted before.
+    pub(super) corrected: bool,
+}
+
+impl Cql {
+    /// Counts a part anew and notes what was found, unless a counting that began later has.
+    pub(super) async fn count(&self, part: Part) -> Result<Counted, StoreError> {
+        let Part { owner, list, bucket } = part;
+        // Before the counting: of two, that which began later stands.
+        let begun = self.clock.micros();
+        let before = self.records(&COUNTED, values![owner, list, bucket]).await?;
+        let (mut stands, mut noted) = (0, (0, 0));
+        if let Some(row) = before.first() {
+            stands = row.number("written")?.unwrap_or_default();
+            noted = (
+                row.number("entries")?.unwrap_or_default(),
+                row.number("living")?.unwrap_or_default(),
+            );
+        }
+        let found = self.records(&COUNT, values![owner, list, bucket]).await?;
+        let Some(row) = found.first() else { return Ok(Counted { entries: 0, corrected: false }) };
+        let entries = row.some_number("entries")?;
+        let living = row.number("living")?.unwrap_or_default();
+        let mut values = values![owner, list, bucket, entries, living];
+        values.extend(values![row.number("oldest")?, row.number("newest")?, begun / 1000]);
+        self.write(Bound(&KEEP, values), Some(begun.max(stands + 1))).await?;
+        Ok(Counted { entries, corrected: noted.1 != living })
+    }
+
+    /// Counts a part anew; where it is the newest one and full, what is new goes to the next one.
+    pub(super) async fn count_and_open(&self, part: Part) -> Result<Counted, StoreError> {
+        let counted = self.count(part).await?;
+        if counted.entries >= i64::from(self.options.bucket_entries) {
+            let (owner, list) = (part.owner()?, part.list());
+            let (head, _) = self.head(owner, list).await?;
+            if head == part.bucket {
+                self.open_bucket(owner, list, head + 1).await?;
+            }
+        }
+        Ok(counted)
+    }
+}
+
+impl Part {
+    fn owner(self) -> Result<UserId, StoreError> {
+        UserId::new(self.owner).map_err(|_| malformed("owner"))
+    }
+
+    const fn list(self) -> FollowList {
+        if self.list == 0 { FollowList::Following } else { FollowList::Fans }
+    }
+}

@@ -1,0 +1,174 @@
+//! What the driver says, in the words of the contract.
+
+use std::{fmt::Debug, io, sync::Arc};
+
+use kith_store::{Outcome, StoreError};
+use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
+
+/// What is kept of a driver's error. Its own text may repeat values and addresses.
+#[derive(Debug, thiserror::Error)]
+#[error("cql: {0}")]
+struct Said(&'static str);
+
+/// What is stored does not have the form that it should.
+#[derive(Debug, thiserror::Error)]
+#[error("the column {0} is missing or malformed")]
+struct Malformed(&'static str);
+
+/// An error for a column that cannot be read.
+pub(super) fn malformed(column: &'static str) -> StoreError {
+    StoreError::Corrupt { source: Arc::new(Malformed(column)) }
+}
+
+/// There is no connection.
+pub(super) fn away() -> StoreError {
+    unavailable("not connected", Outcome::NotApplied)
+}
+
+/// The store did not answer in time.
+pub(super) fn out_of_time(outcome: Outcome) -> StoreError {
+    StoreError::Unavailable { outcome, source: Arc::new(io::Error::from(io::ErrorKind::TimedOut)) }
+}
+
+pub(super) fn unavailable(said: &'static str, outcome: Outcome) -> StoreError {
+    StoreError::Unavailable { outcome, source: Arc::new(Said(said)) }
+}
+
+/// The same error, of a step by which the whole may have taken effect, or not.
+pub(super) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreError {
+    match error {
+        StoreError::Unavailable { source, .. } => StoreError::Unavailable { outcome, source },
+        StoreError::Internal { source, .. } => StoreError::Internal { outcome, source },
+        other => other,
+    }
+}
+
+/// An error of a read: nothing was to be applied.
+pub(super) fn read_failed(error: &ExecutionError) -> StoreError {
+    store_error(error, Outcome::NotApplied)
+}
+
+/// An error of a write.
+pub(super) fn write_failed(error: &ExecutionError) -> StoreError {
+    store_error(error, outcome(error))
+}
+
+/// An error of preparing a statement: it has not run.
+pub(super) fn prepare_failed(error: &PrepareError) -> StoreError {
+    match error {
+        PrepareError::AllAttemptsFailed { first_attempt } => of_attempt(first_attempt, Outcome::NotApplied),
+        _ => unavailable("a statement could not be prepared", Outcome::NotApplied),
+    }
+}
+
+/// Whether the failed statement may have been applied.
+fn outcome(error: &ExecutionError) -> Outcome {
+    let refused = match error {
+        ExecutionError::BadQuery(_)
+        | ExecutionError::EmptyPlan
+        | ExecutionError::PrepareError(_)
+        | ExecutionError::ConnectionPoolError(_) => true,
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
+            error,
+            DbError::SyntaxError
+                | DbError::Invalid
+                | DbError::AuthenticationError
+                | DbError::Unauthorized
+                | DbError::ConfigError
+                | DbError::Unavailable { .. }
+                | DbError::IsBootstrapping
+        ),
+        _ => false,
+    };
+    if refused { Outcome::NotApplied } else { Outcome::Unknown }
+}
+
+fn store_error(error: &ExecutionError, outcome: Outcome) -> StoreError {
+    match error {
+        ExecutionError::LastAttemptError(error) => of_attempt(error, outcome),
+        ExecutionError::PrepareError(error) => prepare_failed(error),
+        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => {
+            unavailable("no node can be reached", outcome)
+        }
+        ExecutionError::RequestTimeout(_) => unavailable("no answer in time", outcome),
+        ExecutionError::BadQuery(_) => internal("a request that cannot be sent", outcome),
+        _ => internal("driver error", outcome),
+    }
+}
+
+fn of_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
+    let RequestAttemptError::DbError(error, _) = error else {
+        return match error {
+            RequestAttemptError::BrokenConnectionError(_) => unavailable("connection lost", outcome),
+            RequestAttemptError::UnableToAllocStreamId => StoreError::Overloaded,
+            _ => internal("answer not understood", outcome),
+        };
+    };
+    match error {
+        DbError::Overloaded | DbError::RateLimitReached { .. } => StoreError::Overloaded,
+        DbError::Unavailable { .. } | DbError::IsBootstrapping => {
+            unavailable("too few nodes are there", outcome)
+        }
+        DbError::ReadTimeout { .. } | DbError::WriteTimeout { .. } => {
+            unavailable("too few nodes answered in time", outcome)
+        }
+        DbError::ReadFailure { .. } | DbError::WriteFailure { .. } => unavailable("nodes failed", outcome),
+        DbError::AuthenticationError | DbError::Unauthorized => unavailable("access refused", outcome),
+        // Of a prepared statement it says that a table is not there: nothing has migrated.
+        DbError::Invalid => unavailable("the tables are not there", outcome),
+        _ => internal("request refused", outcome),
+    }
+}
+
+fn internal(said: &'static str, outcome: Outcome) -> StoreError {
+    StoreError::Internal { outcome, source: Arc::new(Said(said)) }
+}
+
+/// Whether the driver could not connect because it was refused the user or the password. The errors of connecting nest in
+/// ways that change with each version of the driver; this one name does not.
+pub(super) fn is_refused(error: &impl Debug) -> bool {
+    let said = format!("{error:?}");
+    said.contains("AuthenticationError") || said.contains("AuthenticationRequired")
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::{errors::WriteType, statement::Consistency};
+
+    use super::*;
+
+    fn said(error: DbError) -> ExecutionError {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, "secret 7".to_owned()))
+    }
+
+    #[test]
+    fn a_write_that_was_cut_may_have_landed_and_one_that_was_refused_has_not() {
+        let late = DbError::WriteTimeout {
+            consistency: Consistency::LocalQuorum,
+            received: 0,
+            required: 2,
+            write_type: WriteType::Cas,
+        };
+        let few =
+            DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 };
+        assert_eq!(write_failed(&said(late)).outcome(), Outcome::Unknown);
+        assert_eq!(write_failed(&said(few)).outcome(), Outcome::NotApplied);
+        let cut = ExecutionError::RequestTimeout(std::time::Duration::from_secs(5));
+        assert_eq!(write_failed(&cut).outcome(), Outcome::Unknown);
+        assert_eq!(read_failed(&cut).outcome(), Outcome::NotApplied);
+    }
+
+    #[test]
+    fn a_store_that_has_too_much_to_do_is_overloaded() {
+        assert!(matches!(write_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
+        assert!(matches!(read_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
+    }
+
+    #[test]
+    fn no_error_repeats_what_the_driver_said() {
+        for error in [DbError::Invalid, DbError::ServerError, DbError::SyntaxError] {
+            let error = write_failed(&said(error));
+            assert!(!format!("{error} {error:?}").contains("secret"));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{
+    Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
+    ImportedFollow, Place, StoreError, Stored, Timestamp, UserId, Version, Write,
+};
+use scylla::value::CqlValue;
+
+use super::{
+    error::malformed,
+    record::Record,
+    row::{FollowRow, slice},
+    session::{Cql, IntoValue as _, Statement, values},
+};
+
+const ROW: Statement = Statement::read(
+    "SELECT placed, in_following, in_fans, live, version, since, changed FROM %k.follows \
+     WHERE follower = ? AND slice = ? AND followed = ?",
+);
+const ROWS: Statement = Statement::read(
+    "SELECT followed, placed, in_following, in_fans, live, version, since, changed FROM %k.follows \
+     WHERE follower = ? AND slice = ? AND followed IN ?",
+);
+const COUNTS: Statement =
+    Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");
+/// Reads of one call that run at a time.
+pub(super) const AT_A_TIME: usize = 64;
+
+#[async_trait]
+impl FollowStore for Cql {
+    async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError> {
+        if edges.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        let rows = self.follow_rows(edges).await?;
+        rows.iter().map(|row| Ok((row.edge, row.stored()?))).collect()
+    }
+
+    async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError> {
+        let _entered = self.enter()?;
+        self.begin_follow(edge, kept, write).await
+    }
+
+    async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
+        let _entered = self.enter()?;
+        self.end_follow(edge, write).await
+    }
+
+    async fn follow_list(
+        &self,
+        user: UserId,
+        list: FollowList,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Follow>, StoreError> {
+        let _entered = self.enter()?;
+        self.list_page(user, list, after, limit).await
+    }
+
+    async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {
+        if users.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        stream::iter(users.to_vec()).map(|user| self.counts_of(user)).buffered(AT_A_TIME).try_collect().await
+    }
+
+    async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
+        if follows.len() > IMPORT_FOLLOWS_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        self.import(follows, now).await
+    }
+}
+
+impl Cql {
+    /// The row of an edge, as a quorum has it.
+    pub(super) async fn follow_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
+        let rows = self.records(&ROW, values![edge.from.get(), slice(edge), edge.to.get()]).await?;
+        rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
+    }
+
+    /// The rows of these edges, each once; those that have none are left out.
+    pub(super) async fn follow_rows(&self, edges: &[Edge]) -> Result<Vec<FollowRow>, StoreError> {
+        let groups = by_partition(edges);
+        let reads = stream::iter(groups).map(|group| self.rows_of(&ROWS, group)).buffer_unordered(AT_A_TIME);
+        let found: Vec<Vec<FollowRow>> = reads.try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The rows of edges of one partition.
+    pub(super) async fn rows_of(
+        &self,
+        statement: &'static Statement,
+        edges: Vec<Edge>,
+    ) -> Result<Vec<FollowRow>, StoreError> {
+        let Some(first) = edges.first() else { return Ok(Vec::new()) };
+        let others = edges.iter().filter_map(|edge| edge.to.get().into_value()).collect();
+        let mut partition = values![first.from.get(), slice(*first)];
+        partition.push(Some(CqlValue::List(others)));
+        let rows = self.records(statement, partition).await?;
+        let read = |row: &Record| FollowRow::of(Edge { from: first.from, to: row.user("followed")? }, row);
+        rows.iter().filter_map(|row| read(row).transpose()).collect()
+    }
+
+    async fn counts_of(&self, user: UserId) -> Result<FollowCounts, StoreError> {
+        let mut counts = FollowCounts::default();
+        for row in self.records(&COUNTS, values![user.get()]).await? {
+            let living = row.number("living")?.unwrap_or_default();
+            let living = u64::try_from(living).map_err(|_| malformed("living"))?;
+            let of_list = if row.small("list")? == 0 { &mut counts.following } else { &mut counts.fans };
+            *of_list += living;
+        }
+        Ok(counts)
+    }
+}
+
+/// The edges, each once, those of one partition together.
+pub(super) fn by_partition(edges: &[Edge]) -> Vec<Vec<Edge>> {
+    let mut sorted = edges.to_vec();
+    sorted.sort_unstable_by_key(|edge| (edge.from, slice(*edge), edge.to));
+    sorted.dedup();
+    sorted.chunk_by(|a, b| (a.from, slice(*a)) == (b.from, slice(*b))).map(<[Edge]>::to_vec).collect()
+}

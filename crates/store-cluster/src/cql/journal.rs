@@ -1,0 +1,132 @@
+//! What has changed, by minutes: written in the batch of a change, read by the feeds and the sweep.
+
+use kith_store::{Edge, StoreError, Version};
+
+use super::{
+    record::Record,
+    row::Seat,
+    session::{Bound, Cql, Statement, values},
+};
+
+const NOTE: Statement = Statement::plain(
+    "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+);
+const READ: Statement = Statement::read(
+    "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans FROM %k.changes \
+     WHERE shard = ? AND minute = ? AND stamp > ?",
+);
+
+/// What a note is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Subject {
+    /// A follow that has changed.
+    Follow,
+    /// A record of what a user has set about another one.
+    Block,
+    /// Lists that are to be counted, and nothing else.
+    Count,
+}
+
+impl Subject {
+    const fn number(self) -> i32 {
+        match self {
+            Self::Follow => 0,
+            Self::Block => 1,
+            Self::Count => 2,
+        }
+    }
+
+    const fn of(number: i64) -> Self {
+        match number {
+            0 => Self::Follow,
+            1 => Self::Block,
+            _ => Self::Count,
+        }
+    }
+}
+
+/// One change. Of a block there is no version until its write is known to have taken effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Note {
+    pub(super) minute: i64,
+    pub(super) stamp: i64,
+    pub(super) subject: Subject,
+    pub(super) edge: Edge,
+    pub(super) version: Option<Version>,
+    /// The buckets of the follow in both lists.
+    pub(super) buckets: Option<(i32, i32)>,
+}
+
+impl Note {
+    /// That a follow, which stands here, has this version.
+    pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: Seat, version: i64) -> Self {
+        let stamp = cql.clock.version(0);
+        Self {
+            minute: cql.clock.minute(),
+            stamp,
+            subject: Subject::Follow,
+            edge,
+            version: Version::new(version),
+            buckets: Some((seat.in_following, seat.in_fans)),
+        }
+    }
+
+    /// That the buckets of a follow are to be counted.
+    pub(super) fn of_count(cql: &Cql, edge: Edge, seat: Seat) -> Self {
+        Self { subject: Subject::Count, version: None, ..Self::of_follow(cql, edge, seat, 0) }
+    }
+
+    /// That a block is about to change.
+    pub(super) fn of_block(cql: &Cql, edge: Edge) -> Self {
+        let stamp = cql.clock.version(0);
+        let minute = cql.clock.minute();
+        Self { minute, stamp, subject: Subject::Block, edge, version: None, buckets: None }
+    }
+
+    /// The statement that writes it. It may be written again, with what is known later.
+    pub(super) fn part(self, cql: &Cql) -> Bound {
+        let (from, to) = (self.edge.from.get(), self.edge.to.get());
+        let (following, fans) = self.buckets.unzip();
+        let version = self.version.map(Version::get);
+        let kind = self.subject.number();
+        let shard = cql.shard(self.edge);
+        Bound(&NOTE, values![shard, self.minute, self.stamp, kind, from, to, version, following, fans])
+    }
+
+    fn read(minute: i64, record: &Record) -> Result<Self, StoreError> {
+        let edge = Edge { from: record.user("from_user")?, to: record.user("to_user")? };
+        let buckets = match record.number("in_following")? {
+            Some(_) => Some((record.small("in_following")?, record.small("in_fans")?)),
+            None => None,
+        };
+        Ok(Self {
+            minute,
+            stamp: record.some_number("stamp")?,
+            subject: Subject::of(record.some_number("kind")?),
+            edge,
+            version: record.number("version")?.and_then(Version::new),
+            buckets,
+        })
+    }
+}
+
+impl Cql {
+    /// Where changes of this edge are noted: all of one edge in one place, so that they are told in order.
+    pub(super) fn shard(&self, edge: Edge) -> i32 {
+        let mixed = (edge.from.get() ^ edge.to.get().rotate_left(32)).cast_unsigned();
+        let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        i32::try_from(mixed % u64::from(self.options.feed_shards)).unwrap_or_default()
+    }
+
+    /// What was noted in a minute after this stamp, by rising stamp.
+    pub(super) async fn notes(
+        &self,
+        shard: i32,
+        minute: i64,
+        after: i64,
+    ) -> Result<Vec<Note>, StoreError> {
+        let rows = self.records(&READ, values![shard, minute, after]).await?;
+        rows.iter().map(|row| Note::read(minute, row)).collect()
+    }
+}

@@ -1,0 +1,31 @@
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+const QUEUES: usize = 1024;
+
+/// Lets conditional writes of one partition come one after the other: those of one node would only refuse each other.
+/// Partitions that share a queue wait for each other too.
+#[derive(Debug)]
+pub(super) struct Locks {
+    queues: Vec<Arc<Mutex<()>>>,
+    hasher: RandomState,
+}
+
+impl Locks {
+    /// Waits for those who came before. How many wait is bounded by the calls that are let in.
+    pub(super) async fn of(&self, partition: i64) -> OwnedMutexGuard<()> {
+        let queue = usize::try_from(self.hasher.hash_one(partition) % QUEUES as u64).unwrap_or_default();
+        Arc::clone(&self.queues[queue]).lock_owned().await
+    }
+}
+
+impl Default for Locks {
+    fn default() -> Self {
+        let queues = (0..QUEUES).map(|_| Arc::default()).collect();
+        Self { queues, hasher: RandomState::new() }
+    }
+}

@@ -1,0 +1,30 @@
+//! Follows and blocks, in Cassandra or ScyllaDB.
+
+mod absent;
+mod block;
+mod block_write;
+mod bucket;
+mod clock;
+mod count;
+mod edges;
+mod error;
+mod follow;
+mod import;
+mod journal;
+mod list;
+mod lock;
+mod options;
+mod probe;
+mod record;
+mod request;
+mod row;
+mod schema;
+mod session;
+mod sweep;
+mod window;
+mod write;
+
+pub(crate) use absent::NoRelations;
+pub use options::CqlOptions;
+pub use probe::{CqlProbe, CqlUnfit};
+pub(crate) use session::Cql;

@@ -1,0 +1,56 @@
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use super::session::Cql;
+
+/// Why the store of relations does not serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CqlUnfit {
+    /// No node answers, or too few of them.
+    Away,
+    /// The user or the password is refused, or ones are wanted.
+    Credentials,
+    /// The tables are not there: nothing has migrated.
+    NotMigrated,
+}
+
+/// Asks the store of relations whether it serves. Cheap to clone.
+#[derive(Clone)]
+pub struct CqlProbe {
+    cql: Weak<Cql>,
+}
+
+impl CqlProbe {
+    pub(crate) fn new(cql: &Arc<Cql>) -> Self {
+        Self { cql: Arc::downgrade(cql) }
+    }
+
+    /// What keeps it from serving, found within `limit`; `None`: it serves. One small read.
+    pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
+        let Some(cql) = self.cql.upgrade() else { return Some(CqlUnfit::Away) };
+        if cql.is_refused() {
+            return Some(CqlUnfit::Credentials);
+        }
+        let Ok(session) = cql.session() else { return Some(CqlUnfit::Away) };
+        let server = session.query_unpaged("SELECT key FROM system.local", ());
+        match tokio::time::timeout(limit, server).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => return Some(CqlUnfit::Away),
+        }
+        let table = cql.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
+        match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) if format!("{error:?}").contains("Invalid") => Some(CqlUnfit::NotMigrated),
+            Ok(Err(_)) | Err(_) => Some(CqlUnfit::Away),
+        }
+    }
+}
+
+impl fmt::Debug for CqlProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CqlProbe").finish_non_exhaustive()
+    }
+}

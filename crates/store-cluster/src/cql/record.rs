@@ -1,0 +1,78 @@
+use kith_store::{StoreError, Timestamp, UserId, Version};
+use scylla::{
+    response::query_result::QueryRowsResult,
+    value::{CqlValue, Row},
+};
+
+use super::error::malformed;
+
+/// A row, its columns found by name: what is answered to a conditional write has other columns on each server.
+#[derive(Debug, Default)]
+pub(super) struct Record(Vec<(String, Option<CqlValue>)>);
+
+impl Record {
+    /// All rows of an answer.
+    pub(super) fn all(rows: &QueryRowsResult) -> Result<Vec<Self>, StoreError> {
+        let names: Vec<String> = rows.column_specs().iter().map(|spec| spec.name().to_owned()).collect();
+        let read = rows.rows::<Row>().map_err(|_| malformed("row"))?;
+        let named = |row: Row| Self(names.iter().cloned().zip(row.columns).collect());
+        read.map(|row| row.map(named).map_err(|_| malformed("row"))).collect()
+    }
+
+    /// Whether the conditional write took effect.
+    pub(super) fn applied(&self) -> Result<bool, StoreError> {
+        match self.column("[applied]") {
+            Some(CqlValue::Boolean(applied)) => Ok(*applied),
+            _ => Err(malformed("[applied]")),
+        }
+    }
+
+    pub(super) fn number(&self, name: &'static str) -> Result<Option<i64>, StoreError> {
+        match self.column(name) {
+            None => Ok(None),
+            Some(CqlValue::BigInt(number)) => Ok(Some(*number)),
+            Some(CqlValue::Int(number)) => Ok(Some(i64::from(*number))),
+            Some(_) => Err(malformed(name)),
+        }
+    }
+
+    pub(super) fn text(&self, name: &'static str) -> Result<Option<&str>, StoreError> {
+        match self.column(name) {
+            None => Ok(None),
+            Some(CqlValue::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(malformed(name)),
+        }
+    }
+
+    pub(super) fn bytes(&self, name: &'static str) -> Result<Option<&[u8]>, StoreError> {
+        match self.column(name) {
+            None => Ok(None),
+            Some(CqlValue::Blob(bytes)) => Ok(Some(bytes)),
+            Some(_) => Err(malformed(name)),
+        }
+    }
+
+    pub(super) fn some_number(&self, name: &'static str) -> Result<i64, StoreError> {
+        self.number(name)?.ok_or_else(|| malformed(name))
+    }
+
+    pub(super) fn small(&self, name: &'static str) -> Result<i32, StoreError> {
+        i32::try_from(self.some_number(name)?).map_err(|_| malformed(name))
+    }
+
+    pub(super) fn user(&self, name: &'static str) -> Result<UserId, StoreError> {
+        UserId::new(self.some_number(name)?).map_err(|_| malformed(name))
+    }
+
+    pub(super) fn version(&self, name: &'static str) -> Result<Version, StoreError> {
+        Version::new(self.some_number(name)?).ok_or_else(|| malformed(name))
+    }
+
+    pub(super) fn time(&self, name: &'static str) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.number(name)?.map(Timestamp))
+    }
+
+    fn column(&self, name: &str) -> Option<&CqlValue> {
+        self.0.iter().find(|(column, _)| column == name)?.1.as_ref()
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests that may come twice. What is to be done, with its version, is kept before it is done: whoever comes again does
+//! the same with the same timestamps, so that it has one effect.
+
+use std::future::Future;
+
+use kith_store::{Outcome, REQUEST_KEPT, Request, StoreError, Timestamp};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    error::{as_outcome, malformed},
+    record::Record,
+    session::{Bound, Cql, Statement, values},
+};
+
+const READ: Statement =
+    Statement::serial("SELECT fingerprint, asked, plan, done FROM %k.requests WHERE id = ?");
+const KEEP: Statement = Statement::conditional(
+    "INSERT INTO %k.requests (id, fingerprint, asked, plan, done) VALUES (?, ?, ?, ?, 0) IF NOT EXISTS",
+);
+const REPLACE: Statement = Statement::conditional(
+    "UPDATE %k.requests SET fingerprint = ?, asked = ?, plan = ?, done = 0 WHERE id = ? IF asked = ?",
+);
+const DONE: Statement =
+    Statement::conditional("UPDATE %k.requests SET done = 1 WHERE id = ? IF fingerprint = ? AND done = 0");
+const FORGET: Statement =
+    Statement::conditional("DELETE FROM %k.requests WHERE id = ? IF fingerprint = ? AND done = 0");
+
+/// What is known of a request.
+#[derive(Debug)]
+pub(super) enum Asked<P> {
+    /// It comes for the first time; this is to be done.
+    New(P),
+    /// Another one has begun it and may have ended.
+    Planned(P),
+    /// It is done.
+    Done(P),
+}
+
+/// A kept request.
+struct Kept<P> {
+    asked: i64,
+    plan: P,
+    done: bool,
+}
+
+impl Cql {
+    /// What is to be done for a request: what was kept, else what `plan` says, which is kept first. Where that fails, nothing
+    /// is.
+    pub(super) async fn once<P: Serialize + DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+        plan: impl Future<Output = Result<P, StoreError>>,
+    ) -> Result<Asked<P>, StoreError> {
+        let before: Option<Kept<P>> = self.kept_request(request, now).await?;
+        let expired = before.as_ref().filter(|kept| is_expired(kept.asked, now)).map(|kept| kept.asked);
+        if let Some(kept) = before
+            && expired.is_none()
+        {
+            return Ok(kept.into());
+        }
+        let plan = plan.await?;
+        let text = serde_json::to_string(&plan).map_err(|_| malformed("plan"))?;
+        let (id, fingerprint) = (request.id.as_str().to_owned(), &request.fingerprint[..]);
+        let keep = match expired {
+            Some(asked) => Bound(&REPLACE, values![fingerprint, now.0, text, id, asked]),
+            None => Bound(&KEEP, values![id, fingerprint, now.0, text]),
+        };
+        match self.decide(vec![keep]).await {
+            Ok(None) => Ok(Asked::New(plan)),
+            Ok(Some(_)) => self.others(request, now).await,
+            // Whoever kept it, what is kept is done.
+            Err(error) if error.outcome() == Outcome::Unknown => match self.others(request, now).await {
+                Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
+                others => others,
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What another one kept at the same time.
+    async fn others<P: DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+    ) -> Result<Asked<P>, StoreError> {
+        self.kept_request(request, now).await?.map(Kept::into).ok_or(StoreError::Overloaded)
+    }
+
+    async fn kept_request<P: DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+    ) -> Result<Option<Kept<P>>, StoreError> {
+        let rows = self.records(&READ, values![request.id.as_str().to_owned()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let asked = row.some_number("asked")?;
+        let is_same = row.bytes("fingerprint")? == Some(&request.fingerprint[..]);
+        if !is_same && !is_expired(asked, now) {
+            return Err(StoreError::RequestMismatch);
+        }
+        Ok(Some(Kept { asked, plan: plan(row)?, done: row.some_number("done")? != 0 }))
+    }
+
+    /// Notes how a request ended: done, refused and so forgotten, or nobody knows, and so as it was.
+    pub(super) async fn close_request(
+        &self,
+        request: &Request,
+        error: Option<&StoreError>,
+    ) -> Result<(), StoreError> {
+        let statement = match error {
+            None => &DONE,
+            Some(error) if error.outcome() == Outcome::NotApplied => &FORGET,
+            Some(_) => return Ok(()),
+        };
+        let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
+        // Were it not noted, whoever comes again does the same once more.
+        self.decide(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
+    }
+}
+
+impl<P> From<Kept<P>> for Asked<P> {
+    fn from(kept: Kept<P>) -> Self {
+        if kept.done { Self::Done(kept.plan) } else { Self::Planned(kept.plan) }
+    }
+}
+
+fn plan<P: DeserializeOwned>(row: &Record) -> Result<P, StoreError> {
+    let text = row.text("plan")?.ok_or_else(|| malformed("plan"))?;
+    serde_json::from_str(text).map_err(|_| malformed("plan"))
+}
+
+fn is_expired(asked: i64, now: Timestamp) -> bool {
+    Timestamp(asked).after(REQUEST_KEPT) <= now
+}

@@ -1,0 +1,130 @@
+//! Rows of follows, and the parts of the batch that writes one.
+
+use std::sync::Arc;
+
+use kith_store::{Edge, Follow, FollowList, StoreError, Stored, Timestamp, UserId, Version};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    bucket::number,
+    error::malformed,
+    record::Record,
+    session::{Bound, Statement, Values, values},
+};
+
+/// Parts of whom a user follows, so that those who follow many do not grow one partition.
+pub(super) const SLICES: i64 = 16;
+
+pub(super) const STATE: Statement = Statement::plain(
+    "UPDATE %k.follows SET live = ?, version = ?, since = ?, changed = ? WHERE follower = ? AND slice = ? AND followed = ?",
+);
+pub(super) const ENTRY: Statement = Statement::plain(
+    "UPDATE %k.follow_lists SET live = ?, version = ?, since = ? \
+     WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
+);
+
+/// The part of whom the user follows that this edge is in.
+pub(super) fn slice(edge: Edge) -> i32 {
+    i32::try_from(edge.to.get() % SLICES).unwrap_or_default()
+}
+
+/// Where a follow stands in both lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seat {
+    pub(super) at: i64,
+    pub(super) in_following: i32,
+    pub(super) in_fans: i32,
+}
+
+/// What a follow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) live: bool,
+    pub(super) version: i64,
+    pub(super) since: i64,
+    /// When this was written.
+    pub(super) changed: i64,
+}
+
+/// A row of `follows`. One that was seated and never lived has no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FollowRow {
+    pub(super) edge: Edge,
+    pub(super) seat: Seat,
+    pub(super) state: Option<State>,
+}
+
+impl FollowRow {
+    /// Decodes a row that has no seat as `None`: no write of this program leaves one.
+    pub(super) fn of(edge: Edge, record: &Record) -> Result<Option<Self>, StoreError> {
+        let Some(at) = record.number("placed")? else { return Ok(None) };
+        let (in_following, in_fans) = (record.small("in_following")?, record.small("in_fans")?);
+        let state = match record.number("version")? {
+            None => None,
+            Some(version) => Some(State {
+                live: record.some_number("live")? != 0,
+                version,
+                since: record.some_number("since")?,
+                changed: record.some_number("changed")?,
+            }),
+        };
+        Ok(Some(Self { edge, seat: Seat { at, in_following, in_fans }, state }))
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.state.is_some_and(|state| state.live)
+    }
+
+    /// The version to be above; 0: none.
+    pub(super) fn version(&self) -> i64 {
+        self.state.map_or(0, |state| state.version)
+    }
+
+    /// The follow, where it has ever lived.
+    pub(super) fn follow(&self) -> Result<Option<Follow>, StoreError> {
+        self.state.map(|state| follow(self.edge, self.seat, state)).transpose()
+    }
+
+    pub(super) fn stored(&self) -> Result<Stored<Follow>, StoreError> {
+        match self.follow()? {
+            None => Ok(Stored::Never),
+            Some(follow) if self.is_live() => Ok(Stored::Live(Arc::new(follow))),
+            Some(follow) => Ok(Stored::Deleted(follow.version)),
+        }
+    }
+}
+
+pub(super) fn follow(edge: Edge, seat: Seat, state: State) -> Result<Follow, StoreError> {
+    let version = Version::new(state.version).ok_or_else(|| malformed("version"))?;
+    Ok(Follow { edge, version, since: Timestamp(state.since), placed: Timestamp(seat.at) })
+}
+
+/// The state of the follow.
+pub(super) fn state_part(edge: Edge, state: State) -> Bound {
+    let State { live, version, since, changed } = state;
+    let row = values![live, version, since, changed, edge.from.get(), slice(edge), edge.to.get()];
+    Bound(&STATE, row)
+}
+
+/// Its entries in both lists.
+pub(super) fn entry_parts(edge: Edge, seat: Seat, state: State) -> [Bound; 2] {
+    [FollowList::Following, FollowList::Fans].map(|list| entry_part(edge, list, seat, state))
+}
+
+/// Its entry in one list.
+pub(super) fn entry_part(edge: Edge, list: FollowList, seat: Seat, state: State) -> Bound {
+    let (owner, bucket, other) = stands(edge, list, seat);
+    Bound(&ENTRY, entry(state, owner, number(list), bucket, seat.at, other))
+}
+
+fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: UserId) -> Values {
+    values![state.live, state.version, state.since, owner.get(), list, bucket, at, other.get()]
+}
+
+/// Whose list it stands in, in which bucket, under which user.
+pub(super) fn stands(edge: Edge, list: FollowList, seat: Seat) -> (UserId, i32, UserId) {
+    match list {
+        FollowList::Following => (edge.from, seat.in_following, edge.to),
+        FollowList::Fans => (edge.to, seat.in_fans, edge.from),
+    }
+}

@@ -1,0 +1,393 @@
+//! The connection, and how statements are run over it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use kith_store::{Coordination, NamedFeed, Outcome, StoreError};
+use parking_lot::RwLock;
+use scylla::{
+    client::{execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder},
+    errors::{DbError, RequestAttemptError},
+    policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession},
+    response::query_result::QueryRowsResult,
+    statement::{
+        Consistency, SerialConsistency,
+        batch::{Batch, BatchType},
+        prepared::PreparedStatement,
+    },
+    value::CqlValue,
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{
+    bucket::Heads,
+    clock::Clock,
+    error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed, write_failed},
+    lock::Locks,
+    options::CqlOptions,
+    record::Record,
+    sweep,
+};
+
+const RECONNECT: Duration = Duration::from_millis(500);
+
+/// What a statement does, and so how it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Reads what a quorum has.
+    Read,
+    /// Reads, and first ends the conditional writes that are under way.
+    Serial,
+    /// Writes what may be written again.
+    Plain,
+    /// Writes under a condition.
+    Conditional,
+}
+
+/// A statement; `%k` stands for the keyspace.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) kind: Kind,
+    pub(super) text: &'static str,
+}
+
+impl Statement {
+    pub(super) const fn read(text: &'static str) -> Self {
+        Self { kind: Kind::Read, text }
+    }
+
+    pub(super) const fn serial(text: &'static str) -> Self {
+        Self { kind: Kind::Serial, text }
+    }
+
+    pub(super) const fn plain(text: &'static str) -> Self {
+        Self { kind: Kind::Plain, text }
+    }
+
+    pub(super) const fn conditional(text: &'static str) -> Self {
+        Self { kind: Kind::Conditional, text }
+    }
+}
+
+/// What is bound to a statement.
+pub(super) type Values = Vec<Option<CqlValue>>;
+/// A statement with its values.
+#[derive(Clone, Debug)]
+pub(super) struct Bound(pub(super) &'static Statement, pub(super) Values);
+
+/// Values of the types of the columns.
+pub(super) trait IntoValue {
+    fn into_value(self) -> Option<CqlValue>;
+}
+
+impl IntoValue for i64 {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::BigInt(self))
+    }
+}
+
+impl IntoValue for i32 {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::Int(self))
+    }
+}
+
+impl IntoValue for bool {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::Int(i32::from(self)))
+    }
+}
+
+impl IntoValue for String {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::Text(self))
+    }
+}
+
+impl IntoValue for &[u8] {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::Blob(self.to_vec()))
+    }
+}
+
+impl<T: IntoValue> IntoValue for Option<T> {
+    fn into_value(self) -> Option<CqlValue> {
+        self.and_then(T::into_value)
+    }
+}
+
+/// Values for a statement, in the order of its marks.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { vec![$($crate::cql::session::IntoValue::into_value($value)),*] };
+}
+pub(super) use values;
+
+/// Implements every relation store; the files of this folder hold one each.
+pub(crate) struct Cql {
+    pub(super) options: CqlOptions,
+    pub(super) clock: Clock,
+    pub(super) heads: Heads,
+    pub(super) locks: Locks,
+    session: OnceLock<Session>,
+    refused: AtomicBool,
+    closing: AtomicBool,
+    prepared: RwLock<HashMap<&'static str, PreparedStatement>>,
+    gate: Semaphore,
+}
+
+impl Cql {
+    /// Begins to connect, as long as it takes; `None` where the options cannot be used.
+    pub(crate) fn open(options: CqlOptions) -> Option<Arc<Self>> {
+        if !options.are_usable() {
+            return None;
+        }
+        let calls = usize::try_from(options.calls_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let cql = Arc::new(Self {
+            clock: Clock::new(options.clock_ahead),
+            heads: Heads::new(options.bucket_entries),
+            locks: Locks::default(),
+            session: OnceLock::new(),
+            refused: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            prepared: RwLock::default(),
+            gate: Semaphore::new(calls),
+            options,
+        });
+        tokio::spawn(connect(Arc::downgrade(&cql)));
+        Some(cql)
+    }
+
+    /// Lets a call in, or refuses it at once.
+    pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.gate.try_acquire().map_err(|_| StoreError::Overloaded)
+    }
+
+    pub(super) fn session(&self) -> Result<&Session, StoreError> {
+        self.session.get().ok_or_else(away)
+    }
+
+    /// Waits until there is a connection.
+    pub(super) async fn connected(&self, limit: Duration) -> Result<&Session, StoreError> {
+        let give_up = tokio::time::Instant::now() + limit;
+        while self.session.get().is_none() {
+            if tokio::time::Instant::now() >= give_up {
+                return Err(out_of_time(Outcome::NotApplied));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.session()
+    }
+
+    /// Whether the servers refuse the user or the password.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Begins to count what changes, and to end what others left, as long as the stores are used.
+    pub(crate) fn sweep(self: &Arc<Self>, coordination: &Weak<dyn Coordination>) {
+        sweep::start(self, coordination);
+    }
+
+    /// The feeds of what changes.
+    pub(crate) fn feeds(self: &Arc<Self>) -> Vec<NamedFeed> {
+        Vec::new()
+    }
+
+    /// Ends what runs beside the calls.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// The text with the keyspace in it.
+    pub(super) fn text(&self, text: &str) -> String {
+        text.replace("%k", &self.options.keyspace)
+    }
+
+    /// Runs a statement that reads.
+    pub(super) async fn read(
+        &self,
+        statement: &'static Statement,
+        values: Values,
+    ) -> Result<QueryRowsResult, StoreError> {
+        let prepared = self.prepared(statement).await?;
+        let answer = self.session()?.execute_unpaged(&prepared, values).await;
+        let answer = answer.map_err(|error| read_failed(&error))?;
+        answer.into_rows_result().map_err(|_| malformed("rows"))
+    }
+
+    /// Runs a statement that reads, and decodes its rows by name.
+    pub(super) async fn records(
+        &self,
+        statement: &'static Statement,
+        values: Values,
+    ) -> Result<Vec<Record>, StoreError> {
+        Record::all(&self.read(statement, values).await?)
+    }
+
+    /// Writes, with this timestamp where one is given.
+    pub(super) async fn write(
+        &self,
+        Bound(statement, values): Bound,
+        timestamp: Option<i64>,
+    ) -> Result<(), StoreError> {
+        let mut prepared = self.prepared(statement).await?;
+        prepared.set_timestamp(timestamp);
+        let answer = self.session()?.execute_unpaged(&prepared, values).await;
+        answer.map(drop).map_err(|error| write_failed(&error))
+    }
+
+    /// Writes all parts, or after a crash none; or of an unlogged batch maybe some.
+    pub(super) async fn batch(
+        &self,
+        kind: BatchType,
+        parts: Vec<Bound>,
+        timestamp: i64,
+    ) -> Result<(), StoreError> {
+        let mut batch = self.configured(Batch::new(kind));
+        batch.set_timestamp(Some(timestamp));
+        batch.set_is_idempotent(true);
+        self.run(batch, parts).await.map(drop)
+    }
+
+    /// Writes under a condition. What is answered to a refusal depends on the server; see [`Record::applied`].
+    pub(super) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<Record>, StoreError> {
+        let answer = match <[Bound; 1]>::try_from(parts) {
+            Ok([Bound(statement, values)]) => {
+                let prepared = self.prepared(statement).await?;
+                let answer = self.session()?.execute_unpaged(&prepared, values).await;
+                answer.map_err(|error| write_failed(&error))?
+            }
+            Err(parts) => self.run(self.configured(Batch::new(BatchType::Unlogged)), parts).await?,
+        };
+        let rows = answer.into_rows_result().map_err(|_| malformed("[applied]"))?;
+        let first = Record::all(&rows)?.into_iter().next().ok_or_else(|| malformed("[applied]"))?;
+        if first.applied()? { Ok(None) } else { Ok(Some(first)) }
+    }
+
+    async fn run(
+        &self,
+        mut batch: Batch,
+        parts: Vec<Bound>,
+    ) -> Result<scylla::response::query_result::QueryResult, StoreError> {
+        let mut bound = Vec::with_capacity(parts.len());
+        for Bound(statement, values) in parts {
+            batch.append_statement(self.prepared(statement).await?);
+            bound.push(values);
+        }
+        self.session()?.batch(&batch, bound).await.map_err(|error| write_failed(&error))
+    }
+
+    fn configured(&self, mut batch: Batch) -> Batch {
+        batch.set_consistency(Consistency::LocalQuorum);
+        batch.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+        batch.set_request_timeout(Some(self.options.request));
+        batch
+    }
+
+    async fn prepared(&self, statement: &'static Statement) -> Result<PreparedStatement, StoreError> {
+        if let Some(prepared) = self.prepared.read().get(statement.text) {
+            return Ok(prepared.clone());
+        }
+        let prepared = self.session()?.prepare(self.text(statement.text)).await;
+        let mut prepared = prepared.map_err(|error| prepare_failed(&error))?;
+        prepared.set_consistency(match statement.kind {
+            Kind::Serial => Consistency::LocalSerial,
+            Kind::Read | Kind::Plain | Kind::Conditional => Consistency::LocalQuorum,
+        });
+        prepared.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+        prepared.set_is_idempotent(statement.kind != Kind::Conditional);
+        prepared.set_request_timeout(Some(self.options.request));
+        self.prepared.write().insert(statement.text, prepared.clone());
+        Ok(prepared)
+    }
+}
+
+impl fmt::Debug for Cql {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cql").field("keyspace", &self.options.keyspace).finish_non_exhaustive()
+    }
+}
+
+/// Connects, however often it takes, as long as somebody wants it. From then on the driver reconnects by itself.
+async fn connect(to: Weak<Cql>) {
+    loop {
+        let Some(options) = to.upgrade().map(|cql| cql.options.clone()) else { return };
+        let session = build(&options).await;
+        let Some(cql) = to.upgrade() else { return };
+        match session {
+            Ok(session) => {
+                cql.refused.store(false, Ordering::Relaxed);
+                cql.session.set(session).ok();
+                return;
+            }
+            Err(refused) => cql.refused.store(refused, Ordering::Relaxed),
+        }
+        drop(cql);
+        tokio::time::sleep(RECONNECT).await;
+    }
+}
+
+/// On failure: whether it was for the user or the password.
+async fn build(options: &CqlOptions) -> Result<Session, bool> {
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::LocalQuorum)
+        .serial_consistency(Some(SerialConsistency::LocalSerial))
+        .request_timeout(Some(options.request))
+        .retry_policy(Arc::new(Once))
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&options.contact_points)
+        .connection_timeout(options.connect)
+        .default_execution_profile_handle(profile.into_handle())
+        .fetch_schema_metadata(false);
+    if let Some((user, password)) = &options.credentials {
+        builder = builder.user(user, password);
+    }
+    builder.build().await.map_err(|error| is_refused(&error))
+}
+
+/// Tries once more, at another node, what may be done twice and met a node that is not there. What met one that has too
+/// much to do is not tried again: that would be the more.
+#[derive(Debug)]
+struct Once;
+
+impl RetryPolicy for Once {
+    fn new_session(&self) -> Box<dyn RetrySession> {
+        Box::new(Tries(0))
+    }
+}
+
+struct Tries(u32);
+
+impl RetrySession for Tries {
+    fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
+        self.0 += 1;
+        let has_not_run = matches!(
+            info.error,
+            RequestAttemptError::DbError(DbError::IsBootstrapping | DbError::Unavailable { .. }, _)
+        );
+        if self.0 == 1 && (has_not_run || info.is_idempotent && is_lost(info.error)) {
+            return RetryDecision::RetryNextTarget(None);
+        }
+        RetryDecision::DontRetry
+    }
+
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
+
+fn is_lost(error: &RequestAttemptError) -> bool {
+    matches!(error, RequestAttemptError::BrokenConnectionError(_))
+}

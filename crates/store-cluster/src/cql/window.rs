@@ -1,0 +1,101 @@
+//! Reading what was noted: new notes within a moment, and late ones (of clocks that are apart, of writes that arrived after
+//! their node had died) as long as a minute is open.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use kith_store::StoreError;
+
+use super::{journal::Note, session::Cql};
+
+/// How often all open minutes are read from their beginnings.
+const WHOLE_EVERY: Duration = Duration::from_secs(5);
+/// Between them, only what is at most so much older than what was read, in microseconds.
+const OVERLAP: i64 = 2_000_000;
+/// What is late beside the clocks: a write that a node took over from one that died.
+const LATE: i64 = 30_000;
+/// Notes of which is remembered that they were read. What is forgotten is told again.
+const NOTES_MAX: usize = 262_144;
+
+/// The open minutes of a shard.
+#[derive(Debug)]
+pub(super) struct Window {
+    shard: i32,
+    /// The first open minute.
+    from: i64,
+    minutes: BTreeMap<i64, Minute>,
+    read_whole: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Minute {
+    read: HashSet<Note>,
+    latest: i64,
+}
+
+impl Window {
+    /// Opens a window that begins with this minute.
+    pub(super) fn new(shard: i32, from: i64) -> Self {
+        Self { shard, from, minutes: BTreeMap::new(), read_whole: None }
+    }
+
+    /// The first minute that is open now by the clock of this node.
+    pub(super) fn first_open(cql: &Cql) -> i64 {
+        let apart = i64::try_from(cql.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        (cql.clock.millis() - apart - LATE) / 60_000
+    }
+
+    /// The first minute of this window.
+    pub(super) const fn from(&self) -> i64 {
+        self.from
+    }
+
+    /// What has not been read yet, by rising stamp. When it fails, nothing of it counts as read.
+    pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<Note>, StoreError> {
+        let now = cql.clock.minute();
+        let whole = self.read_whole.is_none_or(|at| at.elapsed() > WHOLE_EVERY);
+        let mut fresh = Vec::new();
+        let begun = Instant::now();
+        for minute in self.from..=now + 1 {
+            if !whole && minute < now - 1 {
+                continue;
+            }
+            let known = self.minutes.get(&minute);
+            let after = known.filter(|_| !whole).map_or(0, |known| known.latest - OVERLAP);
+            let notes = cql.notes(self.shard, minute, after).await?;
+            fresh.extend(notes.into_iter().filter(|note| known.is_none_or(|known| !known.read.contains(note))));
+        }
+        for note in &fresh {
+            let minute = self.minutes.entry(note.minute).or_default();
+            minute.read.insert(*note);
+            minute.latest = minute.latest.max(note.stamp);
+        }
+        if whole {
+            self.read_whole = Some(begun);
+        }
+        self.forget();
+        fresh.sort_unstable_by_key(|note| note.stamp);
+        Ok(fresh)
+    }
+
+    /// Closes the minutes that nothing will be added to, if they were read after that; tells what was in them.
+    pub(super) fn close(&mut self, cql: &Cql) -> Vec<Note> {
+        let until = Self::first_open(cql).min(self.from + 1);
+        if self.read_whole.is_none() || until <= self.from {
+            return Vec::new();
+        }
+        let open = self.minutes.split_off(&until);
+        let closed = std::mem::replace(&mut self.minutes, open);
+        self.from = until;
+        closed.into_values().flat_map(|minute| minute.read).collect()
+    }
+
+    fn forget(&mut self) {
+        while self.minutes.values().map(|minute| minute.read.len()).sum::<usize>() > NOTES_MAX {
+            let Some(oldest) = self.minutes.values_mut().find(|minute| !minute.read.is_empty()) else { return };
+            oldest.read.clear();
+        }
+    }
+}

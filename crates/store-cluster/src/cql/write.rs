@@ -1,0 +1,286 @@
+//! To follow and to take it back.
+//!
+//! A follow takes its seat, its place in both lists, by a conditional write, whose refusal is the reading of what was there.
+//! Its state is then written plainly to the row and to both lists in one logged batch, all with the version as timestamp. So
+//! of writes that cross, the highest version stands in all three, whatever the clocks say.
+
+use std::time::{Duration, Instant};
+
+use kith_store::{
+    Applied, Edge, Follow, FollowList, Outcome, StoreError, Stored, Timestamp, Version, Write,
+};
+use scylla::statement::batch::BatchType;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    error::{as_outcome, malformed},
+    journal::Note,
+    request::Asked,
+    row::{FollowRow, Seat, State, entry_part, entry_parts, follow, slice, stands, state_part},
+    session::{Bound, Cql, Statement, values},
+};
+
+const TAKE_SEAT: Statement = Statement::conditional(
+    "INSERT INTO %k.follows (follower, slice, followed, placed, in_following, in_fans) VALUES (?, ?, ?, ?, ?, ?) \
+     IF NOT EXISTS",
+);
+const MOVE_SEAT: Statement = Statement::conditional(
+    "UPDATE %k.follows SET placed = ?, in_following = ?, in_fans = ? WHERE follower = ? AND slice = ? AND followed = ? \
+     IF placed = ? AND in_following = ? AND in_fans = ? AND version = ?",
+);
+const DECIDED: Statement = Statement::serial(
+    "SELECT placed, in_following, in_fans, live, version, since, changed FROM %k.follows \
+     WHERE follower = ? AND slice = ? AND followed = ?",
+);
+const TRIES_MAX: u32 = 8;
+/// A call that takes longer looks whether its seat is still its own.
+const QUICK: Duration = Duration::from_secs(10);
+
+/// What is to be written for a follow to begin, decided before it is.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Beginning {
+    edge: Edge,
+    seat: Seat,
+    state: State,
+    /// It lives already, and nothing is to be written.
+    stands: bool,
+    /// Somebody else might move the seat meanwhile.
+    is_shaky: bool,
+}
+
+/// What is to be written for a follow to end.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Ending {
+    edge: Edge,
+    seat: Seat,
+    state: State,
+}
+
+impl Cql {
+    pub(super) async fn begin_follow(
+        &self,
+        edge: Edge,
+        kept: Duration,
+        write: Write,
+    ) -> Result<Applied<Follow>, StoreError> {
+        let Some(request) = &write.request else {
+            let plan = self.plan_beginning(edge, kept, write.now).await?;
+            return Ok(Applied { record: self.carry_out_beginning(plan).await?, replayed: false });
+        };
+        let plan = self.plan_beginning(edge, kept, write.now);
+        let (plan, replayed) = match self.once(request, write.now, plan).await? {
+            Asked::Done(plan) => {
+                return Ok(Applied { record: follow(edge, plan.seat, plan.state)?, replayed: true });
+            }
+            Asked::Planned(plan) => (Beginning { is_shaky: true, ..plan }, true),
+            Asked::New(plan) => (plan, false),
+        };
+        let begun = self.carry_out_beginning(plan).await;
+        self.close_request(request, begun.as_ref().err()).await?;
+        Ok(Applied { record: begun?, replayed })
+    }
+
+    pub(super) async fn end_follow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
+        let Some(request) = &write.request else {
+            let plan = self.plan_ending(edge, write.now).await?;
+            return Ok(Applied { record: self.carry_out_ending(plan).await?, replayed: false });
+        };
+        let (plan, replayed) = match self.once(request, write.now, self.plan_ending(edge, write.now)).await? {
+            Asked::Done(plan) => return Ok(Applied { record: plan.version()?, replayed: true }),
+            Asked::Planned(plan) => (plan, true),
+            Asked::New(plan) => (plan, false),
+        };
+        let ended = self.carry_out_ending(plan).await;
+        self.close_request(request, ended.as_ref().err()).await?;
+        Ok(Applied { record: ended?, replayed })
+    }
+
+    /// Ends the follow where it lives.
+    pub(super) async fn cut(&self, edge: Edge, now: Timestamp) -> Result<Option<Version>, StoreError> {
+        match self.plan_ending(edge, now).await {
+            Ok(plan) => self.carry_out_ending(plan).await.map(Some),
+            Err(StoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn plan_beginning(
+        &self,
+        edge: Edge,
+        kept: Duration,
+        now: Timestamp,
+    ) -> Result<Beginning, StoreError> {
+        let (is_blocked, in_following, in_fans) = tokio::try_join!(
+            self.is_blocked(edge.reversed()),
+            self.bucket_for(edge.from, FollowList::Following),
+            self.bucket_for(edge.to, FollowList::Fans),
+        )?;
+        if is_blocked {
+            return Err(StoreError::Blocked);
+        }
+        let wanted = Seat { at: now.0, in_following, in_fans };
+        let apart = self.options.clocks_apart;
+        let mut before = self.take_seat(edge, wanted).await?;
+        for _ in 0..TRIES_MAX {
+            let Some(row) = before else {
+                return Ok(self.beginning(edge, wanted, 0, now, kept < apart));
+            };
+            if let Some(state) = row.state.filter(|state| state.live) {
+                return Ok(Beginning { edge, seat: row.seat, state, stands: true, is_shaky: false });
+            }
+            let until = kept_until(&row, kept, apart);
+            if now < until {
+                let is_shaky = now.after(apart) >= until;
+                return Ok(self.beginning(edge, row.seat, row.version(), now, is_shaky));
+            }
+            if self.move_seat(&row, wanted).await? {
+                return Ok(self.beginning(edge, wanted, row.version(), now, kept < apart));
+            }
+            before = self.decided_row(edge).await?;
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    fn beginning(&self, edge: Edge, seat: Seat, above: i64, now: Timestamp, is_shaky: bool) -> Beginning {
+        let version = self.clock.version(above);
+        let state = State { live: true, version, since: now.0, changed: now.0 };
+        Beginning { edge, seat, state, stands: false, is_shaky }
+    }
+
+    /// Takes the seat if the edge has none; else tells the row.
+    async fn take_seat(&self, edge: Edge, seat: Seat) -> Result<Option<FollowRow>, StoreError> {
+        let Seat { at, in_following, in_fans } = seat;
+        let row = values![edge.from.get(), slice(edge), edge.to.get(), at, in_following, in_fans];
+        match self.decide(vec![Bound(&TAKE_SEAT, row)]).await {
+            Ok(None) => Ok(None),
+            Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // It is one's own seat, or somebody else's: either does.
+                let row = self.decided_row(edge).await?;
+                row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves the seat of a follow that does not live, if nobody has written to it; whether that was so.
+    async fn move_seat(&self, row: &FollowRow, to: Seat) -> Result<bool, StoreError> {
+        let (edge, from) = (row.edge, row.seat);
+        let version = row.state.map(|state| state.version);
+        let mut change = values![to.at, to.in_following, to.in_fans, edge.from.get(), slice(edge), edge.to.get()];
+        change.extend(values![from.at, from.in_following, from.in_fans, version]);
+        match self.decide(vec![Bound(&MOVE_SEAT, change)]).await {
+            Ok(refused) => Ok(refused.is_none()),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                Ok(self.decided_row(edge).await?.is_some_and(|now| now.seat == to && now.state == row.state))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The row, once the conditional writes under way have ended.
+    async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
+        let rows = self.records(&DECIDED, values![edge.from.get(), slice(edge), edge.to.get()]).await?;
+        rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
+    }
+
+    async fn carry_out_beginning(&self, plan: Beginning) -> Result<Follow, StoreError> {
+        let Beginning { edge, mut seat, state, stands, is_shaky } = plan;
+        if stands {
+            return follow(edge, seat, state);
+        }
+        let begun = Instant::now();
+        self.dies_at("seated")?;
+        self.write_state(edge, seat, state).await?;
+        self.dies_at("begun")?;
+        let looks = is_shaky || begun.elapsed() > QUICK;
+        let row = async { if looks { self.follow_row(edge).await } else { Ok(None) } };
+        // Whoever blocks looks for a follow after its write: of a pair that crosses one sees the other.
+        let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)
+            .map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        if let Some(row) = row.filter(|row| row.seat != seat) {
+            self.settle(&row, seat, state.version).await?;
+            seat = row.seat;
+        }
+        if is_blocked {
+            self.cut(edge, Timestamp(state.changed)).await?;
+            return Err(StoreError::Blocked);
+        }
+        follow(edge, seat, state)
+    }
+
+    async fn plan_ending(&self, edge: Edge, now: Timestamp) -> Result<Ending, StoreError> {
+        let row = self.follow_row(edge).await?.ok_or(StoreError::NotFound)?;
+        let state = row.state.filter(|state| state.live).ok_or(StoreError::NotFound)?;
+        let version = self.clock.version(state.version);
+        let state = State { live: false, version, changed: now.0, ..state };
+        Ok(Ending { edge, seat: row.seat, state })
+    }
+
+    async fn carry_out_ending(&self, plan: Ending) -> Result<Version, StoreError> {
+        let Ending { edge, seat, state } = plan;
+        self.write_state(edge, seat, state).await?;
+        let row = self.follow_row(edge).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        if let Some(row) = row.filter(|row| row.seat != seat) {
+            self.settle(&row, seat, state.version).await?;
+        }
+        plan.version()
+    }
+
+    /// Writes the state to the row and to both lists, and notes it.
+    async fn write_state(&self, edge: Edge, seat: Seat, state: State) -> Result<(), StoreError> {
+        let mut parts = vec![state_part(edge, state)];
+        parts.extend(entry_parts(edge, seat, state));
+        parts.push(Note::of_follow(self, edge, seat, state.version).part(self));
+        self.batch(BatchType::Logged, parts, state.version).await
+    }
+
+    /// Makes both lists say what the row says, after something was written at a seat that is not its own.
+    pub(super) async fn settle(&self, row: &FollowRow, stray: Seat, written: i64) -> Result<(), StoreError> {
+        let Some(state) = row.state else { return Ok(()) };
+        let above = State { live: false, version: state.version.max(written) + 1, ..state };
+        let mut parts: Vec<Bound> = [FollowList::Following, FollowList::Fans]
+            .into_iter()
+            .filter(|list| {
+                let (has, is) = (stands(row.edge, *list, stray), stands(row.edge, *list, row.seat));
+                (has, stray.at) != (is, row.seat.at)
+            })
+            .map(|list| entry_part(row.edge, list, stray, above))
+            .collect();
+        parts.push(Note::of_count(self, row.edge, stray).part(self));
+        self.batch(BatchType::Logged, parts, above.version).await?;
+        let mut parts = entry_parts(row.edge, row.seat, state).to_vec();
+        parts.push(Note::of_count(self, row.edge, row.seat).part(self));
+        self.batch(BatchType::Logged, parts, state.version).await
+    }
+
+    /// Fails as a node that died would, where a test wants it to.
+    pub(super) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
+        match self.options.dies_at {
+            Some(at) if at == step => Err(super::error::unavailable("ended by a test", Outcome::Unknown)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn is_blocked(&self, edge: Edge) -> Result<bool, StoreError> {
+        let found = self.block_records(&[edge]).await?;
+        Ok(found.into_iter().any(|(_, block)| match block {
+            Stored::Live(block) => block.blocked.is_some(),
+            Stored::Deleted(_) | Stored::Never => false,
+        }))
+    }
+}
+
+impl Ending {
+    fn version(&self) -> Result<Version, StoreError> {
+        Version::new(self.state.version).ok_or_else(|| malformed("version"))
+    }
+}
+
+/// Until when a follow that does not live has its seat. One that never lived has it for as long as it may be under way.
+fn kept_until(row: &FollowRow, kept: Duration, apart: Duration) -> Timestamp {
+    match row.state {
+        Some(state) => Timestamp(state.changed.max(row.seat.at)).after(kept),
+        None => Timestamp(row.seat.at).after(apart),
+    }
+}
