@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use kith_store::{Migration, Stores};
 #[cfg(feature = "cluster")]
-use kith_store_cluster::{ClusterHandle, MongoOptions};
+use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
 #[cfg(feature = "embedded")]
 use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
@@ -69,7 +69,10 @@ impl Opened {
             #[cfg(feature = "embedded")]
             Self::Sqlite(_) => About::file(&data_file(config)),
             #[cfg(feature = "cluster")]
-            Self::Cluster(handle) => About::mongodb(handle.probe(), &config.store.mongodb.database),
+            Self::Cluster(handle) => {
+                let relations = (handle.cql_probe(), config.store.cql.keyspace.as_str());
+                About::mongodb(handle.probe(), &config.store.mongodb.database, relations)
+            }
         }
     }
 }
@@ -134,10 +137,38 @@ async fn cluster(config: &Config) -> Result<Opened, StartError> {
         connect: mongodb.connect,
         ..MongoOptions::new(uri, mongodb.database.as_str())
     };
-    match kith_store_cluster::connect(options).await {
-        Ok(handle) => Ok(Opened::Cluster(handle)),
-        Err(error) => Err(StartError::new(refused_options(&error))),
-    }
+    let refused = |error| StartError::new(refused_options(&error));
+    let handle = kith_store_cluster::connect(options).await.map_err(refused)?;
+    let handle = match relations(config) {
+        Some(options) => handle.with_relations(options).map_err(refused)?,
+        None => {
+            tracing::warn!("{NO_RELATIONS}");
+            handle
+        }
+    };
+    Ok(Opened::Cluster(handle))
+}
+
+/// A cluster without CQL.
+#[cfg(feature = "cluster")]
+const NO_RELATIONS: &str =
+    "no store of relations is configured (store.cql.contact_points): RelationService answers UNAVAILABLE";
+
+/// Where relations are kept; `None`: nowhere.
+#[cfg(feature = "cluster")]
+fn relations(config: &Config) -> Option<CqlOptions> {
+    let cql = &config.store.cql;
+    let credentials =
+        cql.user.clone().zip(cql.password.as_ref().map(|password| password.expose().to_owned()));
+    (!cql.contact_points.is_empty()).then(|| CqlOptions {
+        replication: cql.replication.clone(),
+        credentials,
+        connect: cql.connect,
+        request: cql.request,
+        calls_max: cql.calls_max,
+        feed_shards: cql.feed_shards,
+        ..CqlOptions::new(&cql.contact_points, &cql.keyspace)
+    })
 }
 
 #[cfg(feature = "cluster")]
@@ -146,6 +177,9 @@ fn refused_options(error: &kith_store_cluster::OpenError) -> &'static str {
         kith_store_cluster::OpenError::Address => {
             "store.mongodb.uri cannot be used; write mongodb://HOST:27017/?replicaSet=rs0, with USER:PASSWORD@ \
              before HOST where MongoDB asks for them (special characters as %XX)"
+        }
+        kith_store_cluster::OpenError::Relations => {
+            "store.cql cannot be used; look at its contact_points, keyspace and replication"
         }
         kith_store_cluster::OpenError::Database => {
             "store.mongodb.database cannot be used; write 1 to 63 letters, digits, _ or -"

@@ -39,6 +39,9 @@ const PING_LIMIT: Duration = Duration::from_secs(1);
 /// How long a store may not answer before the node says that it does not either.
 const AWAY: Duration = Duration::from_secs(3);
 
+/// In `/readyz`.
+const RELATIONS_AWAY: &str = "relations_away";
+
 /// How long a node that starts waits for the others before it serves without them.
 const FOLLOWS: Duration = Duration::from_secs(1);
 
@@ -307,7 +310,30 @@ impl BringUp {
 
     /// What goes on beside the calls for as long as the node runs.
     async fn keep(&self) {
-        tokio::join!(self.watch(), self.forget(), self.keep_claim());
+        tokio::join!(self.watch(), self.watch_relations(), self.forget(), self.keep_claim());
+    }
+
+    /// Says when relations are not available and when they are again. The node serves all else meanwhile.
+    async fn watch_relations(&self) {
+        let mut said = None;
+        loop {
+            let unfit = self.about.relations_unfit(PING_LIMIT).await;
+            if unfit != said {
+                match unfit {
+                    Some(message) => {
+                        tracing::error!("{message}");
+                        let (message, since) = (message.to_owned(), SystemTime::now());
+                        self.health.remark(Cause { reason: RELATIONS_AWAY, message, since });
+                    }
+                    None => {
+                        self.health.remark_off(RELATIONS_AWAY);
+                        tracing::info!("the store of relations answers again");
+                    }
+                }
+                said = unfit;
+            }
+            sleep(PING_PERIOD).await;
+        }
     }
 
     /// A store forgets a bounded number at a time; it is asked again at once while there is more.

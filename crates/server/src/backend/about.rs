@@ -3,9 +3,11 @@
 #[cfg(feature = "embedded")]
 use std::path::{Path, absolute};
 
+use std::time::Duration;
+
 use kith_store::StoreError;
 #[cfg(feature = "cluster")]
-use kith_store_cluster::{Probe, Unfit};
+use kith_store_cluster::{CqlProbe, CqlUnfit, Probe, Unfit};
 use serde::Serialize;
 
 use crate::start::StartError;
@@ -44,6 +46,9 @@ pub(crate) struct About {
     data: Data,
     #[cfg(feature = "cluster")]
     probe: Option<Probe>,
+    /// Of the store of relations.
+    #[cfg(feature = "cluster")]
+    relations: Option<CqlProbe>,
 }
 
 impl About {
@@ -55,6 +60,8 @@ impl About {
             data: Data { place: path.display().to_string(), kept: true },
             #[cfg(feature = "cluster")]
             probe: None,
+            #[cfg(feature = "cluster")]
+            relations: None,
         }
     }
 
@@ -65,14 +72,34 @@ impl About {
             data: Data { place: "memory".to_owned(), kept: false },
             #[cfg(feature = "cluster")]
             probe: None,
+            #[cfg(feature = "cluster")]
+            relations: None,
         }
     }
 
-    /// Of a database in MongoDB.
+    /// Of a database in MongoDB, and of a keyspace for relations where there is one.
     #[cfg(feature = "cluster")]
-    pub(crate) fn mongodb(probe: Probe, database: &str) -> Self {
-        let place = format!("MongoDB at {} (database {database})", probe.hosts().join(", "));
-        Self { data: Data { place, kept: true }, probe: Some(probe) }
+    pub(crate) fn mongodb(
+        probe: Probe,
+        database: &str,
+        (relations, keyspace): (Option<CqlProbe>, &str),
+    ) -> Self {
+        let mut place = format!("MongoDB at {} (database {database})", probe.hosts().join(", "));
+        if relations.is_some() {
+            place.push_str(&format!(" and CQL (keyspace {keyspace})"));
+        }
+        Self { data: Data { place, kept: true }, probe: Some(probe), relations }
+    }
+
+    /// Why relations are not available though the node may serve all else; `None`: they are, or they have no store of their
+    /// own. Found within the limit.
+    pub(crate) async fn relations_unfit(&self, limit: Duration) -> Option<&'static str> {
+        #[cfg(feature = "cluster")]
+        if let Some(probe) = &self.relations {
+            return probe.unfit(limit).await.map(of_relations);
+        }
+        let _ = limit;
+        None
     }
 
     /// Where the data lie.
@@ -146,6 +173,23 @@ impl About {
             )))
         };
         self.unfit().await.map_or_else(away, Why::Wrong)
+    }
+}
+
+#[cfg(feature = "cluster")]
+const fn of_relations(unfit: CqlUnfit) -> &'static str {
+    match unfit {
+        CqlUnfit::Away => {
+            "the store of relations does not answer (store.cql.contact_points): what is not in memory is UNAVAILABLE; \
+             start it, or correct the addresses"
+        }
+        CqlUnfit::Credentials => {
+            "the store of relations refuses store.cql.user or its password, or wants ones; correct them"
+        }
+        CqlUnfit::NotMigrated => {
+            "the store of relations has not been migrated, or is another one than it was; run `kith migrate`, or \
+             correct store.cql.keyspace"
+        }
     }
 }
 

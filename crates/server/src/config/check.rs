@@ -15,6 +15,9 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
         &mut mongodb.uri,
         mongodb.uri_file.as_deref(),
     )?;
+    let cql = &mut config.store.cql;
+    let file = cql.password_file.as_deref();
+    from_file(("store.cql.password", "store.cql.password_file"), &mut cql.password, file)?;
     let redis = &mut config.redis;
     from_file(("redis.url", "redis.url_file"), &mut redis.url, redis.url_file.as_deref())?;
     let secrets = &mut config.secrets;
@@ -26,6 +29,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     super::cluster::check(config)?;
     super::observer::check(config)?;
     super::relations::check(config)?;
+    super::cql::check(config)?;
     store(config)?;
     invite_code_key(config)?;
     above_zero(config)?;

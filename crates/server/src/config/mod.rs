@@ -6,6 +6,7 @@
 
 mod check;
 mod cluster;
+mod cql;
 mod ephemeral;
 mod http;
 mod limits;
@@ -23,6 +24,7 @@ mod unknown;
 mod wrong;
 
 pub use cluster::{ClusterConfig, RedisConfig};
+pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use limits::LimitsConfig;

@@ -10,8 +10,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClusterConfig, EphemeralConfig, HttpConfig, LimitsConfig, ObserverConfig, RedisConfig, RelationsConfig,
-    Secret, size,
+    ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, ObserverConfig, RedisConfig,
+    RelationsConfig, Secret, size,
 };
 
 /// Everything that a node is told from outside.
@@ -144,6 +144,8 @@ pub struct StoreConfig {
     pub sqlite: SqliteConfig,
     /// Of the cluster.
     pub mongodb: MongodbConfig,
+    /// Where a cluster keeps relations.
+    pub cql: CqlConfig,
 }
 
 /// Which store keeps the truth.

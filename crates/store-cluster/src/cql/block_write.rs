@@ -62,9 +62,10 @@ impl Cql {
         let asked = self.once(&request, write.now, async { Ok(()) }).await?;
         let replayed = !matches!(asked, Asked::New(()));
         let changed = match self.answered(edge, &request).await {
-            Ok(Some(change)) => {
-                self.end_answered(&request, change, &write).await.map(|record| Applied { record, replayed: true })
-            }
+            Ok(Some(change)) => self
+                .end_answered(&request, change, &write)
+                .await
+                .map(|record| Applied { record, replayed: true }),
             Ok(None) => {
                 let changed = self.change_and_cut(edge, &patch, &write).await;
                 changed.map(|record| Applied { record, replayed })
@@ -165,7 +166,8 @@ impl Cql {
     async fn answered(&self, edge: Edge, request: &Request) -> Result<Option<BlockChange>, StoreError> {
         let (placed, other) = key(request);
         let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
-        let of_request = |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == request.id.as_str());
+        let of_request =
+            |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == request.id.as_str());
         let Some(row) = rows.iter().find(of_request) else { return Ok(None) };
         let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
         serde_json::from_str(reply).map(Some).map_err(|_| malformed("reply"))

@@ -11,6 +11,8 @@ use crate::{
 };
 
 const GROUP: &str = "store";
+/// How often a store that is being connected to is asked.
+const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 
 /// Opens the store, unless that would make or take anything: a data file that is not there or belongs to
 /// another user, or one that a node has.
@@ -54,7 +56,26 @@ async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Findin
         return Some(Finding::new(GROUP, line.to_string(), look));
     }
     let away = || format!("{} does not answer as a primary", about.data().place);
-    store.stores().node.ping(limit).await.err().map(|_| Finding::new(GROUP, away(), look))
+    if store.stores().node.ping(limit).await.is_err() {
+        return Some(Finding::new(GROUP, away(), look));
+    }
+    relations(config, store, limit).await
+}
+
+/// Of the store of relations; one that is not configured is nothing wrong.
+async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
+    let cql = &config.store.cql;
+    let (host, port) = cql.contact_points.first()?.rsplit_once(':')?;
+    let about = store.about(config);
+    let until = tokio::time::Instant::now() + limit.max(cql.connect);
+    loop {
+        let unfit = about.relations_unfit(limit).await?;
+        // The connection was begun a moment ago.
+        if tokio::time::Instant::now() >= until {
+            return Some(Finding::new(GROUP, unfit, format!("cqlsh {host} {port} -e 'DESCRIBE CLUSTER'")));
+        }
+        tokio::time::sleep(LOOKED_AT_EVERY).await;
+    }
 }
 
 async fn pending(config: &Config, store: &Opened, limit: Duration) -> Vec<Finding> {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     include_str!("../../config/sections.rs"),
     include_str!("../../config/limits.rs"),
     include_str!("../../config/cluster.rs"),
     include_str!("../../config/observer.rs"),
     include_str!("../../config/relations.rs"),
+    include_str!("../../config/cql.rs"),
     include_str!("../../config/http.rs"),
     include_str!("../../config/ephemeral.rs"),
 ];

@@ -1,0 +1,132 @@
+//! Where a cluster keeps relations, with its defaults.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Config, Secret,
+    wrong::{Wrong, wrong},
+};
+
+/// Most feeds that changes are told by.
+const SHARDS_MAX: u32 = 64;
+/// Longest name of a keyspace.
+const KEYSPACE_MAX: usize = 48;
+
+/// Cassandra or ScyllaDB, which keep follows and blocks of a cluster.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CqlConfig {
+    /// `HOST:PORT` of some of its nodes; the others are found through them. Empty: there is none, and relations are not
+    /// available.
+    pub contact_points: Vec<String>,
+    /// Name of the keyspace: 1 to 48 small letters, digits and _, a letter first.
+    pub keyspace: String,
+    /// How the keyspace is replicated where `kith migrate` makes it, as CQL writes it:
+    /// `{'class': 'NetworkTopologyStrategy', 'dc1': 3}`.
+    pub replication: String,
+    /// Who logs in; absent: nobody has to.
+    pub user: Option<String>,
+    /// The password.
+    pub password: Option<Secret>,
+    /// A file that holds the password, in its place.
+    pub password_file: Option<PathBuf>,
+    /// How long a connection may take to open. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub connect: Duration,
+    /// How long one request may take. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub request: Duration,
+    /// Calls at one time; further ones are refused. Above 0.
+    pub calls_max: u32,
+    /// By how many feeds changes are told, each read by one node at a time: 1 to 64. The same on all nodes; once
+    /// something is stored, it must stay.
+    pub feed_shards: u32,
+}
+
+impl Default for CqlConfig {
+    fn default() -> Self {
+        Self {
+            contact_points: Vec::new(),
+            keyspace: "kith".to_owned(),
+            replication: "{'class': 'SimpleStrategy', 'replication_factor': 1}".to_owned(),
+            user: None,
+            password: None,
+            password_file: None,
+            connect: Duration::from_secs(1),
+            request: Duration::from_secs(2),
+            calls_max: 4096,
+            feed_shards: 4,
+        }
+    }
+}
+
+pub(super) fn check(config: &Config) -> Result<(), Wrong> {
+    let cql = &config.store.cql;
+    if cql.user.is_some() != cql.password.is_some() {
+        return wrong(
+            "store.cql.user",
+            "and store.cql.password (or its file) go together; give both or neither",
+        );
+    }
+    let is_address = |text: &String| {
+        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    };
+    if !cql.contact_points.iter().all(is_address) {
+        return wrong("store.cql.contact_points", "must hold HOST:PORT, as cassandra-1:9042");
+    }
+    if !names_a_keyspace(&cql.keyspace) {
+        return wrong("store.cql.keyspace", "must be 1 to 48 small letters, digits and _, a letter first");
+    }
+    if !(cql.replication.starts_with('{') && cql.replication.ends_with('}')) {
+        return wrong("store.cql.replication", "must be a map as CQL writes it, {'class': '...', ...}");
+    }
+    if !(1..=SHARDS_MAX).contains(&cql.feed_shards) {
+        return wrong("store.cql.feed_shards", "must be between 1 and 64");
+    }
+    for (key, zero) in [
+        ("store.cql.connect", cql.connect.is_zero()),
+        ("store.cql.request", cql.request.is_zero()),
+        ("store.cql.calls_max", cql.calls_max == 0),
+    ] {
+        if zero {
+            return wrong(key, "is 0; it must be above 0");
+        }
+    }
+    Ok(())
+}
+
+fn names_a_keyspace(name: &str) -> bool {
+    let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
+    let first = name.bytes().next().is_some_and(|c| c.is_ascii_lowercase());
+    first && name.len() <= KEYSPACE_MAX && name.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(change: impl FnOnce(&mut CqlConfig)) -> Result<(), &'static str> {
+        let mut config = Config::default();
+        change(&mut config.store.cql);
+        check(&config).map_err(|wrong| wrong.key)
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_by_its_key() {
+        assert_eq!(checked(|_| {}), Ok(()));
+        assert_eq!(checked(|cql| cql.contact_points = vec!["a:9042".into(), "[::1]:9042".into()]), Ok(()));
+        for point in ["", "a", ":9042", "a:b", "a:70000"] {
+            let wrong = checked(|cql| cql.contact_points = vec![point.into()]);
+            assert_eq!(wrong, Err("store.cql.contact_points"), "{point:?}");
+        }
+        for name in ["", "Kith", "1a", "a-b", "a.b", &"a".repeat(49)] {
+            assert_eq!(checked(|cql| cql.keyspace = name.into()), Err("store.cql.keyspace"), "{name:?}");
+        }
+        assert_eq!(checked(|cql| cql.replication = "3".into()), Err("store.cql.replication"));
+        assert_eq!(checked(|cql| cql.user = Some("ann".into())), Err("store.cql.user"));
+        assert_eq!(checked(|cql| cql.feed_shards = 65), Err("store.cql.feed_shards"));
+        assert_eq!(checked(|cql| cql.request = Duration::ZERO), Err("store.cql.request"));
+    }
+}
