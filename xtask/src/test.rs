@@ -11,7 +11,8 @@ use crate::{
 };
 
 /// What callers meet, whatever the store.
-const POLICY: [&str; 6] = ["--test", "users", "--test", "groups", "--test", "bad_input"];
+const POLICY: [&str; 8] =
+    ["--test", "users", "--test", "groups", "--test", "relations", "--test", "bad_input"];
 
 /// Sums of cargo's result lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
