@@ -13,10 +13,10 @@ use super::{
 };
 
 const PARTS: Statement = Statement::read(
-    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS token FROM %k.follow_lists LIMIT 64",
+    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS ring FROM %k.follow_lists LIMIT 64",
 );
 const PARTS_AFTER: Statement = Statement::read(
-    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS token FROM %k.follow_lists \
+    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS ring FROM %k.follow_lists \
      WHERE token(owner, list, bucket) > token(?, ?, ?) LIMIT 64",
 );
 const OWNED: Statement = Statement::read(
@@ -58,7 +58,7 @@ impl EdgeUpkeep for Cql {
             let counted = self.count_and_open(Part { owner, list, bucket }).await?;
             rebuilt.counted += 1;
             rebuilt.corrected += u64::from(counted.corrected);
-            rebuilt.done = share(row.some_number("token")?);
+            rebuilt.done = share(row.some_number("ring")?);
             rebuilt.next = Some(Mark::Part([owner, i64::from(list), i64::from(bucket)]).written());
             entries += counted.entries;
             if entries >= limit {

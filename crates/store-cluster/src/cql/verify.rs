@@ -17,26 +17,26 @@ use super::{
 
 const FOLLOWS: Statement = Statement::read(
     "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
-     token(follower, slice) AS token FROM %k.follows LIMIT ?",
+     token(follower, slice) AS ring FROM %k.follows LIMIT ?",
 );
 const FOLLOWS_IN: Statement = Statement::read(
     "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
-     token(follower, slice) AS token FROM %k.follows WHERE follower = ? AND slice = ? AND followed > ? LIMIT ?",
+     token(follower, slice) AS ring FROM %k.follows WHERE follower = ? AND slice = ? AND followed > ? LIMIT ?",
 );
 const FOLLOWS_AFTER: Statement = Statement::read(
     "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
-     token(follower, slice) AS token FROM %k.follows WHERE token(follower, slice) > token(?, ?) LIMIT ?",
+     token(follower, slice) AS ring FROM %k.follows WHERE token(follower, slice) > token(?, ?) LIMIT ?",
 );
 const ENTRIES: Statement = Statement::read(
-    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS ring \
      FROM %k.follow_lists LIMIT ?",
 );
 const ENTRIES_IN: Statement = Statement::read(
-    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS ring \
      FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
 );
 const ENTRIES_AFTER: Statement = Statement::read(
-    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS ring \
      FROM %k.follow_lists WHERE token(owner, list, bucket) > token(?, ?, ?) LIMIT ?",
 );
 const ENTRY: Statement = Statement::read(
@@ -95,7 +95,7 @@ impl Cql {
                     last.some_number("slice")?,
                     last.some_number("followed")?,
                 ];
-                (Mark::Follow(key), share(last.some_number("token")?) / 2.0)
+                (Mark::Follow(key), share(last.some_number("ring")?) / 2.0)
             }
             _ => (Mark::Entries, 0.5),
         };
@@ -134,7 +134,7 @@ impl Cql {
                 for (number, name) in key.iter_mut().zip(names) {
                     *number = last.some_number(name)?;
                 }
-                (Some(Mark::Entry(key).written()), 0.5 + share(last.some_number("token")?) / 2.0)
+                (Some(Mark::Entry(key).written()), 0.5 + share(last.some_number("ring")?) / 2.0)
             }
             _ => (None, 1.0),
         };
