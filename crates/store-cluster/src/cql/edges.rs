@@ -23,6 +23,9 @@ const OWNED: Statement = Statement::read(
     "SELECT other FROM %k.blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND live = 1 LIMIT ? ALLOW FILTERING",
 );
 
+/// Rounds in which entries that show no follow may be struck before it is given up.
+const ROUNDS_MAX: u32 = 1000;
+
 #[async_trait]
 impl EdgeUpkeep for Cql {
     async fn verify_edges(
@@ -93,7 +96,10 @@ impl Cql {
         limit: usize,
         removed: &mut RemovedEdges,
     ) -> Result<(), StoreError> {
-        while removed.follows.len() < limit {
+        for _ in 0..ROUNDS_MAX {
+            if removed.follows.len() >= limit {
+                return Ok(());
+            }
             let page = self.list_page(user, list, None, limit - removed.follows.len()).await?;
             if page.is_empty() {
                 return Ok(());
@@ -108,7 +114,7 @@ impl Cql {
                 }
             }
         }
-        Ok(())
+        Err(StoreError::Overloaded)
     }
 
     async fn remove_blocks(

@@ -246,10 +246,20 @@ impl Cql {
         let version = entry.state.version.max(row.map_or(0, |row| row.version())) + 1;
         let dead = State { live: false, version, ..entry.state };
         let seat = Seat { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
-        // The note names the same bucket for both lists: to count one too many does no harm.
-        let note = Note::of_count(self, entry.edge, seat).part(self);
-        self.batch(BatchType::Logged, vec![entry_part(entry.edge, entry.list, seat, dead), note], version)
-            .await
+        for timestamp in [version, self.clock.version(version)] {
+            // The note names the same bucket for both lists: to count one too many does no harm.
+            let note = Note::of_count(self, entry.edge, seat).part(self);
+            let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
+            self.batch(BatchType::Logged, parts, timestamp).await?;
+            let (owner, bucket, other) = stands(entry.edge, entry.list, seat);
+            let key = values![owner.get(), number(entry.list), bucket, entry.at, other.get()];
+            let left = self.records(&ENTRY, key).await?;
+            if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
+                return Ok(());
+            }
+            // Somebody has written it past the stores, by a later timestamp.
+        }
+        Ok(())
     }
 
     fn is_young(&self, version: i64) -> bool {
