@@ -123,7 +123,8 @@ impl Cql {
             Decided::Now(block) => block,
             Decided::Before(change) => return Ok(Decided::Before(change)),
         };
-        drop(queued);
+        // Who sends the same request again waits until all of the answer is there.
+        let _queued = key.map(|_| queued);
         self.dies_at("blocked")?;
         let version = Some(block.version);
         let told = self.write(Note { version, ..note }.part(self), None);
@@ -226,12 +227,20 @@ impl Cql {
         mut change: BlockChange,
         write: &Write,
     ) -> Result<BlockChange, StoreError> {
-        let blocks = change.block.blocked.is_some() && change.cut.is_none();
-        if blocks && self.still_blocks(&change.block).await? {
-            change.cut = self.cut(change.block.edge.reversed(), write.now).await?;
-            if change.cut.is_some() {
-                self.amend(key, &change).await?;
-            }
+        let follow = change.block.edge.reversed();
+        if change.cut.is_some() || change.block.blocked.is_none() || !self.still_blocks(&change.block).await?
+        {
+            return Ok(change);
+        }
+        change.cut = self.cut(follow, write.now).await?;
+        if change.cut.is_none() {
+            // Ended since, it was ended by the block.
+            let state = self.follow_row(follow).await?.and_then(|row| row.state);
+            let ended = state.filter(|state| !state.live && state.changed >= change.block.updated.0);
+            change.cut = ended.and_then(|state| Version::new(state.version));
+        }
+        if change.cut.is_some() {
+            self.amend(key, &change).await?;
         }
         Ok(change)
     }

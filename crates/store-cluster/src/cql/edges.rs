@@ -13,15 +13,18 @@ use super::{
 };
 
 const PARTS: Statement = Statement::read(
-    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS token FROM %k.follow_lists LIMIT 64",
+    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS ring FROM %k.follow_lists LIMIT 64",
 );
 const PARTS_AFTER: Statement = Statement::read(
-    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS token FROM %k.follow_lists \
+    "SELECT DISTINCT owner, list, bucket, token(owner, list, bucket) AS ring FROM %k.follow_lists \
      WHERE token(owner, list, bucket) > token(?, ?, ?) LIMIT 64",
 );
 const OWNED: Statement = Statement::read(
     "SELECT other FROM %k.blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND live = 1 LIMIT ? ALLOW FILTERING",
 );
+
+/// Rounds in which entries that show no follow may be struck before it is given up.
+const ROUNDS_MAX: u32 = 1000;
 
 #[async_trait]
 impl EdgeUpkeep for Cql {
@@ -58,7 +61,7 @@ impl EdgeUpkeep for Cql {
             let counted = self.count_and_open(Part { owner, list, bucket }).await?;
             rebuilt.counted += 1;
             rebuilt.corrected += u64::from(counted.corrected);
-            rebuilt.done = share(row.some_number("token")?);
+            rebuilt.done = share(row.some_number("ring")?);
             rebuilt.next = Some(Mark::Part([owner, i64::from(list), i64::from(bucket)]).written());
             entries += counted.entries;
             if entries >= limit {
@@ -93,7 +96,10 @@ impl Cql {
         limit: usize,
         removed: &mut RemovedEdges,
     ) -> Result<(), StoreError> {
-        while removed.follows.len() < limit {
+        for _ in 0..ROUNDS_MAX {
+            if removed.follows.len() >= limit {
+                return Ok(());
+            }
             let page = self.list_page(user, list, None, limit - removed.follows.len()).await?;
             if page.is_empty() {
                 return Ok(());
@@ -108,7 +114,7 @@ impl Cql {
                 }
             }
         }
-        Ok(())
+        Err(StoreError::Overloaded)
     }
 
     async fn remove_blocks(

@@ -40,7 +40,7 @@ impl FollowStore for Cql {
 
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError> {
         let _entered = self.enter()?;
-        self.begin_follow(edge, kept, write).await
+        Box::pin(self.begin_follow(edge, kept, write)).await
     }
 
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {

@@ -17,26 +17,26 @@ use super::{
 
 const FOLLOWS: Statement = Statement::read(
     "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
-     token(follower, slice) AS token FROM %k.follows LIMIT ?",
+     token(follower, slice) AS ring FROM %k.follows LIMIT ?",
 );
 const FOLLOWS_IN: Statement = Statement::read(
     "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
-     token(follower, slice) AS token FROM %k.follows WHERE follower = ? AND slice = ? AND followed > ? LIMIT ?",
+     token(follower, slice) AS ring FROM %k.follows WHERE follower = ? AND slice = ? AND followed > ? LIMIT ?",
 );
 const FOLLOWS_AFTER: Statement = Statement::read(
     "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
-     token(follower, slice) AS token FROM %k.follows WHERE token(follower, slice) > token(?, ?) LIMIT ?",
+     token(follower, slice) AS ring FROM %k.follows WHERE token(follower, slice) > token(?, ?) LIMIT ?",
 );
 const ENTRIES: Statement = Statement::read(
-    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS ring \
      FROM %k.follow_lists LIMIT ?",
 );
 const ENTRIES_IN: Statement = Statement::read(
-    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS ring \
      FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
 );
 const ENTRIES_AFTER: Statement = Statement::read(
-    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS ring \
      FROM %k.follow_lists WHERE token(owner, list, bucket) > token(?, ?, ?) LIMIT ?",
 );
 const ENTRY: Statement = Statement::read(
@@ -95,7 +95,7 @@ impl Cql {
                     last.some_number("slice")?,
                     last.some_number("followed")?,
                 ];
-                (Mark::Follow(key), share(last.some_number("token")?) / 2.0)
+                (Mark::Follow(key), share(last.some_number("ring")?) / 2.0)
             }
             _ => (Mark::Entries, 0.5),
         };
@@ -134,7 +134,7 @@ impl Cql {
                 for (number, name) in key.iter_mut().zip(names) {
                     *number = last.some_number(name)?;
                 }
-                (Some(Mark::Entry(key).written()), 0.5 + share(last.some_number("token")?) / 2.0)
+                (Some(Mark::Entry(key).written()), 0.5 + share(last.some_number("ring")?) / 2.0)
             }
             _ => (None, 1.0),
         };
@@ -246,10 +246,20 @@ impl Cql {
         let version = entry.state.version.max(row.map_or(0, |row| row.version())) + 1;
         let dead = State { live: false, version, ..entry.state };
         let seat = Seat { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
-        // The note names the same bucket for both lists: to count one too many does no harm.
-        let note = Note::of_count(self, entry.edge, seat).part(self);
-        self.batch(BatchType::Logged, vec![entry_part(entry.edge, entry.list, seat, dead), note], version)
-            .await
+        for timestamp in [version, self.clock.version(version)] {
+            // The note names the same bucket for both lists: to count one too many does no harm.
+            let note = Note::of_count(self, entry.edge, seat).part(self);
+            let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
+            self.batch(BatchType::Logged, parts, timestamp).await?;
+            let (owner, bucket, other) = stands(entry.edge, entry.list, seat);
+            let key = values![owner.get(), number(entry.list), bucket, entry.at, other.get()];
+            let left = self.records(&ENTRY, key).await?;
+            if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
+                return Ok(());
+            }
+            // Somebody has written it past the stores, by a later timestamp.
+        }
+        Ok(())
     }
 
     fn is_young(&self, version: i64) -> bool {

@@ -62,10 +62,10 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<Follow>, StoreError> {
         let Some(request) = &write.request else {
-            let plan = self.plan_beginning(edge, kept, write.now).await?;
+            let plan = Box::pin(self.plan_beginning(edge, kept, write.now)).await?;
             return Ok(Applied { record: self.carry_out_beginning(plan).await?, replayed: false });
         };
-        let plan = self.plan_beginning(edge, kept, write.now);
+        let plan = Box::pin(self.plan_beginning(edge, kept, write.now));
         let (plan, replayed) = match self.once(request, write.now, plan).await? {
             Asked::Done(plan) => {
                 return Ok(Applied { record: follow(edge, plan.seat, plan.state)?, replayed: true });

@@ -91,7 +91,7 @@ async fn a_server_that_was_never_there_is_told_as_away() {
     let limit = Duration::from_millis(200);
     let uri = "mongodb://127.0.0.1:1/?replicaSet=rs0";
     let options = MongoOptions { server_selection: limit, ..MongoOptions::new(uri, "kith") };
-    let feed = connect(options).await.unwrap().stores().feed.unwrap();
+    let feed = connect(options).await.unwrap().stores().feeds.remove(0).feed;
     let opened = timeout(TOLD_WITHIN, feed.open(None)).await.unwrap();
     assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
 }

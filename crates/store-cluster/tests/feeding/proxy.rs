@@ -55,7 +55,7 @@ impl Proxy {
         let limit = Duration::from_secs(1);
         let options = MongoOptions { uri, command: limit, server_selection: limit, ..options.clone() };
         let stores = connect(options).await.unwrap().stores();
-        let feed = Arc::clone(stores.feed.as_ref().unwrap());
+        let feed = Arc::clone(&stores.feeds[0].feed);
         (stores, feed)
     }
 }
