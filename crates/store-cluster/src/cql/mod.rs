@@ -19,6 +19,7 @@ mod mark;
 mod options;
 mod probe;
 mod record;
+mod removal;
 mod request;
 mod row;
 mod schema;
