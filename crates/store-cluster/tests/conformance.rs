@@ -1,4 +1,4 @@
-//! The contract of the stores, on a real MongoDB.
+//! The contract of the stores, on a real MongoDB and a real Cassandra.
 
 mod server;
 
@@ -8,4 +8,9 @@ async fn open() -> (Stores, server::Cleaning) {
     server::open_with(server::options()).await
 }
 
-kith_store::conformance!(open, #[ignore = "needs MongoDB: run cargo xtask test"]);
+async fn open_relations() -> (Stores, server::Cleaning) {
+    server::open_relations(server::options(), server::cql_options()).await
+}
+
+kith_store::records_conformance!(open, #[ignore = "needs MongoDB: run cargo xtask test"]);
+kith_store::relations_conformance!(open_relations, #[ignore = "needs Cassandra: run cargo xtask test"]);

@@ -14,8 +14,9 @@ use super::session::{Bound, Cql, Statement, values};
 const KEPT: Duration = Duration::from_secs(5);
 const LISTS_MAX: usize = 16_384;
 
-const HEAD: Statement =
-    Statement::read("SELECT bucket, entries FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");
+const HEAD: Statement = Statement::read(
+    "SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1",
+);
 const OPEN: Statement =
     Statement::plain("INSERT INTO %k.follow_buckets (owner, list, bucket, opened) VALUES (?, ?, ?, ?)");
 
@@ -90,7 +91,7 @@ impl Cql {
     pub(super) async fn head(&self, owner: UserId, list: FollowList) -> Result<(i32, i64), StoreError> {
         let rows = self.records(&HEAD, values![owner.get(), number(list)]).await?;
         let Some(row) = rows.first() else { return Ok((0, 0)) };
-        Ok((row.small("bucket")?, row.number("entries")?.unwrap_or_default()))
+        Ok((row.small("bucket")?, row.number("total")?.unwrap_or_default()))
     }
 
     /// Lets new entries go to this bucket.

@@ -8,15 +8,15 @@ use super::{
 };
 
 const COUNT: Statement = Statement::read(
-    "SELECT count(*) AS entries, sum(live) AS living, min(placed) AS oldest, max(placed) AS newest \
+    "SELECT count(*) AS total, sum(live) AS living, min(placed) AS oldest, max(placed) AS newest \
      FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ?",
 );
 const COUNTED: Statement = Statement::read(
-    "SELECT entries, living, counted, WRITETIME(counted) AS written FROM %k.follow_buckets \
+    "SELECT total, living, counted, WRITETIME(counted) AS written FROM %k.follow_buckets \
      WHERE owner = ? AND list = ? AND bucket = ?",
 );
 const KEEP: Statement = Statement::plain(
-    "INSERT INTO %k.follow_buckets (owner, list, bucket, entries, living, oldest, newest, counted) \
+    "INSERT INTO %k.follow_buckets (owner, list, bucket, total, living, oldest, newest, counted) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 );
 
@@ -46,16 +46,19 @@ impl Cql {
         let (mut stands, mut noted) = (0, (0, 0));
         if let Some(row) = before.first() {
             stands = row.number("written")?.unwrap_or_default();
-            noted = (row.number("entries")?.unwrap_or_default(), row.number("living")?.unwrap_or_default());
+            noted = (
+                row.number("total")?.unwrap_or_default(),
+                row.number("living")?.unwrap_or_default(),
+            );
         }
         let found = self.records(&COUNT, values![owner, list, bucket]).await?;
         let Some(row) = found.first() else { return Ok(Counted { entries: 0, corrected: false }) };
-        let entries = row.some_number("entries")?;
+        let total = row.some_number("total")?;
         let living = row.number("living")?.unwrap_or_default();
-        let mut values = values![owner, list, bucket, entries, living];
+        let mut values = values![owner, list, bucket, total, living];
         values.extend(values![row.number("oldest")?, row.number("newest")?, begun / 1000]);
         self.write(Bound(&KEEP, values), Some(begun.max(stands + 1))).await?;
-        Ok(Counted { entries, corrected: noted.1 != living })
+        Ok(Counted { entries: total, corrected: noted.1 != living })
     }
 
     /// Counts a part anew; where it is the newest one and full, what is new goes to the next one.

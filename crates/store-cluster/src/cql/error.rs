@@ -97,6 +97,7 @@ fn store_error(error: &ExecutionError, outcome: Outcome) -> StoreError {
 }
 
 fn of_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
+    if std::option_env!("KITH_SAY").is_some() { eprintln!("SAID {error:?}"); }
     let RequestAttemptError::DbError(error, _) = error else {
         return match error {
             RequestAttemptError::BrokenConnectionError(_) => unavailable("connection lost", outcome),

@@ -3,13 +3,47 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use kith_store::Stores;
-use kith_store_cluster::{MongoOptions, connect};
+use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
 use mongodb::{Client, Database};
+use scylla::client::{session::Session, session_builder::SessionBuilder};
 
 /// Address of a replica set that tests may fill; names the databases that they make `kith_test_...`.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
 pub(crate) fn address() -> String {
     std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set")
+}
+
+/// Address of a Cassandra or ScyllaDB that tests may fill; names the keyspaces that they make `kith_test_...`.
+#[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
+pub(crate) fn cql_address() -> String {
+    std::env::var("KITH_TEST_CQL").expect("KITH_TEST_CQL names a Cassandra, as host:port")
+}
+
+/// Options for a keyspace of its own.
+#[allow(dead_code, reason = "not every test file has relations")]
+pub(crate) fn cql_options() -> CqlOptions {
+    let keyspace = format!("kith_test_{}", uuid::Uuid::new_v4().simple());
+    CqlOptions { request: std::time::Duration::from_secs(10), ..CqlOptions::new([cql_address()], keyspace) }
+}
+
+/// Another node over the same stores.
+#[allow(dead_code, reason = "not every test file has relations")]
+pub(crate) async fn node(mongo: &MongoOptions, cql: &CqlOptions) -> ClusterHandle {
+    connect(mongo.clone()).await.unwrap().with_relations(cql.clone()).unwrap()
+}
+
+/// Empty stores with relations, migrated, and the guard that removes database and keyspace.
+#[allow(dead_code, reason = "not every test file has relations")]
+pub(crate) async fn open_relations(mongo: MongoOptions, cql: CqlOptions) -> (Stores, Cleaning) {
+    let stores = node(&mongo, &cql).await.stores();
+    stores.migrations.migrate().await.unwrap();
+    (stores, Cleaning { options: mongo, cql: Some(cql) })
+}
+
+/// The driver's own view of a keyspace.
+#[allow(dead_code, reason = "not every test file looks into the keyspace")]
+pub(crate) async fn session() -> Session {
+    SessionBuilder::new().known_node(cql_address()).fetch_schema_metadata(false).build().await.unwrap()
 }
 
 /// Options for a database of its own.
@@ -21,7 +55,7 @@ pub(crate) fn options() -> MongoOptions {
 pub(crate) async fn open_with(options: MongoOptions) -> (Stores, Cleaning) {
     let stores = connect(options.clone()).await.unwrap().stores();
     stores.migrations.migrate().await.unwrap();
-    (stores, Cleaning { options })
+    (stores, Cleaning { options, cql: None })
 }
 
 /// The driver's own view of a database.
@@ -34,16 +68,22 @@ pub(crate) async fn database(options: &MongoOptions) -> Database {
 #[derive(Debug)]
 pub(crate) struct Cleaning {
     options: MongoOptions,
+    cql: Option<CqlOptions>,
 }
 
 impl Drop for Cleaning {
     fn drop(&mut self) {
         let MongoOptions { uri, database, .. } = self.options.clone();
+        let keyspace = self.cql.as_ref().map(|cql| cql.keyspace.clone());
         let cleaning = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let client = Client::with_uri_str(uri).await.unwrap();
                 client.database(&database).drop().await.unwrap();
+                if let Some(keyspace) = keyspace {
+                    let drop = format!("DROP KEYSPACE IF EXISTS {keyspace}");
+                    session().await.query_unpaged(drop, ()).await.unwrap();
+                }
             });
         });
         if cleaning.join().is_err() {
