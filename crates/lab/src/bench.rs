@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
     ratio::{Better, Claim, Figure, Row},
-    rows::{cluster, memory, mongodb, redis, rpc, sqlite},
+    rows::{cluster, memory, mongodb, redis, relations, rpc, sqlite},
     table::table,
 };
 
@@ -108,7 +108,16 @@ pub(crate) const DROPPED_P99: Claim = ratio("dropped_p99", "us", Better::Lower, 
 /// message and a GET then.
 pub(crate) const NEW_READ: Claim = ratio("new_read", "us", Better::Lower, Some(0.6));
 
-const ALL: [&Claim; 20] = [
+/// Processor time of `CheckPermission` from memory / a bare tonic server for an echo of the answer.
+pub(crate) const CHECK_PERMISSION_CPU: Claim = ratio("check_permission_cpu", "us", Better::Lower, Some(1.15));
+/// The same of `BatchGetRelations` of fifty users.
+pub(crate) const BATCH_RELATIONS_CPU: Claim = ratio("batch_relations_cpu", "us", Better::Lower, Some(1.15));
+/// Follows a second of an import into SQLite / the same rows in transactions of as many.
+pub(crate) const IMPORT_SQLITE: Claim = ratio("import_sqlite", "follows/s", Better::Higher, Some(0.8));
+/// The last page of a million fans from SQLite / the first one.
+pub(crate) const FANS_DEEP_SQLITE: Claim = ratio("fans_deep_sqlite", "us", Better::Lower, Some(1.2));
+
+const ALL: [&Claim; 24] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -129,6 +138,10 @@ const ALL: [&Claim; 20] = [
     &DROPPED,
     &DROPPED_P99,
     &NEW_READ,
+    &CHECK_PERMISSION_CPU,
+    &BATCH_RELATIONS_CPU,
+    &IMPORT_SQLITE,
+    &FANS_DEEP_SQLITE,
 ];
 
 /// Runs the rows, prints them as a table and writes them to the file of results. Rows that were not asked
@@ -147,6 +160,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     rows.extend(sqlite::rows(plan).await?);
     rows.extend(mongodb::rows(plan).await?);
     rows.extend(redis::rows(plan).await?);
+    rows.extend(relations::rows(plan).await?);
     print!("{}", table(&rows));
     if plan.quick {
         println!("A quick run measures nothing; {} is as it was.", plan.out.display());

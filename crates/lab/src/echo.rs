@@ -1,9 +1,13 @@
 //! A bare tonic server: what a call costs before Kith does anything.
 
-use std::{convert::Infallible, net::SocketAddr};
+use std::{convert::Infallible, marker::PhantomData, net::SocketAddr};
 
 use anyhow::Result;
-use kith_proto::user::v1::GetUserResponse;
+use kith_proto::{
+    relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse},
+    user::v1::GetUserResponse,
+};
+use prost::Message;
 use tonic::{
     Request, Response, Status,
     body::Body,
@@ -13,8 +17,12 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-/// The only method that it has.
+/// Echoes a user.
 pub const PATH: &str = "/kith.lab.v1.EchoService/Echo";
+/// Echoes whether something is permitted.
+pub(crate) const PERMISSION: &str = "/kith.lab.v1.EchoService/EchoPermission";
+/// Echoes relations.
+pub(crate) const RELATIONS: &str = "/kith.lab.v1.EchoService/EchoRelations";
 
 /// Answers every call with the message it was sent. Runs until the process is ended.
 ///
@@ -44,20 +52,26 @@ impl Service<http::Request<Body>> for Echo {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         Box::pin(async move {
             match request.uri().path() {
-                PATH => Ok(Grpc::new(ProstCodec::default()).unary(Answer, request).await),
+                PATH => Ok(echo::<GetUserResponse>(request).await),
+                PERMISSION => Ok(echo::<CheckPermissionResponse>(request).await),
+                RELATIONS => Ok(echo::<BatchGetRelationsResponse>(request).await),
                 _ => Ok(Status::unimplemented("").into_http()),
             }
         })
     }
 }
 
-struct Answer;
+async fn echo<M: Message + Default + 'static>(request: http::Request<Body>) -> http::Response<Body> {
+    Grpc::new(ProstCodec::<M, M>::default()).unary(Answer(PhantomData), request).await
+}
 
-impl UnaryService<GetUserResponse> for Answer {
-    type Response = GetUserResponse;
-    type Future = BoxFuture<Response<GetUserResponse>, Status>;
+struct Answer<M>(PhantomData<M>);
 
-    fn call(&mut self, request: Request<GetUserResponse>) -> Self::Future {
+impl<M: Message + Default + 'static> UnaryService<M> for Answer<M> {
+    type Response = M;
+    type Future = BoxFuture<Response<M>, Status>;
+
+    fn call(&mut self, request: Request<M>) -> Self::Future {
         Box::pin(async move { Ok(Response::new(request.into_inner())) })
     }
 }

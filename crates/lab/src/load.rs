@@ -1,6 +1,7 @@
-//! Callers of one unary method that answers with a user.
+//! Callers of one unary method.
 
 use std::{
+    marker::PhantomData,
     net::SocketAddr,
     sync::{
         Arc,
@@ -11,7 +12,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use hdrhistogram::Histogram;
-use kith_proto::user::v1::GetUserResponse;
+use kith_proto::{
+    relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse},
+    user::v1::GetUserResponse,
+};
 use tokio::{
     sync::Mutex,
     task::JoinSet,
@@ -32,14 +36,51 @@ const START: Duration = Duration::from_secs(20);
 const UNDER_WAY_MAX: usize = 20_000;
 
 /// Callers on some connections, each with messages of its own to send.
-#[derive(Clone, Debug)]
-pub(crate) struct Callers<Q> {
+#[derive(Debug)]
+pub(crate) struct Callers<Q, A = GetUserResponse> {
     channels: Vec<Channel>,
     path: PathAndQuery,
     messages: Arc<[Q]>,
+    answers: PhantomData<fn() -> A>,
 }
 
-impl<Q: prost::Message + Clone + Default + 'static> Callers<Q> {
+impl<Q, A> Clone for Callers<Q, A> {
+    fn clone(&self) -> Self {
+        let Self { channels, path, messages, answers } = self;
+        Self {
+            channels: channels.clone(),
+            path: path.clone(),
+            messages: Arc::clone(messages),
+            answers: *answers,
+        }
+    }
+}
+
+/// What is answered.
+pub(crate) trait Answer: prost::Message + Default + 'static {
+    /// Whether it holds what was asked for.
+    fn is_whole(&self) -> bool;
+}
+
+impl Answer for GetUserResponse {
+    fn is_whole(&self) -> bool {
+        self.user.is_some()
+    }
+}
+
+impl Answer for CheckPermissionResponse {
+    fn is_whole(&self) -> bool {
+        self.allowed
+    }
+}
+
+impl Answer for BatchGetRelationsResponse {
+    fn is_whole(&self) -> bool {
+        !self.results.is_empty()
+    }
+}
+
+impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
     /// Connects, and waits for the server to be there.
     pub(crate) async fn connect(
         address: SocketAddr,
@@ -53,7 +94,12 @@ impl<Q: prost::Message + Clone + Default + 'static> Callers<Q> {
         for _ in 0..connections {
             channels.push(timeout(START, reach(&endpoint)).await.context("the server does not start")?);
         }
-        Ok(Self { channels, path: PathAndQuery::from_static(path), messages: messages.into() })
+        Ok(Self {
+            channels,
+            path: PathAndQuery::from_static(path),
+            messages: messages.into(),
+            answers: PhantomData,
+        })
     }
 
     /// Sends `calls` messages, `in_flight` at a time on each connection, a new one with every answer. Returns
@@ -124,9 +170,9 @@ impl<Q: prost::Message + Clone + Default + 'static> Callers<Q> {
         let mut client = Grpc::new(self.channels[connection % self.channels.len()].clone());
         client.ready().await?;
         let request = Request::new(self.messages[message % self.messages.len()].clone());
-        let codec = ProstCodec::<Q, GetUserResponse>::default();
-        let response: Response<GetUserResponse> = client.unary(request, self.path.clone(), codec).await?;
-        ensure!(response.get_ref().user.is_some(), "an answer holds no user");
+        let codec = ProstCodec::<Q, A>::default();
+        let response: Response<A> = client.unary(request, self.path.clone(), codec).await?;
+        ensure!(response.get_ref().is_whole(), "an answer does not hold what was asked for");
         Ok(response.into_parts().0)
     }
 }

@@ -6,11 +6,12 @@ mod container;
 mod file;
 
 use std::{
+    env,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use tonic::transport::{Channel, Endpoint};
 
@@ -19,6 +20,9 @@ use self::{
     file::{File, Image},
 };
 use crate::{child::free_port, hunt::Mongods, redis_server::RedisServer};
+
+/// Where the server of relations is.
+const CQL: &str = "KITH_TEST_CQL";
 
 /// All that the file starts but for those that only look: Prometheus and Grafana.
 #[derive(Debug)]
@@ -47,8 +51,10 @@ impl Project {
         let mongod = Mongods::start(1, None).await?;
         let names = file.nodes();
         let ports: Vec<SocketAddr> = names.iter().map(|_| free_address()).collect::<Result<_>>()?;
-        let servers =
-            Places::default().with("mongodb:27017", &mongod.address()?).with("redis:6379", &redis.address());
+        let servers = Places::default()
+            .with("mongodb:27017", &mongod.address()?)
+            .with("scylladb:9042", &cql_address()?)
+            .with("redis:6379", &redis.address());
         let places = names
             .iter()
             .zip(&ports)
@@ -90,6 +96,11 @@ impl Node {
         self.container.start()?;
         self.container.until_healthy().await
     }
+}
+
+/// A server of relations that others may use too: nothing is left of the project in the others.
+fn cql_address() -> Result<String> {
+    env::var(CQL).with_context(|| format!("{CQL} names no server of relations"))
 }
 
 fn free_address() -> Result<SocketAddr> {

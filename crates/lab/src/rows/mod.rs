@@ -5,6 +5,7 @@ pub(crate) mod imported;
 pub(crate) mod memory;
 pub(crate) mod mongodb;
 pub(crate) mod redis;
+pub(crate) mod relations;
 pub(crate) mod rpc;
 pub(crate) mod sqlite;
 mod store;

@@ -37,8 +37,9 @@ fn of_kubernetes() -> Config {
     let said = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
     let secrets = text("deploy/kubernetes/secrets.yaml");
     let secret = |name: &str| block(&secrets, &format!("{name}:")).unwrap();
-    let (uri, url) = (secret("mongodb-uri"), secret("redis-url"));
-    let secrets = [("mongodb-uri", uri.as_str()), ("redis-url", url.as_str())];
+    let names = ["mongodb-uri", "cql-password", "redis-url"];
+    let secrets = names.map(|name| (name, secret(name)));
+    let secrets: Vec<(&str, &str)> = secrets.iter().map(|(name, secret)| (*name, secret.as_str())).collect();
     let (place, said) = with_secrets(&said, "/run/secrets/kith", &secrets);
     let file = place.path().join("kith.toml");
     fs::write(&file, said).unwrap();
@@ -48,6 +49,7 @@ fn of_kubernetes() -> Config {
 fn assert_fit(config: &Config) {
     assert_eq!((config.store.backend, config.store.migrate), (Backend::Cluster, Migrate::Manual));
     assert!(config.redis.url.is_some(), "the nodes would be alone");
+    assert!(!config.store.cql.contact_points.is_empty(), "relations would be unavailable");
     for (address, port) in [(config.listen, 7600), (config.operations.listen, 7601)] {
         assert!(address.ip().is_unspecified() && address.port() == port, "others cannot reach {address}");
     }

@@ -19,7 +19,7 @@ use super::{
 };
 
 const RECORDS: Statement = Statement::read(
-    "SELECT other, version, writer, blocked, permissions, do_not_disturb, remark, updated FROM %k.blocks \
+    "SELECT other, live, version, writer, blocked, permissions, do_not_disturb, remark, updated FROM %k.blocks \
      WHERE owner = ? AND kind = 0 AND placed = 0 AND other IN ?",
 );
 const FIRST: Statement = Statement::read(
@@ -36,6 +36,28 @@ pub(super) const fn kind(list: BlockList) -> i32 {
     match list {
         BlockList::Blocked => 1,
         BlockList::DoNotDisturb => 2,
+    }
+}
+
+/// A record as it is stored.
+#[derive(Clone, Debug)]
+pub(super) struct BlockRow {
+    /// Of one that has ended, nothing but its version counts.
+    pub(super) block: Block,
+    /// Chosen by the write.
+    pub(super) writer: i64,
+    pub(super) live: bool,
+}
+
+impl BlockRow {
+    fn stored(self) -> Stored<Block> {
+        if self.live { Stored::Live(Arc::new(self.block)) } else { Stored::Deleted(self.block.version) }
+    }
+
+    /// The record that the next change is made to.
+    pub(super) fn before(self) -> Block {
+        let Block { edge, version, .. } = self.block;
+        if self.live { self.block } else { Block { version, ..Block::unset(edge) } }
     }
 }
 
@@ -90,24 +112,28 @@ impl Cql {
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        let groups: Vec<Vec<Edge>> = sorted.chunk_by(|a, b| a.from == b.from).map(<[Edge]>::to_vec).collect();
+        let groups: Vec<Vec<Edge>> =
+            sorted.chunk_by(|a, b| a.from == b.from).map(<[Edge]>::to_vec).collect();
         let reads = stream::iter(groups).map(|group| self.blocks_of(&RECORDS, group));
-        let found: Vec<Vec<(Block, i64)>> = reads.buffer_unordered(AT_A_TIME).try_collect().await?;
-        let blocks = found.into_iter().flatten();
-        Ok(blocks.map(|(block, _)| (block.edge, Stored::Live(Arc::new(block)))).collect())
+        let found: Vec<Vec<BlockRow>> = reads.buffer_unordered(AT_A_TIME).try_collect().await?;
+        Ok(found.into_iter().flatten().map(|row| (row.block.edge, row.stored())).collect())
     }
 
-    /// Records of one user, each with who wrote it.
+    /// Records of one user.
     pub(super) async fn blocks_of(
         &self,
         statement: &'static Statement,
         edges: Vec<Edge>,
-    ) -> Result<Vec<(Block, i64)>, StoreError> {
+    ) -> Result<Vec<BlockRow>, StoreError> {
         let Some(owner) = edges.first().map(|edge| edge.from) else { return Ok(Vec::new()) };
         let others = edges.iter().filter_map(|edge| edge.to.get().into_value()).collect();
         let partition = vec![owner.get().into_value(), Some(CqlValue::List(others))];
         let rows = self.records(statement, partition).await?;
-        rows.iter().map(|row| Ok((block(owner, row)?, row.some_number("writer")?))).collect()
+        let read = |row: &Record| {
+            let (block, writer) = (block(owner, row)?, row.some_number("writer")?);
+            Ok(BlockRow { block, writer, live: row.some_number("live")? != 0 })
+        };
+        rows.iter().map(read).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use kith_store::{
 };
 
 use super::{
-    block::kind,
+    block::{BlockRow, kind},
     error::{as_outcome, malformed},
     journal::Note,
     record::Record,
@@ -20,15 +20,15 @@ use super::{
 };
 
 const DECIDED: Statement = Statement::serial(
-    "SELECT other, version, writer, blocked, permissions, do_not_disturb, remark, updated FROM %k.blocks \
+    "SELECT other, live, version, writer, blocked, permissions, do_not_disturb, remark, updated FROM %k.blocks \
      WHERE owner = ? AND kind = 0 AND placed = 0 AND other IN ?",
 );
 const CREATE: Statement = Statement::conditional(
-    "INSERT INTO %k.blocks (version, writer, blocked, permissions, do_not_disturb, remark, updated, \
-     owner, kind, placed, other) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?) IF NOT EXISTS",
+    "INSERT INTO %k.blocks (live, version, writer, blocked, permissions, do_not_disturb, remark, updated, \
+     owner, kind, placed, other) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?) IF NOT EXISTS",
 );
 const CHANGE: Statement = Statement::conditional(
-    "UPDATE %k.blocks SET version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
+    "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
 );
 const ENTRY: Statement = Statement::conditional(
@@ -36,7 +36,7 @@ const ENTRY: Statement = Statement::conditional(
      updated = ? WHERE owner = ? AND kind = ? AND placed = ? AND other = ?",
 );
 const ANSWER: Statement = Statement::conditional(
-    "INSERT INTO %k.blocks (owner, kind, placed, other, request, reply) VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
+    "INSERT INTO %k.blocks (owner, kind, placed, other, request, reply) VALUES (?, 3, ?, ?, ?, ?) IF NOT EXISTS USING TTL 86400",
 );
 const AMEND: Statement = Statement::conditional(
     "UPDATE %k.blocks USING TTL 86400 SET reply = ? WHERE owner = ? AND kind = 3 AND placed = ? AND other = ? \
@@ -48,6 +48,32 @@ const ANSWERED: Statement = Statement::serial(
 const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
 
+/// A request, and when it was made first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<'a> {
+    request: &'a Request,
+    begun: i64,
+}
+
+impl Key<'_> {
+    /// Where the answer stands in the partition.
+    fn place(self) -> (i64, i64) {
+        // FNV-1a, which stays what it is; what stands there says which request it is of.
+        let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
+        (self.begun, sum.cast_signed())
+    }
+}
+
+/// What a change came to.
+#[derive(Debug)]
+enum Decided<Now, Before = Now> {
+    /// It took effect by this call.
+    Now(Now),
+    /// An earlier call with the same request did it, and this was answered.
+    Before(Before),
+}
+
 impl Cql {
     pub(super) async fn change_block(
         &self,
@@ -56,24 +82,32 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError> {
         let Some(request) = write.request.clone() else {
-            let change = self.change_and_cut(edge, &patch, &write).await?;
-            return Ok(Applied { record: change, replayed: false });
+            let (Decided::Now(record) | Decided::Before(record)) =
+                self.change_and_cut(edge, &patch, &write, None).await?;
+            return Ok(Applied { record, replayed: false });
         };
-        let asked = self.once(&request, write.now, async { Ok(()) }).await?;
-        let replayed = !matches!(asked, Asked::New(()));
-        let changed = match self.answered(edge, &request).await {
-            Ok(Some(change)) => self
-                .end_answered(&request, change, &write)
-                .await
-                .map(|record| Applied { record, replayed: true }),
-            Ok(None) => {
-                let changed = self.change_and_cut(edge, &patch, &write).await;
-                changed.map(|record| Applied { record, replayed })
-            }
-            Err(error) => Err(error),
-        };
+        let asked = self.once(&request, write.now, async { Ok(write.now.0) }).await?;
+        let (Asked::New(begun) | Asked::Planned(begun) | Asked::Done(begun)) = asked;
+        let changed = self.change_once(edge, &patch, &write, Key { request: &request, begun }).await;
         self.close_request(&request, changed.as_ref().err()).await?;
         changed
+    }
+
+    /// Changes the record for a request, unless that has been done.
+    async fn change_once(
+        &self,
+        edge: Edge,
+        patch: &BlockPatch,
+        write: &Write,
+        key: Key<'_>,
+    ) -> Result<Applied<BlockChange>, StoreError> {
+        match self.change_and_cut(edge, patch, write, Some(key)).await? {
+            Decided::Now(record) => Ok(Applied { record, replayed: false }),
+            Decided::Before(change) => {
+                let record = self.end_answered(key, change, write).await?;
+                Ok(Applied { record, replayed: true })
+            }
+        }
     }
 
     async fn change_and_cut(
@@ -81,10 +115,14 @@ impl Cql {
         edge: Edge,
         patch: &BlockPatch,
         write: &Write,
-    ) -> Result<BlockChange, StoreError> {
+        key: Option<Key<'_>>,
+    ) -> Result<Decided<BlockChange>, StoreError> {
         let queued = self.locks.of(edge.from.get()).await;
         let note = Note::of_block(self, edge);
-        let block = self.decide_block(edge, patch, write, note).await?;
+        let block = match self.decide_block(edge, patch, write, note, key).await? {
+            Decided::Now(block) => block,
+            Decided::Before(change) => return Ok(Decided::Before(change)),
+        };
         drop(queued);
         self.dies_at("blocked")?;
         let version = Some(block.version);
@@ -94,10 +132,10 @@ impl Cql {
         };
         let ended = tokio::try_join!(told, cut).map_err(|error| as_outcome(error, Outcome::Unknown));
         let change = BlockChange { block, cut: ended?.1 };
-        if let (Some(request), Some(_)) = (&write.request, change.cut) {
-            self.amend(request, &change).await?;
+        if let (Some(key), Some(_)) = (key, change.cut) {
+            self.amend(key, &change).await?;
         }
-        Ok(change)
+        Ok(Decided::Now(change))
     }
 
     /// Writes the record once nobody else has, and tells what it is then.
@@ -107,21 +145,27 @@ impl Cql {
         patch: &BlockPatch,
         write: &Write,
         note: Note,
-    ) -> Result<Block, StoreError> {
+        key: Option<Key<'_>>,
+    ) -> Result<Decided<Block, BlockChange>, StoreError> {
         for tries in 0..TRIES_MAX {
-            let before = self.decided_block(edge).await?.map(|(block, _)| block);
-            let version = before.as_ref().map_or(Version::NONE, |block| block.version);
+            if let Some(key) = key
+                && let Some(change) = self.answered(edge, key).await?
+            {
+                return Ok(Decided::Before(change));
+            }
+            let before = self.decided_block(edge).await?;
+            let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
+            let version = before.version;
             if write.expected.is_some_and(|expected| expected != version) {
                 return Err(StoreError::Conflict { current: version });
             }
             if tries == 0 {
-                let noted = self.write(note.part(self), None).await;
-                noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+                let noted = async { tokio::try_join!(self.write(note.part(self), None), self.note_about(edge)) };
+                noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
             }
-            let before = before.unwrap_or_else(|| Block::unset(edge));
             let after = before.patched(patch, write.now);
-            if self.put_block(&before, &after, write.request.as_ref()).await? {
-                return Ok(after);
+            if self.put_block(&before, &after, true, key).await? {
+                return Ok(Decided::Now(after));
             }
             tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
         }
@@ -129,17 +173,18 @@ impl Cql {
     }
 
     /// Writes a record in the place of another one, with all that hangs on it; `false`: another one came first.
-    async fn put_block(
+    pub(super) async fn put_block(
         &self,
         before: &Block,
         after: &Block,
-        request: Option<&Request>,
+        live: bool,
+        key: Option<Key<'_>>,
     ) -> Result<bool, StoreError> {
         let writer: i64 = rand::random();
-        let mut parts = vec![record_part(before.version, after, writer)];
+        let mut parts = vec![record_part(before.version, after, live, writer)];
         parts.extend(entry_parts(before, after));
-        if let Some(request) = request {
-            parts.push(answer_part(request, after)?);
+        if let Some(key) = key {
+            parts.push(answer_part(key, after)?);
         }
         match self.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
@@ -148,9 +193,9 @@ impl Cql {
                 let found = self.decided_block(after.edge).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 match found {
-                    Some((block, by)) if by == writer && block.version == after.version => Ok(true),
+                    Some(row) if row.writer == writer && row.block.version == after.version => Ok(true),
                     // Others may have written after this one.
-                    Some((block, _)) if block.version > after.version => Err(error),
+                    Some(row) if row.block.version > after.version => Err(error),
                     _ => Ok(false),
                 }
             }
@@ -158,16 +203,15 @@ impl Cql {
         }
     }
 
-    async fn decided_block(&self, edge: Edge) -> Result<Option<(Block, i64)>, StoreError> {
+    pub(super) async fn decided_block(&self, edge: Edge) -> Result<Option<BlockRow>, StoreError> {
         Ok(self.blocks_of(&DECIDED, vec![edge]).await?.pop())
     }
 
     /// What was answered to a request, if its write took effect.
-    async fn answered(&self, edge: Edge, request: &Request) -> Result<Option<BlockChange>, StoreError> {
-        let (placed, other) = key(request);
+    async fn answered(&self, edge: Edge, key: Key<'_>) -> Result<Option<BlockChange>, StoreError> {
+        let (placed, other) = key.place();
         let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
-        let of_request =
-            |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == request.id.as_str());
+        let of_request = |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str());
         let Some(row) = rows.iter().find(of_request) else { return Ok(None) };
         let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
         serde_json::from_str(reply).map(Some).map_err(|_| malformed("reply"))
@@ -176,7 +220,7 @@ impl Cql {
     /// Does again what may have been left undone after the write of a request that comes once more.
     async fn end_answered(
         &self,
-        request: &Request,
+        key: Key<'_>,
         mut change: BlockChange,
         write: &Write,
     ) -> Result<BlockChange, StoreError> {
@@ -184,7 +228,7 @@ impl Cql {
         if blocks && self.still_blocks(&change.block).await? {
             change.cut = self.cut(change.block.edge.reversed(), write.now).await?;
             if change.cut.is_some() {
-                self.amend(request, &change).await?;
+                self.amend(key, &change).await?;
             }
         }
         Ok(change)
@@ -192,14 +236,14 @@ impl Cql {
 
     async fn still_blocks(&self, block: &Block) -> Result<bool, StoreError> {
         let now = self.decided_block(block.edge).await?;
-        Ok(now.is_some_and(|(now, _)| now.blocked.is_some()))
+        Ok(now.is_some_and(|now| now.before().blocked.is_some()))
     }
 
-    async fn amend(&self, request: &Request, change: &BlockChange) -> Result<(), StoreError> {
-        let (placed, other) = key(request);
+    async fn amend(&self, key: Key<'_>, change: &BlockChange) -> Result<(), StoreError> {
+        let (placed, other) = key.place();
         let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
         let owner = change.block.edge.from.get();
-        let row = values![reply, owner, placed, other, request.id.as_str().to_owned()];
+        let row = values![reply, owner, placed, other, key.request.id.as_str().to_owned()];
         let amended = self.decide(vec![Bound(&AMEND, row)]).await.map(drop);
         amended.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
@@ -208,24 +252,19 @@ impl Cql {
     pub(super) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
         let block = self.decided_block(edge).await?;
         let now = Timestamp(self.clock.millis());
-        match block {
-            Some((block, _)) if block.blocked.is_some() => self.cut(edge.reversed(), now).await,
-            _ => Ok(None),
+        if block.is_some_and(|row| row.before().blocked.is_some()) {
+            return self.cut(edge.reversed(), now).await;
         }
-    }
-
-    /// The version that a block has once what is under way has ended.
-    pub(super) async fn decided_block_version(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
-        Ok(self.decided_block(edge).await?.map(|(block, _)| block.version))
+        Ok(None)
     }
 }
 
-fn record_part(before: Version, after: &Block, writer: i64) -> Bound {
+fn record_part(before: Version, after: &Block, live: bool, writer: i64) -> Bound {
     let permissions = after.permissions.map(|set| i32::from(set.bits()));
     let (blocked, silent) = (after.blocked.map(|at| at.0), after.do_not_disturb.map(|at| at.0));
     let remark = after.remark.to_string();
-    let mut row = values![after.version.get(), writer, blocked, permissions, silent, remark, after.updated.0];
-    row.extend(values![after.edge.from.get(), after.edge.to.get()]);
+    let mut row = values![live, after.version.get(), writer, blocked, permissions, silent, remark];
+    row.extend(values![after.updated.0, after.edge.from.get(), after.edge.to.get()]);
     if before == Version::NONE {
         return Bound(&CREATE, row);
     }
@@ -249,19 +288,10 @@ fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
     parts
 }
 
-fn answer_part(request: &Request, after: &Block) -> Result<Bound, StoreError> {
-    let (placed, other) = key(request);
+fn answer_part(key: Key<'_>, after: &Block) -> Result<Bound, StoreError> {
+    let (placed, other) = key.place();
     let change = BlockChange { block: after.clone(), cut: None };
     let reply = serde_json::to_string(&change).map_err(|_| malformed("reply"))?;
-    let id = request.id.as_str().to_owned();
+    let id = key.request.id.as_str().to_owned();
     Ok(Bound(&ANSWER, values![after.edge.from.get(), placed, other, id, reply]))
-}
-
-/// Where the answer to a request stands in the partition.
-fn key(request: &Request) -> (i64, i64) {
-    // FNV-1a, which stays what it is; what stands there says which request it is of.
-    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-    let of_id = request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
-    let of_both = request.fingerprint.iter().copied().fold(of_id, step);
-    (of_id.cast_signed(), of_both.cast_signed())
 }

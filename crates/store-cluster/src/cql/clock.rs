@@ -5,6 +5,8 @@ use std::{
 
 /// The low bits of a version tell writes of one moment apart.
 const LOW: i64 = (1 << 10) - 1;
+/// Above all that imports give until the year 2112, and a small part of what other writes do.
+const IMPORTED_MAX: i64 = 1 << 47;
 
 /// Gives versions of follows, which are the timestamps of their rows too: microseconds since 1970 by this node, but above the
 /// version before. Of two writes at once, on whichever nodes, that of the higher version stands in every row.
@@ -26,9 +28,10 @@ impl Clock {
         self.micros().saturating_sub(LOW).max((after | LOW).saturating_add(1)) & !LOW | low
     }
 
-    /// A version below that of every write but an import's, the same way: later ones are higher.
+    /// A version for an import: below that of every other write, and the earlier the higher, so that of two imports at once
+    /// that which came later changes nothing.
     pub(super) fn imported_version(&self) -> i64 {
-        self.version(0) >> 5
+        IMPORTED_MAX - (self.version(0) >> 5)
     }
 
     /// Microseconds since 1970.
@@ -50,8 +53,12 @@ impl Clock {
 
 /// Whether this is the version of a follow that an import brought and nobody has changed since.
 pub(super) const fn is_imported(version: i64) -> bool {
-    // Twice what an import can give now, a fraction of what any other write does.
-    version < 1 << 47
+    version < IMPORTED_MAX
+}
+
+/// When a follow of this version was written, in microseconds since 1970, about.
+pub(super) const fn written(version: i64) -> i64 {
+    if is_imported(version) { (IMPORTED_MAX - version) << 5 } else { version }
 }
 
 #[cfg(test)]
@@ -86,7 +93,9 @@ mod tests {
     fn imports_are_told_from_other_writes() {
         for ahead in [-60_000, 0, 60_000] {
             let clock = Clock::new(ahead);
-            assert!(is_imported(clock.imported_version()) && !is_imported(clock.version(0)));
+            let (earlier, later) = (clock.imported_version(), clock.imported_version());
+            assert!(0 < later && later <= earlier && is_imported(earlier) && !is_imported(clock.version(0)));
+            assert!((written(earlier) - clock.micros()).abs() < 1_000_000);
         }
     }
 }

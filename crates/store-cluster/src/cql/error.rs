@@ -97,7 +97,6 @@ fn store_error(error: &ExecutionError, outcome: Outcome) -> StoreError {
 }
 
 fn of_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
-    if std::option_env!("KITH_SAY").is_some() { eprintln!("SAID {error:?}"); }
     let RequestAttemptError::DbError(error, _) = error else {
         return match error {
             RequestAttemptError::BrokenConnectionError(_) => unavailable("connection lost", outcome),
@@ -150,7 +149,8 @@ mod tests {
             required: 2,
             write_type: WriteType::Cas,
         };
-        let few = DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 };
+        let few =
+            DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 };
         assert_eq!(write_failed(&said(late)).outcome(), Outcome::Unknown);
         assert_eq!(write_failed(&said(few)).outcome(), Outcome::NotApplied);
         let cut = ExecutionError::RequestTimeout(std::time::Duration::from_secs(5));

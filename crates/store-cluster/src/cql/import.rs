@@ -37,12 +37,13 @@ impl Cql {
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         let edges: Vec<Edge> = since.keys().copied().collect();
-        let version = self.clock.imported_version();
         let groups = stream::iter(by_partition(&edges))
-            .map(|group| self.import_group(group, &since, now, version))
+            .map(|group| self.import_group(group, &since, now))
             .buffer_unordered(AT_A_TIME);
         let ours: Vec<Vec<FollowRow>> = groups.try_collect().await?;
-        self.import_entries(ours.concat()).await
+        let ours = ours.concat();
+        self.import_entries(&ours).await?;
+        self.settle_import(ours).await
     }
 
     /// Writes the rows of one partition that are not there; tells those that are an import's.
@@ -51,7 +52,6 @@ impl Cql {
         edges: Vec<Edge>,
         since: &BTreeMap<Edge, Timestamp>,
         now: Timestamp,
-        version: i64,
     ) -> Result<Vec<FollowRow>, StoreError> {
         let there = self.rows_of(&ROWS, edges.clone()).await?;
         let mut fresh = Vec::new();
@@ -60,10 +60,13 @@ impl Cql {
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
             let seat = Seat { at: now.0, in_following, in_fans };
             let since = since.get(edge).copied().unwrap_or(now);
-            fresh.push(bring_part(*edge, seat, version, since, now));
+            fresh.push((*edge, seat, since));
         }
         for rows in fresh.chunks(BATCH_ROWS) {
-            self.batch(BatchType::Unlogged, rows.to_vec(), version).await?;
+            // As late as can be: see what becomes of imports at once.
+            let version = self.clock.imported_version();
+            let rows = rows.iter().map(|(edge, seat, since)| bring_part(*edge, *seat, version, *since, now));
+            self.batch(BatchType::Unlogged, rows.collect(), version).await?;
         }
         self.dies_at("brought")?;
         let decided = if fresh.is_empty() { there } else { self.rows_of(&DECIDED, edges).await? };
@@ -72,10 +75,10 @@ impl Cql {
     }
 
     /// Writes the entries of these rows in both lists, with the timestamps of the rows, and notes them.
-    async fn import_entries(&self, rows: Vec<FollowRow>) -> Result<(), StoreError> {
+    async fn import_entries(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let mut partitions: BTreeMap<(i64, i32, i32, i64), Vec<Bound>> = BTreeMap::new();
         let mut notes: BTreeMap<i32, Vec<Bound>> = BTreeMap::new();
-        for row in &rows {
+        for row in rows {
             let Some(state) = row.state else { continue };
             for (number, list) in [(0, FollowList::Following), (1, FollowList::Fans)] {
                 let (owner, bucket, _) = stands(row.edge, list, row.seat);
@@ -97,6 +100,21 @@ impl Cql {
             .buffer_unordered(AT_A_TIME)
             .try_collect()
             .await
+    }
+}
+
+impl Cql {
+    /// Strikes the entries of rows that another import has taken meanwhile.
+    async fn settle_import(&self, ours: Vec<FollowRow>) -> Result<(), StoreError> {
+        let edges: Vec<Edge> = ours.iter().map(|row| row.edge).collect();
+        let now: BTreeMap<Edge, FollowRow> =
+            self.follow_rows(&edges).await?.into_iter().map(|row| (row.edge, row)).collect();
+        for before in ours {
+            if let Some(row) = now.get(&before.edge).filter(|row| row.seat != before.seat) {
+                self.settle(row, before.seat, before.version()).await?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -2,17 +2,20 @@
 
 mod absent;
 mod block;
+mod block_end;
 mod block_write;
 mod bucket;
 mod clock;
 mod count;
 mod edges;
 mod error;
+mod feed;
 mod follow;
 mod import;
 mod journal;
 mod list;
 mod lock;
+mod mark;
 mod options;
 mod probe;
 mod record;
@@ -21,6 +24,7 @@ mod row;
 mod schema;
 mod session;
 mod sweep;
+mod verify;
 mod window;
 mod write;
 

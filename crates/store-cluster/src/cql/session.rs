@@ -30,6 +30,7 @@ use super::{
     bucket::Heads,
     clock::Clock,
     error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed, write_failed},
+    feed::Feed,
     lock::Locks,
     options::CqlOptions,
     record::Record,
@@ -197,7 +198,12 @@ impl Cql {
 
     /// The feeds of what changes.
     pub(crate) fn feeds(self: &Arc<Self>) -> Vec<NamedFeed> {
-        Vec::new()
+        let shards = 0..i32::try_from(self.options.feed_shards).unwrap_or(i32::MAX);
+        let feed = |shard| NamedFeed {
+            name: format!("relation_feed_{shard}"),
+            feed: Arc::new(Feed::new(Arc::clone(self), shard)),
+        };
+        shards.map(feed).collect()
     }
 
     /// Ends what runs beside the calls.

@@ -1,0 +1,72 @@
+//! An R-MAT graph, imported, over the same rows written bare.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use kith_store::{EdgeUpkeep, ImportedFollow};
+use tokio::time::Instant;
+
+use super::{
+    graph::{CHUNK, import, rmat},
+    sqlite::{DataFile, write_rows},
+};
+use crate::{
+    bench::{IMPORT_SQLITE, Plan},
+    ratio::{Row, Side, count, interleave},
+};
+
+/// Follows and places that are compared in one step.
+const STEP: usize = 1_000;
+
+/// Runs what is asked for.
+pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    if plan.wants(&IMPORT_SQLITE) {
+        rows.push(of_sqlite(plan, &graph(plan)).await?);
+    }
+    Ok(rows)
+}
+
+fn graph(plan: &Plan) -> Arc<[ImportedFollow]> {
+    rmat(plan.size(1_000_000, 2_000), plan.size(100_000, 500)).into()
+}
+
+/// Each side fills a file of its own, in every round a new one.
+async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
+    let pairs = interleave(plan.rounds, async |side| {
+        let file = DataFile::open().await?;
+        match side {
+            Side::Baseline => {
+                let (options, _folder) = file.close().await;
+                let begun = Instant::now();
+                write_rows(options, Arc::clone(graph), CHUNK).await?;
+                Ok(count(graph.len()) / begun.elapsed().as_secs_f64())
+            }
+            Side::Kith => {
+                let begun = Instant::now();
+                import(&file.stores.follows, graph).await?;
+                let rate = count(graph.len()) / begun.elapsed().as_secs_f64();
+                verify(&file.stores.edges, graph.len()).await?;
+                file.close().await;
+                Ok(rate)
+            }
+        }
+    });
+    Row::new(&IMPORT_SQLITE, &pairs.await?)
+}
+
+/// Makes sure that all follows stand where they belong.
+pub(super) async fn verify(edges: &Arc<dyn EdgeUpkeep>, follows: usize) -> Result<()> {
+    let (mut after, mut checked) = (None, 0);
+    loop {
+        let step = edges.verify_edges(after.as_deref(), STEP, false).await?;
+        ensure!(step.differences.is_empty(), "follows and their places differ: {:?}", step.differences);
+        checked += step.checked;
+        after = step.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    ensure!(usize::try_from(checked)? >= follows, "only {checked} of {follows} follows were looked at");
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Relations: what answers cost, imports, lists, and follows, over bare parts.
+
+mod answers;
+mod graph;
+mod imports;
+mod lists;
+mod sqlite;
+
+use anyhow::Result;
+
+use crate::{bench::Plan, ratio::Row};
+
+/// Runs what is asked for.
+pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let mut rows = answers::rows(plan).await?;
+    rows.extend(imports::rows(plan).await?);
+    rows.extend(lists::rows(plan).await?);
+    Ok(rows)
+}

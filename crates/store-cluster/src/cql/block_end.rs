@@ -1,0 +1,72 @@
+//! The end of what was set about others, when one of the users goes.
+
+use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
+
+use super::{
+    error::as_outcome,
+    journal::Note,
+    session::{Bound, Cql, Statement, values},
+};
+
+/// Parts of who has set something about a user, so that those whom many have do not grow one partition.
+const SLICES: i64 = 16;
+const NOTE: Statement =
+    Statement::plain("INSERT INTO %k.blocks_about (about, slice, owner, noted) VALUES (?, ?, ?, ?)");
+const ABOUT: Statement =
+    Statement::read("SELECT owner, noted FROM %k.blocks_about WHERE about = ? AND slice = ? LIMIT ?");
+const FORGET: Statement =
+    Statement::plain("DELETE FROM %k.blocks_about WHERE about = ? AND slice = ? AND owner = ?");
+const TRIES_MAX: u32 = 8;
+
+impl Cql {
+    /// Notes that something may be set.
+    pub(super) async fn note_about(&self, edge: Edge) -> Result<(), StoreError> {
+        let noted = self.clock.micros();
+        let row = values![edge.to.get(), slice(edge.from), edge.from.get(), noted];
+        self.write(Bound(&NOTE, row), Some(noted)).await
+    }
+
+    /// Some of who may have set something about a user, with when that was noted.
+    pub(super) async fn blocks_about(&self, user: UserId, limit: usize) -> Result<Vec<(Edge, i64)>, StoreError> {
+        let mut found = Vec::new();
+        for slice in 0..i32::try_from(SLICES).unwrap_or_default() {
+            let room = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
+            if room == 0 {
+                break;
+            }
+            for row in self.records(&ABOUT, values![user.get(), slice, room]).await? {
+                found.push((Edge { from: row.user("owner")?, to: user }, row.some_number("noted")?));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Forgets that note, and no later one.
+    pub(super) async fn forget_about(&self, edge: Edge, noted: i64) -> Result<(), StoreError> {
+        let row = values![edge.to.get(), slice(edge.from), edge.from.get()];
+        self.write(Bound(&FORGET, row), Some(noted)).await
+    }
+
+    /// Ends a record; whether there was one.
+    pub(super) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
+        let _queued = self.locks.of(edge.from.get()).await;
+        let note = Note::of_block(self, edge);
+        let noted = self.write(note.part(self), None).await;
+        noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        for _ in 0..TRIES_MAX {
+            let Some(row) = self.decided_block(edge).await?.filter(|row| row.live) else { return Ok(false) };
+            let before = row.before();
+            let updated = Timestamp(self.clock.millis());
+            let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
+            if self.put_block(&before, &after, false, None).await? {
+                self.write(Note { version: Some(after.version), ..note }.part(self), None).await?;
+                return Ok(true);
+            }
+        }
+        Err(StoreError::Overloaded)
+    }
+}
+
+fn slice(owner: UserId) -> i32 {
+    i32::try_from(owner.get() % SLICES).unwrap_or_default()
+}

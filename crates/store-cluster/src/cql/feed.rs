@@ -1,0 +1,201 @@
+//! The change feeds of relations, one a shard: what was noted of follows and blocks.
+//!
+//! A mark is the first minute that is still open. Opened with one, a feed tells that minute and all later ones again.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_store::{
+    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, StoreError, Version,
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{
+    journal::{Note, Subject},
+    session::Cql,
+    window::Window,
+};
+
+const POLL: Duration = Duration::from_millis(200);
+/// After that the write of a block has ended, one way or the other.
+const BLOCK_ENDED: Duration = Duration::from_secs(6);
+/// What is older may have been forgotten: a day, without what a walk through it may take.
+const KEPT_MINUTES: i64 = 23 * 60;
+/// A mark of a node whose clock is ahead.
+const AHEAD_MINUTES: i64 = 10;
+const MARK: u8 = 1;
+/// Versions that are remembered, so that none is told after a higher one.
+const TOLD_MAX: usize = 262_144;
+
+/// Opens the feed of a shard.
+#[derive(Debug)]
+pub(super) struct Feed {
+    cql: Arc<Cql>,
+    shard: i32,
+}
+
+impl Feed {
+    pub(super) fn new(cql: Arc<Cql>, shard: i32) -> Self {
+        Self { cql, shard }
+    }
+}
+
+#[async_trait]
+impl ChangeFeed for Feed {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
+        let now = self.cql.clock.minute();
+        let from = match after {
+            None => Window::first_open(&self.cql),
+            Some(mark) => minute_of(mark)
+                .filter(|from| (now - KEPT_MINUTES..=now + AHEAD_MINUTES).contains(from))
+                .ok_or(FeedError::Lost)?,
+        };
+        let mut window = Window::new(self.shard, from);
+        if after.is_none() {
+            // What is there was written before this returned.
+            window.read(&self.cql).await.map_err(FeedError::Away)?;
+        } else {
+            self.cql.session().map_err(FeedError::Away)?;
+        }
+        Ok(Box::new(Open {
+            cql: Arc::clone(&self.cql),
+            window,
+            held: VecDeque::new(),
+            waiting: VecDeque::new(),
+            told: HashMap::new(),
+            ended: None,
+        }))
+    }
+}
+
+/// An open feed.
+struct Open {
+    cql: Arc<Cql>,
+    window: Window,
+    /// Read and not yet told.
+    held: VecDeque<Note>,
+    /// Changes of blocks that nobody knows the end of, and since when.
+    waiting: VecDeque<(Instant, Note)>,
+    told: HashMap<FeedRecord, Version>,
+    ended: Option<StoreError>,
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Open").field("held", &self.held.len()).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Changes for Open {
+    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
+        if let Some(error) = &self.ended {
+            return Err(FeedError::Away(error.clone()));
+        }
+        let until = Instant::now() + patience;
+        loop {
+            let changes = self.tell();
+            if !changes.is_empty() {
+                return Ok(Batch { changes, mark: self.mark() });
+            }
+            match timeout_at(until, self.gather()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    self.ended = Some(error.clone());
+                    return Err(FeedError::Away(error));
+                }
+                Err(_) => return Ok(Batch { changes: Vec::new(), mark: self.mark() }),
+            }
+        }
+    }
+}
+
+impl Open {
+    /// Reads until there is something to hold. May be dropped at any moment.
+    async fn gather(&mut self) -> Result<(), StoreError> {
+        loop {
+            let fresh = self.window.read(&self.cql).await?;
+            self.hold(fresh);
+            self.window.close(&self.cql);
+            while let Some((since, note)) = self.waiting.front().copied() {
+                if since.elapsed() < BLOCK_ENDED {
+                    break;
+                }
+                let version = self.cql.decided_block(note.edge).await?.map(|row| row.block.version);
+                self.waiting.pop_front();
+                self.held.extend(version.map(|version| Note { version: Some(version), ..note }));
+            }
+            if !self.held.is_empty() {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    fn hold(&mut self, fresh: Vec<Note>) {
+        for note in fresh {
+            match (note.subject, note.version) {
+                (Subject::Count, _) => {}
+                (Subject::Block, None) => self.waiting.push_back((Instant::now(), note)),
+                (Subject::Follow | Subject::Block, _) => self.held.push_back(note),
+            }
+        }
+    }
+
+    /// Some of what is held, but for what was told with this version or a higher one.
+    fn tell(&mut self) -> Vec<FeedChange> {
+        let mut changes = Vec::new();
+        while changes.len() < FEED_BATCH_MAX
+            && let Some(note) = self.held.pop_front()
+        {
+            let (Some(record), Some(version)) = (record(&note), note.version) else { continue };
+            if self.told.get(&record).is_some_and(|told| *told >= version) {
+                continue;
+            }
+            if self.told.len() >= TOLD_MAX {
+                self.told.clear();
+            }
+            self.told.insert(record, version);
+            changes.push(FeedChange { record, version: Some(version), by_hand: false });
+        }
+        changes
+    }
+
+    /// The first minute of which not all was told.
+    fn mark(&self) -> Vec<u8> {
+        let held = self.held.iter().chain(self.waiting.iter().map(|(_, note)| note));
+        let from = held.map(|note| note.minute).fold(self.window.from(), i64::min);
+        [&[MARK], &from.to_be_bytes()[..]].concat()
+    }
+}
+
+fn record(note: &Note) -> Option<FeedRecord> {
+    match note.subject {
+        Subject::Follow => Some(FeedRecord::Follow(note.edge)),
+        Subject::Block => Some(FeedRecord::Block(note.edge)),
+        Subject::Count => None,
+    }
+}
+
+fn minute_of(mark: &[u8]) -> Option<i64> {
+    let (MARK, minute) = mark.split_first().map(|(kind, minute)| (*kind, minute))? else { return None };
+    minute.try_into().ok().map(i64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_that_is_none_is_not_read() {
+        assert_eq!(minute_of(&[&[MARK], &7_i64.to_be_bytes()[..]].concat()), Some(7));
+        for garbage in [&[][..], &[MARK], &[0; 9], &[MARK; 10], b"garbage"] {
+            assert_eq!(minute_of(garbage), None);
+        }
+    }
+}

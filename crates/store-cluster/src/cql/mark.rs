@@ -1,0 +1,82 @@
+use kith_store::StoreError;
+
+use super::error::malformed;
+
+const BEGINNING: &[u8] = b"kith-edges-1";
+
+/// Where a walk through a table goes on: after a row, by its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// At the beginning of the follows, or of what else is walked.
+    Beginning,
+    /// After this follow: follower, slice, followed.
+    Follow([i64; 3]),
+    /// At the beginning of the entries of lists.
+    Entries,
+    /// After this entry: owner, list, bucket, placed, other.
+    Entry([i64; 5]),
+    /// After this part of a list: owner, list, bucket.
+    Part([i64; 3]),
+}
+
+impl Mark {
+    /// Reads what [`Self::written`] wrote; none is the beginning.
+    pub(super) fn read(mark: Option<&[u8]>) -> Result<Self, StoreError> {
+        let Some(mark) = mark else { return Ok(Self::Beginning) };
+        let rest = mark.strip_prefix(BEGINNING).ok_or_else(Self::wrong)?;
+        let (kind, rest) = rest.split_first().ok_or_else(Self::wrong)?;
+        let (numbers, []) = rest.as_chunks::<8>() else { return Err(Self::wrong()) };
+        let numbers: Vec<i64> = numbers.iter().map(|number| i64::from_be_bytes(*number)).collect();
+        let mark = match kind {
+            0 => numbers.try_into().ok().map(Self::Follow),
+            1 if numbers.is_empty() => Some(Self::Entries),
+            2 => numbers.try_into().ok().map(Self::Entry),
+            3 => numbers.try_into().ok().map(Self::Part),
+            _ => None,
+        };
+        mark.ok_or_else(Self::wrong)
+    }
+
+    pub(super) fn written(self) -> Vec<u8> {
+        let (kind, numbers) = match &self {
+            Self::Beginning | Self::Entries => (1, &[][..]),
+            Self::Follow(numbers) => (0, &numbers[..]),
+            Self::Entry(numbers) => (2, &numbers[..]),
+            Self::Part(numbers) => (3, &numbers[..]),
+        };
+        let mut written = [BEGINNING, &[kind]].concat();
+        written.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
+        written
+    }
+
+    /// A number of a column that is narrower.
+    pub(super) fn small(number: i64) -> Result<i32, StoreError> {
+        i32::try_from(number).map_err(|_| Self::wrong())
+    }
+
+    /// The error of a mark that is none.
+    pub(super) fn wrong() -> StoreError {
+        malformed("mark")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_read_back_and_others_are_refused() {
+        let marks = [
+            Mark::Follow([7, 1, i64::MAX]),
+            Mark::Entries,
+            Mark::Entry([1, 0, 2, -3, 4]),
+            Mark::Part([1, 1, 0]),
+        ];
+        for mark in marks {
+            assert_eq!(Mark::read(Some(&mark.written())).unwrap(), mark);
+            assert!(Mark::read(Some(&mark.written()[1..])).is_err());
+            assert!(Mark::read(Some(&[mark.written(), vec![0]].concat())).is_err());
+        }
+        assert_eq!(Mark::read(None).unwrap(), Mark::Beginning);
+    }
+}

@@ -1,0 +1,275 @@
+//! Comparing follows with their entries in both lists, and entries with their follows.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{
+    Edge, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow, FollowList, StoreError,
+};
+use scylla::statement::batch::BatchType;
+
+use super::{
+    bucket::number,
+    clock::written,
+    follow::AT_A_TIME,
+    journal::Note,
+    mark::Mark,
+    record::Record,
+    row::{FollowRow, Seat, State, entry_part, stands},
+    session::{Cql, Statement, values},
+};
+
+const FOLLOWS: Statement = Statement::read(
+    "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
+     token(follower, slice) AS token FROM %k.follows LIMIT ?",
+);
+const FOLLOWS_IN: Statement = Statement::read(
+    "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
+     token(follower, slice) AS token FROM %k.follows WHERE follower = ? AND slice = ? AND followed > ? LIMIT ?",
+);
+const FOLLOWS_AFTER: Statement = Statement::read(
+    "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
+     token(follower, slice) AS token FROM %k.follows WHERE token(follower, slice) > token(?, ?) LIMIT ?",
+);
+const ENTRIES: Statement = Statement::read(
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+     FROM %k.follow_lists LIMIT ?",
+);
+const ENTRIES_IN: Statement = Statement::read(
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+     FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
+);
+const ENTRIES_AFTER: Statement = Statement::read(
+    "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS token \
+     FROM %k.follow_lists WHERE token(owner, list, bucket) > token(?, ?, ?) LIMIT ?",
+);
+const ENTRY: Statement = Statement::read(
+    "SELECT live, version FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
+);
+/// What is younger may still be being written, in microseconds.
+const YOUNG: i64 = 10_000_000;
+const LISTS: [FollowList; 2] = [FollowList::Following, FollowList::Fans];
+
+/// An entry of a list.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    edge: Edge,
+    list: FollowList,
+    bucket: i32,
+    state: State,
+    at: i64,
+}
+
+impl Cql {
+    /// Compares some follows with their entries.
+    pub(super) async fn verify_follows(
+        &self,
+        after: Option<[i64; 3]>,
+        limit: usize,
+        repair: bool,
+    ) -> Result<EdgesVerified, StoreError> {
+        let most = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
+        let mut rows = match after {
+            None => self.records(&FOLLOWS, values![most]).await?,
+            Some([follower, slice, followed]) => {
+                self.records(&FOLLOWS_IN, values![follower, Mark::small(slice)?, followed, most]).await?
+            }
+        };
+        if let Some([follower, slice, _]) = after {
+            let room = most - i32::try_from(rows.len()).unwrap_or(most);
+            if room > 0 {
+                rows.extend(
+                    self.records(&FOLLOWS_AFTER, values![follower, Mark::small(slice)?, room]).await?,
+                );
+            }
+        }
+        let mut found = Vec::new();
+        for row in &rows {
+            let edge = Edge { from: row.user("follower")?, to: row.user("followed")? };
+            found.extend(FollowRow::of(edge, row)?);
+        }
+        let lives = found.into_iter().filter(|row| row.is_live() && !self.is_young(row.version()));
+        let lives: Vec<_> = lives.flat_map(|row| LISTS.map(|list| (row, list))).collect();
+        let compared = stream::iter(lives).map(|(row, list)| self.compare_follow(row, list, repair));
+        let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
+        let (next, done) = match rows.last() {
+            Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
+                let key = [last.some_number("follower")?, last.some_number("slice")?, last.some_number("followed")?];
+                (Mark::Follow(key), share(last.some_number("token")?) / 2.0)
+            }
+            _ => (Mark::Entries, 0.5),
+        };
+        let (checked, differences) = (rows.len() as u64, differences.into_iter().flatten().collect());
+        Ok(EdgesVerified { checked, differences, done, next: Some(next.written()) })
+    }
+
+    /// Compares some entries with their follows.
+    pub(super) async fn verify_entries(
+        &self,
+        after: Option<[i64; 5]>,
+        limit: usize,
+        repair: bool,
+    ) -> Result<EdgesVerified, StoreError> {
+        let most = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
+        let rows = self.entries_after(after, most).await?;
+        let entries: Vec<Entry> = rows.iter().map(Entry::of).collect::<Result<_, _>>()?;
+        let shown: Vec<Entry> =
+            entries.into_iter().filter(|entry| entry.state.live && !self.is_young(entry.state.version)).collect();
+        let edges: Vec<Edge> = shown.iter().map(|entry| entry.edge).collect();
+        let mut follows = self.follow_rows(&edges).await?;
+        follows.sort_unstable_by_key(|row| row.edge);
+        let follow_of = |edge: Edge| {
+            let at = follows.binary_search_by_key(&edge, |row| row.edge).ok()?;
+            follows.get(at).copied()
+        };
+        let strays = shown.into_iter().filter(|entry| !entry.is_of(follow_of(entry.edge)));
+        let compared = stream::iter(strays).map(|entry| self.compare_entry(entry, repair));
+        let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
+        let (next, done) = match rows.last() {
+            Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
+                let names = ["owner", "list", "bucket", "placed", "other"];
+                let mut key = [0; 5];
+                for (number, name) in key.iter_mut().zip(names) {
+                    *number = last.some_number(name)?;
+                }
+                (Some(Mark::Entry(key).written()), 0.5 + share(last.some_number("token")?) / 2.0)
+            }
+            _ => (None, 1.0),
+        };
+        let (checked, differences) = (rows.len() as u64, differences.into_iter().flatten().collect());
+        Ok(EdgesVerified { checked, differences, done, next })
+    }
+
+    async fn entries_after(&self, after: Option<[i64; 5]>, most: i32) -> Result<Vec<Record>, StoreError> {
+        let Some([owner, list, bucket, placed, other]) = after else {
+            return self.records(&ENTRIES, values![most]).await;
+        };
+        let (list, bucket) = (Mark::small(list)?, Mark::small(bucket)?);
+        let mut rows =
+            self.records(&ENTRIES_IN, values![owner, list, bucket, placed, other, most]).await?;
+        let room = most - i32::try_from(rows.len()).unwrap_or(most);
+        if room > 0 {
+            rows.extend(self.records(&ENTRIES_AFTER, values![owner, list, bucket, room]).await?);
+        }
+        Ok(rows)
+    }
+
+    async fn compare_follow(
+        &self,
+        row: FollowRow,
+        list: FollowList,
+        repair: bool,
+    ) -> Result<Option<EdgeDifference>, StoreError> {
+        if self.is_shown(&row, list).await? {
+            return Ok(None);
+        }
+        // What was read may have changed since.
+        let Some(row) = self.follow_row(row.edge).await? else { return Ok(None) };
+        let Some(state) = row.state.filter(|state| state.live && !self.is_young(state.version)) else {
+            return Ok(None);
+        };
+        if self.is_shown(&row, list).await? {
+            return Ok(None);
+        }
+        if repair {
+            let note = Note::of_count(self, row.edge, row.seat).part(self);
+            let parts = vec![entry_part(row.edge, list, row.seat, state), note];
+            self.batch(BatchType::Logged, parts, state.version).await?;
+        }
+        let kind = match list {
+            FollowList::Following => EdgeDifferenceKind::NotInFollowing,
+            FollowList::Fans => EdgeDifferenceKind::NotAmongFans,
+        };
+        Ok(Some(EdgeDifference { edge: row.edge, kind, repaired: repair }))
+    }
+
+    /// Whether the list shows the follow as it is.
+    async fn is_shown(&self, row: &FollowRow, list: FollowList) -> Result<bool, StoreError> {
+        let (owner, bucket, other) = stands(row.edge, list, row.seat);
+        let key = values![owner.get(), number(list), bucket, row.seat.at, other.get()];
+        let found = self.records(&ENTRY, key).await?;
+        let Some(entry) = found.first() else { return Ok(false) };
+        Ok(entry.number("live")? == Some(1) && entry.number("version")? == Some(row.version()))
+    }
+
+    async fn compare_entry(
+        &self,
+        entry: Entry,
+        repair: bool,
+    ) -> Result<Option<EdgeDifference>, StoreError> {
+        let row = self.follow_row(entry.edge).await?;
+        if entry.is_of(row) || row.is_some_and(|row| self.is_young(row.version())) {
+            return Ok(None);
+        }
+        if repair {
+            self.strike_entry(entry, row).await?;
+        }
+        let kind = match entry.list {
+            FollowList::Following => EdgeDifferenceKind::StrayInFollowing,
+            FollowList::Fans => EdgeDifferenceKind::StrayAmongFans,
+        };
+        Ok(Some(EdgeDifference { edge: entry.edge, kind, repaired: repair }))
+    }
+
+    /// Takes an entry out of a list that shows it, if the follow does not stand there.
+    pub(super) async fn strike(&self, follow: &Follow, list: FollowList) -> Result<(), StoreError> {
+        let (at, version) = (follow.placed.0, follow.version.get());
+        let state = State { live: true, version, since: follow.since.0, changed: 0 };
+        let (owner, other) = match list {
+            FollowList::Following => (follow.edge.from, follow.edge.to),
+            FollowList::Fans => (follow.edge.to, follow.edge.from),
+        };
+        let (head, _) = self.head(owner, list).await?;
+        let row = self.follow_row(follow.edge).await?;
+        for bucket in 0..=head {
+            let key = values![owner.get(), number(list), bucket, at, other.get()];
+            let entry = Entry { edge: follow.edge, list, bucket, state, at };
+            if !self.records(&ENTRY, key).await?.is_empty() && !entry.is_of(row) {
+                self.strike_entry(entry, row).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn strike_entry(&self, entry: Entry, row: Option<FollowRow>) -> Result<(), StoreError> {
+        let version = entry.state.version.max(row.map_or(0, |row| row.version())) + 1;
+        let dead = State { live: false, version, ..entry.state };
+        let seat = Seat { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
+        // The note names the same bucket for both lists: to count one too many does no harm.
+        let note = Note::of_count(self, entry.edge, seat).part(self);
+        self.batch(BatchType::Logged, vec![entry_part(entry.edge, entry.list, seat, dead), note], version).await
+    }
+
+    fn is_young(&self, version: i64) -> bool {
+        written(version) > self.clock.micros() - YOUNG
+    }
+}
+
+impl Entry {
+    fn of(row: &Record) -> Result<Self, StoreError> {
+        let (owner, other) = (row.user("owner")?, row.user("other")?);
+        let (list, edge) = match row.small("list")? {
+            0 => (FollowList::Following, Edge { from: owner, to: other }),
+            _ => (FollowList::Fans, Edge { from: other, to: owner }),
+        };
+        let state = State {
+            live: row.number("live")? == Some(1),
+            version: row.number("version")?.unwrap_or_default(),
+            since: row.number("since")?.unwrap_or_default(),
+            changed: 0,
+        };
+        Ok(Self { edge, list, bucket: row.small("bucket")?, state, at: row.some_number("placed")? })
+    }
+
+    /// Whether this is where the follow stands, and it lives.
+    fn is_of(&self, row: Option<FollowRow>) -> bool {
+        row.is_some_and(|row| {
+            let (_, bucket, _) = stands(row.edge, self.list, row.seat);
+            row.is_live() && (bucket, row.seat.at) == (self.bucket, self.at)
+        })
+    }
+}
+
+/// How much of a ring has been walked up to this token.
+#[expect(clippy::cast_precision_loss, reason = "about")]
+pub(super) fn share(token: i64) -> f64 {
+    (token as f64 + 9_223_372_036_854_775_808.0) / 18_446_744_073_709_551_616.0
+}
