@@ -29,6 +29,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) use codes::of_a_disturbance;
 pub use over_time::{FaultTime, OverTime};
+pub(crate) use relations::agree;
 pub use report::{Checked, KEPT, Report};
 pub use staleness::{Ages, Staleness};
 

@@ -16,10 +16,13 @@ use tokio::{
 use super::{
     actions::Kept,
     calls::Asked,
+    cassandra::{Cassandra, Served},
     client::{Client, Desk, HOT},
     dump::dump,
     figure::Figure,
+    friend::{Friend, Ties},
     mix::Mix,
+    relation_dump,
     rows::Row,
     site::{Plan, Site},
 };
@@ -112,7 +115,11 @@ pub(super) async fn course(
     let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + load.cold));
     fill(&desk).await?;
     let starting = began.elapsed().as_secs_f64();
-    let mut clients = clients(&desk, load, plan.seed);
+    let ties = turns.iter().find_map(|turn| turn.row.ties);
+    let mut clients = match ties {
+        Some(ties) => friends(&desk, load, ties, plan.seed),
+        None => clients(&desk, load, plan.seed),
+    };
     if turns.iter().any(|turn| turn.row.watched) {
         watch(&mut clients, &desk, load, plan.seed);
     }
@@ -121,10 +128,13 @@ pub(super) async fn course(
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    let (deaths, figures) = happened?;
+    let (deaths, mut figures) = happened?;
     site.until_trusted().await?;
     sleep(QUIET).await;
     dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
+    if ties.is_some() {
+        figures.push(relation_dump::dump(&desk.recorder, &desk.nodes[0]).await?.of(turns[0].row.name));
+    }
     desk.recorder.finish()?;
     let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
     Ok(Hunted { calls, seconds, starting, deaths, figures })
@@ -139,7 +149,13 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
     for row in rows() {
         disk = row.action.disk().await?.or(disk);
     }
-    Site::start(&plan, rows().map(|row| row.mongods).max().unwrap_or(1), disk).await
+    let cassandra = match rows().find(|row| row.ties.is_some()) {
+        Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::start().await?)),
+        Some(_) => Some(Served::Beside(Cassandra::shared().await?)),
+        None => None,
+    };
+    let mongods = rows().map(|row| row.mongods).max().unwrap_or(1);
+    Site::start_over(&plan, mongods, disk, cassandra).await
 }
 
 /// How many deaths there were, and what was measured.
@@ -204,6 +220,19 @@ fn clients(desk: &Arc<Desk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
         let pinned = (number <= load.pinned).then_some(place);
         let client = Client::new(desk, number, pinned, load.mix, seed.wrapping_add(u64::from(number)));
         clients.spawn(client.work());
+    }
+    clients
+}
+
+/// The same of clients that make and break relations, but for one that does what others do.
+fn friends(desk: &Arc<Desk>, load: Load, ties: Ties, seed: u64) -> JoinSet<Result<()>> {
+    let mut clients = JoinSet::new();
+    let number = load.pinned + load.roaming;
+    clients.spawn(Client::new(desk, number, None, load.mix, seed).work());
+    for number in 1..number {
+        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let pinned = (number <= load.pinned).then_some(place);
+        clients.spawn(Friend::new(desk, number, pinned, ties, seed.wrapping_add(u64::from(number))).work());
     }
     clients
 }

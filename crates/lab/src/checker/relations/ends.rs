@@ -2,16 +2,35 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Relations, follows::Follow, writes::Fate};
+use super::{Blocks, Relations, follows::Follow, writes::Fate};
 use crate::{
     checker::report::Checked,
-    history::{About, Edge, Relates, Setting, Side},
+    history::{About, Edge, Event, Relates, Setting, Side},
 };
 
 /// C12: whoever follows stands among the fans, and nobody else does: the record of a follow and both lists agree at the
 /// end. And they tell what was changed last, by its version.
 pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C12 symmetry");
+    agreed(relations, &mut checked);
+    for follow in relations.follows.values() {
+        let Some(end) = follow.end else { continue };
+        if let Some(wrong) = wrong(follow, end) {
+            checked.violation(|| format!("follow:{},{}: {wrong}", follow.edge.0, follow.edge.1));
+        }
+    }
+    checked
+}
+
+/// Whether the records of follows, their lists and their counts agree, and nobody follows who must not.
+pub(crate) fn agree(ends: &[Event]) -> bool {
+    let relations = Relations::new(ends);
+    let mut checked = counts(&relations);
+    agreed(&relations, &mut checked);
+    checked.holds()
+}
+
+fn agreed(relations: &Relations<'_>, checked: &mut Checked) {
     let listed = [Side::Following, Side::Fans].map(|side| (side, listed(relations, side)));
     for (edge, follow) in &relations.follows {
         let Some(end) = follow.end else { continue };
@@ -22,17 +41,18 @@ pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
                 checked.violation(|| asymmetric(*edge, *side, in_list, end));
             }
         }
-        if let Some(wrong) = wrong(relations, follow, end) {
-            checked.violation(|| format!("follow:{},{}: {wrong}", edge.0, edge.1));
+        let blocked = |other: &Blocks<'_>| other.end.is_some_and(|settings| settings.blocked);
+        if end.is_some() && relations.blocks.get(&edge.reversed()).is_some_and(blocked) {
+            checked
+                .violation(|| format!("follow:{},{}: {end:?} lives, though it is blocked", edge.0, edge.1));
         }
     }
     for (side, lists) in &listed {
-        let unknown = lists.entries.keys().filter(|edge| !relations.follows.contains_key(edge));
-        unknown.for_each(|edge| {
-            checked.violation(|| asymmetric(*edge, *side, lists.entries[edge].into(), None))
+        let unknown = lists.entries.iter().filter(|(edge, _)| !relations.follows.contains_key(edge));
+        unknown.for_each(|(edge, version)| {
+            checked.violation(|| asymmetric(*edge, *side, Some(*version), None));
         });
     }
-    checked
 }
 
 /// C13: at the end counts are the lengths of the lists, and they are never below zero.
@@ -98,7 +118,7 @@ fn asymmetric(Edge(from, to): Edge, side: Side, in_list: Option<u64>, end: Optio
 }
 
 /// What is wrong with the state that is left.
-fn wrong(relations: &Relations<'_>, follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
+fn wrong(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
     let told = follow.told_before(u64::MAX);
     let Some(version) = end else {
         let lost = follow.ended_until(u64::MAX) < told;
@@ -109,10 +129,6 @@ fn wrong(relations: &Relations<'_>, follow: &Follow<'_>, end: Option<u64>) -> Op
     }
     if follow.is_end(version) || !follow.may_be(version, u64::MAX) {
         return Some(format!("version {version} lives, which nobody made"));
-    }
-    let blocked = |end: &super::Blocks<'_>| end.end.is_some_and(|settings| settings.blocked);
-    if relations.blocks.get(&follow.edge.reversed()).is_some_and(blocked) {
-        return Some(format!("version {version} lives, though it is blocked"));
     }
     let known = follow.first_told(version)?;
     let cut = follow.blocks.iter().find(|write| {

@@ -11,6 +11,7 @@ mod writes;
 
 use std::collections::{BTreeMap, HashMap};
 
+pub(crate) use self::ends::agree;
 pub(super) use self::{
     answers::{codes, requests},
     blocks::{lost, new_enemy},
