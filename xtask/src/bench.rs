@@ -8,15 +8,16 @@ use crate::{
     SampleOptions,
     process::{cargo, outlive_ctrl_c, root, succeed},
     sample,
-    servers::{Mongodb, Redis, mongod_program, redis_program},
+    servers::{Cassandra, Mongodb, Redis, mongod_program, redis_program},
     tools,
 };
 
-/// Builds the laboratory for release and runs its `bench` against a real MongoDB and a real Redis.
+/// Builds the laboratory for release and runs its `bench` against a real MongoDB, Cassandra and Redis.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut command = laboratory("bench", arguments)?;
-    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
-    succeed(command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_REDIS", &redis.uri))
+    let (mongodb, redis, cassandra) = (Mongodb::start()?, Redis::start()?, Cassandra::start()?);
+    command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_CQL", &cassandra.uri);
+    succeed(command.env("KITH_TEST_REDIS", &redis.uri))
 }
 
 /// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
@@ -44,10 +45,11 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
     over_its_own_servers(command)
 }
 
-/// Runs what starts its servers itself.
+/// Runs what starts its servers itself, but for Cassandra, which takes long to start.
 fn over_its_own_servers(mut command: Command) -> Result<()> {
-    let (mongod, redis) = (mongod_program()?, redis_program()?);
-    succeed(command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis))
+    let (mongod, redis, cassandra) = (mongod_program()?, redis_program()?, Cassandra::start()?);
+    command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis);
+    succeed(command.env("KITH_TEST_CQL", &cassandra.uri))
 }
 
 fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {

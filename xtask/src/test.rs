@@ -1,15 +1,18 @@
 //! Every test, with the servers that they need.
 
+use std::thread;
+
 use anyhow::{Result, bail};
 
 use crate::{
     process::{cargo, outlive_ctrl_c, watch},
-    servers::{Mongodb, Redis, mongod_program, redis_program},
+    servers::{Cassandra, Mongodb, Redis, Running, mongod_program, redis_program},
     tools,
 };
 
 /// What callers meet, whatever the store.
-const POLICY: [&str; 6] = ["--test", "users", "--test", "groups", "--test", "bad_input"];
+const POLICY: [&str; 8] =
+    ["--test", "users", "--test", "groups", "--test", "relations", "--test", "bad_input"];
 
 /// Sums of cargo's result lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,11 +46,12 @@ impl Totals {
 pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let (grpcurl, promtool) = (tools::grpcurl()?, tools::promtool()?);
-    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
+    let (mongodb, redis, cassandra) = start()?;
     let mut totals = Totals::default();
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
+    command.env("KITH_TEST_CQL", &cassandra.uri);
     command.env("KITH_TEST_REDIS", &redis.uri).env("KITH_TEST_REDIS_SERVER", redis_program()?);
     command.env("KITH_TEST_MONGOD", mongod_program()?).env("KITH_TEST_PROMTOOL", promtool);
     let mut succeeded = watch(&mut command, |line| totals.add(line))?;
@@ -55,10 +59,21 @@ pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(POLICY).args(filter);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_STORE", "mongodb");
+    command.env("KITH_TEST_CQL", &cassandra.uri);
     succeeded &= watch(&mut command, |line| totals.add(line))?;
-    drop((mongodb, redis));
+    drop((mongodb, redis, cassandra));
     println!("{} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
     judge(succeeded, totals)
+}
+
+/// Starts the servers while the tests are built: one of them takes its time.
+fn start() -> Result<(Running, Running, Running)> {
+    let cassandra = thread::spawn(Cassandra::start);
+    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
+    // What is wrong with the code is told by the run itself.
+    watch(cargo().args(["test", "--workspace", "--no-run", "--quiet"]), |_| {})?;
+    let Ok(cassandra) = cassandra.join() else { bail!("Cassandra was not started") };
+    Ok((mongodb, redis, cassandra?))
 }
 
 fn judge(succeeded: bool, totals: Totals) -> Result<()> {

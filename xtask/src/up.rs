@@ -1,12 +1,12 @@
 //! The servers of the tests, for a person.
 
-use std::sync::mpsc;
+use std::{sync::mpsc, thread};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::{
     process::outlive_ctrl_c,
-    servers::{Mongodb, Redis, redis_program},
+    servers::{Cassandra, Mongodb, Redis, redis_program},
     tools,
 };
 
@@ -17,11 +17,15 @@ pub(crate) fn run() -> Result<()> {
         // Nobody listens any more once the first one has been taken.
         stop.send(()).ok();
     })?;
+    let cassandra = thread::spawn(Cassandra::start);
     let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
     println!("export KITH_TEST_REDIS='{}'", redis.uri);
     println!("export KITH_TEST_REDIS_SERVER='{}'", redis_program()?.display());
     println!("export KITH_TEST_MONGODB='{}'", mongodb.uri);
     println!("export KITH_TEST_PROMTOOL='{}'", tools::promtool()?.display());
+    let Ok(cassandra) = cassandra.join() else { bail!("Cassandra was not started") };
+    let cassandra = cassandra?;
+    println!("export KITH_TEST_CQL='{}'", cassandra.uri);
     eprintln!("ctrl-c stops them");
     stopped.recv()?;
     Ok(())

@@ -24,6 +24,8 @@ pub struct Plan {
     pub quick: bool,
     /// Connection string of a MongoDB replica set that may be filled.
     pub mongodb: Option<String>,
+    /// Address of a Cassandra or ScyllaDB that may be filled.
+    pub cql: Option<String>,
     /// Address of a Redis that may be filled.
     pub redis: Option<String>,
     /// The program of a node.
@@ -117,7 +119,20 @@ pub(crate) const IMPORT_SQLITE: Claim = ratio("import_sqlite", "follows/s", Bett
 /// The last page of a million fans from SQLite / the first one.
 pub(crate) const FANS_DEEP_SQLITE: Claim = ratio("fans_deep_sqlite", "us", Better::Lower, Some(1.2));
 
-const ALL: [&Claim; 24] = [
+/// Follows a second of an import into CQL / the same rows, those of each follow in one logged batch, many at one time.
+pub(crate) const IMPORT_CQL: Claim = ratio("import_cql", "follows/s", Better::Higher, Some(0.8));
+/// The last page of a million fans from CQL / the first one.
+pub(crate) const FANS_DEEP_CQL: Claim = ratio("fans_deep_cql", "us", Better::Lower, Some(1.2));
+/// A follow in CQL / the same statements sent by the driver.
+pub(crate) const FOLLOW_CQL: Claim = ratio("follow_cql", "us", Better::Lower, Some(1.25));
+/// A follow in CQL / one logged batch of two rows.
+pub(crate) const FOLLOW_TWO_ROWS_CQL: Claim = ratio("follow_two_rows_cql", "us", Better::Lower, None);
+/// Follows a second of one user in CQL / of a thousand users.
+pub(crate) const CELEBRITY_CQL: Claim = ratio("celebrity_cql", "follows/s", Better::Higher, Some(0.5));
+/// All of two thousand friends from CQL by a node with an empty memory / both lists read by the driver.
+pub(crate) const FRIENDS_COLD_CQL: Claim = ratio("friends_cold_cql", "ms", Better::Lower, Some(1.3));
+
+const ALL: [&Claim; 30] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -142,6 +157,12 @@ const ALL: [&Claim; 24] = [
     &BATCH_RELATIONS_CPU,
     &IMPORT_SQLITE,
     &FANS_DEEP_SQLITE,
+    &IMPORT_CQL,
+    &FANS_DEEP_CQL,
+    &FOLLOW_CQL,
+    &FOLLOW_TWO_ROWS_CQL,
+    &CELEBRITY_CQL,
+    &FRIENDS_COLD_CQL,
 ];
 
 /// Runs the rows, prints them as a table and writes them to the file of results. Rows that were not asked
@@ -179,7 +200,7 @@ fn verdict(plan: &Plan, rows: &[Row]) -> Verdict {
     let missing: Vec<_> = ALL.iter().filter(|claim| plan.wants(claim) && !ran(claim)).collect();
     for claim in &missing {
         println!(
-            "{} was not run: it needs KITH_TEST_MONGODB or KITH_TEST_REDIS (cargo xtask bench sets them).",
+            "{} was not run: it needs KITH_TEST_MONGODB, KITH_TEST_CQL or KITH_TEST_REDIS (cargo xtask bench sets them).",
             claim.name
         );
     }

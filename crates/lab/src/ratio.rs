@@ -171,6 +171,12 @@ impl Pieces {
         self.begun = Instant::now();
     }
 
+    /// Takes on the pieces of another run, and begins the next one.
+    pub fn add(&mut self, other: Self) {
+        self.times.extend(other.times);
+        self.begun = Instant::now();
+    }
+
     /// Nanoseconds of an operation in the piece in the middle.
     #[must_use]
     pub fn nanos_an_operation(self) -> f64 {

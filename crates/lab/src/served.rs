@@ -43,6 +43,19 @@ impl Served {
         })
     }
 
+    /// A node of a cluster without peers, over this database of MongoDB and the keyspace of the same name.
+    pub(crate) fn kith_over(program: &Path, mongodb: &str, cql: &str, name: &str) -> Result<Self> {
+        Self::start(program, |command, address, _data| {
+            command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
+            command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
+            command.args(["--set", "store.backend=cluster"]);
+            command.args(["--set", &format!("store.mongodb.database={name}")]);
+            command.args(["--set", &format!("store.cql.keyspace={name}")]);
+            command.args(["--set", &format!("store.cql.contact_points=[\"{cql}\"]")]);
+            command.env("KITH_STORE__MONGODB__URI", mongodb);
+        })
+    }
+
     /// The bare server of [`crate::echo`].
     pub(crate) fn echo() -> Result<Self> {
         Self::start(&std::env::current_exe()?, |command, address, _data| {

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 /// A node with so many users, and their ids.
 async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
-    let node = TestNode::start().await;
+    let node = TestNode::start_with_relations(|_| {}).await;
     let ids = users(&node).await;
     (node, ids)
 }
@@ -254,7 +254,7 @@ async fn permissions_are_absolute_and_apart_from_the_block() {
 
 #[tokio::test]
 async fn what_may_be_done_where_nothing_was_set_is_configured() {
-    let node = TestNode::start_with(|config| config.relations.default_permissions = 1).await;
+    let node = TestNode::start_with_relations(|config| config.relations.default_permissions = 1).await;
     let [ann, bob] = users(&node).await;
     assert_eq!(allowed(&node, bob, ann, 3).await, (false, 2));
     assert_eq!(relation(&node, ann, bob).await.settings.unwrap().permissions, 1);
@@ -337,7 +337,7 @@ async fn in_friend_mode_services_make_friends_and_not_too_many() {
         config.relations.mode = RelationMode::Friend;
         config.relations.friends_max = 1;
     };
-    let node = TestNode::start_with(change).await;
+    let node = TestNode::start_with_relations(change).await;
     let [ann, bob, cid] = users(&node).await;
     let refused = node.relations().follow(acting(ann, to_follow(ann, bob))).await.unwrap_err();
     assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
@@ -378,7 +378,7 @@ async fn a_batch_answers_for_each_target_in_its_order() {
 
 #[tokio::test]
 async fn lists_are_paged_with_the_newest_first_and_tokens_belong_to_their_list() {
-    let node = TestNode::start().await;
+    let node = TestNode::start_with_relations(|_| {}).await;
     assert_eq!(import(&node, (2..=31).map(|user| (user, 1))).await.len(), 30);
     let mut request = ListFansRequest { user_id: 1, page_size: 7, ..Default::default() };
     let mut found = Vec::new();
@@ -415,7 +415,7 @@ async fn blocks_are_listed_newest_first_and_an_ended_one_is_gone_at_once() {
 
 #[tokio::test]
 async fn an_import_says_which_records_it_could_not_take() {
-    let node = TestNode::start().await;
+    let node = TestNode::start_with_relations(|_| {}).await;
     let results = import(&node, [(1, 2), (3, 3), (0, 1), (2, 1), (1, 2)]).await;
     assert_eq!(results, [Some(1), None, None, Some(2), Some(1)]);
     assert_eq!(friends(&node, 1, 0).await, [2]);
@@ -425,7 +425,7 @@ async fn an_import_says_which_records_it_could_not_take() {
 
 #[tokio::test]
 async fn who_stands_in_two_lists_is_found_page_by_page_whichever_is_longer() {
-    let node = TestNode::start().await;
+    let node = TestNode::start_with_relations(|_| {}).await;
     // 1 follows 10..=459; 2 follows every third of 10..=1009; every second of 10..=309 follows 1.
     let all = (10..460)
         .map(|user| (1, user))

@@ -59,8 +59,8 @@ pub(crate) const NEXT_USER: &str = "SELECT MIN(id) FROM (
 pub(crate) const COUNTED: &str = "SELECT
     (SELECT COUNT(*) FROM follows INDEXED BY follows_following WHERE live = 1 AND from_id = ?1),
     (SELECT COUNT(*) FROM follows INDEXED BY follows_fans WHERE live = 1 AND to_id = ?1),
-    COALESCE((SELECT following FROM follow_counts WHERE id = ?1), 0),
-    COALESCE((SELECT fans FROM follow_counts WHERE id = ?1), 0)";
+    IFNULL((SELECT following FROM follow_counts WHERE id = ?1), 0),
+    IFNULL((SELECT fans FROM follow_counts WHERE id = ?1), 0)";
 const CORRECT: &str = "INSERT OR REPLACE INTO follow_counts (id, following, fans) VALUES (?1, ?2, ?3)";
 
 #[async_trait]

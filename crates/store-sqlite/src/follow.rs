@@ -1,25 +1,22 @@
 //! Follows, the lists that they stand in, and how long these are.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::LazyLock,
-    time::Duration,
-};
+use std::{sync::LazyLock, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
     ImportedFollow, Place, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params, params_from_iter};
 
 use crate::{
     Sqlite,
     batch::BatchQuery,
     block,
+    counts::{Tally, counts},
     error::Failure,
     request::once,
-    row::{count, follow_of, follows_of, key, size, stored_follows},
+    row::{edge_of, follow_of, follows_of, key, size, stored_follows},
 };
 
 macro_rules! select {
@@ -45,16 +42,20 @@ pub(crate) const FANS: &str = concat!(
     " WHERE live = 1 AND to_id = ?1 AND (placed_ms, from_id) < (?2, ?3)
     ORDER BY placed_ms DESC, from_id DESC LIMIT ?4"
 );
-/// Primary key.
-pub(crate) static COUNTS: LazyLock<BatchQuery> =
-    LazyLock::new(|| BatchQuery::new("SELECT id, following, fans FROM follow_counts"));
 /// On conflict: a stub, which the follow continues.
 const PUT: &str = "INSERT OR REPLACE INTO follows
         (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
     VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)";
-const IMPORT: &str = "INSERT OR IGNORE INTO follows
-        (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
-    VALUES (?1, ?2, 1, 1, ?3, ?4, ?4)";
+/// Follows in one statement of an import.
+const IMPORTED: usize = 50;
+/// Tells those that were not there.
+static IMPORT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "INSERT OR IGNORE INTO follows (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
+            VALUES {}(?,?,1,1,?,?,?) RETURNING from_id, to_id",
+        "(?,?,1,1,?,?,?),".repeat(IMPORTED - 1)
+    )
+});
 /// Primary key.
 pub(crate) const END: &str =
     "UPDATE follows SET version = ?3, live = 0, changed_ms = ?4 WHERE from_id = ?1 AND to_id = ?2";
@@ -63,10 +64,6 @@ pub(crate) const ANY_FROM: &str =
     "SELECT from_id, to_id FROM follows WHERE live = 1 AND from_id = ?1 LIMIT ?2";
 /// Index `follows_fans` alone.
 pub(crate) const ANY_TO: &str = "SELECT from_id, to_id FROM follows WHERE live = 1 AND to_id = ?1 LIMIT ?2";
-/// Never below none, whatever was noted wrongly.
-const COUNT: &str = "INSERT INTO follow_counts (id, following, fans) VALUES (?1, MAX(?2, 0), MAX(?3, 0))
-    ON CONFLICT (id) DO UPDATE SET following = MAX(following + ?2, 0), fans = MAX(fans + ?3, 0)";
-
 #[async_trait]
 impl FollowStore for Sqlite {
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError> {
@@ -187,53 +184,18 @@ fn put(connection: &Connection, follow: &Follow, now: Timestamp) -> Result<(), F
 }
 
 fn import(connection: &Connection, follows: &[ImportedFollow], now: Timestamp) -> Result<(), Failure> {
-    let mut insert = connection.prepare_cached(IMPORT)?;
     let mut tally = Tally::default();
-    for ImportedFollow { edge, since } in follows {
-        if insert.execute([edge.from.get(), edge.to.get(), since.0, now.0])? > 0 {
-            tally.add(*edge, 1);
+    let mut insert = connection.prepare_cached(&IMPORT)?;
+    for follows in follows.chunks(IMPORTED) {
+        // What is not needed repeats a follow, which is there by then.
+        let padded = follows.iter().chain(follows.last().into_iter().cycle()).take(IMPORTED);
+        let row = |one: &ImportedFollow| [one.edge.from.get(), one.edge.to.get(), one.since.0, now.0, now.0];
+        let mut inserted = insert.query(params_from_iter(padded.flat_map(row)))?;
+        while let Some(row) = inserted.next()? {
+            tally.add(edge_of(row)?, 1);
         }
     }
     tally.note(connection)
-}
-
-fn counts(connection: &Connection, ids: &[i64]) -> Result<Vec<FollowCounts>, Failure> {
-    let mut found = HashMap::with_capacity(ids.len());
-    COUNTS.run(connection, ids, |mut rows| {
-        while let Some(row) = rows.next()? {
-            found.insert(
-                row.get::<_, i64>(0)?,
-                FollowCounts { following: count(row, 1)?, fans: count(row, 2)? },
-            );
-        }
-        Ok(())
-    })?;
-    Ok(ids.iter().map(|id| found.get(id).copied().unwrap_or_default()).collect())
-}
-
-/// By how much the lists of users grow: of each the following, then the fans.
-#[derive(Default)]
-struct Tally(BTreeMap<UserId, [i64; 2]>);
-
-impl Tally {
-    fn of(edge: Edge, by: i64) -> Self {
-        let mut tally = Self::default();
-        tally.add(edge, by);
-        tally
-    }
-
-    fn add(&mut self, edge: Edge, by: i64) {
-        self.0.entry(edge.from).or_default()[0] += by;
-        self.0.entry(edge.to).or_default()[1] += by;
-    }
-
-    fn note(&self, connection: &Connection) -> Result<(), Failure> {
-        let mut count = connection.prepare_cached(COUNT)?;
-        for (user, [following, fans]) in &self.0 {
-            count.execute([user.get(), *following, *fans])?;
-        }
-        Ok(())
-    }
 }
 
 fn millis(time: Duration) -> i64 {

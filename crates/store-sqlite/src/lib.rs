@@ -8,6 +8,7 @@ pub mod backup;
 mod batch;
 mod block;
 mod coordination;
+mod counts;
 mod edges;
 mod error;
 mod follow;

@@ -169,11 +169,6 @@ pub(crate) fn key(after: Option<Place>) -> (i64, i64) {
     after.map_or((i64::MAX, i64::MAX), |place| (place.at.0, place.user.get()))
 }
 
-/// How many.
-pub(crate) fn count(row: &Row<'_>, at: usize) -> Result<u64, Failure> {
-    Ok(u64::try_from(row.get::<_, i64>(at)?).map_err(|_| corrupt("a count"))?)
-}
-
 fn living<T: Clone>(
     mut rows: Rows<'_>,
     of: fn(&Row<'_>) -> Result<Stored<T>, Failure>,

@@ -1,5 +1,6 @@
 //! Real servers for the tests: found, or started here and stopped at the end.
 
+mod cassandra;
 mod mongodb;
 mod redis;
 mod wire;
@@ -12,6 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+pub(crate) use cassandra::Cassandra;
 pub(crate) use mongodb::{Mongodb, program as mongod_program};
 pub(crate) use redis::{Redis, program as redis_program};
 

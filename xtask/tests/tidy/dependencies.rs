@@ -4,8 +4,9 @@ use crate::tree::packages;
 
 /// A dependency and the only members that may have it. The laboratory measures the drivers bare, as the
 /// baselines of its ratios, and is part of no product.
-const ONLY: [(&str, &[&str]); 6] = [
+const ONLY: [(&str, &[&str]); 7] = [
     ("mongodb", &["kith-store-cluster", "kith-lab"]),
+    ("scylla", &["kith-store-cluster", "kith-lab"]),
     ("fred", &["kith-cache", "kith-lab"]),
     ("moka", &["kith-cache", "kith-lab"]),
     ("rusqlite", &["kith-store-sqlite", "kith-lab"]),

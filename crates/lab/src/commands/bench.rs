@@ -24,6 +24,9 @@ pub(crate) struct BenchArguments {
     #[arg(long, env = "KITH_TEST_MONGODB", hide_env_values = true)]
     mongodb: Option<String>,
     /// A Redis that may be filled; without it, its rows are not run.
+    #[arg(long, env = "KITH_TEST_CQL", hide_env_values = true)]
+    cql: Option<String>,
+    /// Address of a Redis that may be filled
     #[arg(long, env = "KITH_TEST_REDIS", hide_env_values = true)]
     redis: Option<String>,
     /// The program of a node [default: the one beside this program].
@@ -41,6 +44,7 @@ impl BenchArguments {
             rounds: self.rounds,
             quick: self.quick,
             mongodb: self.mongodb,
+            cql: self.cql,
             redis: self.redis,
             kith: program(self.kith)?,
             out: self.out,

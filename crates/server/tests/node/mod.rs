@@ -41,6 +41,16 @@ impl TestNode {
         Self::start_with(|_| {}).await
     }
 
+    /// As [`Self::start_with`], with a store of relations of its own where the node has no file.
+    pub async fn start_with_relations(change: impl FnOnce(&mut Config)) -> Self {
+        let address = variable("KITH_TEST_STORE").and(variable("KITH_TEST_CQL"));
+        Self::start_with(|config| {
+            config.store.cql.contact_points.extend(address);
+            change(config);
+        })
+        .await
+    }
+
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };
@@ -116,7 +126,6 @@ impl TestNode {
 
 /// The same data folder is the same database. False where the node has a file.
 fn over_the_store_of_the_tests(config: &mut Config) -> bool {
-    let variable = |wanted: &str| std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value);
     if variable("KITH_TEST_STORE").as_deref() != Some("mongodb") {
         return false;
     }
@@ -125,7 +134,12 @@ fn over_the_store_of_the_tests(config: &mut Config) -> bool {
     config.store.backend = Backend::Cluster;
     config.store.mongodb.database = format!("kith_policy_{:016x}", name.finish());
     config.store.mongodb.uri = variable("KITH_TEST_MONGODB").map(Secret::new);
+    config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
     true
+}
+
+fn variable(wanted: &str) -> Option<String> {
+    std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
 async fn until_it_serves(channel: &Channel) {

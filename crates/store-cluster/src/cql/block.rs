@@ -112,8 +112,7 @@ impl Cql {
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        let groups: Vec<Vec<Edge>> =
-            sorted.chunk_by(|a, b| a.from == b.from).map(<[Edge]>::to_vec).collect();
+        let groups: Vec<Vec<Edge>> = sorted.chunk_by(|a, b| a.from == b.from).map(<[Edge]>::to_vec).collect();
         let reads = stream::iter(groups).map(|group| self.blocks_of(&RECORDS, group));
         let found: Vec<Vec<BlockRow>> = reads.buffer_unordered(AT_A_TIME).try_collect().await?;
         Ok(found.into_iter().flatten().map(|row| (row.block.edge, row.stored())).collect())

@@ -27,7 +27,11 @@ impl Cql {
     }
 
     /// Some of who may have set something about a user, with when that was noted.
-    pub(super) async fn blocks_about(&self, user: UserId, limit: usize) -> Result<Vec<(Edge, i64)>, StoreError> {
+    pub(super) async fn blocks_about(
+        &self,
+        user: UserId,
+        limit: usize,
+    ) -> Result<Vec<(Edge, i64)>, StoreError> {
         let mut found = Vec::new();
         for slice in 0..i32::try_from(SLICES).unwrap_or_default() {
             let room = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);

@@ -160,7 +160,8 @@ impl Cql {
                 return Err(StoreError::Conflict { current: version });
             }
             if tries == 0 {
-                let noted = async { tokio::try_join!(self.write(note.part(self), None), self.note_about(edge)) };
+                let noted =
+                    async { tokio::try_join!(self.write(note.part(self), None), self.note_about(edge)) };
                 noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
             }
             let after = before.patched(patch, write.now);
@@ -211,7 +212,8 @@ impl Cql {
     async fn answered(&self, edge: Edge, key: Key<'_>) -> Result<Option<BlockChange>, StoreError> {
         let (placed, other) = key.place();
         let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
-        let of_request = |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str());
+        let of_request =
+            |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str());
         let Some(row) = rows.iter().find(of_request) else { return Ok(None) };
         let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
         serde_json::from_str(reply).map(Some).map_err(|_| malformed("reply"))

@@ -14,9 +14,8 @@ use super::session::{Bound, Cql, Statement, values};
 const KEPT: Duration = Duration::from_secs(5);
 const LISTS_MAX: usize = 16_384;
 
-const HEAD: Statement = Statement::read(
-    "SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1",
-);
+const HEAD: Statement =
+    Statement::read("SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");
 const OPEN: Statement =
     Statement::plain("INSERT INTO %k.follow_buckets (owner, list, bucket, opened) VALUES (?, ?, ?, ?)");
 

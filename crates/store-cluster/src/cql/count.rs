@@ -46,10 +46,7 @@ impl Cql {
         let (mut stands, mut noted) = (0, (0, 0));
         if let Some(row) = before.first() {
             stands = row.number("written")?.unwrap_or_default();
-            noted = (
-                row.number("total")?.unwrap_or_default(),
-                row.number("living")?.unwrap_or_default(),
-            );
+            noted = (row.number("total")?.unwrap_or_default(), row.number("living")?.unwrap_or_default());
         }
         let found = self.records(&COUNT, values![owner, list, bucket]).await?;
         let Some(row) = found.first() else { return Ok(Counted { entries: 0, corrected: false }) };

@@ -149,8 +149,7 @@ mod tests {
             required: 2,
             write_type: WriteType::Cas,
         };
-        let few =
-            DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 };
+        let few = DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 };
         assert_eq!(write_failed(&said(late)).outcome(), Outcome::Unknown);
         assert_eq!(write_failed(&said(few)).outcome(), Outcome::NotApplied);
         let cut = ExecutionError::RequestTimeout(std::time::Duration::from_secs(5));

@@ -87,7 +87,10 @@ struct Open {
 
 impl fmt::Debug for Open {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Open").field("held", &self.held.len()).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("Open")
+            .field("held", &self.held.len())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 

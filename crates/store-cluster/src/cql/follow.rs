@@ -23,8 +23,7 @@ const ROWS: Statement = Statement::read(
     "SELECT followed, placed, in_following, in_fans, live, version, since, changed FROM %k.follows \
      WHERE follower = ? AND slice = ? AND followed IN ?",
 );
-const COUNTS: Statement =
-    Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");
+const COUNTS: Statement = Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");
 /// Reads of one call that run at a time.
 pub(super) const AT_A_TIME: usize = 64;
 

@@ -120,12 +120,7 @@ impl Cql {
     }
 
     /// What was noted in a minute after this stamp, by rising stamp.
-    pub(super) async fn notes(
-        &self,
-        shard: i32,
-        minute: i64,
-        after: i64,
-    ) -> Result<Vec<Note>, StoreError> {
+    pub(super) async fn notes(&self, shard: i32, minute: i64, after: i64) -> Result<Vec<Note>, StoreError> {
         let rows = self.records(&READ, values![shard, minute, after]).await?;
         rows.iter().map(|row| Note::read(minute, row)).collect()
     }

@@ -117,12 +117,7 @@ fn entry(owner: UserId, list: FollowList, row: &Record) -> Result<Follow, StoreE
         FollowList::Fans => Edge { from: other, to: owner },
     };
     let (since, placed) = (row.some_number("since")?, row.some_number("placed")?);
-    Ok(Follow {
-        edge,
-        version: row.version("version")?,
-        since: Timestamp(since),
-        placed: Timestamp(placed),
-    })
+    Ok(Follow { edge, version: row.version("version")?, since: Timestamp(since), placed: Timestamp(placed) })
 }
 
 const fn place(follow: &Follow, list: FollowList) -> Place {

@@ -10,8 +10,7 @@ use super::{
     session::Cql,
 };
 
-const TABLES: [(u32, &str); 1] =
-    [(4, include_str!("../../../../migrations/cql/0004_relations.cql"))];
+const TABLES: [(u32, &str); 1] = [(4, include_str!("../../../../migrations/cql/0004_relations.cql"))];
 /// Changes of the schema take their time.
 const LIMIT: Duration = Duration::from_secs(60);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);

@@ -1,9 +1,7 @@
 //! Comparing follows with their entries in both lists, and entries with their follows.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kith_store::{
-    Edge, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow, FollowList, StoreError,
-};
+use kith_store::{Edge, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow, FollowList, StoreError};
 use scylla::statement::batch::BatchType;
 
 use super::{
@@ -92,7 +90,11 @@ impl Cql {
         let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
         let (next, done) = match rows.last() {
             Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
-                let key = [last.some_number("follower")?, last.some_number("slice")?, last.some_number("followed")?];
+                let key = [
+                    last.some_number("follower")?,
+                    last.some_number("slice")?,
+                    last.some_number("followed")?,
+                ];
                 (Mark::Follow(key), share(last.some_number("token")?) / 2.0)
             }
             _ => (Mark::Entries, 0.5),
@@ -111,8 +113,10 @@ impl Cql {
         let most = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
         let rows = self.entries_after(after, most).await?;
         let entries: Vec<Entry> = rows.iter().map(Entry::of).collect::<Result<_, _>>()?;
-        let shown: Vec<Entry> =
-            entries.into_iter().filter(|entry| entry.state.live && !self.is_young(entry.state.version)).collect();
+        let shown: Vec<Entry> = entries
+            .into_iter()
+            .filter(|entry| entry.state.live && !self.is_young(entry.state.version))
+            .collect();
         let edges: Vec<Edge> = shown.iter().map(|entry| entry.edge).collect();
         let mut follows = self.follow_rows(&edges).await?;
         follows.sort_unstable_by_key(|row| row.edge);
@@ -143,8 +147,7 @@ impl Cql {
             return self.records(&ENTRIES, values![most]).await;
         };
         let (list, bucket) = (Mark::small(list)?, Mark::small(bucket)?);
-        let mut rows =
-            self.records(&ENTRIES_IN, values![owner, list, bucket, placed, other, most]).await?;
+        let mut rows = self.records(&ENTRIES_IN, values![owner, list, bucket, placed, other, most]).await?;
         let room = most - i32::try_from(rows.len()).unwrap_or(most);
         if room > 0 {
             rows.extend(self.records(&ENTRIES_AFTER, values![owner, list, bucket, room]).await?);
@@ -170,15 +173,29 @@ impl Cql {
             return Ok(None);
         }
         if repair {
-            let note = Note::of_count(self, row.edge, row.seat).part(self);
-            let parts = vec![entry_part(row.edge, list, row.seat, state), note];
-            self.batch(BatchType::Logged, parts, state.version).await?;
+            self.restore_entry(&row, list, state, state.version).await?;
+            if !self.is_shown(&row, list).await? {
+                // Somebody has deleted it past the stores, by a later timestamp.
+                self.restore_entry(&row, list, state, self.clock.version(state.version)).await?;
+            }
         }
         let kind = match list {
             FollowList::Following => EdgeDifferenceKind::NotInFollowing,
             FollowList::Fans => EdgeDifferenceKind::NotAmongFans,
         };
         Ok(Some(EdgeDifference { edge: row.edge, kind, repaired: repair }))
+    }
+
+    async fn restore_entry(
+        &self,
+        row: &FollowRow,
+        list: FollowList,
+        state: State,
+        timestamp: i64,
+    ) -> Result<(), StoreError> {
+        let note = Note::of_count(self, row.edge, row.seat).part(self);
+        let parts = vec![entry_part(row.edge, list, row.seat, state), note];
+        self.batch(BatchType::Logged, parts, timestamp).await
     }
 
     /// Whether the list shows the follow as it is.
@@ -190,11 +207,7 @@ impl Cql {
         Ok(entry.number("live")? == Some(1) && entry.number("version")? == Some(row.version()))
     }
 
-    async fn compare_entry(
-        &self,
-        entry: Entry,
-        repair: bool,
-    ) -> Result<Option<EdgeDifference>, StoreError> {
+    async fn compare_entry(&self, entry: Entry, repair: bool) -> Result<Option<EdgeDifference>, StoreError> {
         let row = self.follow_row(entry.edge).await?;
         if entry.is_of(row) || row.is_some_and(|row| self.is_young(row.version())) {
             return Ok(None);
@@ -235,7 +248,8 @@ impl Cql {
         let seat = Seat { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
         // The note names the same bucket for both lists: to count one too many does no harm.
         let note = Note::of_count(self, entry.edge, seat).part(self);
-        self.batch(BatchType::Logged, vec![entry_part(entry.edge, entry.list, seat, dead), note], version).await
+        self.batch(BatchType::Logged, vec![entry_part(entry.edge, entry.list, seat, dead), note], version)
+            .await
     }
 
     fn is_young(&self, version: i64) -> bool {

@@ -65,7 +65,9 @@ impl Window {
             let known = self.minutes.get(&minute);
             let after = known.filter(|_| !whole).map_or(0, |known| known.latest - OVERLAP);
             let notes = cql.notes(self.shard, minute, after).await?;
-            fresh.extend(notes.into_iter().filter(|note| known.is_none_or(|known| !known.read.contains(note))));
+            fresh.extend(
+                notes.into_iter().filter(|note| known.is_none_or(|known| !known.read.contains(note))),
+            );
         }
         for note in &fresh {
             let minute = self.minutes.entry(note.minute).or_default();
@@ -94,7 +96,9 @@ impl Window {
 
     fn forget(&mut self) {
         while self.minutes.values().map(|minute| minute.read.len()).sum::<usize>() > NOTES_MAX {
-            let Some(oldest) = self.minutes.values_mut().find(|minute| !minute.read.is_empty()) else { return };
+            let Some(oldest) = self.minutes.values_mut().find(|minute| !minute.read.is_empty()) else {
+                return;
+            };
             oldest.read.clear();
         }
     }

@@ -6,9 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use kith_store::{
-    Applied, Edge, Follow, FollowList, Outcome, StoreError, Stored, Timestamp, Version, Write,
-};
+use kith_store::{Applied, Edge, Follow, FollowList, Outcome, StoreError, Stored, Timestamp, Version, Write};
 use scylla::statement::batch::BatchType;
 use serde::{Deserialize, Serialize};
 
@@ -167,7 +165,8 @@ impl Cql {
     async fn move_seat(&self, row: &FollowRow, to: Seat) -> Result<bool, StoreError> {
         let (edge, from) = (row.edge, row.seat);
         let version = row.state.map(|state| state.version);
-        let mut change = values![to.at, to.in_following, to.in_fans, edge.from.get(), slice(edge), edge.to.get()];
+        let mut change =
+            values![to.at, to.in_following, to.in_fans, edge.from.get(), slice(edge), edge.to.get()];
         change.extend(values![from.at, from.in_following, from.in_fans, version]);
         match self.decide(vec![Bound(&MOVE_SEAT, change)]).await {
             Ok(refused) => Ok(refused.is_none()),

@@ -164,9 +164,18 @@ impl ClusterHandle {
         }];
         feeds.extend(self.cql.iter().flat_map(Cql::feeds));
         Stores {
-            follows: self.cql.as_ref().map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
-            blocks: self.cql.as_ref().map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
-            edges: self.cql.as_ref().map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            follows: self
+                .cql
+                .as_ref()
+                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            blocks: self
+                .cql
+                .as_ref()
+                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            edges: self
+                .cql
+                .as_ref()
+                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
             users: Arc::<Mongo>::clone(&self.mongo),
             groups: Arc::<Mongo>::clone(&self.mongo),
             strong: Arc::<Mongo>::clone(&self.mongo),

@@ -109,9 +109,9 @@ impl Mongo {
 
     /// Whether the tables of relations were made too, in the keyspace that is used, if one is.
     fn has_relations(&self, note: &RawDocument) -> bool {
-        self.relations
-            .get()
-            .is_none_or(|relations| note.get_str("keyspace").is_ok_and(|name| name == relations.keyspace_name()))
+        self.relations.get().is_none_or(|relations| {
+            note.get_str("keyspace").is_ok_and(|name| name == relations.keyspace_name())
+        })
     }
 
     /// Waits for the lock.

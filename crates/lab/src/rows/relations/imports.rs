@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kith_store::{EdgeUpkeep, ImportedFollow};
 use tokio::time::Instant;
 
 use super::{
+    cql::Keyspace,
     graph::{CHUNK, import, rmat},
     sqlite::{DataFile, write_rows},
 };
 use crate::{
-    bench::{IMPORT_SQLITE, Plan},
+    bench::{IMPORT_CQL, IMPORT_SQLITE, Plan},
     ratio::{Row, Side, count, interleave},
 };
 
@@ -23,6 +24,9 @@ pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     if plan.wants(&IMPORT_SQLITE) {
         rows.push(of_sqlite(plan, &graph(plan)).await?);
+    }
+    if plan.wants(&IMPORT_CQL) && plan.cql.is_some() && plan.mongodb.is_some() {
+        rows.push(of_cql(plan, &graph(plan)).await?);
     }
     Ok(rows)
 }
@@ -53,6 +57,25 @@ async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
         }
     });
     Row::new(&IMPORT_SQLITE, &pairs.await?)
+}
+
+/// Each side fills a keyspace of its own, in every round a new one.
+async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
+    let pairs = interleave(plan.rounds, async |side| {
+        let keyspace = Keyspace::open(plan, IMPORT_CQL.name).await?.context("there is no CQL")?;
+        let begun = Instant::now();
+        match side {
+            Side::Baseline => keyspace.raw.write_rows(graph).await?,
+            Side::Kith => import(&keyspace.stores.follows, graph).await?,
+        }
+        let rate = count(graph.len()) / begun.elapsed().as_secs_f64();
+        if side == Side::Kith {
+            verify(&keyspace.stores.edges, graph.len()).await?;
+        }
+        keyspace.remove(plan).await?;
+        Ok(rate)
+    });
+    Row::new(&IMPORT_CQL, &pairs.await?)
 }
 
 /// Makes sure that all follows stand where they belong.

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use kith_store::{FollowList, FollowStore, Place, UserId};
+use kith_store::{FollowList, FollowStore, ImportedFollow, Place, UserId};
 
 use super::{
+    cql::Keyspace,
     graph::{import, star},
     sqlite::DataFile,
 };
 use crate::{
-    bench::{FANS_DEEP_SQLITE, Plan},
+    bench::{FANS_DEEP_CQL, FANS_DEEP_SQLITE, FRIENDS_COLD_CQL, Plan},
     ratio::{Pair, Pieces, Row, Side, interleave},
 };
 
@@ -23,13 +24,62 @@ const STRIDE: usize = 5_000;
 
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    if !plan.wants(&FANS_DEEP_SQLITE) {
-        return Ok(Vec::new());
+    let mut rows = Vec::new();
+    if plan.wants(&FANS_DEEP_SQLITE) {
+        let file = DataFile::open().await?;
+        let pairs = deep(plan, &file.stores.follows).await?;
+        file.close().await;
+        rows.push(Row::new(&FANS_DEEP_SQLITE, &pairs)?);
     }
-    let file = DataFile::open().await?;
-    let pairs = deep(plan, &file.stores.follows).await?;
-    file.close().await;
-    Ok(vec![Row::new(&FANS_DEEP_SQLITE, &pairs)?])
+    if plan.wants(&FANS_DEEP_CQL)
+        && let Some(keyspace) = Keyspace::open(plan, FANS_DEEP_CQL.name).await?
+    {
+        let pairs = deep(plan, &keyspace.stores.follows).await?;
+        keyspace.remove(plan).await?;
+        rows.push(Row::new(&FANS_DEEP_CQL, &pairs)?);
+    }
+    if plan.wants(&FRIENDS_COLD_CQL)
+        && let Some(keyspace) = Keyspace::open(plan, FRIENDS_COLD_CQL.name).await?
+    {
+        let pairs = friends(plan, &keyspace).await?;
+        keyspace.remove(plan).await?;
+        rows.push(Row::new(&FRIENDS_COLD_CQL, &pairs)?);
+    }
+    Ok(rows)
+}
+
+/// Milliseconds of all friends of a user who follows as many as follow it, by a node whose memory is empty, over both lists
+/// read by the driver.
+async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
+    let of_each: i64 = plan.size(2_000, 100);
+    let fans = star(CELEBRITY, 2..2 + of_each)?;
+    let following = fans.iter().map(|fan| ImportedFollow { edge: fan.edge.reversed(), ..*fan });
+    import(&keyspace.stores.follows, &following.chain(fans.iter().copied()).collect::<Vec<_>>()).await?;
+    let node = keyspace.served(plan).await?;
+    let expected = usize::try_from(of_each)?;
+    let reads = plan.size(10, 2);
+    interleave(plan.rounds, async |side| {
+        let mut taken = Pieces::begin();
+        for _ in 0..reads {
+            match side {
+                Side::Baseline => {
+                    let read = keyspace.raw.both_lists(CELEBRITY).await?;
+                    ensure!(read == 2 * expected, "only {read} entries were read");
+                    taken.end_piece(1);
+                }
+                Side::Kith => {
+                    node.forget().await?;
+                    let mut begun = Pieces::begin();
+                    let found = node.friends(CELEBRITY).await?;
+                    ensure!(found == expected, "only {found} friends were found");
+                    begun.end_piece(1);
+                    taken.add(begun);
+                }
+            }
+        }
+        Ok(taken.nanos_an_operation() / 1e6)
+    })
+    .await
 }
 
 /// Fills a list of fans and times its pages: the first ones, and the last ones.

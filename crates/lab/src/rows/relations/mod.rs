@@ -1,6 +1,8 @@
 //! Relations: what answers cost, imports, lists, and follows, over bare parts.
 
 mod answers;
+mod cql;
+mod follows;
 mod graph;
 mod imports;
 mod lists;
@@ -15,5 +17,6 @@ pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     let mut rows = answers::rows(plan).await?;
     rows.extend(imports::rows(plan).await?);
     rows.extend(lists::rows(plan).await?);
+    rows.extend(follows::rows(plan).await?);
     Ok(rows)
 }

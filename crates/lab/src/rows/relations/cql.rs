@@ -1,0 +1,239 @@
+//! The store of relations of a cluster, and what one would send by hand with its driver.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_proto::{
+    admin::v1::{FlushMemoryRequest, admin_service_client::AdminServiceClient},
+    relation::v1::{ListFriendsRequest, relation_service_client::RelationServiceClient},
+};
+use kith_store::{Edge, ImportedFollow, Stores};
+use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
+use scylla::{
+    client::{session::Session, session_builder::SessionBuilder},
+    statement::{
+        Consistency,
+        batch::{Batch, BatchType},
+        prepared::PreparedStatement,
+    },
+};
+use tokio::time::{Instant, sleep};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{bench::Plan, served::Served};
+
+/// Parts of whom a user follows, as the store has them.
+const SLICES: i64 = 16;
+/// Batches that are sent at one time.
+const AT_ONCE: usize = 64;
+const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A keyspace of its own, beside a database of its own.
+pub(super) struct Keyspace {
+    pub(super) stores: Stores,
+    pub(super) raw: Raw,
+    handle: ClusterHandle,
+    name: String,
+}
+
+impl Keyspace {
+    /// Empty; `None` where the plan names no servers.
+    pub(super) async fn open(plan: &Plan, name: &str) -> Result<Option<Self>> {
+        let (Some(mongodb), Some(cql)) = (&plan.mongodb, &plan.cql) else { return Ok(None) };
+        let name = format!("kith_bench_{}_{name}", std::process::id());
+        let options = CqlOptions::new([cql], &name);
+        let handle = connect(MongoOptions::new(mongodb, &name)).await?.with_relations(options)?;
+        let stores = handle.stores();
+        let until = Instant::now() + CONNECTED_WITHIN;
+        while let Err(error) = stores.migrations.migrate().await {
+            // It may still be connecting.
+            if Instant::now() >= until {
+                return Err(error.into());
+            }
+            sleep(PAUSE).await;
+        }
+        let raw = Raw::connect(cql, &name).await?;
+        Ok(Some(Self { stores, raw, handle, name }))
+    }
+
+    /// A node over them.
+    pub(super) async fn served(&self, plan: &Plan) -> Result<Node> {
+        let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
+        let cql = plan.cql.as_deref().context("there was a CQL")?;
+        let served = Served::kith_over(&plan.kith, mongodb, cql, &self.name)?;
+        let endpoint = Endpoint::from_shared(format!("http://{}", served.address))?;
+        let until = Instant::now() + CONNECTED_WITHIN;
+        loop {
+            if let Ok(channel) = endpoint.connect().await {
+                let node = Node { channel, _served: served };
+                while let Err(error) = node.friends(i64::MAX).await {
+                    ensure!(Instant::now() < until, "the node does not serve: {error}");
+                    sleep(PAUSE).await;
+                }
+                return Ok(node);
+            }
+            ensure!(Instant::now() < until, "the node does not start");
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Removes the keyspace and the database.
+    pub(super) async fn remove(self, plan: &Plan) -> Result<()> {
+        self.handle.close().await;
+        self.raw.session.query_unpaged(format!("DROP KEYSPACE {}", self.name), ()).await?;
+        let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
+        mongodb::Client::with_uri_str(mongodb).await?.database(&self.name).drop().await?;
+        Ok(())
+    }
+}
+
+/// A node in a process of its own.
+pub(super) struct Node {
+    channel: Channel,
+    _served: Served,
+}
+
+impl Node {
+    /// Empties its memory.
+    pub(super) async fn forget(&self) -> Result<()> {
+        let mut admin = AdminServiceClient::new(self.channel.clone());
+        admin.flush_memory(FlushMemoryRequest::default()).await?;
+        Ok(())
+    }
+
+    /// Reads all friends of a user by the largest pages; tells how many there are.
+    pub(super) async fn friends(&self, user_id: i64) -> Result<usize> {
+        let mut client = RelationServiceClient::new(self.channel.clone());
+        let mut request = ListFriendsRequest { user_id, page_size: 1_000, ..ListFriendsRequest::default() };
+        let mut found = 0;
+        loop {
+            let page = client.list_friends(request.clone()).await?.into_inner();
+            found += page.user_ids.len();
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// The statements of a follow, by the driver alone.
+pub(super) struct Raw {
+    pub(super) session: Session,
+    blocked: PreparedStatement,
+    seat: PreparedStatement,
+    state: PreparedStatement,
+    entry: PreparedStatement,
+    note: PreparedStatement,
+    entries: PreparedStatement,
+}
+
+impl Raw {
+    async fn connect(address: &str, keyspace: &str) -> Result<Self> {
+        let session = SessionBuilder::new().known_node(address).use_keyspace(keyspace, false).build().await?;
+        let prepare = async |text: &str| {
+            let mut statement = session.prepare(text).await?;
+            statement.set_consistency(Consistency::LocalQuorum);
+            anyhow::Ok(statement)
+        };
+        Ok(Self {
+            blocked: prepare(
+                "SELECT live, blocked FROM blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ?",
+            )
+            .await?,
+            seat: prepare(
+                "INSERT INTO follows (follower, slice, followed, placed, in_following, in_fans) \
+                 VALUES (?, ?, ?, ?, 0, 0) IF NOT EXISTS",
+            )
+            .await?,
+            state: prepare(
+                "UPDATE follows SET live = 1, version = ?, since = ?, changed = ? \
+                 WHERE follower = ? AND slice = ? AND followed = ?",
+            )
+            .await?,
+            entry: prepare(
+                "UPDATE follow_lists SET live = 1, version = ?, since = ? \
+                 WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
+            )
+            .await?,
+            note: prepare(
+                "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
+                 VALUES (0, ?, ?, 0, ?, ?, ?, 0, 0)",
+            )
+            .await?,
+            entries: prepare(
+                "SELECT placed, other, version, since FROM follow_lists WHERE owner = ? AND list = ? AND bucket = 0",
+            )
+            .await?,
+            session,
+        })
+    }
+
+    /// All that a first follow sends: is it blocked, the seat, the batch of four rows, is it blocked.
+    pub(super) async fn follow(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let (from, to) = (edge.from.get(), edge.to.get());
+        self.session.execute_unpaged(&self.blocked, (to, from)).await?;
+        self.session.execute_unpaged(&self.seat, (from, slice(edge), to, stamp / 1000)).await?;
+        self.four_rows(edge, stamp).await?;
+        self.session.execute_unpaged(&self.blocked, (to, from)).await?;
+        Ok(())
+    }
+
+    /// One logged batch of a row for each side.
+    pub(super) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let mut batch = Batch::new(BatchType::Logged);
+        batch.set_timestamp(Some(stamp));
+        batch.set_consistency(Consistency::LocalQuorum);
+        batch.append_statement(self.entry.clone());
+        batch.append_statement(self.entry.clone());
+        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
+        let values = ((stamp, at, from, 0, 0, at, to), (stamp, at, to, 1, 0, at, from));
+        self.session.batch(&batch, values).await?;
+        Ok(())
+    }
+
+    async fn four_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let mut batch = Batch::new(BatchType::Logged);
+        batch.set_timestamp(Some(stamp));
+        batch.set_consistency(Consistency::LocalQuorum);
+        for statement in [&self.state, &self.entry, &self.entry, &self.note] {
+            batch.append_statement(statement.clone());
+        }
+        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
+        let values = (
+            (stamp, at, at, from, slice(edge), to),
+            (stamp, at, from, 0, 0, at, to),
+            (stamp, at, to, 1, 0, at, from),
+            (at / 60_000, stamp, from, to, stamp),
+        );
+        self.session.batch(&batch, values).await?;
+        Ok(())
+    }
+
+    /// Writes all rows of these follows, each follow in one logged batch, many at one time.
+    pub(super) async fn write_rows(&self, graph: &[ImportedFollow]) -> Result<()> {
+        let stamp = 1_700_000_000_000_000;
+        let batches = stream::iter(graph.iter().zip(0_i64..))
+            .map(async |(follow, number)| self.four_rows(follow.edge, stamp + number).await);
+        batches.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        Ok(())
+    }
+
+    /// Reads both lists of a user, as far as their first buckets hold them; tells how many entries there were.
+    pub(super) async fn both_lists(&self, user: i64) -> Result<usize> {
+        let list = async |list: i32| {
+            let rows = self.session.execute_unpaged(&self.entries, (user, list)).await?.into_rows_result()?;
+            let entries =
+                rows.rows::<(i64, i64, Option<i64>, Option<i64>)>()?.collect::<Result<Vec<_>, _>>()?;
+            anyhow::Ok(entries.len())
+        };
+        let (following, fans) = tokio::try_join!(list(0), list(1))?;
+        Ok(following + fans)
+    }
+}
+
+fn slice(edge: Edge) -> i32 {
+    i32::try_from(edge.to.get() % SLICES).unwrap_or_default()
+}

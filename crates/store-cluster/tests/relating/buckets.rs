@@ -1,0 +1,61 @@
+use std::collections::BTreeSet;
+
+use futures::{StreamExt as _, stream};
+use kith_store::{FollowList, Place, Timestamp, Write};
+
+use super::{KEPT, Stage, agrees, counts_become, edge, user};
+use crate::server;
+
+/// A stage whose buckets are small, and which has `fans` fans of user 1, put there by two nodes.
+async fn crowded(fans: i64, at_a_time: usize) -> Stage {
+    let stage =
+        Stage::open_with(kith_store_cluster::CqlOptions { bucket_entries: 7, ..server::cql_options() }).await;
+    let (other, _other) = stage.node(|_| ()).await;
+    let nodes = [&stage.stores, &other];
+    stream::iter(2..fans + 2)
+        .for_each_concurrent(at_a_time, |from| async move {
+            let store = &nodes[usize::try_from(from % 2).unwrap()].follows;
+            let write = Write::at(Timestamp(1_700_000_000_000 + from));
+            store.follow(edge(from, 1), KEPT, write).await.unwrap();
+        })
+        .await;
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn pages_join_over_the_borders_of_buckets() {
+    let stage = crowded(60, 8).await;
+    for limit in [1, 5, 7, 8, 60, 100] {
+        let (mut read, mut after) = (Vec::new(), None::<Place>);
+        loop {
+            let page =
+                stage.stores.follows.follow_list(user(1), FollowList::Fans, after, limit).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(last.place_among_fans());
+            read.extend(page.iter().map(|follow| follow.edge.from.get()));
+        }
+        assert_eq!(read, (2..62).rev().collect::<Vec<_>>(), "by {limit}");
+    }
+    counts_become(&stage.stores, 1, (0, 60)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn a_follow_in_an_old_bucket_is_ended_and_made_anew_there() {
+    let stage = crowded(30, 1).await;
+    let write = Write::at(Timestamp(1_700_000_001_000));
+    stage.stores.follows.unfollow(edge(2, 1), write.clone()).await.unwrap();
+    assert!(!agrees(&stage.stores, edge(2, 1)).await);
+    counts_become(&stage.stores, 1, (0, 29)).await;
+    let again = stage.stores.follows.follow(edge(2, 1), KEPT, write).await.unwrap().record;
+    assert_eq!(again.placed, Timestamp(1_700_000_000_002));
+    assert!(agrees(&stage.stores, edge(2, 1)).await);
+    let all: BTreeSet<i64> = super::list(&stage.stores, 1, FollowList::Fans)
+        .await
+        .iter()
+        .map(|follow| follow.edge.from.get())
+        .collect();
+    assert_eq!(all, (2..32).collect());
+    counts_become(&stage.stores, 1, (0, 30)).await;
+}

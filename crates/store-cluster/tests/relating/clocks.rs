@@ -1,0 +1,80 @@
+use futures::future::join;
+use kith_store::StoreError;
+
+use super::{KEPT, Stage, agrees, blocking, edge, now, state};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn an_acknowledged_unfollow_is_not_lost_to_a_clock_that_is_ahead() {
+    let stage = Stage::open().await;
+    let (fast, _fast) = stage.node(|cql| cql.clock_ahead = 60_000).await;
+    let (slow, _slow) = stage.node(|cql| cql.clock_ahead = -60_000).await;
+    for to in 2..12 {
+        let begun = fast.follows.follow(edge(1, to), KEPT, now()).await.unwrap().record.version;
+        let ended = slow.follows.unfollow(edge(1, to), now()).await.unwrap().record;
+        assert!(ended > begun);
+        assert!(!agrees(&fast, edge(1, to)).await);
+        let again = slow.follows.follow(edge(1, to), KEPT, now()).await.unwrap().record.version;
+        assert!(again > ended);
+        assert!(agrees(&fast, edge(1, to)).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn writes_that_cross_on_clocks_that_are_apart_agree_in_the_end() {
+    let stage = Stage::open().await;
+    let (fast, _fast) = stage.node(|cql| cql.clock_ahead = 60_000).await;
+    let (slow, _slow) = stage.node(|_| ()).await;
+    for round in 0..100 {
+        let edge = edge(1, 2 + round % 3);
+        let (begun, ended) =
+            join(fast.follows.follow(edge, KEPT, now()), slow.follows.unfollow(edge, now())).await;
+        begun.unwrap();
+        assert!(ended.is_ok() || matches!(ended, Err(StoreError::NotFound)), "{ended:?}");
+        agrees(&slow, edge).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn follows_whose_seats_move_at_once_stand_once() {
+    let stage = Stage::open().await;
+    let (other, _other) = stage.node(|cql| cql.clock_ahead = 60_000).await;
+    let stores = &stage.stores;
+    for round in 0..50 {
+        let edge = edge(1, 2);
+        let none = std::time::Duration::ZERO;
+        let late = kith_store::Write::at(kith_store::Timestamp(now().now.0 + 60_000 + round));
+        let (first, second) =
+            join(stores.follows.follow(edge, none, now()), other.follows.follow(edge, none, late)).await;
+        first.unwrap();
+        second.unwrap();
+        assert!(agrees(stores, edge).await);
+        let shown = super::list(stores, 1, kith_store::FollowList::Following).await;
+        assert_eq!(shown.len(), 1, "{shown:?}");
+        let (first, second) =
+            join(stores.follows.unfollow(edge, now()), other.follows.unfollow(edge, now())).await;
+        assert!(first.is_ok() || second.is_ok());
+        assert!(!agrees(stores, edge).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn of_a_block_and_a_follow_that_cross_the_block_stands() {
+    let stage = Stage::open().await;
+    let (other, _other) = stage.node(|cql| cql.clock_ahead = 60_000).await;
+    for from in 2..102 {
+        let follow = edge(from, 1);
+        let (begun, blocked) = join(
+            other.follows.follow(follow, KEPT, now()),
+            stage.stores.blocks.set_block(follow.reversed(), blocking(), now()),
+        )
+        .await;
+        blocked.unwrap();
+        assert!(begun.is_ok() || matches!(begun, Err(StoreError::Blocked)), "{begun:?}");
+        assert!(state(&stage.stores, follow).await.live().is_none(), "{follow}");
+        assert!(!agrees(&stage.stores, follow).await);
+    }
+}

@@ -1,0 +1,46 @@
+use futures::future::join;
+use kith_store::{ImportedFollow, Timestamp};
+
+use super::{KEPT, Stage, agrees, counts_become, edge, now};
+
+fn follows(to: std::ops::Range<i64>) -> Vec<ImportedFollow> {
+    to.map(|to| ImportedFollow { edge: edge(1, to), since: Timestamp(5) }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn an_import_that_crosses_living_follows_leaves_no_ghost() {
+    let stage = Stage::open().await;
+    let (other, _other) = stage.node(|cql| cql.clock_ahead = 60_000).await;
+    let all = follows(2..52);
+    let live = async {
+        for to in 2..52 {
+            other.follows.follow(edge(1, to), KEPT, now()).await.unwrap();
+            other.follows.unfollow(edge(1, to), now()).await.unwrap();
+        }
+    };
+    let import = async {
+        for part in all.chunks(5) {
+            stage.stores.follows.import_follows(part, Timestamp::now()).await.unwrap();
+        }
+    };
+    join(live, import).await;
+    for to in 2..52 {
+        assert!(!agrees(&stage.stores, edge(1, to)).await, "{to} was ended after it was begun");
+    }
+    counts_become(&stage.stores, 1, (0, 0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn an_import_that_was_cut_short_is_made_whole_by_the_same_call() {
+    let stage = Stage::open().await;
+    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("brought")).await;
+    let all = follows(2..30);
+    dying.follows.import_follows(&all, Timestamp(1_700_000_000_000)).await.unwrap_err();
+    stage.stores.follows.import_follows(&all, Timestamp(1_700_000_009_000)).await.unwrap();
+    for to in 2..30 {
+        assert!(agrees(&stage.stores, edge(1, to)).await);
+    }
+    counts_become(&stage.stores, 1, (28, 0)).await;
+}

@@ -1,0 +1,88 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use kith_store::{Changes, FeedError, FeedRecord, Stores, Version};
+use tokio::time::Instant;
+
+use super::{BOUND, KEPT, Stage, blocking, edge, now};
+
+async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
+    let mut feeds = Vec::new();
+    for named in stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_")) {
+        feeds.push(named.feed.open(None).await.unwrap());
+    }
+    feeds
+}
+
+/// Reads until each of these was told with this version, and that versions rise.
+async fn tell(feeds: &mut [Box<dyn Changes>], mut expected: BTreeMap<FeedRecord, Version>) {
+    let mut told: BTreeMap<FeedRecord, Version> = BTreeMap::new();
+    let give_up = Instant::now() + BOUND;
+    while !expected.is_empty() {
+        assert!(Instant::now() < give_up, "not told: {expected:?}");
+        for feed in feeds.iter_mut() {
+            for change in feed.next(Duration::from_millis(50)).await.unwrap().changes {
+                let version = change.version.unwrap();
+                let before = told.insert(change.record, version);
+                assert!(before.is_none_or(|before| before < version), "{change:?} after {before:?}");
+                if expected.get(&change.record) == Some(&version) {
+                    expected.remove(&change.record);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn each_change_is_told_also_of_clocks_that_are_apart() {
+    let stage = Stage::open().await;
+    let mut feeds = open(&stage.stores).await;
+    assert_eq!(feeds.len(), 4);
+    let mut expected = BTreeMap::new();
+    for ahead in [60_000, 0, -60_000] {
+        let (stores, _node) = stage.node(|cql| cql.clock_ahead = ahead).await;
+        for to in 2..10 {
+            let (follow, block) = (edge(20 + ahead / 10_000, to), edge(to, 20 + ahead / 10_000));
+            let begun = stores.follows.follow(follow, KEPT, now()).await.unwrap().record;
+            expected.insert(FeedRecord::Follow(follow), begun.version);
+            let set = stores.blocks.set_block(block, blocking(), now()).await.unwrap().record;
+            expected.insert(FeedRecord::Block(block), set.block.version);
+            expected.insert(FeedRecord::Follow(follow), set.cut.unwrap());
+        }
+    }
+    tell(&mut feeds, expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn the_block_of_a_node_that_died_is_told() {
+    let stage = Stage::open().await;
+    let mut feeds = open(&stage.stores).await;
+    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    dying.blocks.set_block(edge(1, 2), blocking(), now()).await.unwrap_err();
+    tell(&mut feeds, BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn a_feed_goes_on_after_its_mark_and_refuses_what_is_none() {
+    let stage = Stage::open().await;
+    let mut feeds = open(&stage.stores).await;
+    let mut marks = Vec::new();
+    for feed in &mut feeds {
+        marks.push(feed.next(Duration::ZERO).await.unwrap().mark);
+    }
+    drop(feeds);
+    let begun = stage.stores.follows.follow(edge(1, 2), KEPT, now()).await.unwrap().record;
+    let mut again = Vec::new();
+    let named = stage.stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_"));
+    for (named, mark) in named.zip(&marks) {
+        again.push(named.feed.open(Some(mark)).await.unwrap());
+        let old = [&[1], &7_i64.to_be_bytes()[..]].concat();
+        for lost in [&b"garbage"[..], &[], &old] {
+            let refused = named.feed.open(Some(lost)).await;
+            assert!(matches!(refused, Err(FeedError::Lost)), "{lost:?}");
+        }
+    }
+    tell(&mut again, BTreeMap::from([(FeedRecord::Follow(edge(1, 2)), begun.version)])).await;
+}
