@@ -246,7 +246,7 @@ impl Node {
         ];
         let cassandra = self.cassandra.iter().flat_map(|address| {
             let keyspace = &self.shape.keyspace;
-            [format!("store.cql.contact_points=[\"{address}\"]"), format!("store.cql.keyspace={keyspace}")]
+            [format!("store.cql.contact_points={address}"), format!("store.cql.keyspace={keyspace}")]
         });
         let usual = usual.into_iter().chain(cassandra).chain(self.shape.settings.iter().cloned());
         for setting in usual {

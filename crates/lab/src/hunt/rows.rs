@@ -88,15 +88,11 @@ pub const ROWS: [Row; 42] = [
     row("F15b", "a node dies between telling and answer", Action::NodeDies("after_told=die@10"))
         .failing()
         .within(ORPHANED),
-    row(
-        "F16a",
-        "a node dies between the seat of a follow and its state",
-        Action::NodeDies("after_seat=die@5"),
-    )
-    .failing()
-    .within(ORPHANED)
-    .related(Ties::USUAL),
-    row("F16b", "a node dies between a follow and its answer", Action::NodeDies("after_state=die@10"))
+    row("F16a", "a node dies between the seat of a follow and its state", Action::NodeDies("seated=die@5"))
+        .failing()
+        .within(ORPHANED)
+        .related(Ties::USUAL),
+    row("F16b", "a node dies between a follow and its answer", Action::NodeDies("begun=die@10"))
         .failing()
         .within(ORPHANED)
         .related(Ties::USUAL),
@@ -176,6 +172,12 @@ impl Row {
         matches!(self.action, Action::NodeDies(_) | Action::HalfNewer)
     }
 
+    /// Whether it has a Cassandra that others may have, too.
+    #[must_use]
+    pub const fn shares_cassandra(&self) -> bool {
+        self.ties.is_some() && !self.action.harms_cassandra()
+    }
+
     /// How it is felt.
     #[must_use]
     pub const fn felt(&self) -> Felt {
@@ -212,7 +214,7 @@ impl Row {
         Self { promises, ..self }
     }
 
-    const fn related(self, ties: Ties) -> Self {
+    pub(super) const fn related(self, ties: Ties) -> Self {
         Self { ties: Some(ties), ..self }
     }
 

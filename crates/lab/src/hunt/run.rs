@@ -30,6 +30,8 @@ use crate::history::{Event, Fault, Outcome, Recorder, What};
 
 /// Without calls, before it is looked at what everybody holds.
 const QUIET: Duration = Duration::from_secs(3);
+/// Users that few calls are about, where most calls are about relations.
+const COLD_OF_FRIENDS: i64 = 50;
 /// Users that are made together.
 const AT_ONCE: usize = 64;
 
@@ -112,10 +114,11 @@ pub(super) async fn course(
     let began = Instant::now();
     let mut site = start(turns, plan).await?;
     let channels = site.members.iter().map(|member| member.node.channel()).collect();
-    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + load.cold));
+    let ties = turns.iter().find_map(|turn| turn.row.ties);
+    let cold = if ties.is_some() { load.cold.min(COLD_OF_FRIENDS) } else { load.cold };
+    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + cold));
     fill(&desk).await?;
     let starting = began.elapsed().as_secs_f64();
-    let ties = turns.iter().find_map(|turn| turn.row.ties);
     let mut clients = match ties {
         Some(ties) => friends(&desk, load, ties, plan.seed),
         None => clients(&desk, load, plan.seed),
