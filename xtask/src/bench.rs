@@ -8,7 +8,7 @@ use crate::{
     SampleOptions,
     process::{cargo, outlive_ctrl_c, root, succeed},
     sample,
-    servers::{Cassandra, Mongodb, Redis, mongod_program, redis_program},
+    servers::{Cassandra, Mongodb, Redis, cassandra_program, mongod_program, redis_program},
     tools,
 };
 
@@ -49,6 +49,7 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
 fn over_its_own_servers(mut command: Command) -> Result<()> {
     let (mongod, redis, cassandra) = (mongod_program()?, redis_program()?, Cassandra::start()?);
     command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis);
+    command.env("KITH_TEST_CASSANDRA", cassandra_program()?);
     succeed(command.env("KITH_TEST_CQL", &cassandra.uri))
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::{cargo, outlive_ctrl_c, watch},
-    servers::{Cassandra, Mongodb, Redis, Running, mongod_program, redis_program},
+    servers::{Cassandra, Mongodb, Redis, Running, cassandra_program, mongod_program, redis_program},
     tools,
 };
 
@@ -51,7 +51,7 @@ pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
-    command.env("KITH_TEST_CQL", &cassandra.uri);
+    command.env("KITH_TEST_CQL", &cassandra.uri).env("KITH_TEST_CASSANDRA", cassandra_program()?);
     command.env("KITH_TEST_REDIS", &redis.uri).env("KITH_TEST_REDIS_SERVER", redis_program()?);
     command.env("KITH_TEST_MONGOD", mongod_program()?).env("KITH_TEST_PROMTOOL", promtool);
     let mut succeeded = watch(&mut command, |line| totals.add(line))?;

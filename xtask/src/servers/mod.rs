@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-pub(crate) use cassandra::Cassandra;
+pub(crate) use cassandra::{Cassandra, program as cassandra_program};
 pub(crate) use mongodb::{Mongodb, program as mongod_program};
 pub(crate) use redis::{Redis, program as redis_program};
 

@@ -1,4 +1,4 @@
-use super::{Run, report::Checked};
+use super::{Run, relations, report::Checked};
 use crate::history::{Call, Outcome, What};
 
 /// Allowed of any call while a fault is on or has just ended, and at no other time.
@@ -21,6 +21,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
             checked.violation(|| violation(call, wrong));
         }
     }
+    relations::codes(&run.relations, &run.faults, &mut checked);
     checked
 }
 
@@ -41,7 +42,7 @@ const fn refusals(what: &What) -> &'static [&'static str] {
 fn at_the_time(run: &Run<'_>, call: &Call, code: &str) -> Option<&'static str> {
     match of_a_disturbance(code) {
         false => Some("is never allowed of it"),
-        true if run.faults.disturbed(call) => None,
+        true if run.faults.disturbed([call.began, call.ended]) => None,
         true => Some("while no fault was near"),
     }
 }

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Bounds, FaultTime};
-use crate::history::{Call, Fault};
+use crate::history::Fault;
 
 /// When what was wrong with the cluster.
 #[derive(Debug)]
@@ -35,14 +35,14 @@ impl<'a> Faults<'a> {
         Self { by_name, any }
     }
 
-    /// Whether a fault was on during the call, or shortly before it.
-    pub(super) fn disturbed(&self, call: &Call) -> bool {
+    /// Whether a fault was on during a call that began and ended then, or shortly before it.
+    pub(super) fn disturbed(&self, call: [u64; 2]) -> bool {
         meets(&self.any, call)
     }
 
     /// The faults that were on during the call or shortly before it, by name.
-    pub(super) fn around(&self, call: &Call) -> impl Iterator<Item = &'a str> {
-        let met = self.by_name.iter().filter(|(_, spells)| meets(&spells.felt, call));
+    pub(super) fn around(&self, call: [u64; 2]) -> impl Iterator<Item = &'a str> {
+        let met = self.by_name.iter().filter(move |(_, spells)| meets(&spells.felt, call));
         met.map(|(name, _)| *name)
     }
 
@@ -79,9 +79,9 @@ impl Spells {
     }
 }
 
-fn meets(times: &[[u64; 2]], call: &Call) -> bool {
-    let before = times.partition_point(|[began, _]| *began <= call.ended);
-    before > 0 && times[before - 1][1] >= call.began
+fn meets(times: &[[u64; 2]], [began, ended]: [u64; 2]) -> bool {
+    let before = times.partition_point(|[on, _]| *on <= ended);
+    before > 0 && times[before - 1][1] >= began
 }
 
 /// Nanoseconds; all there are if it is longer.

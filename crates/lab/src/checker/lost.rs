@@ -1,6 +1,7 @@
 use super::{
     Run,
     records::{End, Rank, Record},
+    relations,
     report::Checked,
 };
 use crate::history::{Event, Held, Outcome, Place, What};
@@ -18,6 +19,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
             end(record, &mut checked);
         }
     }
+    relations::lost(&run.relations, &mut checked);
     checked
 }
 

@@ -17,6 +17,7 @@ mod over_time;
 mod places;
 mod records;
 mod register;
+mod relations;
 mod report;
 mod requests;
 mod sessions;
@@ -28,10 +29,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) use codes::of_a_disturbance;
 pub use over_time::{FaultTime, OverTime};
+pub(crate) use relations::agree;
 pub use report::{Checked, KEPT, Report};
 pub use staleness::{Ages, Staleness};
 
-use self::{faults::Faults, records::Records};
+use self::{faults::Faults, records::Records, relations::Relations};
 use crate::history::{Call, Event, Fault, Held, Outcome, What};
 
 /// How old a cached answer may be, and what counts as undisturbed.
@@ -65,15 +67,16 @@ impl Bounds {
 struct Run<'a> {
     events: &'a [Event],
     records: Records<'a>,
+    relations: Relations<'a>,
     faults: Faults<'a>,
     bounds: &'a Bounds,
 }
 
 impl<'a> Run<'a> {
     fn new(events: &'a [Event], bounds: &'a Bounds) -> Self {
-        let records = Records::new(events);
+        let (records, relations) = (Records::new(events), Relations::new(events));
         let faults = Faults::new(faults(events), bounds);
-        Self { events, records, faults, bounds }
+        Self { events, records, relations, faults, bounds }
     }
 
     fn calls(&self) -> impl Iterator<Item = &'a Call> {
@@ -96,18 +99,22 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Report {
         values::check(&run),
         places::check(&run),
         names::check(&run),
+        relations::symmetry(&run.relations),
+        relations::counts(&run.relations),
+        relations::new_enemy(&run.relations),
         requests::check(&run),
         codes::check(&run),
     ];
     let count = |of: fn(&Call) -> bool| report::number(run.calls().filter(|call| of(call)).count());
+    let [reads, writes, refused, open] = run.relations.numbers().map(report::number);
     Report {
         checks,
         staleness,
         events: report::number(events.len()),
-        reads: count(|call| matches!(call.what, What::Read(_))),
-        writes: count(|call| !matches!(call.what, What::Read(_))),
-        refused: count(|call| matches!(call.outcome, Outcome::Refused(_))),
-        open: count(|call| matches!(call.outcome, Outcome::Open(_))),
+        reads: reads + count(|call| matches!(call.what, What::Read(_))),
+        writes: writes + count(|call| !matches!(call.what, What::Read(_))),
+        refused: refused + count(|call| matches!(call.outcome, Outcome::Refused(_))),
+        open: open + count(|call| matches!(call.outcome, Outcome::Open(_))),
         faults: report::number(faults(events).count()),
     }
 }

@@ -40,6 +40,7 @@
 use super::{
     Run,
     records::{Rank, Record, Write, found},
+    relations,
     report::Checked,
     since::Since,
 };
@@ -55,6 +56,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
         in_order(record, &told, &mut checked);
         without_gaps(record, &versions, &Since::new(told), &mut checked);
     }
+    relations::strong(&run.relations, &mut checked);
     checked
 }
 

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::{Run, codes, records::acknowledged, report::Checked};
+use super::{Run, codes, records::acknowledged, relations, report::Checked};
 use crate::history::{Call, Outcome};
 
 /// C16: calls with one request id ask for the same, have one effect, and all that are answered have the same
@@ -19,6 +19,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
         checked.look();
         request(id, &calls, &mut checked);
     }
+    relations::requests(&run.relations, &mut checked);
     checked
 }
 

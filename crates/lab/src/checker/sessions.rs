@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use super::{
     Run,
     records::{Rank, Record, acknowledged},
+    relations,
     report::Checked,
 };
 use crate::history::{Call, Level, What};
@@ -34,6 +35,7 @@ pub(super) fn monotonic(run: &Run<'_>) -> Checked {
             }
         }
     }
+    relations::monotonic(&run.relations, &mut checked);
     checked
 }
 
@@ -58,6 +60,7 @@ pub(super) fn own_writes(run: &Run<'_>) -> Checked {
             }
         }
     }
+    relations::own_writes(&run.relations, &mut checked);
     checked
 }
 

@@ -1,6 +1,7 @@
 use super::records::Rank;
 
 /// From when on answers told that a record had come so far.
+#[derive(Debug)]
 pub(super) struct Since(Vec<(Rank, u64)>);
 
 impl Since {

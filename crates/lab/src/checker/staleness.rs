@@ -8,7 +8,7 @@ use super::{
     report::{Checked, number},
     since::Since,
 };
-use crate::history::{Level, What};
+use crate::history::{Edge, Level, What};
 
 /// How old cached answers were: for how long something newer had been acknowledged when the read began. 0 of
 /// one that was not old. Of all reads, also those that were right.
@@ -46,26 +46,14 @@ pub struct Ages {
 /// C3: a cached answer is no older than its bound.
 pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
     let mut checked = Checked::new("C3 bounded staleness");
-    let healthy = nanos(run.bounds.healthy);
-    let mut over_time = OverTime::new(first(run), run.faults.times());
-    let (mut all, mut undisturbed) = (Sample::default(), Sample::default());
-    let mut by_fault: BTreeMap<&str, Sample> = BTreeMap::new();
+    let mut seen = Seen::new(run);
     for record in run.records.iter() {
         let written = written(record);
         for call in &record.calls {
             let (What::Read(Level::Cached), Some(rank)) = (&call.what, record.rank(call)) else { continue };
             checked.look();
             let age = written.newer_than(rank).map_or(0, |since| call.began.saturating_sub(since));
-            over_time.add(call.began, age);
-            let most = run.faults.around(call).filter_map(|name| run.faults.bound(name)).max();
-            let bound = most.unwrap_or(healthy);
-            all.add(age, bound);
-            if most.is_some() {
-                run.faults.around(call).for_each(|name| by_fault.entry(name).or_default().add(age, bound));
-            } else {
-                undisturbed.add(age, bound);
-            }
-            if age > bound {
+            if let Some(bound) = seen.exceeded([call.began, call.ended], age) {
                 checked.violation(|| {
                     let (key, began, client) = (record.key, call.began, call.client);
                     format!("{key}: client {client} read {rank} at {began} ns, stale for {age} ns of {bound}")
@@ -73,11 +61,60 @@ pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
             }
         }
     }
-    let by_fault = by_fault.into_iter();
-    let by_fault =
-        by_fault.map(|(name, ages)| (name.to_owned(), ages.ages(run.faults.bound(name)))).collect();
-    let (all, undisturbed) = (all.ages(None), undisturbed.ages(Some(healthy)));
-    (checked, Staleness { all, undisturbed, by_fault, over_time })
+    for (call, Edge(from, to), age) in run.relations.ages() {
+        checked.look();
+        if let Some(bound) = seen.exceeded([call.began, call.ended], age) {
+            checked.violation(|| {
+                let (began, client, answer) = (call.began, call.client, &call.outcome);
+                format!(
+                    "follow:{from},{to}: client {client} read {answer:?} at {began} ns, stale for {age} ns of {bound}"
+                )
+            });
+        }
+    }
+    (checked, seen.staleness())
+}
+
+/// The ages of the reads so far.
+struct Seen<'a, 'b> {
+    run: &'b Run<'a>,
+    healthy: u64,
+    over_time: OverTime,
+    all: Sample,
+    undisturbed: Sample,
+    by_fault: BTreeMap<&'a str, Sample>,
+}
+
+impl<'a, 'b> Seen<'a, 'b> {
+    fn new(run: &'b Run<'a>) -> Self {
+        let healthy = nanos(run.bounds.healthy);
+        let over_time = OverTime::new(first(run), run.faults.times());
+        let (all, undisturbed) = (Sample::default(), Sample::default());
+        Self { run, healthy, over_time, all, undisturbed, by_fault: BTreeMap::new() }
+    }
+
+    /// A read from then to then was so old. Returns its bound where it is older than that.
+    fn exceeded(&mut self, when: [u64; 2], age: u64) -> Option<u64> {
+        let faults = &self.run.faults;
+        self.over_time.add(when[0], age);
+        let most = faults.around(when).filter_map(|name| faults.bound(name)).max();
+        let bound = most.unwrap_or(self.healthy);
+        self.all.add(age, bound);
+        if most.is_some() {
+            faults.around(when).for_each(|name| self.by_fault.entry(name).or_default().add(age, bound));
+        } else {
+            self.undisturbed.add(age, bound);
+        }
+        (age > bound).then_some(bound)
+    }
+
+    fn staleness(self) -> Staleness {
+        let bound = |name: &str| self.run.faults.bound(name);
+        let by_fault = self.by_fault.into_iter();
+        let by_fault = by_fault.map(|(name, ages)| (name.to_owned(), ages.ages(bound(name)))).collect();
+        let (all, undisturbed) = (self.all.ages(None), self.undisturbed.ages(Some(self.healthy)));
+        Staleness { all, undisturbed, by_fault, over_time: self.over_time }
+    }
 }
 
 /// When the first cached read began.

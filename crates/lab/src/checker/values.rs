@@ -1,6 +1,7 @@
 use super::{
     Run,
     records::{Record, found, writes_value},
+    relations,
     report::Checked,
 };
 use crate::history::Outcome;
@@ -24,6 +25,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
             }
         }
     }
+    relations::phantoms(&run.relations, &mut checked);
     checked
 }
 

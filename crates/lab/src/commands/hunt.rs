@@ -7,7 +7,9 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use futures::{StreamExt as _, stream};
-use kith_lab::hunt::{self, Figure, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
+use kith_lab::hunt::{
+    self, Cassandra, Figure, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS,
+};
 
 use super::{ensure_known, program};
 
@@ -95,6 +97,7 @@ impl HuntArguments {
         let (rows, left_out): (Vec<&Row>, Vec<&Row>) =
             asked.partition(|row| !row.needs_failpoints() || !self.fault.is_empty());
         let mut not_run: Vec<NotRun> = left_out.into_iter().map(NotRun::left_out).collect();
+        let _kept = kept(&rows).await;
         let (alone, others) = rows.into_iter().partition(|row| row.alone);
         let mut judged = self.together(alone, 1, plan, &mut not_run).await;
         judged.extend(self.together(others, self.beside.into(), plan, &mut not_run).await);
@@ -153,6 +156,11 @@ impl HuntArguments {
     fn asks_for(&self, row: &str) -> bool {
         self.fault.is_empty() || self.fault.iter().any(|name| name == row)
     }
+}
+
+/// What these rows share, so that it need not be started for each. Where it does not start, each of them tells why.
+async fn kept(rows: &[&Row]) -> Option<std::sync::Arc<Cassandra>> {
+    if rows.iter().any(|row| row.shares_cassandra()) { Cassandra::shared().await.ok() } else { None }
 }
 
 fn tell(row: &Judged) {

@@ -2,7 +2,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use kith_lab::hunt::{BROKEN, Broken, CONTROLS, Caught, Plan};
+use kith_lab::hunt::{BROKEN, Broken, CONTROLS, Cassandra, Caught, Plan};
 
 use super::{ensure_known, program};
 
@@ -29,6 +29,8 @@ impl MutantsArguments {
         let (settings, environment) = (Vec::new(), Vec::new());
         let plan = Plan { kith, nodes: 4, settings, environment, seed: self.seed };
         let chosen = self.chosen()?;
+        // Started once for all of them; where it does not start, those that need it tell why.
+        let _kept = Cassandra::shared().await.ok();
         let mut caught = Caught::default();
         self.control(&plan, &mut caught).await;
         if caught.is_controlled() {

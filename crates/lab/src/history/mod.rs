@@ -4,10 +4,12 @@
 //! began, by the one clock of the harness.
 
 mod file;
+mod relation;
 
 use serde::{Deserialize, Serialize};
 
 pub use file::{Recorder, read};
+pub use relation::{About, Edge, EdgeEnd, ListsEnd, Relates, RelationCall, Setting, Settings, Side};
 
 /// A line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,12 @@ pub enum Event {
     Fault(Fault),
     /// What a record was at the end, in one place.
     Held(Held),
+    /// A call about relations that a client made.
+    Relation(RelationCall),
+    /// What was from one user to another one at the end.
+    Edge(EdgeEnd),
+    /// What the lists of a user were at the end.
+    Lists(ListsEnd),
 }
 
 /// One call, and what came of it. A client makes one at a time.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
-use super::{burst, disk::SmallDisk, figure::Figure, outside, persisted, primary, site::Site, upgrade};
+use super::{
+    burst, disk::SmallDisk, figure::Figure, outside, persisted, primary, relations, site::Site, upgrade,
+};
 use crate::{
     proxy::{Mode, Tampering},
     redis_server::RedisServer,
@@ -57,6 +59,12 @@ pub(super) enum Action {
     PrimaryParted,
     PrimaryPaused,
     BothDown,
+    CassandraKilled,
+    CassandraPaused,
+    /// Its answers are lost.
+    CassandraDeaf,
+    /// Nothing is wrong.
+    PairFlipped,
     RedisDiskFull,
     MongodbDiskFull,
     LinksReset,
@@ -95,7 +103,12 @@ impl Kept {
 impl Action {
     /// Whether anything is wrong while it is on.
     pub(super) fn disturbs(self) -> bool {
-        !matches!(self, Self::Nothing | Self::MemoryTiny)
+        !matches!(self, Self::Nothing | Self::MemoryTiny | Self::PairFlipped)
+    }
+
+    /// Whether nobody else can use a Cassandra meanwhile.
+    pub(super) const fn harms_cassandra(self) -> bool {
+        matches!(self, Self::CassandraKilled | Self::CassandraPaused)
     }
 
     /// What the store has its data on, where that is to be filled up.
@@ -146,6 +159,13 @@ impl Action {
                 kept.figures = burst::flood(site, lasts).await?;
                 Ok(())
             }
+            Self::PairFlipped => {
+                kept.figures = relations::flipped(site).await?;
+                Ok(())
+            }
+            Self::CassandraKilled => relations::killed(site, lasts).await,
+            Self::CassandraPaused => relations::paused(site, lasts).await,
+            Self::CassandraDeaf => relations::deaf(site, lasts).await,
             Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
             Self::MongodbLate => late(site, lasts).await,
             Self::PrimaryKilled => primary::killed(site, lasts).await,
@@ -194,6 +214,10 @@ impl Action {
             }
             Self::Nothing
             | Self::MemoryTiny
+            | Self::CassandraKilled
+            | Self::CassandraPaused
+            | Self::CassandraDeaf
+            | Self::PairFlipped
             | Self::Forged
             | Self::Flooded
             | Self::LinksReset

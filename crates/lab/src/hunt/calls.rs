@@ -16,7 +16,7 @@ use crate::history::{Level, Outcome, What};
 /// How long a call may take; nodes are told.
 pub(super) const DEADLINE: Duration = Duration::from_secs(3);
 /// More than that is given up here, for a node that does not answer at all.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A call, ready to be sent any number of times.
 #[derive(Clone, Debug)]
@@ -57,7 +57,8 @@ impl Asked {
         let mut users = UserServiceClient::new(node);
         match &self.what {
             What::Read(level) => {
-                let asked = GetUserRequest { user_id: self.user_id, consistency: self.consistency(*level) };
+                let consistency = consistency(*level, &self.token);
+                let asked = GetUserRequest { user_id: self.user_id, consistency };
                 let user = users.get_user(within(asked)).await?.into_inner().user;
                 Ok(Answered { outcome: found(user.as_ref())?, token: None })
             }
@@ -93,38 +94,47 @@ impl Asked {
         }
     }
 
-    fn consistency(&self, level: Level) -> Option<Consistency> {
-        let level = match level {
-            Level::Cached => return None,
-            Level::AtLeast(_) => {
-                consistency::Level::AtLeast(AtLeast { consistency_tokens: vec![self.token.clone()] })
-            }
-            Level::Strong => consistency::Level::Strong(true),
-        };
-        Some(Consistency { level: Some(level) })
-    }
-
     /// What an error means: of a read nothing is open, of a write what the node cannot know is.
     fn failed(&self, status: &Status) -> Outcome {
         let read = matches!(self.what, What::Read(_));
-        let code = code_of(status);
-        let name = name_of(code);
-        let open = match code {
-            Code::NotFound if read || matches!(self.what, What::Update { .. }) => return Outcome::Gone,
-            Code::InvalidArgument
-            | Code::AlreadyExists
-            | Code::NotFound
-            | Code::FailedPrecondition
-            | Code::Aborted
-            | Code::ResourceExhausted
-            | Code::PermissionDenied
-            | Code::Unauthenticated
-            | Code::OutOfRange
-            | Code::Unimplemented => false,
-            _ => !read && !is_certain(status),
-        };
+        let gone = read || matches!(self.what, What::Update { .. });
+        if gone && code_of(status) == Code::NotFound {
+            return Outcome::Gone;
+        }
+        let (name, open) = failed(status, read);
         if open { Outcome::Open(name) } else { Outcome::Refused(name) }
     }
+}
+
+/// The name of an error, and whether what was asked for may have been done, or may yet be: of a read nothing is.
+pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
+    let code = code_of(status);
+    let open = match code {
+        Code::InvalidArgument
+        | Code::AlreadyExists
+        | Code::NotFound
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::ResourceExhausted
+        | Code::PermissionDenied
+        | Code::Unauthenticated
+        | Code::OutOfRange
+        | Code::Unimplemented => false,
+        _ => !read && !is_certain(status),
+    };
+    (name_of(code), open)
+}
+
+/// What a read of this level asks for; `token` is that of one that is at least as new as it.
+pub(super) fn consistency(level: Level, token: &str) -> Option<Consistency> {
+    let level = match level {
+        Level::Cached => return None,
+        Level::AtLeast(_) => {
+            consistency::Level::AtLeast(AtLeast { consistency_tokens: vec![token.to_owned()] })
+        }
+        Level::Strong => consistency::Level::Strong(true),
+    };
+    Some(Consistency { level: Some(level) })
 }
 
 /// The key of a user in a history.

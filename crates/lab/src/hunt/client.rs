@@ -35,8 +35,8 @@ const OWN_MAX: usize = 16;
 const TWINS: u32 = 5;
 const TWIN: u32 = 1_000;
 /// Whoever does not know what came of a write asks so often, and so long, until it is known.
-const ASKED_EVERY: Duration = Duration::from_millis(200);
-const ASKED_FOR: Duration = Duration::from_secs(20);
+pub(super) const ASKED_EVERY: Duration = Duration::from_millis(200);
+pub(super) const ASKED_FOR: Duration = Duration::from_secs(20);
 /// Between two reads of a client that does nothing else.
 const WATCHES_EVERY: Duration = Duration::from_millis(20);
 

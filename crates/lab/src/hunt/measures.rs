@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     checker::of_a_disturbance,
-    history::{Call, Event, Outcome, What},
+    history::{Call, Event, Outcome, Relates, What},
 };
 
 /// What is measured. A call has failed when it was answered with how the cluster was: `UNAVAILABLE` or its like.
@@ -20,6 +20,8 @@ pub(super) enum Measure {
     Failed,
     /// The longest time that a node took from the end of the fault to its first answer, in ms.
     Comeback,
+    /// The longest that a call about relations took that failed, of those that began while the fault was on, in ms.
+    Refusal,
     /// Writes of unknown outcome that were sent again and were never answered, of all that were sent again.
     Unresolved,
 }
@@ -51,6 +53,7 @@ impl Promise {
             Measure::Outage => millis(run.outage()),
             Measure::Failed => run.failed(),
             Measure::Comeback => run.comeback().map_or(f64::INFINITY, millis),
+            Measure::Refusal => millis(refusal(&run, events)),
             Measure::Unresolved => float(run.unresolved()),
         }
     }
@@ -63,6 +66,7 @@ impl Measure {
             Self::Outage => ("longest outage", "ms"),
             Self::Failed => ("calls failed", "percent"),
             Self::Comeback => ("first answer afterwards", "ms"),
+            Self::Refusal => ("longest refusal", "ms"),
             Self::Unresolved => ("unresolved", "count"),
         }
     }
@@ -83,7 +87,7 @@ impl<'a> Run<'a> {
                 Event::Call(call) => calls.push(call),
                 Event::Fault(fault) if fault.on => on = on.min(fault.at),
                 Event::Fault(fault) => off = off.max(fault.at),
-                Event::Held(_) => {}
+                Event::Held(_) | Event::Relation(_) | Event::Edge(_) | Event::Lists(_) => {}
             }
         }
         Self { calls, on, off }
@@ -131,6 +135,19 @@ impl<'a> Run<'a> {
         };
         u64::try_from(requests.values().filter(open).count()).unwrap_or(u64::MAX)
     }
+}
+
+fn refusal(run: &Run<'_>, events: &[Event]) -> u64 {
+    let failed = events.iter().filter_map(|event| match event {
+        Event::Relation(call) if (run.on..=run.off).contains(&call.began) => match &call.outcome {
+            Relates::Refused(code) | Relates::Open(code) if of_a_disturbance(code) => {
+                Some(call.ended - call.began)
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    failed.max().unwrap_or_default()
 }
 
 const fn is_write(call: &Call) -> bool {

@@ -33,6 +33,8 @@ pub(super) struct Shape {
     pub(super) kith: PathBuf,
     /// Database, and prefix in Redis.
     pub(super) name: String,
+    /// The keyspace in Cassandra.
+    pub(super) keyspace: String,
     /// Settings beyond the usual ones, `key=value` each.
     pub(super) settings: Vec<String>,
     /// What test builds of the program are told.
@@ -46,6 +48,8 @@ pub struct Node {
     /// Its connection string.
     mongodb: String,
     redis: SocketAddr,
+    /// Where it reaches Cassandra; `None`: it has none.
+    cassandra: Option<SocketAddr>,
     port: u16,
     operations: u16,
     folder: TempDir,
@@ -55,14 +59,20 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node that reaches MongoDB by this connection string, and Redis at this address.
-    pub(super) fn start(shape: &Shape, mongodb: String, redis: SocketAddr) -> Result<Self> {
+    /// Starts a node that reaches MongoDB by this connection string, and Redis and Cassandra at these addresses.
+    pub(super) fn start(
+        shape: &Shape,
+        mongodb: String,
+        redis: SocketAddr,
+        cassandra: Option<SocketAddr>,
+    ) -> Result<Self> {
         let (port, operations) = (free_port()?, free_port()?);
         // Connects when it is called, again whenever that is necessary.
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
         let folder = TempDir::new()?;
         let shape = shape.clone();
-        let mut node = Self { shape, mongodb, redis, port, operations, folder, process: None, channel };
+        let mut node =
+            Self { shape, mongodb, redis, cassandra, port, operations, folder, process: None, channel };
         node.run()?;
         Ok(node)
     }
@@ -234,8 +244,13 @@ impl Node {
             format!("store.mongodb.database={name}"),
             format!("redis.prefix={name}"),
         ];
-        for setting in usual.iter().chain(&self.shape.settings) {
-            command.args(["--set", setting]);
+        let cassandra = self.cassandra.iter().flat_map(|address| {
+            let keyspace = &self.shape.keyspace;
+            [format!("store.cql.contact_points={address}"), format!("store.cql.keyspace={keyspace}")]
+        });
+        let usual = usual.into_iter().chain(cassandra).chain(self.shape.settings.iter().cloned());
+        for setting in usual {
+            command.args(["--set", &setting]);
         }
         command.env("KITH_STORE__MONGODB__URI", &self.mongodb);
         command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));

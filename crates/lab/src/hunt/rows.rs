@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     actions::Action,
     broken,
+    friend::Ties,
     measures::{Measure, Promise},
 };
 use crate::checker::{Bounds, Felt};
@@ -31,6 +32,9 @@ const THREE: usize = 3;
 /// Memory has room for so few users, and for fewer groups.
 const TINY: [&str; 1] = ["cache.memory_bytes=40KiB"];
 
+/// Few calls may be with Cassandra at a time.
+const NARROW: [&str; 1] = ["store.cql.calls_max=4"];
+
 /// A row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -52,13 +56,15 @@ pub struct Row {
     pub alone: bool,
     /// What it is to keep beyond the checks.
     pub promises: &'static [Promise],
+    /// What clients do that make and break relations; `None`: there are none.
+    pub(super) ties: Option<Ties>,
     /// Settings of its nodes beyond the usual ones, `key=value` each.
     pub settings: &'static [&'static str],
     pub(super) action: Action,
 }
 
 /// All rows, in the order of their names.
-pub const ROWS: [Row; 35] = [
+pub const ROWS: [Row; 42] = [
     row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY).alone(),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
@@ -82,6 +88,14 @@ pub const ROWS: [Row; 35] = [
     row("F15b", "a node dies between telling and answer", Action::NodeDies("after_told=die@10"))
         .failing()
         .within(ORPHANED),
+    row("F16a", "a node dies between the seat of a follow and its state", Action::NodeDies("seated=die@5"))
+        .failing()
+        .within(ORPHANED)
+        .related(Ties::USUAL),
+    row("F16b", "a node dies between a follow and its answer", Action::NodeDies("begun=die@10"))
+        .failing()
+        .within(ORPHANED)
+        .related(Ties::USUAL),
     row("F18", "a node is stopped", Action::NodeStopped).lasting(LONG),
     row("F20", "MongoDB's primary is killed", Action::PrimaryKilled)
         .failing()
@@ -106,6 +120,19 @@ pub const ROWS: [Row; 35] = [
         .lasting(LONG),
     row("F23", "MongoDB answers 1 s later", Action::MongodbSlow).failing(),
     row("F24", "MongoDB is killed and started again", Action::MongodbKilled).failing(),
+    row("F25", "Cassandra is killed and started again", Action::CassandraKilled)
+        .failing()
+        .related(Ties::USUAL)
+        .promising(&[Promise::new(Measure::Refusal, 1_000.0)]),
+    row("F26", "answers of Cassandra are lost", Action::CassandraDeaf).failing().related(Ties::USUAL),
+    row("F27", "answers of Cassandra to what is decided there are lost", Action::CassandraDeaf)
+        .failing()
+        .related(Ties::HOSTILE),
+    row("F28", "Cassandra has no room", Action::CassandraPaused).failing().related(Ties::USUAL).set(&NARROW),
+    row("F29", "one follows another and takes it back thousands of times", Action::PairFlipped)
+        .lasting(Duration::ZERO)
+        .related(Ties::USUAL)
+        .alone(),
     row("F30", "MongoDB and Redis are down", Action::BothDown).failing(),
     row("F31", "nodes start before MongoDB does", Action::MongodbLate)
         .failing()
@@ -134,8 +161,8 @@ pub fn bounds() -> Bounds {
 pub(super) const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
     let (mongods, promises, settings): (_, &[_], &[_]) = (1, &[], &[]);
     let (may_fail, watched, alone) = (false, false, false);
-    let (bound, lasts) = (FAULTY, USUAL);
-    Row { name, what, bound, may_fail, lasts, mongods, watched, alone, promises, settings, action }
+    let (bound, lasts, ties) = (FAULTY, USUAL, None);
+    Row { name, what, bound, may_fail, lasts, mongods, watched, alone, promises, ties, settings, action }
 }
 
 impl Row {
@@ -143,6 +170,12 @@ impl Row {
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
         matches!(self.action, Action::NodeDies(_) | Action::HalfNewer)
+    }
+
+    /// Whether it has a Cassandra that others may have, too.
+    #[must_use]
+    pub const fn shares_cassandra(&self) -> bool {
+        self.ties.is_some() && !self.action.harms_cassandra()
     }
 
     /// How it is felt.
@@ -179,6 +212,10 @@ impl Row {
 
     const fn promising(self, promises: &'static [Promise]) -> Self {
         Self { promises, ..self }
+    }
+
+    pub(super) const fn related(self, ties: Ties) -> Self {
+        Self { ties: Some(ties), ..self }
     }
 
     const fn set(self, settings: &'static [&'static str]) -> Self {

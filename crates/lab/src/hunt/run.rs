@@ -16,10 +16,13 @@ use tokio::{
 use super::{
     actions::Kept,
     calls::Asked,
+    cassandra::{Cassandra, Served},
     client::{Client, Desk, HOT},
     dump::dump,
     figure::Figure,
+    friend::{Friend, Ties},
     mix::Mix,
+    relation_dump,
     rows::Row,
     site::{Plan, Site},
 };
@@ -27,6 +30,8 @@ use crate::history::{Event, Fault, Outcome, Recorder, What};
 
 /// Without calls, before it is looked at what everybody holds.
 const QUIET: Duration = Duration::from_secs(3);
+/// Users that few calls are about, where most calls are about relations.
+const COLD_OF_FRIENDS: i64 = 50;
 /// Users that are made together.
 const AT_ONCE: usize = 64;
 
@@ -109,10 +114,15 @@ pub(super) async fn course(
     let began = Instant::now();
     let mut site = start(turns, plan).await?;
     let channels = site.members.iter().map(|member| member.node.channel()).collect();
-    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + load.cold));
+    let ties = turns.iter().find_map(|turn| turn.row.ties);
+    let cold = if ties.is_some() { load.cold.min(COLD_OF_FRIENDS) } else { load.cold };
+    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + cold));
     fill(&desk).await?;
     let starting = began.elapsed().as_secs_f64();
-    let mut clients = clients(&desk, load, plan.seed);
+    let mut clients = match ties {
+        Some(ties) => friends(&desk, load, ties, plan.seed),
+        None => clients(&desk, load, plan.seed),
+    };
     if turns.iter().any(|turn| turn.row.watched) {
         watch(&mut clients, &desk, load, plan.seed);
     }
@@ -121,10 +131,13 @@ pub(super) async fn course(
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    let (deaths, figures) = happened?;
+    let (deaths, mut figures) = happened?;
     site.until_trusted().await?;
     sleep(QUIET).await;
     dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
+    if ties.is_some() {
+        figures.push(relation_dump::dump(&desk.recorder, &desk.nodes[0]).await?.of(turns[0].row.name));
+    }
     desk.recorder.finish()?;
     let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
     Ok(Hunted { calls, seconds, starting, deaths, figures })
@@ -139,7 +152,13 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
     for row in rows() {
         disk = row.action.disk().await?.or(disk);
     }
-    Site::start(&plan, rows().map(|row| row.mongods).max().unwrap_or(1), disk).await
+    let cassandra = match rows().find(|row| row.ties.is_some()) {
+        Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::start().await?)),
+        Some(_) => Some(Served::Beside(Cassandra::shared().await?)),
+        None => None,
+    };
+    let mongods = rows().map(|row| row.mongods).max().unwrap_or(1);
+    Site::start_over(&plan, mongods, disk, cassandra).await
 }
 
 /// How many deaths there were, and what was measured.
@@ -204,6 +223,19 @@ fn clients(desk: &Arc<Desk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
         let pinned = (number <= load.pinned).then_some(place);
         let client = Client::new(desk, number, pinned, load.mix, seed.wrapping_add(u64::from(number)));
         clients.spawn(client.work());
+    }
+    clients
+}
+
+/// The same of clients that make and break relations, but for one that does what others do.
+fn friends(desk: &Arc<Desk>, load: Load, ties: Ties, seed: u64) -> JoinSet<Result<()>> {
+    let mut clients = JoinSet::new();
+    let number = load.pinned + load.roaming;
+    clients.spawn(Client::new(desk, number, None, load.mix, seed).work());
+    for number in 1..number {
+        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let pinned = (number <= load.pinned).then_some(place);
+        clients.spawn(Friend::new(desk, number, pinned, ties, seed.wrapping_add(u64::from(number))).work());
     }
     clients
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use futures::future::try_join_all;
 
 use super::{
+    cassandra::{Served, keyspace},
     disk::SmallDisk,
     mongods::Mongods,
     node::{Node, Shape},
@@ -27,6 +28,8 @@ pub struct Member {
     pub to_mongodb: Proxy,
     /// Its way to Redis, for data and subscriptions.
     pub to_redis: Proxy,
+    /// Its way to Cassandra, where there is one.
+    pub to_cassandra: Option<Proxy>,
 }
 
 /// Everything that a run may do something to.
@@ -36,6 +39,8 @@ pub struct Site {
     pub redis: RedisServer,
     /// What holds the truth.
     pub mongod: Mongods,
+    /// What holds the relations, where there are any.
+    pub(super) cassandra: Option<Served>,
     /// The nodes.
     pub members: Vec<Member>,
     /// What the truth lies on, where that can be filled up.
@@ -59,20 +64,26 @@ pub struct Plan {
 
 impl Site {
     /// Starts all, with a MongoDB of so many members, and waits until each node serves from its memory. `disk`: what the
-    /// first of them has its data on.
+    /// first of them has its data on. `cassandra`: what holds the relations; without it there are none.
     ///
     /// # Errors
     /// When a program does not start, or a node does not come to serve.
-    pub(crate) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
+    pub(super) async fn start_over(
+        plan: &Plan,
+        mongods: usize,
+        disk: Option<SmallDisk>,
+        cassandra: Option<Served>,
+    ) -> Result<Self> {
         let data = disk.as_ref().map(|disk| disk.path().to_owned());
         let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods, data).await?);
         let shape = Shape {
             kith: plan.kith.clone(),
             name: NAME.to_owned(),
+            keyspace: keyspace(),
             settings: plan.settings.clone(),
             environment: plan.environment.clone(),
         };
-        let mut site = Self { redis, mongod, members: Vec::new(), disk };
+        let mut site = Self { redis, mongod, cassandra, members: Vec::new(), disk };
         for number in 0..plan.nodes {
             let member = site.member(&shape, plan.seed + u64::from(number)).await?;
             site.members.push(member);
@@ -85,12 +96,25 @@ impl Site {
         Ok(site)
     }
 
+    /// The same without relations.
+    ///
+    /// # Errors
+    /// As [`Self::start_over`].
+    pub(crate) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
+        Self::start_over(plan, mongods, disk, None).await
+    }
+
     async fn member(&self, shape: &Shape, seed: u64) -> Result<Member> {
         let to_mongodb = Proxy::start(self.mongod.address()?, seed).await?;
         let to_redis = Proxy::of_messages(self.redis.address(), seed).await?;
         let mongodb = self.mongod.uri(to_mongodb.address(), self.members.len());
-        let node = Node::start(shape, mongodb, to_redis.address())?;
-        Ok(Member { node, to_mongodb, to_redis })
+        let to_cassandra = match &self.cassandra {
+            Some(cassandra) => Some(Proxy::start(cassandra.address(), seed).await?),
+            None => None,
+        };
+        let cassandra = to_cassandra.as_ref().map(Proxy::address);
+        let node = Node::start(shape, mongodb, to_redis.address(), cassandra)?;
+        Ok(Member { node, to_mongodb, to_redis, to_cassandra })
     }
 
     /// Waits until each node serves from its memory.
@@ -110,6 +134,16 @@ impl Site {
     /// All links to MongoDB do this from now on.
     pub fn mongodb_links(&self, mode: Mode) {
         self.members.iter().for_each(|member| member.to_mongodb.set(mode));
+    }
+
+    /// All links to Cassandra do this from now on.
+    pub(super) fn cassandra_links(&self, mode: Mode) {
+        self.to_cassandra().for_each(|link| link.set(mode));
+    }
+
+    /// All links to Cassandra.
+    pub(super) fn to_cassandra(&self) -> impl Iterator<Item = &Proxy> {
+        self.members.iter().filter_map(|member| member.to_cassandra.as_ref())
     }
 
     /// This happens to all that is published from now on.

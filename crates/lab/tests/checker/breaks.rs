@@ -95,7 +95,7 @@ pub(crate) fn ends_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> 
         match event {
             Event::Held(held) if held.key == one => held.key.clone_from(&other),
             Event::Held(held) if held.key == other => held.key.clone_from(&one),
-            Event::Held(_) | Event::Call(_) | Event::Fault(_) => {}
+            _ => {}
         }
     }
     Some(format!("{one} and {other}"))
@@ -202,7 +202,7 @@ fn choose<'a>(
     let places: Vec<usize> = events.iter().enumerate().filter_map(fitting).collect();
     match &mut events[*places.choose(random)?] {
         Event::Call(call) => Some(call),
-        Event::Fault(_) | Event::Held(_) => None,
+        _ => None,
     }
 }
 

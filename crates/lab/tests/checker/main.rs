@@ -6,6 +6,8 @@
 mod answers;
 mod breaks;
 mod end;
+mod enmities;
+mod friends;
 mod mutants;
 mod names;
 mod register;

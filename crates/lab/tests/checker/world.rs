@@ -16,16 +16,18 @@ use kith_lab::{
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
-const MS: u64 = 1_000_000;
-const CLIENTS: u32 = 8;
+use crate::friends;
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const CLIENTS: u32 = 8;
 /// The clients below stay with one node.
-const PINNED: u32 = 6;
-const NODES: u32 = 4;
+pub(crate) const PINNED: u32 = 6;
+pub(crate) const NODES: u32 = 4;
 const CALLS_OF_A_CLIENT: usize = 620;
 const NAMES: u64 = 60;
-const FAULTS: [Range<u64>; 2] = [600 * MS..900 * MS, 1_600 * MS..1_900 * MS];
+pub(crate) const FAULTS: [Range<u64>; 2] = [600 * MS..900 * MS, 1_600 * MS..1_900 * MS];
 /// The oldest that a node answers, while nothing is wrong and while a fault is on.
-const LAGS: [u64; 2] = [20 * MS, 150 * MS];
+pub(crate) const LAGS: [u64; 2] = [20 * MS, 150 * MS];
 
 pub(crate) const BOUNDS: Bounds = Bounds {
     healthy: Duration::from_millis(100),
@@ -43,6 +45,7 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
         events.push(Event::Fault(Fault { at, what: "redis away".to_owned(), on }));
     }
     events.extend(world.dump());
+    events.extend(friends::history(seed));
     events.shuffle(&mut world.random);
     events
 }

@@ -4,6 +4,7 @@ mod absent;
 mod block;
 mod block_end;
 mod block_write;
+mod broken;
 mod bucket;
 mod clock;
 mod count;

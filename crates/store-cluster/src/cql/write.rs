@@ -231,6 +231,9 @@ impl Cql {
         let mut parts = vec![state_part(edge, state)];
         parts.extend(entry_parts(edge, seat, state));
         parts.push(Note::of_follow(self, edge, seat, state.version).part(self));
+        if super::broken::lacks("one_batch") {
+            return self.write_apart(parts, state.version).await;
+        }
         self.batch(BatchType::Logged, parts, state.version).await
     }
 
@@ -255,6 +258,7 @@ impl Cql {
 
     /// Fails as a node that died would, where a test wants it to.
     pub(super) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
+        super::broken::reach(step);
         match self.options.dies_at {
             Some(at) if at == step => Err(super::error::unavailable("ended by a test", Outcome::Unknown)),
             _ => Ok(()),

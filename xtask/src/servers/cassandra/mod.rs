@@ -1,6 +1,7 @@
 //! Cassandra, for the relations: one node whose data go with it.
 
 mod flags;
+mod program;
 
 use std::{
     env,
@@ -15,6 +16,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+pub(crate) use self::program::program;
 use super::{Running, Started, docker_answers, free_port};
 use crate::{process::succeed, tools::cache_folder};
 
@@ -88,14 +90,14 @@ fn start_in(folder: &Path, jars: &Path, port: u16) -> Result<Started> {
     fs::write(folder.join("logback.xml"), LOGGING)?;
     let log = File::create(folder.join(LOG))?;
     let mut command = Command::new("java");
-    command.args(arguments(&data, jars)?);
+    command.args(arguments(&data, jars, &free_port()?.to_string())?);
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
     let child = command.spawn().context("Java does not start")?;
     Ok(Started::Process { child, folder: folder.to_owned() })
 }
 
 /// Arguments of Java.
-fn arguments(data: &str, jars: &Path) -> Result<Vec<String>> {
+fn arguments(data: &str, jars: &Path, jmx: &str) -> Result<Vec<String>> {
     let agent = files(jars).into_iter().find(|jar| is_named(jar, "jamm-"));
     let agent = agent.context("the jars of Cassandra lack its agent")?;
     let mut words = vec!["-Xms512m".to_owned(), "-Xmx1g".to_owned(), "-XX:+UseSerialGC".to_owned()];
@@ -103,7 +105,7 @@ fn arguments(data: &str, jars: &Path) -> Result<Vec<String>> {
     words.push(format!("-Dcassandra.config=file://{data}/cassandra.yaml"));
     words.push(format!("-Dcassandra.storagedir={data}"));
     words.push(format!("-Dlogback.configurationFile={data}/logback.xml"));
-    words.push(format!("-Dcassandra.jmx.local.port={}", free_port()?));
+    words.push(format!("-Dcassandra.jmx.local.port={jmx}"));
     words.extend(flags::PROPERTIES.map(|property| format!("-D{property}")));
     words.extend(flags::EXPORTS.map(|package| format!("--add-exports={package}=ALL-UNNAMED")));
     words.extend(flags::OPENS.map(|package| format!("--add-opens={package}=ALL-UNNAMED")));

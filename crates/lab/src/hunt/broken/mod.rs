@@ -9,6 +9,7 @@ use anyhow::Result;
 pub use self::caught::Caught;
 use super::{
     actions::Action,
+    friend::Ties,
     mix::Mix,
     report::{Judged, judged},
     rows::{HEALTHY, Row, row},
@@ -16,7 +17,8 @@ use super::{
     site::Plan,
 };
 
-/// What test builds are told that lack rules, see `crates/cache/src/guards.rs`.
+/// What test builds are told that lack rules, see `crates/cache/src/guards.rs`, and of relations
+/// `crates/store-cluster/src/cql/broken.rs`.
 const TOLD: &str = "KITH_MUTANT";
 /// What test builds are told that wait, see `crates/cache/src/failpoints.rs`.
 const WAITS: &str = "KITH_FAILPOINT";
@@ -30,7 +32,7 @@ const COLD: i64 = 200;
 /// A cluster that lacks a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Broken {
-    /// What its program lacks, by the names of `crates/cache/src/guards.rs`, with commas. Empty: its program lacks
+    /// What its program lacks, by the names of the rules, with commas. Empty: its program lacks
     /// nothing, the store does.
     pub rules: &'static str,
     /// Where its program waits. Empty: nowhere.
@@ -50,7 +52,7 @@ pub struct Control {
 }
 
 /// What has to hold before any that is broken is looked at.
-pub const CONTROLS: [Control; 2] = [
+pub const CONTROLS: [Control; 3] = [
     Control {
         waits: "",
         row: row("M00a", "nothing is lacking", Action::Nothing).lasting(LASTS).within(HEALTHY),
@@ -61,12 +63,19 @@ pub const CONTROLS: [Control; 2] = [
             .lasting(LASTS)
             .within(HEALTHY),
     },
+    Control {
+        waits: "",
+        row: row("M00c", "nothing is lacking, of relations", Action::Nothing)
+            .lasting(LASTS)
+            .within(HEALTHY)
+            .related(Ties::USUAL),
+    },
 ];
 
 /// All of them. The first is noticed on every build that can lack rules. Where two rules stand behind each other, both
 /// are lacking: the store's change feed soon tells what nobody told, and memory keeps nothing that is older than what it
 /// has.
-pub const BROKEN: [Broken; 8] = [
+pub const BROKEN: [Broken; 11] = [
     broken("told,feed_tells", row("M01", "nobody is told of a change", Action::Nothing).within(HEALTHY)),
     broken(
         "told_after_commit,feed_tells",
@@ -91,6 +100,19 @@ pub const BROKEN: [Broken; 8] = [
         row("M08", "what cannot be read is nothing", Action::HalfNewer).failing(),
     )
     .under(SHORT),
+    broken(
+        "one_batch",
+        row("M09", "a follow and its lists are not written at once", Action::NodeDies("apart=die@7"))
+            .failing(),
+    )
+    .relating(Ties::USUAL)
+    .seen_by(&["C12", "C13"]),
+    broken("changed_if_same", row("M10", "what is set is written whatever was set since", Action::Nothing))
+        .relating(Ties::HOSTILE)
+        .seen_by(&["C5", "C14"]),
+    broken("version_above", row("M11", "versions are what clocks say", Action::Nothing))
+        .relating(Ties::USUAL)
+        .seen_by(&["C4", "C12"]),
 ];
 
 /// The checks of what copies say.
@@ -175,6 +197,10 @@ impl Broken {
 
     const fn under(self, load: Load) -> Self {
         Self { load, ..self }
+    }
+
+    const fn relating(self, ties: Ties) -> Self {
+        Self { row: self.row.related(ties), ..self }
     }
 
     const fn seen_by(self, checks: &'static [&'static str]) -> Self {

@@ -1,0 +1,88 @@
+//! The checks of request ids and codes, of relations.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Relations, writes::changes};
+use crate::{
+    checker::{codes::of_a_disturbance, faults::Faults, report::Checked},
+    history::{About, Relates, RelationCall},
+};
+
+/// C16, of relations.
+pub(in crate::checker) fn requests(relations: &Relations<'_>, checked: &mut Checked) {
+    let mut requests: HashMap<&str, Vec<&RelationCall>, ahash::RandomState> = HashMap::default();
+    for call in relations.calls() {
+        if let Some(id) = &call.request_id {
+            requests.entry(id).or_default().push(call);
+        }
+    }
+    let repeated: BTreeMap<_, _> = requests.into_iter().filter(|(_, calls)| calls.len() > 1).collect();
+    for (id, calls) in repeated {
+        checked.look();
+        request(id, &calls, checked);
+    }
+}
+
+fn request(id: &str, calls: &[&RelationCall], checked: &mut Checked) {
+    if calls.iter().any(|call| call.what != calls[0].what) {
+        checked.violation(|| format!("{id} was used for different calls"));
+        return;
+    }
+    let done = |call: &&&RelationCall| !matches!(call.outcome, Relates::Refused(_) | Relates::Open(_));
+    let Some(first) = calls.iter().filter(done).min_by_key(|call| call.ended) else { return };
+    for call in calls {
+        let differs = match (&call.outcome, &first.outcome) {
+            (Relates::Open(_), _) => false,
+            (Relates::Refused(code), _) => call.began > first.ended && !of_a_disturbance(code),
+            // What a block has ended may be known only to who ended it.
+            (Relates::Set(one, _), Relates::Set(other, _)) => one != other,
+            (one, other) => one != other,
+        };
+        if differs {
+            checked.violation(|| {
+                format!("{id} was answered with {:?}, and with {:?}", first.outcome, call.outcome)
+            });
+        }
+    }
+}
+
+/// C17, of relations.
+pub(in crate::checker) fn codes(relations: &Relations<'_>, faults: &Faults<'_>, checked: &mut Checked) {
+    for call in relations.calls() {
+        checked.look();
+        let (Relates::Refused(code) | Relates::Open(code)) = &call.outcome else { continue };
+        let refused = matches!(call.outcome, Relates::Refused(_));
+        let wrong = match of_a_disturbance(code) {
+            _ if refused && Some(code.as_str()) == refusal(&call.what) => continue,
+            false => "is never allowed of it",
+            true if faults.disturbed([call.began, call.ended]) => continue,
+            true => "while no fault was near",
+        };
+        checked.violation(|| {
+            let RelationCall { client, began, what, outcome, .. } = call;
+            format!("client {client} at {began} ns: {outcome:?} of {what:?} {wrong}")
+        });
+    }
+}
+
+impl Relations<'_> {
+    /// How many calls read, change, were refused, and are open.
+    pub(in crate::checker) fn numbers(&self) -> [usize; 4] {
+        let count = |of: fn(&RelationCall) -> bool| self.calls().filter(|call| of(call)).count();
+        [
+            count(|call| !changes(&call.what)),
+            count(|call| changes(&call.what)),
+            count(|call| matches!(call.outcome, Relates::Refused(_))),
+            count(|call| matches!(call.outcome, Relates::Open(_))),
+        ]
+    }
+}
+
+/// The code with which such a call may always be refused.
+const fn refusal(what: &About) -> Option<&'static str> {
+    match what {
+        About::Follow(_) => Some("FAILED_PRECONDITION"),
+        About::Unfollow(_) => Some("NOT_FOUND"),
+        About::Set(..) | About::Get(..) | About::Check(..) | About::List(..) | About::Count(_) => None,
+    }
+}

@@ -1,0 +1,242 @@
+//! What users have set about others: whether it was kept, and whether all decided by it at once.
+
+use super::{
+    Relations,
+    until::Until,
+    writes::{Fate, Write},
+};
+use crate::{
+    checker::report::Checked,
+    history::{About, Edge, Relates, RelationCall, Setting, Settings},
+};
+
+/// At most so many changes of one edge are under way at a time.
+const AT_ONCE: usize = 64;
+
+/// What one user has set about another one.
+#[derive(Debug)]
+pub(super) struct Blocks<'a> {
+    edge: Edge,
+    pub(super) changes: Vec<Write<'a>>,
+    /// Reads of it.
+    pub(super) told: Vec<(&'a RelationCall, Settings)>,
+    /// Calls that were answered by it, or refused.
+    pub(super) decisions: Vec<&'a RelationCall>,
+    /// Follows the other way that it has let begin.
+    pub(super) begun: Vec<Write<'a>>,
+    pub(super) end: Option<Settings>,
+    /// Acknowledged changes by version: what was set, when the change was sent, and when it was acknowledged.
+    states: Vec<State>,
+    /// What was read and nobody was told to have made.
+    others: Vec<Settings>,
+    until: Until,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    settings: Settings,
+    setting: Setting,
+    began: u64,
+    ended: u64,
+}
+
+/// What may have been set at the time of a call.
+struct Candidates {
+    states: Vec<Settings>,
+    /// Changes whose outcome is open and that may have had their effect.
+    open: Vec<Setting>,
+}
+
+/// C5, of settings: what was acknowledged stands at the end, or was changed by somebody who knew it.
+pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked) {
+    for blocks in relations.blocks.values() {
+        for pair in blocks.states.windows(2) {
+            checked.look();
+            if let Some(wrong) = wrong_pair(pair[0], pair[1]) {
+                checked.violation(|| format!("{}: {wrong}", blocks.name()));
+            }
+        }
+        let (Some(last), Some(end)) = (blocks.states.last(), blocks.end) else { continue };
+        checked.look();
+        let at_last = end.version == last.settings.version && end != last.settings;
+        if end.version < last.settings.version || at_last {
+            checked.violation(|| format!("{}: {last:?} is lost, the store has {end:?}", blocks.name()));
+        }
+    }
+}
+
+/// C14: once a change is acknowledged, nobody decides by what was before. Of the reads of what is set, too.
+pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
+    let mut checked = Checked::new("C14 new enemy");
+    for blocks in relations.blocks.values() {
+        for (call, settings) in &blocks.told {
+            checked.look();
+            if let Some(wrong) = blocks.wrong_read(call, *settings) {
+                checked.violation(|| blocks.violation(call.client, call.began, &wrong));
+            }
+        }
+        for call in &blocks.decisions {
+            let Some(decided) = decision(call) else { continue };
+            checked.look();
+            if !blocks.candidates(call.began, call.ended).allow(decided) {
+                let wrong = format!("{:?} was answered with {:?}", call.what, call.outcome);
+                checked.violation(|| blocks.violation(call.client, call.began, &wrong));
+            }
+        }
+        for write in &blocks.begun {
+            checked.look();
+            if !blocks.candidates(write.began, write.ended).allow(Decision::Blocked(false)) {
+                checked.violation(|| {
+                    blocks.violation(0, write.began, "it began to follow though it is blocked")
+                });
+            }
+        }
+    }
+    checked
+}
+
+/// What a call was decided to be.
+#[derive(Clone, Copy)]
+enum Decision {
+    /// Of these permissions these were denied, and whether everything was allowed.
+    Asked(u8, u8, bool),
+    Blocked(bool),
+}
+
+fn decision(call: &RelationCall) -> Option<Decision> {
+    match (&call.what, &call.outcome) {
+        (About::Check(_, asked), Relates::Allows(all, denied)) => {
+            Some(Decision::Asked(*asked, *denied, *all))
+        }
+        (About::Follow(_), Relates::Refused(code)) if code == "FAILED_PRECONDITION" => {
+            Some(Decision::Blocked(true))
+        }
+        _ => None,
+    }
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(edge: Edge) -> Self {
+        Self {
+            edge,
+            changes: Vec::new(),
+            told: Vec::new(),
+            decisions: Vec::new(),
+            begun: Vec::new(),
+            end: None,
+            states: Vec::new(),
+            others: Vec::new(),
+            until: Until::default(),
+        }
+    }
+
+    pub(super) fn seal(&mut self) {
+        let acked = self.changes.iter().filter_map(|write| match (write.what, write.fate) {
+            (About::Set(_, setting), Fate::Done(Relates::Set(settings, _))) => {
+                let (settings, setting) = (*settings, *setting);
+                Some(State { settings, setting, began: write.began, ended: write.ended })
+            }
+            _ => None,
+        });
+        self.states = acked.collect();
+        self.states.sort_by_key(|state| (state.settings.version, state.began));
+        let others = self.told.iter().filter(|(_, read)| !self.is_acknowledged(read.version));
+        self.others = others.map(|(_, read)| *read).collect();
+        let told = self.told.iter().map(|(call, read)| (read.version, call.ended));
+        let acked = self.states.iter().map(|state| (state.settings.version, state.ended));
+        self.until = Until::new(&told.chain(acked).collect::<Vec<_>>());
+        self.others.sort_unstable_by_key(|read| (read.version, read.blocked, read.permissions));
+        self.others.dedup();
+    }
+
+    /// `None`: nothing is wrong with it.
+    fn wrong_read(&self, call: &RelationCall, read: Settings) -> Option<String> {
+        let floor = self.floor(call.began);
+        if read.version < floor {
+            return Some(format!("{read:?} was read, older than version {floor}"));
+        }
+        let known = self.states.binary_search_by_key(&read.version, |state| state.settings.version).ok()?;
+        let known = self.states[known];
+        (known.settings != read).then(|| format!("{read:?} was read, and it is {:?}", known.settings))
+    }
+
+    /// The highest version that was told before then.
+    fn floor(&self, time: u64) -> u64 {
+        self.until.before(time)
+    }
+
+    fn candidates(&self, began: u64, ended: u64) -> Candidates {
+        let floor = self.floor(began);
+        let from = self.states.partition_point(|state| state.settings.version < floor);
+        let near = self.states[from..].iter().take(AT_ONCE).filter(|state| state.began <= ended);
+        let mut states: Vec<Settings> = near.map(|state| state.settings).collect();
+        if floor == 0 {
+            states.push(Settings::default());
+        }
+        // What was made so by somebody who was never told.
+        states.extend(self.others.iter().filter(|read| read.version >= floor));
+        let open = self.changes.iter().filter(|write| write.fate == Fate::Open && write.began <= ended);
+        let setting = |write: &Write<'_>| match write.what {
+            About::Set(_, setting) => Some(*setting),
+            _ => None,
+        };
+        Candidates { states, open: open.filter_map(setting).collect() }
+    }
+
+    fn is_acknowledged(&self, version: u64) -> bool {
+        self.states.binary_search_by_key(&version, |state| state.settings.version).is_ok()
+    }
+
+    fn name(&self) -> String {
+        let Edge(from, to) = self.edge;
+        format!("block:{from},{to}")
+    }
+
+    fn violation(&self, client: u32, began: u64, wrong: &str) -> String {
+        format!(
+            "{}: client {client} at {began} ns: {wrong}; version {} had been told",
+            self.name(),
+            self.floor(began)
+        )
+    }
+}
+
+impl Candidates {
+    /// Whether one of them decides so.
+    fn allow(&self, decision: Decision) -> bool {
+        self.states.iter().any(|state| self.derived(*state).any(|state| decides(state, decision)))
+    }
+
+    /// As it is, or changed by some of what is open.
+    fn derived(&self, state: Settings) -> impl Iterator<Item = Settings> {
+        let set = |setting: &Setting| state.with(*setting);
+        let blocked = self.open.iter().filter(|setting| !matches!(setting, Setting::Permissions(_))).map(set);
+        let blocked: Vec<bool> = blocked.map(|state| state.blocked).chain([state.blocked]).collect();
+        let permissions = self.open.iter().map(set).map(|state| state.permissions).chain([state.permissions]);
+        let permissions: Vec<Option<u8>> = permissions.collect();
+        let both = blocked.into_iter().flat_map(move |blocked| {
+            permissions.clone().into_iter().map(move |permissions| Settings { blocked, permissions, ..state })
+        });
+        both.collect::<Vec<_>>().into_iter()
+    }
+}
+
+fn decides(state: Settings, decision: Decision) -> bool {
+    match decision {
+        Decision::Blocked(blocked) => state.blocked == blocked,
+        Decision::Asked(asked, denied, all) => match state.denied(asked) {
+            Some(should) => denied == should && all == (should == 0 && !state.blocked),
+            None => true,
+        },
+    }
+}
+
+/// What is wrong with two acknowledged changes that follow each other.
+fn wrong_pair(before: State, after: State) -> Option<String> {
+    let (one, two) = (before.settings, after.settings);
+    if one.version == two.version {
+        return Some(format!("two changes became version {}", one.version));
+    }
+    let next = one.version + 1 == two.version;
+    (next && one.with(after.setting) != two).then(|| format!("{one:?} became {two:?} by {:?}", after.setting))
+}

@@ -1,0 +1,139 @@
+//! What is left at the end.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Blocks, Relations, follows::Follow, writes::Fate};
+use crate::{
+    checker::report::Checked,
+    history::{About, Edge, Event, Relates, Setting, Side},
+};
+
+/// C12: whoever follows stands among the fans, and nobody else does: the record of a follow and both lists agree at the
+/// end. And they tell what was changed last, by its version.
+pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
+    let mut checked = Checked::new("C12 symmetry");
+    agreed(relations, &mut checked);
+    for follow in relations.follows.values() {
+        let Some(end) = follow.end else { continue };
+        if let Some(wrong) = wrong(follow, end) {
+            checked.violation(|| format!("follow:{},{}: {wrong}", follow.edge.0, follow.edge.1));
+        }
+    }
+    checked
+}
+
+/// Whether the records of follows, their lists and their counts agree, and nobody follows who must not.
+pub(crate) fn agree(ends: &[Event]) -> bool {
+    let relations = Relations::new(ends);
+    let mut checked = counts(&relations);
+    agreed(&relations, &mut checked);
+    checked.holds()
+}
+
+fn agreed(relations: &Relations<'_>, checked: &mut Checked) {
+    let listed = [Side::Following, Side::Fans].map(|side| (side, listed(relations, side)));
+    for (edge, follow) in &relations.follows {
+        let Some(end) = follow.end else { continue };
+        checked.look();
+        for (side, lists) in &listed {
+            let Some(in_list) = lists.find(*edge, *side) else { continue };
+            if in_list != end {
+                checked.violation(|| asymmetric(*edge, *side, in_list, end));
+            }
+        }
+        let blocked = |other: &Blocks<'_>| other.end.is_some_and(|settings| settings.blocked);
+        if end.is_some() && relations.blocks.get(&edge.reversed()).is_some_and(blocked) {
+            checked
+                .violation(|| format!("follow:{},{}: {end:?} lives, though it is blocked", edge.0, edge.1));
+        }
+    }
+    for (side, lists) in &listed {
+        let unknown = lists.entries.iter().filter(|(edge, _)| !relations.follows.contains_key(edge));
+        unknown.for_each(|(edge, version)| {
+            checked.violation(|| asymmetric(*edge, *side, Some(*version), None));
+        });
+    }
+}
+
+/// C13: at the end counts are the lengths of the lists, and they are never below zero.
+pub(in crate::checker) fn counts(relations: &Relations<'_>) -> Checked {
+    let mut checked = Checked::new("C13 counts");
+    for end in &relations.lists {
+        checked.look();
+        let lengths = (length(&end.following), length(&end.fans));
+        if end.counts != lengths {
+            let (user, counts) = (end.user, end.counts);
+            checked.violation(|| {
+                format!("user:{user}: {counts:?} are counted and {lengths:?} are in the lists")
+            });
+        }
+    }
+    for call in relations.calls() {
+        let Relates::Counted(following, fans) = call.outcome else { continue };
+        checked.look();
+        if following.min(fans) < 0 {
+            checked.violation(|| format!("{:?} was answered with {following} and {fans}", call.what));
+        }
+    }
+    checked
+}
+
+/// A side of all lists.
+struct Listed {
+    /// Whose lists were told.
+    owners: Vec<i64>,
+    entries: BTreeMap<Edge, u64>,
+}
+
+impl Listed {
+    /// `None`: the list was not told; inner: it is not in it.
+    fn find(&self, edge: Edge, side: Side) -> Option<Option<u64>> {
+        let owner = if side == Side::Following { edge.0 } else { edge.1 };
+        self.owners.binary_search(&owner).ok()?;
+        Some(self.entries.get(&edge).copied())
+    }
+}
+
+fn listed(relations: &Relations<'_>, side: Side) -> Listed {
+    let mut owners: Vec<i64> = relations.lists.iter().map(|end| end.user).collect();
+    owners.sort_unstable();
+    let entries = relations.lists.iter().flat_map(|end| {
+        let list = if side == Side::Following { &end.following } else { &end.fans };
+        list.iter().map(|(other, version)| (side.edge(end.user, *other), *version))
+    });
+    Listed { owners, entries: entries.collect() }
+}
+
+fn length(list: &[(i64, u64)]) -> i64 {
+    let once: HashMap<i64, u64, ahash::RandomState> = list.iter().copied().collect();
+    i64::try_from(once.len()).unwrap_or(i64::MAX)
+}
+
+fn asymmetric(Edge(from, to): Edge, side: Side, in_list: Option<u64>, end: Option<u64>) -> String {
+    let says = |version: Option<u64>| {
+        version.map_or_else(|| "none".to_owned(), |version| format!("version {version}"))
+    };
+    let list = if side == Side::Following { "the list of who is followed" } else { "the list of fans" };
+    format!("follow:{from},{to}: {list} has {}, the record is {}", says(in_list), says(end))
+}
+
+/// What is wrong with the state that is left.
+fn wrong(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
+    let told = follow.told_before(u64::MAX);
+    let Some(version) = end else {
+        let lost = follow.ended_until(u64::MAX) < told;
+        return lost.then(|| format!("the follow of version {told} is lost"));
+    };
+    if version < told {
+        return Some(format!("version {version} lives, after version {told}"));
+    }
+    if follow.is_end(version) || !follow.may_be(version, u64::MAX) {
+        return Some(format!("version {version} lives, which nobody made"));
+    }
+    let known = follow.first_told(version)?;
+    let cut = follow.blocks.iter().find(|write| {
+        let blocks = matches!(write.what, About::Set(_, Setting::Block));
+        blocks && write.began > known && matches!(write.fate, Fate::Done(_))
+    })?;
+    Some(format!("version {version} lives, which the block of {} ns has ended", cut.began))
+}

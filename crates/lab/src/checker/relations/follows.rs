@@ -1,0 +1,171 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    until::Until,
+    writes::{Fate, Write},
+};
+use crate::{
+    checker::{records::Rank, since::Since},
+    history::{About, Edge, Level, Relates, RelationCall, Setting},
+};
+
+/// All there is about who follows whom, of one pair.
+///
+/// A follow that lives is told with its version. That there is none is told without: it may be so by any end of it that
+/// had been sent before the answer came, and is judged by the latest of these.
+#[derive(Debug)]
+pub(super) struct Follow<'a> {
+    pub(super) edge: Edge,
+    /// What follows, or takes that back.
+    pub(super) writes: Vec<Write<'a>>,
+    /// What the one who is followed has set about who follows.
+    pub(super) blocks: Vec<Write<'a>>,
+    pub(super) looks: Vec<Look<'a>>,
+    /// The version at the end; inner `None`: it does not follow. Outer: nobody asked.
+    pub(super) end: Option<Option<u64>>,
+    /// What may have ended it: when that was first sent, and the highest version that an end sent until then may have.
+    ends: Vec<(u64, u64)>,
+    /// From when on it was told that it had come so far.
+    since: Since,
+    /// How far it had come by what was told until a time.
+    until: Until,
+    /// Versions of acknowledged follows.
+    living: BTreeSet<u64>,
+    /// Of acknowledged ends.
+    ended: BTreeSet<u64>,
+    /// When a follow was first sent of which nobody was told the version; `None`: none was.
+    untold: Option<u64>,
+}
+
+/// A read that tells whether it lives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look<'a> {
+    pub(super) call: &'a RelationCall,
+    pub(super) level: Level,
+    pub(super) seen: Option<u64>,
+    /// Of a page and not of the record.
+    pub(super) of_list: bool,
+}
+
+impl<'a> Follow<'a> {
+    pub(super) fn new(edge: Edge) -> Self {
+        let (writes, blocks, looks, ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (since, until) = (Since::new(Vec::new()), Until::default());
+        let (living, ended) = (BTreeSet::new(), BTreeSet::new());
+        Self { edge, writes, blocks, looks, end: None, ends, since, until, living, ended, untold: None }
+    }
+
+    pub(super) fn seal(&mut self) {
+        self.looks.sort_by_key(|look| look.call.began);
+        self.ends = self.possible_ends();
+        self.living = self.begun().filter_map(|write| write.version()).collect();
+        let ended = self.writes.iter().filter(|write| matches!(write.what, About::Unfollow(_)));
+        self.ended = ended.filter_map(Write::version).collect();
+        let begins = self.writes.iter().filter(|write| matches!(write.what, About::Follow(_)));
+        let untold = begins.filter(|write| matches!(write.fate, Fate::Open | Fate::Denied));
+        self.untold = untold.map(|write| write.began).min();
+        let told = self.all_told();
+        self.until = Until::new(&told);
+        self.since = Since::new(told.into_iter().map(|(version, at)| (Rank::at(version), at)).collect());
+    }
+
+    /// The follows that were acknowledged.
+    pub(super) fn begun(&self) -> impl Iterator<Item = Write<'a>> {
+        let done = |write: &&Write<'a>| matches!(write.fate, Fate::Done(Relates::Follows(_)));
+        self.writes.iter().filter(done).cloned()
+    }
+
+    /// The highest version that this read may have seen.
+    pub(super) fn most(&self, look: &Look<'_>) -> u64 {
+        look.seen.unwrap_or_else(|| self.ended_until(look.call.ended))
+    }
+
+    /// The highest version that an end may have of those that were sent until then; 0: there is none.
+    pub(super) fn ended_until(&self, time: u64) -> u64 {
+        let sent = self.ends.partition_point(|(began, _)| *began <= time);
+        sent.checked_sub(1).map_or(0, |last| self.ends[last].1)
+    }
+
+    /// The highest version that was told before then; 0: none.
+    pub(super) fn told_before(&self, time: u64) -> u64 {
+        self.until.before(time)
+    }
+
+    /// Cached reads, with for how long something newer had been acknowledged when they began.
+    pub(super) fn ages(&self) -> impl Iterator<Item = (&'a RelationCall, u64)> {
+        let cached = self.looks.iter().filter(|look| look.level == Level::Cached);
+        cached.map(|look| {
+            let since = self.since.newer_than(Rank::at(self.most(look)));
+            (look.call, since.map_or(0, |since| look.call.began.saturating_sub(since)))
+        })
+    }
+
+    /// Whether somebody may have made it live with this version until then.
+    pub(super) fn may_be(&self, version: u64, until: u64) -> bool {
+        self.living.contains(&version) || self.untold.is_some_and(|began| began <= until)
+    }
+
+    /// Whether this version is known to be an end, and none of a living follow.
+    pub(super) fn is_end(&self, version: u64) -> bool {
+        self.ended.contains(&version) && !self.living.contains(&version)
+    }
+
+    /// When this version was first told to live; `None`: never.
+    pub(super) fn first_told(&self, version: u64) -> Option<u64> {
+        let acked = self.begun().filter(|write| write.version() == Some(version)).map(|write| write.ended);
+        let seen = self.looks.iter().filter(|look| look.seen == Some(version)).map(|look| look.call.ended);
+        acked.chain(seen).min()
+    }
+
+    fn possible_ends(&self) -> Vec<(u64, u64)> {
+        let later = self.later();
+        let below = |time| later.range(time + 1..).next().map_or(u64::MAX, |(_, least)| least - 1);
+        let ends = self.writes.iter().filter_map(|write| match (write.what, write.fate) {
+            (About::Unfollow(_), Fate::Done(_)) => Some((write.began, write.version()?)),
+            (About::Unfollow(_), Fate::Open) => Some((write.began, u64::MAX)),
+            // It may have begun, found itself blocked, and ended again.
+            (About::Follow(_), Fate::Denied) => Some((write.began, below(write.ended))),
+            (About::Follow(_), Fate::Open) if !self.blocks.is_empty() => Some((write.began, u64::MAX)),
+            _ => None,
+        });
+        let cuts = self.blocks.iter().filter_map(|write| match (write.what, write.fate) {
+            (About::Set(_, Setting::Block), Fate::Done(_)) => Some((write.began, below(write.ended))),
+            (About::Set(_, Setting::Block), Fate::Open) => Some((write.began, u64::MAX)),
+            _ => None,
+        });
+        let mut ends: Vec<(u64, u64)> = ends.chain(cuts).collect();
+        ends.sort_unstable();
+        let mut most = 0;
+        for (_, version) in &mut ends {
+            most = most.max(*version);
+            *version = most;
+        }
+        ends
+    }
+
+    /// The lowest version that writes have which began at a time or later.
+    fn later(&self) -> BTreeMap<u64, u64> {
+        let acked = self.writes.iter().filter_map(|write| Some((write.began, write.version()?)));
+        let mut acked: Vec<(u64, u64)> = acked.collect();
+        acked.sort_unstable();
+        let mut least = u64::MAX;
+        for (_, version) in acked.iter_mut().rev() {
+            least = least.min(*version);
+            *version = least;
+        }
+        // The first of those that began at one time has the lowest.
+        acked.into_iter().rev().collect()
+    }
+
+    /// Versions, and when they were told.
+    fn all_told(&self) -> Vec<(u64, u64)> {
+        let acked = self.writes.iter().filter_map(|write| Some((write.version()?, write.ended)));
+        let seen = self.looks.iter().filter_map(|look| Some((look.seen?, look.call.ended)));
+        let mut told: Vec<(u64, u64)> = acked.chain(seen).collect();
+        let until = Until::new(&told);
+        let cuts = self.blocks.iter().filter(|write| matches!(write.fate, Fate::Done(Relates::Set(_, true))));
+        // What a block has ended is above all that was told before the block.
+        told.extend(cuts.map(|write| (until.before(write.began) + 1, write.ended)).filter(|cut| cut.0 > 1));
+        told
+    }
+}

@@ -1,0 +1,277 @@
+//! Ways to break a sound history of follows and blocks in one place, so that one check alone has something to say.
+
+#![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
+
+use kith_lab::history::{About, Edge, Event, Level, ListsEnd, Relates, RelationCall, Setting, Settings};
+use rand::{rngs::StdRng, seq::IndexedRandom as _};
+
+const INVENTED: u64 = 1;
+
+/// In the end a list of fans lacks who follows.
+pub(crate) fn fan_is_missing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let end = a_list(events, random, |end| !end.fans.is_empty())?;
+    let (fan, _) = end.fans.pop()?;
+    end.counts.1 -= 1;
+    Some(format!("{fan} among the fans of {}", end.user))
+}
+
+/// In the end a list has who follows no more.
+pub(crate) fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let end = a_list(events, random, |end| end.following.iter().all(|(other, _)| *other != 99))?;
+    end.following.push((99, INVENTED));
+    end.counts.0 += 1;
+    Some(format!("99 followed by {}", end.user))
+}
+
+/// In the end a list has an older follow.
+pub(crate) fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let end = a_list(events, random, |end| !end.fans.is_empty())?;
+    end.fans.first_mut()?.1 -= 1;
+    Some(format!("{end:?}"))
+}
+
+/// The last follow of an edge is nowhere in the end, and nobody has taken it back.
+pub(crate) fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let stands = |edge: Edge, version: u64| {
+        let follow = calls(events).find(|call| call.outcome == Relates::Follows(version));
+        follow.is_some_and(|follow| {
+            calls(events).filter(|call| may_end(call, edge)).all(|end| {
+                let open = matches!(end.outcome, Relates::Open(_)) && !is_resolved(events, end);
+                !open && end.ended < follow.began
+            })
+        })
+    };
+    let lives = |event: &Event| match event {
+        Event::Edge(end) => end.follow.filter(|version| stands(end.edge, *version)).map(|_| end.edge),
+        _ => None,
+    };
+    let edges: Vec<Edge> = events.iter().filter_map(lives).collect();
+    let edge = *edges.choose(random)?;
+    for event in events {
+        match event {
+            Event::Edge(end) if end.edge == edge => end.follow = None,
+            Event::Lists(end) if end.user == edge.0 => {
+                end.following.retain(|(other, _)| *other != edge.1);
+                end.counts.0 = i64::try_from(end.following.len()).ok()?;
+            }
+            Event::Lists(end) if end.user == edge.1 => {
+                end.fans.retain(|(other, _)| *other != edge.0);
+                end.counts.1 = i64::try_from(end.fans.len()).ok()?;
+            }
+            _ => {}
+        }
+    }
+    Some(format!("{edge:?}"))
+}
+
+pub(crate) fn count_differs(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let end = a_list(events, random, |_| true)?;
+    end.counts.1 += 1;
+    Some(format!("{end:?}"))
+}
+
+pub(crate) fn count_is_below_zero(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let call = a_call(events, random, |call| matches!(call.outcome, Relates::Counted(..)))?;
+    call.outcome = Relates::Counted(0, -1);
+    Some(format!("{call:?}"))
+}
+
+/// A block was acknowledged, and a message is let through.
+pub(crate) fn blocked_is_allowed(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let changes = |edge: Edge| {
+        calls(events).filter(move |call| matches!(call.what, About::Set(of, _) if of == edge)).cloned()
+    };
+    let blocked = |call: &RelationCall| {
+        let About::Check(edge, _) = call.what else { return false };
+        let before: Vec<RelationCall> = changes(edge).filter(|change| change.began <= call.ended).collect();
+        let settled = before
+            .iter()
+            .all(|change| change.ended < call.began && (set_by(change).is_some() || is_refused(change)));
+        let last = before.iter().filter_map(set_by).max_by_key(|settings| settings.version);
+        settled && last.is_some_and(|settings| settings.blocked)
+    };
+    let places: Vec<usize> = places(events, blocked);
+    let Event::Relation(call) = &mut events[*places.choose(random)?] else { return None };
+    call.outcome = Relates::Allows(true, 0);
+    Some(format!("{call:?}"))
+}
+
+/// A permission was taken, and is still there.
+pub(crate) fn old_settings_are_read(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let known: Vec<(Edge, u64, Settings)> = calls(events)
+        .filter_map(|call| match (call.what, &call.outcome) {
+            (About::Set(edge, _), Relates::Set(settings, _)) => Some((edge, call.ended, *settings)),
+            _ => None,
+        })
+        .collect();
+    let older = |call: &RelationCall| match (call.what, &call.outcome) {
+        (About::Get(edge, _), Relates::Found { settings, .. }) => {
+            let told = known.iter().any(|(of, ended, known)| {
+                *of == edge && known.version == settings.version && *ended < call.began
+            });
+            let before =
+                known.iter().find(|(of, _, known)| *of == edge && known.version + 1 == settings.version);
+            before.filter(|_| told).map(|(_, _, known)| *known)
+        }
+        _ => None,
+    };
+    let call = a_call(events, random, |call| older(call).is_some())?;
+    let old = older(call)?;
+    if let Relates::Found { settings, .. } = &mut call.outcome {
+        *settings = old;
+    }
+    Some(format!("{call:?}"))
+}
+
+/// Two changes became the same version.
+pub(crate) fn change_is_written_over(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let once = |call: &RelationCall| {
+        let id = call.request_id.as_ref();
+        calls(events).filter(|other| other.request_id.as_ref() == id).count() == 1
+    };
+    let changed: Vec<RelationCall> = calls(events)
+        .filter(|call| matches!(call.outcome, Relates::Set(..)) && once(call))
+        .cloned()
+        .collect();
+    let mut twin = changed.choose(random)?.clone();
+    twin.client = 77;
+    twin.request_id = Some("twin".to_owned());
+    let told = format!("{twin:?}");
+    events.push(Event::Relation(twin));
+    Some(told)
+}
+
+/// A cached read finds a follow that ended long before.
+pub(crate) fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let faulty = u64::try_from(crate::world::BOUNDS.faulty.bound.as_nanos()).unwrap();
+    let ends: Vec<(Edge, u64, u64)> = calls(events)
+        .filter_map(|call| match (call.what, &call.outcome) {
+            (About::Follow(edge), Relates::Follows(version)) => {
+                let end = calls(events).filter(|end| {
+                    end.what == About::Unfollow(edge)
+                        && matches!(end.outcome, Relates::Ended(_))
+                        && end.began > call.ended
+                });
+                end.map(|end| end.ended).min().map(|ended| (edge, *version, ended))
+            }
+            _ => None,
+        })
+        .collect();
+    let old = |call: &RelationCall| {
+        let edge = match call.what {
+            About::Get(edge, Level::Cached) if !call.pinned => edge,
+            _ => return None,
+        };
+        let own = calls(events).any(|other| {
+            let there = (other.client, other.node) == (call.client, call.node) && other.began < call.began;
+            there && matches!(other.what, About::Follow(of) | About::Unfollow(of) if of == edge)
+        });
+        ends.iter()
+            .filter(|_| !own)
+            .find(|(of, _, ended)| *of == edge && ended + faulty < call.began)
+            .copied()
+    };
+    let places: Vec<(usize, u64)> = events
+        .iter()
+        .enumerate()
+        .filter_map(|(at, event)| match event {
+            Event::Relation(call) if matches!(call.outcome, Relates::Found { .. }) => {
+                Some((at, old(call)?.1))
+            }
+            _ => None,
+        })
+        .collect();
+    let (at, version) = *places.choose(random)?;
+    let Event::Relation(call) = &mut events[at] else { return None };
+    if let Relates::Found { follow, .. } = &mut call.outcome {
+        *follow = Some(version);
+    }
+    Some(format!("{call:?}"))
+}
+
+/// The end of a follow has the version of the follow itself.
+pub(crate) fn version_does_not_rise(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let ended = |call: &RelationCall| {
+        let About::Unfollow(edge) = call.what else { return None };
+        let before = calls(events).filter(|other| other.ended < call.began);
+        let last = before.filter_map(|other| match (other.what, &other.outcome) {
+            (About::Follow(of), Relates::Follows(version)) if of == edge => Some((*version, true)),
+            (About::Unfollow(of), Relates::Ended(version)) if of == edge => Some((*version, false)),
+            (About::Get(of, _), Relates::Found { follow: Some(version), .. }) if of == edge => {
+                Some((*version, false))
+            }
+            _ => None,
+        });
+        let once = calls(events).filter(|other| other.request_id == call.request_id).count() == 1;
+        let (version, follows) = last.max().filter(|_| once && matches!(call.outcome, Relates::Ended(_)))?;
+        follows.then_some(version)
+    };
+    let places = places(events, |call| ended(call).is_some());
+    let at = *places.choose(random)?;
+    let Event::Relation(call) = &events[at] else { return None };
+    let version = ended(call)?;
+    let Event::Relation(call) = &mut events[at] else { return None };
+    call.outcome = Relates::Ended(version);
+    Some(format!("{call:?}"))
+}
+
+/// Whether this may end the follow of an edge.
+fn may_end(call: &RelationCall, edge: Edge) -> bool {
+    match call.what {
+        About::Unfollow(of) => of == edge && !is_refused(call),
+        About::Follow(of) => of == edge && !matches!(call.outcome, Relates::Follows(_)),
+        About::Set(of, Setting::Block) => of.reversed() == edge && !is_refused(call),
+        _ => false,
+    }
+}
+
+/// Whether the same was sent again, and answered.
+fn is_resolved(events: &[Event], call: &RelationCall) -> bool {
+    let again = calls(events).filter(|other| other.request_id == call.request_id);
+    again.into_iter().any(|other| !matches!(other.outcome, Relates::Open(_) | Relates::Refused(_)))
+}
+
+fn is_refused(call: &RelationCall) -> bool {
+    matches!(call.outcome, Relates::Refused(_))
+}
+
+fn set_by(call: &RelationCall) -> Option<Settings> {
+    if let Relates::Set(settings, _) = call.outcome { Some(settings) } else { None }
+}
+
+/// Of the calls that fit.
+fn places(events: &[Event], fits: impl Fn(&RelationCall) -> bool) -> Vec<usize> {
+    let fitting =
+        |(at, event): (usize, &Event)| matches!(event, Event::Relation(call) if fits(call)).then_some(at);
+    events.iter().enumerate().filter_map(fitting).collect()
+}
+
+fn calls(events: &[Event]) -> impl Iterator<Item = &RelationCall> {
+    events.iter().filter_map(|event| if let Event::Relation(call) = event { Some(call) } else { None })
+}
+
+fn a_list<'a>(
+    events: &'a mut [Event],
+    random: &mut StdRng,
+    fits: impl Fn(&ListsEnd) -> bool,
+) -> Option<&'a mut ListsEnd> {
+    let fitting =
+        |(at, event): (usize, &Event)| matches!(event, Event::Lists(end) if fits(end)).then_some(at);
+    let places: Vec<usize> = events.iter().enumerate().filter_map(fitting).collect();
+    match &mut events[*places.choose(random)?] {
+        Event::Lists(end) => Some(end),
+        _ => None,
+    }
+}
+
+fn a_call<'a>(
+    events: &'a mut [Event],
+    random: &mut StdRng,
+    fits: impl Fn(&RelationCall) -> bool,
+) -> Option<&'a mut RelationCall> {
+    let places = places(events, fits);
+    match &mut events[*places.choose(random)?] {
+        Event::Relation(call) => Some(call),
+        _ => None,
+    }
+}

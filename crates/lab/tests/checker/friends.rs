@@ -1,0 +1,287 @@
+//! The same of follows and blocks: a store that is right, and clients that follow, take back, block and read, crossing each
+//! other on few pairs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kith_lab::history::{
+    About, Edge, EdgeEnd, Event, Level, ListsEnd, Relates, RelationCall, Setting, Settings, Side,
+};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+
+use crate::world::{CLIENTS, FAULTS, LAGS, MS, NODES, PINNED};
+
+const CALLS_OF_A_CLIENT: usize = 250;
+const USERS: i64 = 5;
+
+/// About 2000 calls; the same ones for the same seed.
+pub(crate) fn history(seed: u64) -> Vec<Event> {
+    let mut friends = Friends {
+        random: StdRng::seed_from_u64(seed ^ 0xF0110),
+        requests: 0,
+        version: 0,
+        follows: BTreeMap::new(),
+        blocks: BTreeMap::new(),
+        asked: HashMap::new(),
+        replies: HashMap::new(),
+        views: HashMap::new(),
+        tokens: HashMap::new(),
+    };
+    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(|client| friends.plans(client)).collect();
+    plans.sort_by_key(|plan| plan.effect);
+    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Relation(friends.call(plan))).collect();
+    events.extend(friends.dump());
+    events
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    client: u32,
+    node: u32,
+    began: u64,
+    effect: u64,
+    ended: u64,
+    request: Option<u64>,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    Refused,
+    /// No answer came; whether it takes effect nevertheless.
+    Open(bool),
+}
+
+/// States of one edge, each with when it came to be; `None`: no follow.
+type States = Vec<(u64, Option<u64>)>;
+
+struct Friends {
+    random: StdRng,
+    requests: u64,
+    version: u64,
+    follows: BTreeMap<Edge, States>,
+    blocks: BTreeMap<Edge, Settings>,
+    asked: HashMap<u64, About>,
+    replies: HashMap<u64, Relates>,
+    /// Up to when a node knows an edge, by records and by lists.
+    views: HashMap<(u32, Edge, bool), u64>,
+    /// The newest follow that a client was told of, and when that came to be.
+    tokens: HashMap<(u32, Edge), (u64, u64)>,
+}
+
+impl Friends {
+    fn plans(&mut self, client: u32) -> Vec<Plan> {
+        let mut plans: Vec<Plan> = Vec::new();
+        let mut now = self.random.random_range(1..5 * MS);
+        while plans.len() < CALLS_OF_A_CLIENT {
+            let node = if client < PINNED { client % NODES } else { self.random.random_range(0..NODES) };
+            let ended = now + self.random.random_range(MS..8 * MS);
+            let fate = self.fate(now);
+            let late = if fate == Fate::Open(true) { 50 * MS } else { 0 };
+            let effect = self.random.random_range(now + 1..ended + late);
+            let lost = plans.last().filter(|last| matches!(last.fate, Fate::Open(_)));
+            let again = lost.and_then(|last| last.request).filter(|_| self.random.random_bool(0.9));
+            let request = again.or_else(|| self.random.random_bool(0.5).then(|| self.next_request()));
+            plans.push(Plan { client, node, began: now, effect, ended, request, fate });
+            now = ended + self.random.random_range(1..3 * MS);
+        }
+        plans
+    }
+
+    fn fate(&mut self, now: u64) -> Fate {
+        let disturbed = FAULTS.iter().any(|fault| fault.contains(&now));
+        match self.random.random_range(0..100) {
+            0..6 if disturbed => Fate::Open(self.random.random_bool(0.5)),
+            6..18 if disturbed => Fate::Refused,
+            _ => Fate::Answered,
+        }
+    }
+
+    fn next_request(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
+    }
+
+    fn call(&mut self, plan: &Plan) -> RelationCall {
+        let what = self.ask(plan);
+        let outcome = match plan.fate {
+            Fate::Refused => Relates::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            Fate::Open(effect) => {
+                if effect {
+                    self.effect(plan, what);
+                }
+                Relates::Open("UNAVAILABLE".to_owned())
+            }
+            Fate::Answered => {
+                let outcome = self.effect(plan, what);
+                self.learn(plan, what, &outcome);
+                outcome
+            }
+        };
+        let &Plan { client, node, began, ended, request, .. } = plan;
+        let request_id = request.map(|request| format!("f{request}"));
+        RelationCall { client, pinned: client < PINNED, node, began, ended, what, request_id, outcome }
+    }
+
+    fn ask(&mut self, plan: &Plan) -> About {
+        let Some(request) = plan.request else { return self.read(plan.client) };
+        if let Some(asked) = self.asked.get(&request) {
+            return *asked;
+        }
+        let edge = self.edge();
+        let asked = match self.random.random_range(0..10) {
+            0..4 => About::Follow(edge),
+            4..7 => About::Unfollow(edge),
+            7 => About::Set(edge, Setting::Block),
+            8 => About::Set(edge, Setting::Unblock),
+            _ => About::Set(edge, Setting::Permissions(self.random.random_range(0..64))),
+        };
+        self.asked.insert(request, asked);
+        asked
+    }
+
+    fn edge(&mut self) -> Edge {
+        let from = self.random.random_range(1..=USERS);
+        Edge(from, (from + self.random.random_range(0..USERS - 1)) % USERS + 1)
+    }
+
+    fn read(&mut self, client: u32) -> About {
+        let (edge, user) = (self.edge(), self.random.random_range(1..=USERS));
+        let level = if self.random.random_bool(0.2) { Level::Strong } else { Level::Cached };
+        match self.random.random_range(0..10) {
+            0..2 => About::Check(edge, self.random.random_range(0..64)),
+            2..4 => About::List(user, Side::Following, level),
+            4..6 => About::List(user, Side::Fans, level),
+            6 => About::Count(user),
+            _ => match self.tokens.get(&(client, edge)) {
+                Some((_, version)) if self.random.random_bool(0.5) => {
+                    About::Get(edge, Level::AtLeast(*version))
+                }
+                _ => About::Get(edge, level),
+            },
+        }
+    }
+
+    fn effect(&mut self, plan: &Plan, what: About) -> Relates {
+        if let Some(reply) = plan.request.and_then(|request| self.replies.get(&request)) {
+            return reply.clone();
+        }
+        let reply = self.answer(plan, what);
+        let kept = plan.request.filter(|_| !matches!(reply, Relates::Refused(_)));
+        self.replies.extend(kept.map(|request| (request, reply.clone())));
+        reply
+    }
+
+    fn answer(&mut self, plan: &Plan, what: About) -> Relates {
+        match what {
+            About::Follow(edge) if self.set(edge.reversed()).blocked => {
+                Relates::Refused("FAILED_PRECONDITION".to_owned())
+            }
+            About::Follow(edge) => Relates::Follows(match self.at(edge, plan.effect) {
+                Some(version) => version,
+                None => self.write(edge, plan.effect, true),
+            }),
+            About::Unfollow(edge) if self.at(edge, plan.effect).is_none() => {
+                Relates::Refused("NOT_FOUND".to_owned())
+            }
+            About::Unfollow(edge) => Relates::Ended(self.write(edge, plan.effect, false)),
+            About::Set(edge, setting) => {
+                let settings = self.set(edge).with(setting);
+                self.blocks.insert(edge, settings);
+                let cuts = setting == Setting::Block && self.at(edge.reversed(), plan.effect).is_some();
+                if cuts {
+                    self.write(edge.reversed(), plan.effect, false);
+                }
+                Relates::Set(settings, cuts)
+            }
+            About::Get(edge, level) => Relates::Found {
+                follow: self.view(plan, edge, level, true),
+                followed_by: self.view(plan, edge.reversed(), level, true),
+                settings: self.set(edge),
+            },
+            About::Check(edge, asked) => {
+                let settings = self.set(edge);
+                let denied = settings.denied(asked).unwrap_or_default();
+                Relates::Allows(denied == 0 && !settings.blocked, denied)
+            }
+            About::List(user, side, level) => {
+                let others = (1..=USERS).filter(|other| *other != user);
+                let seen = |other| Some((other, self.view(plan, side.edge(user, other), level, false)?));
+                Relates::Listed(others.filter_map(seen).collect())
+            }
+            About::Count(user) => {
+                let (following, fans) = self.lists(user);
+                Relates::Counted(number(&following), number(&fans))
+            }
+        }
+    }
+
+    fn set(&self, edge: Edge) -> Settings {
+        self.blocks.get(&edge).copied().unwrap_or_default()
+    }
+
+    fn at(&self, edge: Edge, time: u64) -> Option<u64> {
+        let states = self.follows.get(&edge)?;
+        states.iter().rev().find(|(at, _)| *at <= time)?.1
+    }
+
+    fn write(&mut self, edge: Edge, now: u64, lives: bool) -> u64 {
+        self.version += self.random.random_range(2..1_000);
+        let version = self.version;
+        self.follows.entry(edge).or_default().push((now, lives.then_some(version)));
+        version
+    }
+
+    /// What a node sees, which never goes back.
+    fn view(&mut self, plan: &Plan, edge: Edge, level: Level, of_record: bool) -> Option<u64> {
+        let disturbed = FAULTS.iter().any(|fault| fault.contains(&plan.began));
+        let lag = self.random.random_range(0..LAGS[usize::from(disturbed)]);
+        let token = self.tokens.get(&(plan.client, edge)).map_or(0, |(at, _)| *at);
+        let view = self.views.entry((plan.node, edge, of_record)).or_default();
+        *view = (*view).max(match level {
+            Level::Strong => plan.effect,
+            Level::AtLeast(_) => plan.effect.saturating_sub(lag).max(token),
+            Level::Cached => plan.effect.saturating_sub(lag),
+        });
+        let view = *view;
+        self.at(edge, view)
+    }
+
+    /// The client and its node know what they were answered.
+    fn learn(&mut self, plan: &Plan, what: About, outcome: &Relates) {
+        let (About::Follow(edge) | About::Unfollow(edge)) = what else { return };
+        let (Relates::Follows(version) | Relates::Ended(version)) = outcome else { return };
+        for of_record in [true, false] {
+            let view = self.views.entry((plan.node, edge, of_record)).or_default();
+            *view = plan.effect.max(*view);
+        }
+        self.tokens.insert((plan.client, edge), (plan.effect, *version));
+    }
+
+    fn lists(&self, user: i64) -> (Vec<(i64, u64)>, Vec<(i64, u64)>) {
+        let side = |side: Side| {
+            let others = (1..=USERS).filter(|other| *other != user);
+            others.filter_map(|other| Some((other, self.at(side.edge(user, other), u64::MAX)?))).collect()
+        };
+        (side(Side::Following), side(Side::Fans))
+    }
+
+    fn dump(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for user in 1..=USERS {
+            let (following, fans) = self.lists(user);
+            let counts = (number(&following), number(&fans));
+            events.push(Event::Lists(ListsEnd { user, following, fans, counts }));
+            for other in (1..=USERS).filter(|other| *other != user) {
+                let edge = Edge(user, other);
+                let (follow, settings) = (self.at(edge, u64::MAX), self.set(edge));
+                events.push(Event::Edge(EdgeEnd { edge, follow, settings }));
+            }
+        }
+        events
+    }
+}
+
+fn number(list: &[(i64, u64)]) -> i64 {
+    i64::try_from(list.len()).unwrap()
+}

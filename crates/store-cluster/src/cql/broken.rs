@@ -1,0 +1,59 @@
+//! What the laboratory does to test builds: the rules that `KITH_MUTANT` names are taken away (feature `mutants`), and the
+//! node dies where `KITH_FAILPOINT` says, `seated=die@5`: at every fifth time (feature `failpoints`). Elsewhere nothing.
+
+use kith_store::StoreError;
+use scylla::statement::batch::BatchType;
+
+use super::session::{Bound, Cql};
+
+/// Whether this rule was taken away: `one_batch`, a follow and its places in both lists are written in one batch;
+/// `changed_if_same`, what is set is changed only if it is what was read; `version_above`, a version is above that before.
+#[cfg(not(feature = "mutants"))]
+pub(super) const fn lacks(_: &str) -> bool {
+    false
+}
+
+#[cfg(feature = "mutants")]
+#[expect(clippy::disallowed_methods, reason = "only in test builds that take one rule away")]
+pub(super) fn lacks(rule: &str) -> bool {
+    static REMOVED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let removed = REMOVED.get_or_init(|| std::env::var("KITH_MUTANT").unwrap_or_default());
+    removed.split(',').any(|removed| removed == rule)
+}
+
+/// How far the clock of this node is ahead, in microseconds, where versions are not to be above those before.
+pub(super) fn ahead() -> i64 {
+    if lacks("version_above") { i64::from(std::process::id() % 7) * 300_000 } else { 0 }
+}
+
+/// Dies here, if that was asked for.
+#[cfg(not(feature = "failpoints"))]
+pub(super) const fn reach(_: &str) {}
+
+#[cfg(feature = "failpoints")]
+#[expect(clippy::disallowed_methods, reason = "only in test builds that die on purpose")]
+pub(super) fn reach(place: &str) {
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    };
+    static ASKED: OnceLock<String> = OnceLock::new();
+    static TIMES: AtomicU64 = AtomicU64::new(0);
+    let asked = ASKED.get_or_init(|| std::env::var("KITH_FAILPOINT").unwrap_or_default());
+    let every = asked.strip_prefix(place).and_then(|what| what.strip_prefix("=die@")?.parse::<u64>().ok());
+    let Some(every) = every.filter(|every| *every > 0) else { return };
+    if (TIMES.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
+        std::process::abort();
+    }
+}
+
+impl Cql {
+    /// Writes one part after the other; the node may die between.
+    pub(super) async fn write_apart(&self, parts: Vec<Bound>, timestamp: i64) -> Result<(), StoreError> {
+        for part in parts {
+            self.batch(BatchType::Logged, vec![part], timestamp).await?;
+            reach("apart");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use super::{CONFIGURATION, LOGGING, VERSION, arguments, jars};
+use crate::tools::cache_folder;
+
+/// Where the folder, the ports and the heap stand in what Java is told, for the shell.
+const DATA: &str = "$1";
+
+/// A Cassandra that the laboratory may do anything to: a program that is given a folder and a port, and is one with its
+/// data there until it is killed. The two ports after that are its own, too. Written anew each time.
+///
+/// # Errors
+/// When the jars cannot be had, or it cannot be written.
+pub(crate) fn program() -> Result<PathBuf> {
+    let folder = cache_folder()?.join(format!("{VERSION}-program"));
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("cassandra.yaml"), CONFIGURATION)?;
+    fs::write(folder.join("logback.xml"), LOGGING)?;
+    let program = folder.join("run.sh");
+    let partial = folder.join(format!("run.sh.{}", std::process::id()));
+    fs::write(&partial, script(&folder, &arguments(DATA, &jars()?, "$(($2 + 2))")?))?;
+    fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))?;
+    // Another run may use it at this moment.
+    fs::rename(partial, &program)?;
+    Ok(program)
+}
+
+fn script(folder: &Path, arguments: &[String]) -> String {
+    let from = folder.display();
+    let ports = "-e \"s|@PORT@|$2|g\" -e \"s|@STORAGE_PORT@|$(($2 + 1))|g\"";
+    let words: Vec<String> = arguments.iter().map(|word| format!("\"{word}\"")).collect();
+    let words = words.join(" ").replace("-Xmx1g", "-Xmx512m");
+    format!(
+        "#!/bin/sh\n\
+         sed -e \"s|@DATA@|$1|g\" {ports} \"{from}/cassandra.yaml\" > \"$1/cassandra.yaml\"\n\
+         cp \"{from}/logback.xml\" \"$1/logback.xml\"\n\
+         exec java {words}\n"
+    )
+}
