@@ -19,9 +19,17 @@
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
 
 pub mod block;
+pub mod block_at_once;
+pub mod block_lists;
+pub mod block_requests;
 pub mod coordination;
+pub mod edges;
 pub mod follow;
+pub mod follow_at_once;
+pub mod follow_counts;
+pub mod follow_import;
 pub mod follow_lists;
+pub mod follow_requests;
 pub mod group;
 pub mod group_at_once;
 pub mod group_requests;
@@ -70,8 +78,16 @@ macro_rules! records_conformance {
 macro_rules! relations_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
         $crate::block_conformance!($open, [$($attribute),*]);
+        $crate::block_at_once_conformance!($open, [$($attribute),*]);
+        $crate::block_lists_conformance!($open, [$($attribute),*]);
+        $crate::block_requests_conformance!($open, [$($attribute),*]);
+        $crate::edges_conformance!($open, [$($attribute),*]);
         $crate::follow_conformance!($open, [$($attribute),*]);
+        $crate::follow_at_once_conformance!($open, [$($attribute),*]);
+        $crate::follow_counts_conformance!($open, [$($attribute),*]);
+        $crate::follow_import_conformance!($open, [$($attribute),*]);
         $crate::follow_lists_conformance!($open, [$($attribute),*]);
+        $crate::follow_requests_conformance!($open, [$($attribute),*]);
     };
 }
 

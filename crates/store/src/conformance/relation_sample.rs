@@ -102,6 +102,23 @@ pub(super) async fn counts_settle(stores: &Stores, expected: &[(i64, (u64, u64))
     settles(&expected, async || counts(stores, &users).await).await;
 }
 
+/// Waits until both lists show each of the follows once if it lives, as it is, and else not at all.
+pub(super) async fn lists_settle(stores: &Stores, edges: &[Edge]) {
+    for edge in edges {
+        let (from, to) = (edge.from.get(), edge.to.get());
+        settles(&true, async || {
+            let lives: Vec<Follow> = follow_state(stores, from, to).await.live().into_iter().collect();
+            let mut lists = [
+                whole_list(stores, from, FollowList::Following).await,
+                whole_list(stores, to, FollowList::Fans).await,
+            ];
+            lists.iter_mut().for_each(|list| list.retain(|follow| follow.edge == *edge));
+            lists == [lives.clone(), lives]
+        })
+        .await;
+    }
+}
+
 /// Waits until what is read is as expected.
 pub(super) async fn settles<T: PartialEq + Debug>(expected: &T, read: impl AsyncFn() -> T) {
     let begun = Instant::now();
