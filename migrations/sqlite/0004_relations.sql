@@ -37,3 +37,10 @@ CREATE INDEX blocks_dnd ON blocks (from_id, dnd_ms, to_id) WHERE dnd_ms IS NOT N
 -- What ends with a user, from it and to it.
 CREATE INDEX blocks_from ON blocks (from_id, to_id) WHERE deleted = 0;
 CREATE INDEX blocks_to ON blocks (to_id, from_id) WHERE deleted = 0;
+
+-- Users whose deletion has begun, until none of their follows and blocks is left.
+CREATE TABLE edge_removals (
+    id       INTEGER PRIMARY KEY,   -- of the user
+    noted_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX edge_removals_noted ON edge_removals (noted_ms);

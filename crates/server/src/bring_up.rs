@@ -242,6 +242,7 @@ impl BringUp {
         if let Some(observer) = &services.observer {
             observer.start();
         }
+        services.janitor.start();
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

@@ -4,7 +4,7 @@ pub use kith_cache::{Metric, MetricKind};
 use metrics::{SharedString, Unit};
 
 /// Of the node itself; each is described and documented by being in here.
-const OWN: [Metric; 15] = [
+const OWN: [Metric; 19] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -20,6 +20,10 @@ const OWN: [Metric; 15] = [
     OBSERVER_LAG,
     OBSERVER_CHECKED,
     OBSERVER_STALE,
+    EDGES_CHECKED,
+    EDGE_DIFFERENCES,
+    EDGE_COUNTS_CORRECTED,
+    EDGES_REMOVED,
 ];
 
 pub(crate) const SERVING: Metric = Metric::gauge(
@@ -86,6 +90,27 @@ pub(crate) const OBSERVER_STALE: Metric = Metric::counter(
     "kith_observer_stale_total",
     &["after"],
     "Of these, nodes that trusted their memory and held something older. Above 0 at 10s or 60s: a defect.",
+);
+
+pub(crate) const EDGES_CHECKED: Metric = Metric::counter(
+    "kith_edges_checked_total",
+    &[],
+    "Follows and places in lists that VerifyEdges and RepairEdges compared.",
+);
+pub(crate) const EDGE_DIFFERENCES: Metric = Metric::counter(
+    "kith_edge_differences_total",
+    &["kind"],
+    "Follows and places that did not agree, each time they were found. Above 0: a damaged store or a defect.",
+);
+pub(crate) const EDGE_COUNTS_CORRECTED: Metric = Metric::counter(
+    "kith_edge_counts_corrected_total",
+    &[],
+    "Lists of follows that were not as long as was noted, corrected by RebuildCounts.",
+);
+pub(crate) const EDGES_REMOVED: Metric = Metric::counter(
+    "kith_edges_removed_total",
+    &["kind"],
+    "Follows and blocks ended because one of their users was deleted.",
 );
 
 /// All metrics that this build can export, by name.

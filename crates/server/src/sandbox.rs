@@ -27,6 +27,7 @@ use crate::{
     ephemeral::Template,
     error::{Error, Reason},
     health::Reporter,
+    relation::Janitor,
     start::StartError,
     wiring,
 };
@@ -66,7 +67,8 @@ struct Sandbox {
 #[derive(Debug)]
 struct World {
     routes: Routes,
-    /// Ends with the sandbox.
+    /// These end with the sandbox.
+    _janitor: Janitor,
     _store: SqliteHandle,
 }
 
@@ -122,7 +124,8 @@ impl Sandboxes {
         let vitals = Vitals::new(health.clone(), load.clone(), &store.stores());
         let services = wiring::services(&store.stores(), &self.0.config, vitals).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
-        Ok(World { routes: services.routes.prepare(), _store: store })
+        services.janitor.start();
+        Ok(World { routes: services.routes.prepare(), _janitor: services.janitor, _store: store })
     }
 }
 

@@ -23,8 +23,9 @@ use crate::{
     observer::Observer,
     page::{PageSizes, PageTokens},
     relation::{
-        BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, Blocks, FOLLOW_EPOCHS, FOLLOW_PAGES, FOLLOWS, Follows,
-        RelationPolicies, RelationRpc, RelationRules, block_page_weight, follow_page_weight,
+        BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, Blocks, FOLLOW_EPOCHS, FOLLOW_PAGES, FOLLOWS, Follows, Janitor,
+        RelationPolicies, RelationRpc, RelationRules, Removals, Upkeep, block_page_weight,
+        follow_page_weight,
     },
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
@@ -84,6 +85,8 @@ pub struct Services {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// What looks whether they see what is written here.
     pub(crate) observer: Option<Observer>,
+    /// What ends the follows and blocks of deleted users.
+    pub(crate) janitor: Janitor,
 }
 
 impl Services {
@@ -99,6 +102,7 @@ impl Services {
     /// limit. False when writes had to be left behind. What cannot be told is not lost: the change feed has it.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
+        self.janitor.stop();
         if let Some(observer) = &self.observer {
             observer.stop();
         }
@@ -188,12 +192,13 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let limits = limits(config);
 
     let of_users = policy(USERS, &config.cache, USER_SHARES, User::weight);
+    let (removals, deleted) = Removals::new(stores);
     let users = Users::new(
         stores,
         &tiers,
         of_users,
-        mutations.clone(),
-        hasher.clone(),
+        (mutations.clone(), hasher.clone()),
+        removals,
         user_rules(&config.users, config.ids.block),
     );
     let of_groups = group_policies(&config.cache);
@@ -206,11 +211,14 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let blocks = Blocks::new(stores, &tiers, of_blocks, to_write.clone(), rules.default_permissions);
     let of_follows = (of_relations.follows, of_relations.follow_lists);
     let follows = Follows::new(stores, &tiers, of_follows, to_write, users.clone(), rules);
+    let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
+    let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
+    let janitor = Janitor::new(stores, upkeep.clone(), deleted, among);
     let epochs = StoreEpochs(Arc::clone(&stores.node));
     let canary = observer.as_ref().map(|observer| observer.record().clone());
     let observed = observer.as_ref().map(Observer::observed);
     let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone(), canary, observed };
-    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers);
+    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
 
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -223,7 +231,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         .add_service(compressed!(GroupServiceServer::new(groups), bytes))
         .add_service(compressed!(RelationServiceServer::new(relations), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes));
-    Ok(Services { routes, mutations, node: tiers.node().clone(), cluster, observer })
+    Ok(Services { routes, mutations, node: tiers.node().clone(), cluster, observer, janitor })
 }
 
 /// Generated servers share no trait; each has these three methods.

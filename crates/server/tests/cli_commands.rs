@@ -5,4 +5,5 @@
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod commands;
+mod damaged;
 mod process;

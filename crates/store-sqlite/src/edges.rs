@@ -4,15 +4,15 @@
 
 use async_trait::async_trait;
 use kith_store::{
-    CountsRebuilt, Edge, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges,
-    StoreError, Timestamp, UserId,
+    CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges, StoreError,
+    Timestamp, UserId,
 };
 use rusqlite::{Connection, Row, params};
 
 use crate::{
-    Sqlite, block,
+    Sqlite,
     error::{Failure, corrupt},
-    follow,
+    removal,
     row::{edge_of, size},
 };
 
@@ -87,14 +87,27 @@ impl EdgeUpkeep for Sqlite {
         let (mut step, wrong) =
             self.readers.read(move |connection| compare(connection, after, limit)).await?;
         if !wrong.is_empty() {
-            step.corrected = self.writer.write(move |connection| correct(connection, &wrong)).await?;
+            (step.corrected, step.corrected_of) =
+                self.writer.write(move |connection| correct(connection, &wrong)).await?;
         }
         Ok(step)
     }
 
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
         let limit = limit.clamp(1, STEP_MAX);
-        self.writer.write(move |connection| remove(connection, user, limit)).await
+        self.writer.write(move |connection| removal::remove(connection, user, limit)).await
+    }
+
+    async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
+        self.writer.write(move |connection| removal::note(connection, user, at)).await
+    }
+
+    async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
+        self.readers.read(move |connection| removal::noted(connection, limit)).await
+    }
+
+    async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError> {
+        self.writer.write(move |connection| removal::end(connection, user, noted)).await
     }
 }
 
@@ -212,15 +225,20 @@ fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsReb
     Ok((step, wrong))
 }
 
-/// Counts the lists of these users again, where nothing can change meanwhile, and tells how many it corrected.
-fn correct(connection: &Connection, users: &[i64]) -> Result<u64, Failure> {
-    let mut corrected = 0;
+/// Counts the lists of these users again, where nothing can change meanwhile, and tells how many it corrected, and whose.
+fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>), Failure> {
+    let (mut corrected, mut of) = (0, Vec::new());
     for user in users {
         let Lists { counted: [following, fans], noted } = Lists::of(connection, *user)?;
+        let wrong = u64::from(following != noted[0]) + u64::from(fans != noted[1]);
+        if wrong == 0 {
+            continue;
+        }
         connection.prepare_cached(CORRECT)?.execute([*user, following, fans])?;
-        corrected += u64::from(following != noted[0]) + u64::from(fans != noted[1]);
+        corrected += wrong;
+        of.push(UserId::new(*user).map_err(|_| corrupt("follow_counts.id"))?);
     }
-    Ok(corrected)
+    Ok((corrected, of))
 }
 
 /// How long the lists of a user are: of each the following, then the fans.
@@ -252,36 +270,6 @@ fn mark_of_user(user: i64) -> Vec<u8> {
 fn user_of_mark(mark: &[u8]) -> Result<i64, StoreError> {
     let user = mark.strip_prefix(COUNTED_MARK).and_then(|user| user.try_into().ok());
     Ok(i64::from_be_bytes(user.ok_or_else(|| corrupt("a mark of a count"))?))
-}
-
-fn remove(connection: &Connection, user: UserId, limit: usize) -> Result<RemovedEdges, Failure> {
-    let now = Timestamp::now();
-    let mut removed = RemovedEdges::default();
-    for sql in [follow::ANY_FROM, follow::ANY_TO] {
-        for edge in some(connection, sql, user, limit - removed.follows.len())? {
-            follow::end(connection, edge, now)?;
-            removed.follows.push(edge);
-        }
-    }
-    for sql in [block::ANY_FROM, block::ANY_TO] {
-        let room = limit - removed.follows.len() - removed.blocks.len();
-        for edge in some(connection, sql, user, room)? {
-            block::remove(connection, edge, now)?;
-            removed.blocks.push(edge);
-        }
-    }
-    Ok(removed)
-}
-
-/// Some edges of a user, as `sql` finds them.
-fn some(connection: &Connection, sql: &str, user: UserId, limit: usize) -> Result<Vec<Edge>, Failure> {
-    let mut read = connection.prepare_cached(sql)?;
-    let mut rows = read.query(params![user.get(), size(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(edge_of(row)?);
-    }
-    Ok(found)
 }
 
 /// How much of all users comes up to this one, about.

@@ -20,6 +20,7 @@ mod node;
 mod open;
 mod readers;
 mod refused;
+mod removal;
 mod request;
 mod row;
 mod secret;

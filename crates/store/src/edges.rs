@@ -2,7 +2,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{Edge, StoreError, UserId};
+use crate::{Edge, StoreError, Timestamp, UserId};
 
 /// Keeps the places of follows in lists, and the counts of these, in agreement with the follows themselves. All that it does
 /// is done in steps of bounded size, from a mark that means nothing but to the store that gave it.
@@ -33,6 +33,27 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// When the store cannot answer.
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError>;
+
+    /// Notes that the edges of a user are to be removed, since its deletion began at `at`: written before the deletion, so
+    /// that others do what who deletes may not live to do. Of several notes of a user the latest counts; it may be repeated.
+    ///
+    /// # Errors
+    /// When the store cannot answer; it may be noted then.
+    async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError>;
+
+    /// Users whose removal is noted, each with the moment of a note, the earliest first, at most `limit`. A user with several
+    /// notes may be told once for each.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError>;
+
+    /// Forgets what was noted of a user up to `noted`, this moment included; what was noted later stays. Nothing happens where
+    /// nothing was noted.
+    ///
+    /// # Errors
+    /// When the store cannot answer; it may be forgotten then.
+    async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError>;
 }
 
 /// What a step of [`EdgeUpkeep::verify_edges`] found.
@@ -79,6 +100,8 @@ pub struct CountsRebuilt {
     pub counted: u64,
     /// How many of them were noted otherwise.
     pub corrected: u64,
+    /// Whose lists those are, each user once.
+    pub corrected_of: Vec<UserId>,
     /// How much of all has been counted from the beginning to here, about: 0 to 1.
     pub done: f64,
     /// Where to go on; `None`: this was the last step.

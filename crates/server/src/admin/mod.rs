@@ -1,6 +1,7 @@
 //! What operators see and do: on one node, and on all of them.
 
 mod convert;
+mod edges;
 mod figures;
 mod log_filter;
 mod node;

@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status};
 use super::{
     Place, Vitals,
     convert::{copy, stats},
+    edges::{EdgeRuns, Steps},
     log_filter,
     others::{self, Answer},
     resync,
@@ -22,6 +23,7 @@ use crate::{
     cluster::Admin,
     error::{Error, Reason},
     mutation::Mutations,
+    relation::Upkeep,
 };
 
 /// What is left of the time for a call to send its answer.
@@ -48,6 +50,7 @@ pub struct AdminRpc {
     pub(super) mutations: Mutations,
     pub(super) vitals: Vitals,
     pub(super) watchers: Watchers,
+    edges: EdgeRuns,
 }
 
 impl AdminRpc {
@@ -59,8 +62,10 @@ impl AdminRpc {
         mutations: Mutations,
         vitals: Vitals,
         watchers: usize,
+        upkeep: Upkeep,
     ) -> Self {
-        Self { place, facts, mutations, vitals, watchers: Watchers::new(watchers) }
+        let (watchers, edges) = (Watchers::new(watchers), EdgeRuns::new(upkeep));
+        Self { place, facts, mutations, vitals, watchers, edges }
     }
 
     /// The namespace and the rest of `NAMESPACE/KEY`.
@@ -252,6 +257,36 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<Self::WatchNodeStream>, Status> {
         only_services(Call::of(&request).acting)?;
         Ok(Response::new(self.told(request.into_inner().interval)?))
+    }
+
+    type VerifyEdgesStream = Steps<wire::VerifyEdgesResponse>;
+
+    async fn verify_edges(
+        &self,
+        request: Request<wire::VerifyEdgesRequest>,
+    ) -> Result<Response<Self::VerifyEdgesStream>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(self.edges.verify(request.get_ref().examples)?))
+    }
+
+    type RepairEdgesStream = Steps<wire::RepairEdgesResponse>;
+
+    async fn repair_edges(
+        &self,
+        request: Request<wire::RepairEdgesRequest>,
+    ) -> Result<Response<Self::RepairEdgesStream>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(self.edges.repair(request.get_ref().examples)?))
+    }
+
+    type RebuildCountsStream = Steps<wire::RebuildCountsResponse>;
+
+    async fn rebuild_counts(
+        &self,
+        request: Request<wire::RebuildCountsRequest>,
+    ) -> Result<Response<Self::RebuildCountsStream>, Status> {
+        only_services(Call::of(&request).acting)?;
+        Ok(Response::new(self.edges.recount()?))
     }
 }
 

@@ -105,6 +105,16 @@ impl Fields {
         }
     }
 
+    /// A moment as RFC 3339 writes it; absent: none.
+    pub(super) fn moment(&mut self, name: &str) -> Result<Option<prost_types::Timestamp>, String> {
+        let wrong = || format!("{name} must be a moment like 2024-05-01T08:00:00Z");
+        match self.take(name)? {
+            None => Ok(None),
+            Some(Value::String(text)) => text.parse().map(Some).map_err(|_| wrong()),
+            Some(_) => Err(wrong()),
+        }
+    }
+
     /// Passes over a field that only answers have: an export holds it, an import does not take it.
     pub(super) fn output_only(&mut self, name: &str) -> Result<(), String> {
         self.take(name).map(drop)

@@ -1,4 +1,4 @@
-//! `kith import`: JSON Lines into a node. A run that was killed goes on where it was; a bad line is told
+//! `kith import`: JSON Lines, or lists of edges, into a node. A run that was killed goes on where it was; a bad line is told
 //! and passed over.
 
 mod flow;
@@ -20,7 +20,9 @@ use self::{
     reader::{Bounds, Reader},
     report::{Imported, Report},
 };
-use super::{Common, FAILED, OK, client::Target, groups::Groups, kind::Kind, users::Users};
+use super::{
+    Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, users::Users,
+};
 
 /// What to import.
 #[derive(Debug, clap::Args)]
@@ -40,11 +42,20 @@ enum ImportKind {
     Users(Source),
     /// Creates groups from a file of JSON Lines
     Groups(Source),
+    /// Creates follows from a file of JSON Lines, or of pairs of user ids
+    #[command(
+        after_help = "A line is a follow in JSON, {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} \
+                      (the time may be left out: now), or two ids with spaces, a tab or a comma between: 1 2. Lines \
+                      that begin with # are passed over, as in the graphs of SNAP. A follow that stands already is \
+                      left as it is and counts as imported. Whether the users exist is not looked at.\n\
+                      Exit codes: as those of kith import."
+    )]
+    Follows(Source),
 }
 
 #[derive(Debug, clap::Args)]
 struct Source {
-    /// One record a line, in the JSON of its Protocol Buffers message
+    /// One record a line, in the JSON of its Protocol Buffers message; of follows, see below
     file: PathBuf,
     /// Begins anew, whatever an earlier run noted in FILE.kith-progress
     #[arg(long)]
@@ -61,12 +72,13 @@ pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> 
     let (kind, tally) = match &options.kind {
         ImportKind::Users(source) => ("users", import::<Users>("users", source).await?),
         ImportKind::Groups(source) => ("groups", import::<Groups>("groups", source).await?),
+        ImportKind::Follows(source) => ("follows", import::<Follows>("follows", source).await?),
     };
     common.output.print(&Imported { kind, tally })?;
     Ok(if tally.bad > 0 { FAILED } else { OK })
 }
 
-async fn import<K: Kind>(kind: &str, source: &Source) -> Result<Tally> {
+async fn import<K: Import>(kind: &str, source: &Source) -> Result<Tally> {
     let job = Job::of(kind, &source.target.addr, &source.file)?;
     let kept = progress::beside(&source.file);
     let earlier = if source.restart { None } else { Progress::load(&kept, &job)? };

@@ -1,5 +1,7 @@
 //! What is imported and exported: how a record looks as JSON, and the calls that carry it.
 
+use std::collections::HashMap;
+
 use futures::stream::BoxStream;
 use kith_proto::r#type::v1::{Consistency, ImportResult, consistency::Level};
 use tokio_stream::wrappers::ReceiverStream;
@@ -21,7 +23,28 @@ pub(super) struct Entry<R> {
     pub(super) record: R,
 }
 
-/// A kind of record that can be imported and exported.
+/// A kind of record that can be imported.
+pub(super) trait Import {
+    /// As it goes over the wire.
+    type Record: prost::Message + Clone + Default + PartialEq + 'static;
+
+    /// Takes a record from a line; `None`: the line has none, and is none the worse for it.
+    ///
+    /// # Errors
+    /// Why the line is none, without its values.
+    fn read_line(line: &[u8]) -> Result<Option<Self::Record>, String>;
+
+    /// Sends chunks of records; one answer a chunk, in order.
+    async fn import(
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
+    ) -> Result<Messages<Vec<ImportResult>>, Status>;
+
+    /// Of each of these records, whose ids were taken, whether what stands there is what was sent.
+    async fn stand(channel: Channel, records: &[&Self::Record]) -> Result<Vec<bool>, Status>;
+}
+
+/// A kind of record that has an id, and is exported as it is imported.
 pub(super) trait Kind {
     /// As it goes over the wire.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
@@ -41,7 +64,7 @@ pub(super) trait Kind {
     /// Whether what stands is what was sent.
     fn same(sent: &Self::Record, standing: &Self::Record) -> bool;
 
-    /// Sends chunks of records; one answer a chunk, in order.
+    /// As [`Import::import`].
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
@@ -52,6 +75,29 @@ pub(super) trait Kind {
 
     /// Reads all records by ascending id above `after`.
     async fn export(channel: Channel, after: i64) -> Result<Messages<Vec<Self::Record>>, Status>;
+}
+
+impl<K: Kind> Import for K {
+    type Record = K::Record;
+
+    fn read_line(line: &[u8]) -> Result<Option<K::Record>, String> {
+        K::parse(Fields::parse(line)?).map(Some)
+    }
+
+    async fn import(
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<K::Record>>>,
+    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+        K::import(channel, chunks).await
+    }
+
+    async fn stand(channel: Channel, records: &[&K::Record]) -> Result<Vec<bool>, Status> {
+        let standing = K::read(channel, records.iter().map(|record| K::id(record)).collect()).await?;
+        let by_id: HashMap<i64, K::Record> =
+            standing.into_iter().map(|record| (K::id(&record), record)).collect();
+        let stands = |sent: &&K::Record| by_id.get(&K::id(sent)).is_some_and(|found| K::same(sent, found));
+        Ok(records.iter().map(stands).collect())
+    }
 }
 
 /// Asks for what the store has.

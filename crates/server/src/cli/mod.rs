@@ -7,6 +7,7 @@ mod client;
 mod completions;
 mod config;
 mod doctor;
+mod edges;
 #[cfg(feature = "embedded")]
 pub(crate) mod either;
 mod epoch;
@@ -14,6 +15,7 @@ mod errors;
 mod export;
 mod facts;
 mod fields;
+mod follows;
 mod groups;
 mod import;
 mod inspect;
@@ -63,7 +65,7 @@ struct Command {
 enum What {
     /// Run a node (what `kith` does when nothing is said)
     Serve(serve::Arguments),
-    /// Create users or groups out of a file of JSON Lines
+    /// Create users, groups or follows out of a file
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
     Export(export::ExportOptions),
@@ -90,6 +92,9 @@ enum What {
     /// Give up what all memories and Redis hold, at once and on every node
     #[command(subcommand)]
     Epoch(epoch::Command),
+    /// Compare follows with the lists that they stand in, mend what differs, or count lists anew
+    #[command(subcommand)]
+    Edges(edges::Command),
     /// Change which log lines a node writes, for a while
     LogFilter(log_filter::Arguments),
     /// Hold values of a node against thresholds, for monitoring
@@ -160,6 +165,7 @@ pub fn main() -> ExitCode {
         What::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
         What::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
         What::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),
+        What::Edges(what) => client::block_on(edges::run(&command.common, &what)),
         What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
         What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
         What::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),

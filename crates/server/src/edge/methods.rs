@@ -65,7 +65,7 @@ pub(super) enum Kind {
     Unary,
     /// Messages that end by themselves: a stop waits for them.
     Stream,
-    /// Messages without an end: a stop ends them.
+    /// Messages without an end, or with one that may be far: a stop ends them.
     Watch,
 }
 
@@ -184,7 +184,7 @@ impl Methods {
         }
         for (service, name, streams) in contract() {
             let kind = match streams {
-                true if never_ends(&name) => Kind::Watch,
+                true if ends_at_a_stop(&name) => Kind::Watch,
                 true => Kind::Stream,
                 false => Kind::Unary,
             };
@@ -228,9 +228,10 @@ pub(crate) fn takes_many(method: &str) -> bool {
     method.starts_with("Batch")
 }
 
-/// Whether the stream of a method of this name has no end of its own, by the words of the contract.
-fn never_ends(method: &str) -> bool {
-    method.starts_with("Watch")
+/// Whether the stream of a method of this name has no end of its own, or may be long and begun anew at any time, by the
+/// words of the contract.
+fn ends_at_a_stop(method: &str) -> bool {
+    ["Watch", "Verify", "Repair", "Rebuild"].iter().any(|word| method.starts_with(word))
 }
 
 /// Name of a gRPC code, as the protocol writes it.
@@ -288,6 +289,8 @@ mod tests {
         assert_eq!(methods.of("/kith.user.v1.UserService/ImportUsers").kind, Kind::Stream);
         assert_eq!(methods.of("/grpc.health.v1.Health/Watch").kind, Kind::Watch);
         assert_eq!(methods.of("/kith.admin.v1.AdminService/WatchNode").kind, Kind::Watch);
+        assert_eq!(methods.of("/kith.admin.v1.AdminService/VerifyEdges").kind, Kind::Watch);
+        assert_eq!(methods.of("/kith.user.v1.UserService/VerifySecret").kind, Kind::Unary);
         assert!(!methods.of("/kith.user.v1.UserService/Nothing").known);
     }
 

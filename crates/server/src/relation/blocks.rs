@@ -25,7 +25,7 @@ const KIND: &str = "block";
 #[derive(Clone, Debug)]
 pub struct Blocks {
     pub(super) cache: TieredCache<Edge, Block>,
-    lists: BlockLists,
+    pub(super) lists: BlockLists,
     store: Arc<dyn BlockStore>,
     mutations: Mutations,
     hasher: SecretHasher,

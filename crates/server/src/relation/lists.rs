@@ -170,6 +170,12 @@ impl FollowLists {
         lists.dedup();
         self.pages.begin_write(&lists).await
     }
+
+    /// The same of both lists of each of these users.
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<FollowList>> {
+        let both = |user: &UserId| <FollowList as Listing>::ALL.map(|(list, _)| ListOf { list, user: *user });
+        self.pages.begin_write(&users.iter().flat_map(both).collect::<Vec<_>>()).await
+    }
 }
 
 /// Lists of blocks, through the tiers of this node: they tell who may be in them, the records tell who is.
@@ -206,6 +212,12 @@ impl BlockLists {
     ) -> ListWrite<ListOf<BlockList>> {
         let lists: Vec<_> = lists.iter().map(|list| ListOf { list: *list, user }).collect();
         self.pages.begin_write(&lists).await
+    }
+
+    /// The same of both lists of each of these users.
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<BlockList>> {
+        let both = |user: &UserId| <BlockList as Listing>::ALL.map(|(list, _)| ListOf { list, user: *user });
+        self.pages.begin_write(&users.iter().flat_map(both).collect::<Vec<_>>()).await
     }
 }
 

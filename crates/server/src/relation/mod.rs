@@ -13,18 +13,23 @@ mod compared;
 mod convert;
 mod follows;
 mod import;
+mod janitor;
 mod lists;
 mod loader;
 mod pages;
 mod reads;
 mod rpc;
+mod upkeep;
 mod writes;
 
 pub use blocks::Blocks;
 pub use follows::{Follows, RelationRules};
+pub(crate) use janitor::Janitor;
+pub use janitor::Removals;
 pub use lists::{BlockLists, FollowLists, Listed, block_page_weight, follow_page_weight};
 pub(crate) use lists::{block_invalidations, follow_invalidations};
 pub use rpc::RelationRpc;
+pub use upkeep::Upkeep;
 
 /// Namespace of follows.
 pub const FOLLOWS: &str = "follow";

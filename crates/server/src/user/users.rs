@@ -15,6 +15,7 @@ use crate::{
     error::{Error, Reason},
     ids::Ids,
     mutation::{Job, Mutations, Written},
+    relation::Removals,
     request::RequestSeed,
     secret::{PlainSecrets, SecretHasher, Tries},
     tiers::Tiers,
@@ -46,6 +47,7 @@ pub struct Users {
     cache: TieredCache<UserId, User>,
     store: Arc<dyn UserStore>,
     secrets: Arc<dyn SecretStore>,
+    removals: Removals,
     mutations: Mutations,
     hasher: SecretHasher,
     ids: Arc<Ids>,
@@ -61,8 +63,8 @@ impl Users {
         stores: &Stores,
         tiers: &Tiers,
         policy: Policy<User>,
-        mutations: Mutations,
-        hasher: SecretHasher,
+        (mutations, hasher): (Mutations, SecretHasher),
+        removals: Removals,
         rules: UserRules,
     ) -> Self {
         let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
@@ -70,6 +72,7 @@ impl Users {
             cache: tiers.namespace(policy, Arc::new(UserLoader::new(stores)), UserCodec),
             store: Arc::clone(&stores.users),
             secrets: Arc::clone(&stores.secrets),
+            removals,
             mutations,
             hasher,
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::User, rules.id_block)),
@@ -174,7 +177,7 @@ impl Users {
             .await
     }
 
-    /// Deletes a user. Returns the version of the deletion.
+    /// Deletes a user. Returns the version of the deletion. Its follows and blocks end soon after, whoever dies.
     ///
     /// # Errors
     /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
@@ -188,9 +191,12 @@ impl Users {
         let name_free_at = write.now.after(self.rules.name_kept);
         let this = self.clone();
         let work = async move {
+            this.removals.note(id, write.now).await?;
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
-            this.mutations.write(&this.cache, Job { key: id, write, change: deleted }).await
+            let written = this.mutations.write(&this.cache, Job { key: id, write, change: deleted }).await?;
+            this.removals.begin(id);
+            Ok(written)
         };
         self.mutations
             .run(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })

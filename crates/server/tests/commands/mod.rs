@@ -2,6 +2,7 @@
 
 mod call;
 mod doctor;
+mod edges;
 mod looking;
 mod top;
 mod tree;

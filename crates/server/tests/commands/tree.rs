@@ -23,6 +23,7 @@ impl Scene {
         user(&scene.node, 7, "ada");
         std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
         fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
+        fs::write(scene.dir.path().join("follows.txt"), "# a graph\n7 8\n").unwrap();
         fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
             .unwrap();
         scene
@@ -41,6 +42,7 @@ fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
     let (lines, streamed): (&[&'static str], bool) = match leaf {
         "import users" => (&["import users users.jsonl"], false),
         "import groups" => (&["import groups groups.jsonl"], false),
+        "import follows" => (&["import follows follows.txt"], false),
         "export users" => (&["export users"], true),
         "export groups" => (&["export groups"], true),
         "migrate" => (&["migrate", "migrate --status", "migrate --dry-run"], false),
@@ -53,6 +55,9 @@ fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "inspect" => (&["inspect user/7", "inspect user/7 --this-node"], false),
         "nodes" => (&["nodes"], false),
         "resync" => (&["resync", "resync --full --namespace user"], false),
+        "edges verify" => (&["edges verify"], false),
+        "edges repair" => (&["edges repair --examples 1"], false),
+        "edges recount" => (&["edges recount"], false),
         "epoch start" => (&["epoch start"], false),
         "log-filter" => (&["log-filter debug --for 10s", "log-filter"], false),
         "check" => (&["check"], false),

@@ -23,7 +23,12 @@ pub(crate) struct Node {
 impl Node {
     /// Starts a node and waits until it serves.
     pub(crate) fn start() -> Self {
-        let data = tempfile::tempdir().unwrap();
+        Self::start_over(tempfile::tempdir().unwrap())
+    }
+
+    /// The same over data that are there already, in the folder `data` of this one.
+    #[allow(dead_code, reason = "every test file uses a part")]
+    pub(crate) fn start_over(data: tempfile::TempDir) -> Self {
         let (grpc, operations) = (free_address(), free_address());
         let process = Command::new(env!("CARGO_BIN_EXE_kith"))
             .args(["--listen", &grpc, "--set", &format!("operations.listen={operations}"), "--data-dir"])
@@ -68,6 +73,7 @@ pub(crate) fn free_address() -> String {
 }
 
 /// The root of the workspace.
+#[allow(dead_code, reason = "every test file uses a part")]
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }

@@ -84,4 +84,17 @@ impl EdgeUpkeep for NoRelations {
     async fn remove_edges(&self, _: UserId, _: usize) -> Result<RemovedEdges, StoreError> {
         absent()
     }
+
+    /// There is nothing to be removed.
+    async fn note_removal(&self, _: UserId, _: Timestamp) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn removals(&self, _: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn end_removal(&self, _: UserId, _: Timestamp) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

@@ -1,5 +1,7 @@
 //! Upkeep of follows, their entries and their counts.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use kith_store::{
     CountsRebuilt, Edge, EdgeUpkeep, EdgesVerified, FollowList, RemovedEdges, StoreError, Timestamp, UserId,
@@ -7,6 +9,7 @@ use kith_store::{
 
 use super::{
     count::Part,
+    error::malformed,
     mark::Mark,
     session::{Cql, Statement, values},
     verify::share,
@@ -55,19 +58,25 @@ impl EdgeUpkeep for Cql {
             Mark::Follow(_) | Mark::Entries | Mark::Entry(_) => return Err(Mark::wrong()),
         };
         let mut rebuilt = CountsRebuilt { done: 1.0, ..CountsRebuilt::default() };
+        let mut corrected_of = BTreeSet::new();
         let (mut entries, limit) = (0, i64::try_from(limit).unwrap_or(i64::MAX));
         for row in &rows {
             let (owner, list, bucket) = (row.some_number("owner")?, row.small("list")?, row.small("bucket")?);
             let counted = self.count_and_open(Part { owner, list, bucket }).await?;
             rebuilt.counted += 1;
-            rebuilt.corrected += u64::from(counted.corrected);
+            if counted.corrected {
+                rebuilt.corrected += 1;
+                corrected_of.insert(UserId::new(owner).map_err(|_| malformed("owner"))?);
+            }
             rebuilt.done = share(row.some_number("ring")?);
             rebuilt.next = Some(Mark::Part([owner, i64::from(list), i64::from(bucket)]).written());
             entries += counted.entries;
             if entries >= limit {
+                rebuilt.corrected_of = corrected_of.into_iter().collect();
                 return Ok(rebuilt);
             }
         }
+        rebuilt.corrected_of = corrected_of.into_iter().collect();
         if rows.len() < 64 {
             (rebuilt.next, rebuilt.done) = (None, 1.0);
         }
@@ -85,6 +94,21 @@ impl EdgeUpkeep for Cql {
             self.remove_blocks(user, room, &mut removed).await?;
         }
         Ok(removed)
+    }
+
+    async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        self.note_removal_of(user, at).await
+    }
+
+    async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
+        let _entered = self.enter()?;
+        self.noted_removals(limit).await
+    }
+
+    async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        self.end_removal_of(user, noted).await
     }
 }
 

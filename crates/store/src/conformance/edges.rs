@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     BlockList, CountsRebuilt, Edge, EdgesVerified, FollowList, RemovedEdges, StoreError, Stored, Stores,
+    Timestamp,
 };
 
 #[macro_export]
@@ -30,6 +31,9 @@ macro_rules! edges_conformance {
             edges_of_others_stay
             counts_settle_after_a_removal
             what_was_removed_may_begin_anew
+            noted_removals_are_told_the_earliest_first
+            a_removal_that_ended_is_noted_no_more
+            a_removal_that_was_noted_again_does_not_end_with_the_first_note
         }
     };
 }
@@ -268,4 +272,46 @@ pub async fn what_was_removed_may_begin_anew(stores: Stores) {
     let block = set(&stores, 1, 5, remarking("new")).await.block;
     assert_eq!((block.version, block.blocked, block.remark.as_str()), (version(3), None, "new"));
     assert_eq!(live_block(&stores, 1, 5).await, block);
+}
+
+async fn noted(stores: &Stores, limit: usize) -> Vec<(i64, Timestamp)> {
+    let removals = stores.edges.removals(limit).await.unwrap();
+    removals.into_iter().map(|(user, at)| (user.get(), at)).collect()
+}
+
+pub async fn noted_removals_are_told_the_earliest_first(stores: Stores) {
+    assert_eq!(noted(&stores, 10).await, []);
+    for (user, at) in [(3, 20), (1, 30), (2, 10), (4, 25)] {
+        stores.edges.note_removal(user_id(user), moment(at)).await.unwrap();
+    }
+    let all = [(2, moment(10)), (3, moment(20)), (4, moment(25)), (1, moment(30))];
+    assert_eq!(noted(&stores, 10).await, all);
+    assert_eq!(noted(&stores, 3).await, all[..3]);
+}
+
+pub async fn a_removal_that_ended_is_noted_no_more(stores: Stores) {
+    for user in [1, 2] {
+        stores.edges.note_removal(user_id(user), moment(user)).await.unwrap();
+        // As by two calls of one deletion.
+        stores.edges.note_removal(user_id(user), moment(user)).await.unwrap();
+    }
+    for _ in 0..2 {
+        stores.edges.end_removal(user_id(1), moment(1)).await.unwrap();
+        assert_eq!(noted(&stores, 10).await, [(2, moment(2))]);
+    }
+    stores.edges.end_removal(user_id(2), moment(9)).await.unwrap();
+    assert_eq!(noted(&stores, 10).await, []);
+    stores.edges.note_removal(user_id(1), moment(3)).await.unwrap();
+    assert_eq!(noted(&stores, 10).await, [(1, moment(3))]);
+}
+
+pub async fn a_removal_that_was_noted_again_does_not_end_with_the_first_note(stores: Stores) {
+    stores.edges.note_removal(user_id(1), moment(1)).await.unwrap();
+    stores.edges.note_removal(user_id(1), moment(5)).await.unwrap();
+    stores.edges.end_removal(user_id(1), moment(1)).await.unwrap();
+    assert_eq!(noted(&stores, 10).await, [(1, moment(5))]);
+    // By a clock that is behind: the latest counts.
+    stores.edges.note_removal(user_id(1), moment(2)).await.unwrap();
+    stores.edges.end_removal(user_id(1), moment(2)).await.unwrap();
+    assert_eq!(noted(&stores, 10).await, [(1, moment(5))]);
 }

@@ -1,12 +1,7 @@
 //! Chunks on their way: a bounded number of them unanswered, noted in the order of the file, sent again
 //! where the node could not take them. Sending again is safe: every record carries a request id.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    io::BufRead,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{collections::VecDeque, io::BufRead, path::PathBuf, time::Duration};
 
 use anyhow::{Result, bail};
 use futures::StreamExt as _;
@@ -24,7 +19,7 @@ use super::{
     reader::{BadLine, Chunk, Reader},
     report::Report,
 };
-use crate::cli::kind::{Entry, Kind, Messages};
+use crate::cli::kind::{Entry, Import, Messages};
 
 /// How many chunks may be unanswered, and how often and long one waits for a node.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +55,7 @@ struct Pending<R> {
 }
 
 /// One import under way.
-pub(super) struct Flow<K: Kind, B> {
+pub(super) struct Flow<K: Import, B> {
     pub(super) channel: Channel,
     pub(super) reader: Reader<B>,
     pub(super) progress: Progress,
@@ -79,7 +74,7 @@ struct Stream<R> {
     sent: usize,
 }
 
-impl<K: Kind, B: BufRead> Flow<K, B> {
+impl<K: Import, B: BufRead> Flow<K, B> {
     /// An import that begins where `progress` and `reader` stand.
     pub(super) fn new(
         channel: Channel,
@@ -218,7 +213,7 @@ impl<K: Kind, B: BufRead> Flow<K, B> {
 }
 
 /// What stands under ids that were taken: just what was sent, or something else.
-async fn compare<K: Kind>(
+async fn compare<K: Import>(
     channel: Channel,
     taken: Vec<(Entry<K::Record>, ResultError)>,
     pending: &mut Pending<K::Record>,
@@ -226,20 +221,18 @@ async fn compare<K: Kind>(
     if taken.is_empty() {
         return Ok(());
     }
-    let ids = taken.iter().map(|(entry, _)| K::id(&entry.record)).collect();
-    let standing = match K::read(channel, ids).await {
-        Ok(standing) => standing,
+    let records: Vec<_> = taken.iter().map(|(entry, _)| &entry.record).collect();
+    let stand = match K::stand(channel, &records).await {
+        Ok(stand) => stand,
         Err(status) => {
             pending.chunk.entries.extend(taken.into_iter().map(|(entry, _)| entry));
             return Err(status);
         }
     };
-    let standing: HashMap<i64, K::Record> =
-        standing.into_iter().map(|record| (K::id(&record), record)).collect();
-    for (entry, error) in taken {
-        match standing.get(&K::id(&entry.record)) {
-            Some(record) if K::same(&entry.record, record) => pending.tally.already_there += 1,
-            _ => pending.chunk.bad.push(BadLine { line: entry.line, why: one_line(&error.message) }),
+    for ((entry, error), stands) in taken.into_iter().zip(stand) {
+        match stands {
+            true => pending.tally.already_there += 1,
+            false => pending.chunk.bad.push(BadLine { line: entry.line, why: one_line(&error.message) }),
         }
     }
     Ok(())

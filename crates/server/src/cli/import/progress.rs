@@ -35,7 +35,7 @@ pub(super) struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
-    /// `users` or `groups`.
+    /// `users`, `groups` or `follows`.
     pub(super) kind: String,
     /// The node, as given.
     pub(super) addr: String,

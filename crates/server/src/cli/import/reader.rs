@@ -8,10 +8,7 @@ use prost::Message as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::cli::{
-    fields::Fields,
-    kind::{Entry, Kind},
-};
+use crate::cli::kind::{Entry, Import};
 
 /// Bounds of what is read and sent at once.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +74,9 @@ impl<B: BufRead> Reader<B> {
         Self { source, at, run, bounds }
     }
 
-    /// The next lines; `None` at the end. Empty lines are passed over.
-    pub(super) fn chunk<K: Kind>(&mut self) -> io::Result<Option<Chunk<K::Record>>> {
+    /// The next lines; `None` at the end. Empty lines, and those that hold no record, are
+    /// passed over.
+    pub(super) fn chunk<K: Import>(&mut self) -> io::Result<Option<Chunk<K::Record>>> {
         let (mut entries, mut bad, mut bytes, began) = (Vec::new(), Vec::new(), 0, self.at);
         while entries.len() + bad.len() < self.bounds.lines && bytes < self.bounds.bytes {
             let Some(line) = self.line()? else { break };
@@ -87,7 +85,8 @@ impl<B: BufRead> Reader<B> {
                 continue;
             }
             match self.record::<K>(&line) {
-                Ok(record) => {
+                Ok(None) => {}
+                Ok(Some(record)) => {
                     bytes += record.encoded_len();
                     entries.push(Entry { line: number, request_id: self.request_id(&line), record });
                 }
@@ -97,11 +96,11 @@ impl<B: BufRead> Reader<B> {
         Ok((self.at != began).then_some(Chunk { entries, bad, end: self.at }))
     }
 
-    fn record<K: Kind>(&self, line: &[u8]) -> Result<K::Record, String> {
+    fn record<K: Import>(&self, line: &[u8]) -> Result<Option<K::Record>, String> {
         if line.len() > self.bounds.line_bytes {
             return Err(format!("longer than {} bytes", self.bounds.line_bytes));
         }
-        K::parse(Fields::parse(line)?)
+        K::read_line(line)
     }
 
     /// The next line, without its end: whole, or one byte more than it may have.

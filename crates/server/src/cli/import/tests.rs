@@ -21,7 +21,7 @@ use tonic::{
 use super::{progress::beside, *};
 use crate::cli::{
     fields::Fields,
-    kind::{Entry, Messages},
+    kind::{Entry, Kind, Messages},
 };
 
 /// What goes wrong with the next chunk.

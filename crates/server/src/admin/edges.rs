@@ -1,0 +1,188 @@
+//! Upkeep of follows as streams: a message after each step, until the last one. A step is taken when the message before
+//! has been; nothing is done for a caller who has gone.
+
+use std::sync::Arc;
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use kith_proto::admin::v1 as wire;
+use kith_store::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Invalid};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+
+use super::convert::signed;
+use crate::{
+    error::{Error, Reason},
+    relation::Upkeep,
+};
+
+const EXAMPLES: usize = 10;
+const EXAMPLES_MOST: usize = 1000;
+
+/// Messages of a run.
+pub(super) type Steps<M> = BoxStream<'static, Result<M, Status>>;
+
+/// Upkeep of edges on this node, one run of each kind at a time.
+#[derive(Clone, Debug)]
+pub(super) struct EdgeRuns {
+    upkeep: Upkeep,
+    verify: Turn,
+    repair: Turn,
+    recount: Turn,
+}
+
+impl EdgeRuns {
+    pub(super) fn new(upkeep: Upkeep) -> Self {
+        let [verify, repair, recount] = ["VerifyEdges", "RepairEdges", "RebuildCounts"].map(Turn::new);
+        Self { upkeep, verify, repair, recount }
+    }
+
+    /// Compares all follows with their places.
+    ///
+    /// # Errors
+    /// INVALID_FIELD for the number of examples, STATE_FORBIDS while it is running already.
+    pub(super) fn verify(&self, examples: i32) -> Result<Steps<wire::VerifyEdgesResponse>, Error> {
+        let run = self.comparison(&self.verify, examples, false)?;
+        Ok(run.map(|step| Ok(wire::VerifyEdgesResponse { comparison: Some(step?) })).boxed())
+    }
+
+    /// The same, and mends what does not agree.
+    ///
+    /// # Errors
+    /// As [`Self::verify`].
+    pub(super) fn repair(&self, examples: i32) -> Result<Steps<wire::RepairEdgesResponse>, Error> {
+        let run = self.comparison(&self.repair, examples, true)?;
+        Ok(run.map(|step| Ok(wire::RepairEdgesResponse { comparison: Some(step?) })).boxed())
+    }
+
+    /// Counts all lists.
+    ///
+    /// # Errors
+    /// STATE_FORBIDS while it is running already.
+    pub(super) fn recount(&self) -> Result<Steps<wire::RebuildCountsResponse>, Error> {
+        let turn = self.recount.take()?;
+        let run = Recount { upkeep: self.upkeep.clone(), sums: CountsRebuilt::default(), _turn: turn };
+        let steps = stream::try_unfold(Some(run), |run| async move {
+            let Some(mut run) = run else { return Ok(None) };
+            let message = run.step().await?;
+            let next = (!message.ended).then_some(run);
+            Ok(Some((message, next)))
+        });
+        Ok(steps.boxed())
+    }
+
+    fn comparison(
+        &self,
+        turn: &Turn,
+        examples: i32,
+        repair: bool,
+    ) -> Result<Steps<wire::EdgeComparison>, Error> {
+        let left = bounded(examples)?;
+        let (upkeep, turn) = (self.upkeep.clone(), turn.take()?);
+        let sums = wire::EdgeComparison::default();
+        let run = Comparison { upkeep, repair, next: None, sums, left, _turn: turn };
+        let steps = stream::try_unfold(Some(run), |run| async move {
+            let Some(mut run) = run else { return Ok(None) };
+            let message = run.step().await?;
+            let next = (!message.ended).then_some(run);
+            Ok(Some((message, next)))
+        });
+        Ok(steps.boxed())
+    }
+}
+
+/// Of runs of one kind.
+#[derive(Clone, Debug)]
+struct Turn {
+    name: &'static str,
+    free: Arc<Semaphore>,
+}
+
+impl Turn {
+    fn new(name: &'static str) -> Self {
+        Self { name, free: Arc::new(Semaphore::new(1)) }
+    }
+
+    fn take(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let running =
+            |_| Error::new(Reason::StateForbids, format!("{} is running already on this node", self.name));
+        Arc::clone(&self.free).try_acquire_owned().map_err(running)
+    }
+}
+
+/// A comparison under way.
+struct Comparison {
+    upkeep: Upkeep,
+    repair: bool,
+    next: Option<Vec<u8>>,
+    /// Of all steps so far.
+    sums: wire::EdgeComparison,
+    /// Differences that may still be shown.
+    left: usize,
+    /// Given back when the stream is dropped.
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Comparison {
+    async fn step(&mut self) -> Result<wire::EdgeComparison, Status> {
+        let EdgesVerified { checked, differences, done, next } =
+            self.upkeep.verify(self.next.take(), self.repair).await?;
+        let examples: Vec<_> = differences.iter().take(self.left).map(shown).collect();
+        self.left -= examples.len();
+        self.sums.done = done;
+        self.sums.checked += signed(checked);
+        self.sums.differences += length(differences.len());
+        self.sums.repaired += length(differences.iter().filter(|one| one.repaired).count());
+        self.sums.ended = next.is_none();
+        self.next = next;
+        Ok(wire::EdgeComparison { examples, ..self.sums.clone() })
+    }
+}
+
+/// A recount under way. Its sums hold how far it has come.
+struct Recount {
+    upkeep: Upkeep,
+    sums: CountsRebuilt,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Recount {
+    async fn step(&mut self) -> Result<wire::RebuildCountsResponse, Status> {
+        let step = self.upkeep.recount(self.sums.next.take()).await?;
+        self.sums.counted += step.counted;
+        self.sums.corrected += step.corrected;
+        self.sums.next = step.next;
+        Ok(wire::RebuildCountsResponse {
+            done: step.done,
+            counted: signed(self.sums.counted),
+            corrected: signed(self.sums.corrected),
+            ended: self.sums.next.is_none(),
+        })
+    }
+}
+
+fn bounded(examples: i32) -> Result<usize, Error> {
+    match usize::try_from(examples) {
+        Ok(0) => Ok(EXAMPLES),
+        Ok(examples) if examples <= EXAMPLES_MOST => Ok(examples),
+        _ => Err(Error::invalid("examples", &Invalid::new(format!("must be 0 to {EXAMPLES_MOST}")))),
+    }
+}
+
+fn shown(difference: &EdgeDifference) -> wire::EdgeDifference {
+    let kind = match difference.kind {
+        EdgeDifferenceKind::NotInFollowing => wire::EdgeDifferenceKind::NotInFollowing,
+        EdgeDifferenceKind::NotAmongFans => wire::EdgeDifferenceKind::NotAmongFans,
+        EdgeDifferenceKind::StrayInFollowing => wire::EdgeDifferenceKind::StrayInFollowing,
+        EdgeDifferenceKind::StrayAmongFans => wire::EdgeDifferenceKind::StrayAmongFans,
+    };
+    wire::EdgeDifference {
+        user_id: difference.edge.from.get(),
+        target_id: difference.edge.to.get(),
+        kind: kind.into(),
+        repaired: difference.repaired,
+    }
+}
+
+fn length(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,250 @@
+//! `kith edges`: follows and the lists that they stand in, compared, mended and counted.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use kith_proto::admin::v1::{
+    EdgeComparison, EdgeDifference, RebuildCountsRequest, RebuildCountsResponse, RepairEdgesRequest,
+    VerifyEdgesRequest, admin_service_client::AdminServiceClient,
+};
+use serde::Serialize;
+use tokio::time::timeout;
+use tonic::{Status, Streaming};
+
+use super::{
+    Common, FAILED, OK,
+    client::{Target, told},
+    output::Report,
+};
+
+/// How often it is told how far it came, where there is no bar.
+const EVERY: Duration = Duration::from_secs(5);
+/// Parts of a bar.
+const PARTS: u64 = 1000;
+
+/// What to do with follows and their lists.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Compare every follow with its places in the lists of both users, changing nothing
+    #[command(
+        after_help = "Exit codes: 0 all agree, 1 some differ (kith edges repair mends them), 2 it did not \
+                            come to the end."
+    )]
+    Verify(Compared),
+    /// Compare them, and mend what differs by the follow
+    #[command(
+        after_help = "Exit codes: 0 all agree now, 1 some still differ, 2 it did not come to the end: run \
+                            it again."
+    )]
+    Repair(Compared),
+    /// Count the lists of every user anew, and correct what is noted otherwise
+    #[command(
+        after_help = "Exit codes: 0 all counts are right now, 2 it did not come to the end: run it again."
+    )]
+    Recount(Counted),
+}
+
+/// What is shown of a comparison.
+#[derive(Debug, clap::Args)]
+pub(super) struct Compared {
+    /// How many differences are shown
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(i32).range(1..=1000)
+    )]
+    examples: i32,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Which node counts.
+#[derive(Debug, clap::Args)]
+pub(super) struct Counted {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs to the end, and tells on standard error how far it came.
+///
+/// # Errors
+/// When the node does not answer, does it already, or its store does not answer.
+pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
+    match what {
+        Command::Verify(Compared { examples, target }) => {
+            let mut client = AdminServiceClient::new(target.connect().await?);
+            let request = VerifyEdgesRequest { examples: *examples };
+            let steps = target.said(client.verify_edges(request)).await?;
+            let found = compared(target, steps, |step| step.comparison).await?;
+            common.output.print(&found)?;
+            Ok(if found.differences > 0 { FAILED } else { OK })
+        }
+        Command::Repair(Compared { examples, target }) => {
+            let mut client = AdminServiceClient::new(target.connect().await?);
+            let request = RepairEdgesRequest { examples: *examples };
+            let steps = target.said(client.repair_edges(request)).await?;
+            let found = compared(target, steps, |step| step.comparison).await?;
+            common.output.print(&found)?;
+            Ok(if found.differences > found.repaired { FAILED } else { OK })
+        }
+        Command::Recount(Counted { target }) => {
+            let mut client = AdminServiceClient::new(target.connect().await?);
+            let steps = target.said(client.rebuild_counts(RebuildCountsRequest {})).await?;
+            common.output.print(&recounted(target, steps).await?)?;
+            Ok(OK)
+        }
+    }
+}
+
+async fn compared<M>(
+    target: &Target,
+    mut steps: Streaming<M>,
+    of: impl Fn(M) -> Option<EdgeComparison>,
+) -> Result<Comparison> {
+    let mut progress = Progress::new();
+    let mut examples = Vec::new();
+    loop {
+        let Some(step) = of(next(target, &mut steps).await?) else {
+            bail!("the node leaves out what it found")
+        };
+        for example in step.examples.iter().map(Difference::of) {
+            progress.say(&example.line());
+            examples.push(example);
+        }
+        let EdgeComparison { checked, differences, repaired, .. } = step;
+        if step.ended {
+            progress.end();
+            return Ok(Comparison { checked, differences, repaired, examples });
+        }
+        progress.came(step.done, format!("{checked} checked, {differences} differ"));
+    }
+}
+
+async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>) -> Result<Recount> {
+    let mut progress = Progress::new();
+    loop {
+        let RebuildCountsResponse { done, counted, corrected, ended } = next(target, &mut steps).await?;
+        if ended {
+            progress.end();
+            return Ok(Recount { counted, corrected });
+        }
+        progress.came(done, format!("{counted} counted, {corrected} corrected"));
+    }
+}
+
+/// The next message; the last one says that it is.
+async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
+    let failed = |status: Status| anyhow!("{} answers {:?}: {}", target.addr, status.code(), told(&status));
+    let limit = target.reach.streamed();
+    match timeout(limit, steps.message()).await {
+        Ok(Ok(Some(message))) => Ok(message),
+        Ok(Ok(None)) => bail!("{} ended early; run it again", target.addr),
+        Ok(Err(status)) => Err(failed(status)),
+        Err(_) => bail!("{} tells nothing for {}", target.addr, humantime::format_duration(limit)),
+    }
+}
+
+/// Told on standard error: a bar on a terminal, else a line every few seconds.
+struct Progress {
+    bar: ProgressBar,
+    told: Instant,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let bar = ProgressBar::new(PARTS);
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, told: Instant::now() }
+    }
+
+    fn came(&mut self, done: f64, summary: String) {
+        self.bar.set_position(parts(done));
+        if self.bar.is_hidden() && self.told.elapsed() >= EVERY {
+            self.told = Instant::now();
+            self.say(&format!("{:.1}%, {summary}", 100.0 * done));
+        }
+        self.bar.set_message(summary);
+    }
+
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "of a bar"
+)]
+fn parts(done: f64) -> u64 {
+    (done.clamp(0.0, 1.0) * PARTS as f64) as u64
+}
+
+#[derive(Serialize)]
+struct Comparison {
+    checked: i64,
+    differences: i64,
+    repaired: i64,
+    examples: Vec<Difference>,
+}
+
+impl Report for Comparison {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["checked", "differences", "repaired"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![[self.checked, self.differences, self.repaired].map(|count| count.to_string()).to_vec()]
+    }
+}
+
+#[derive(Serialize)]
+struct Difference {
+    user_id: i64,
+    target_id: i64,
+    kind: String,
+    repaired: bool,
+}
+
+impl Difference {
+    fn of(difference: &EdgeDifference) -> Self {
+        let name = difference.kind().as_str_name().to_lowercase();
+        Self {
+            user_id: difference.user_id,
+            target_id: difference.target_id,
+            kind: name.trim_start_matches("edge_difference_kind_").to_owned(),
+            repaired: difference.repaired,
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { user_id, target_id, kind, repaired } = self;
+        let mended = if *repaired { ", mended" } else { "" };
+        format!("{user_id} -> {target_id}: {}{mended}", kind.replace('_', " "))
+    }
+}
+
+#[derive(Serialize)]
+struct Recount {
+    counted: i64,
+    corrected: i64,
+}
+
+impl Report for Recount {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["counted", "corrected"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![[self.counted, self.corrected].map(|count| count.to_string()).to_vec()]
+    }
+}

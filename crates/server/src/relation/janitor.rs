@@ -1,0 +1,220 @@
+//! What ends with a user: its follows and blocks, soon after its deletion, whoever dies meanwhile.
+//!
+//! A deletion is noted in the store before it is written. Whoever deleted begins at once; every node, of several the one
+//! that has the lease, looks at the notes now and then and does what has not been done. A note is kept for a while after
+//! all has ended: a follow that began when the user still lived may come in later.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use kith_store::{
+    Coordination, EdgeUpkeep, Outcome, StoreError, Stored, Stores, StrongReads, Timestamp, UserId,
+};
+use parking_lot::Mutex;
+use rand::Rng as _;
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use super::Upkeep;
+use crate::error::{Error, Reason};
+
+/// How often notes are looked at, about.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Most notes that are looked at in one go.
+const NOTES_MAX: usize = 1000;
+/// Most deletions that wait to be begun with; others are found by their notes.
+const BEGUN_MAX: usize = 1000;
+/// A deletion that was noted longer ago has landed or never will, and so have writes that saw the user alive.
+const SETTLED: Duration = Duration::from_secs(60);
+/// Name of the lease of who looks at the notes.
+const LEASE: &str = "edge_removals";
+/// A few times as long as one looks at notes.
+const LEASE_LASTS: Duration = Duration::from_secs(20);
+
+/// What a deletion tells. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Removals {
+    store: Arc<dyn EdgeUpkeep>,
+    begun: mpsc::Sender<UserId>,
+}
+
+impl Removals {
+    /// Over `stores`, with what tells a [`Janitor`] of them which users were deleted here.
+    pub(crate) fn new(stores: &Stores) -> (Self, mpsc::Receiver<UserId>) {
+        let (begun, told) = mpsc::channel(BEGUN_MAX);
+        (Self { store: Arc::clone(&stores.edges), begun }, told)
+    }
+
+    /// To be called before the deletion is written.
+    ///
+    /// # Errors
+    /// When the store cannot answer. Nothing is to be deleted then.
+    pub(crate) async fn note(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
+        self.store.note_removal(user, at).await.map_err(|error| match error {
+            // The note may stand; the deletion, which callers ask about, does not.
+            StoreError::Unavailable { source, .. } => {
+                StoreError::Unavailable { outcome: Outcome::NotApplied, source }
+            }
+            error => error,
+        })
+    }
+
+    /// To be called once it stands. Where too many wait, the note is come to in its turn.
+    pub(crate) fn begin(&self, user: UserId) {
+        self.begun.try_send(user).ok();
+    }
+}
+
+/// Ends the edges of deleted users.
+#[derive(Debug)]
+pub(crate) struct Janitor {
+    rounds: Rounds,
+    /// Taken when it starts.
+    begun: Mutex<Option<mpsc::Receiver<UserId>>>,
+    /// It ends with this.
+    task: Mutex<JoinSet<()>>,
+}
+
+impl Janitor {
+    /// It does nothing yet. `among`: the id of this node, where there are others.
+    pub(crate) fn new(
+        stores: &Stores,
+        upkeep: Upkeep,
+        begun: mpsc::Receiver<UserId>,
+        among: Option<&str>,
+    ) -> Self {
+        let rounds = Rounds {
+            upkeep,
+            store: Arc::clone(&stores.edges),
+            users: Arc::clone(&stores.strong),
+            coordination: Arc::clone(&stores.coordination),
+            among: among.map(str::to_owned),
+            led: None,
+            emptied: HashSet::new(),
+        };
+        Self { rounds, begun: Mutex::new(Some(begun)), task: Mutex::default() }
+    }
+
+    /// Begins, once.
+    pub(crate) fn start(&self) {
+        if let Some(begun) = self.begun.lock().take() {
+            self.task.lock().spawn(self.rounds.clone().run(begun));
+        }
+    }
+
+    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    pub(crate) fn stop(&self) {
+        self.task.lock().abort_all();
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rounds {
+    upkeep: Upkeep,
+    store: Arc<dyn EdgeUpkeep>,
+    users: Arc<dyn StrongReads>,
+    coordination: Arc<dyn Coordination>,
+    /// The id of this node, where there are others.
+    among: Option<String>,
+    /// When it was last found that no other node is to look at the notes.
+    led: Option<Instant>,
+    /// Notes that are kept for a while though nothing is left of their users.
+    emptied: HashSet<(UserId, Timestamp)>,
+}
+
+impl Rounds {
+    async fn run(mut self, mut begun: mpsc::Receiver<UserId>) {
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::warn!(%error, "deleted users whose follows and blocks have to end cannot be looked for");
+            }
+            let until = Instant::now() + PERIOD.mul_f64(rand::rng().random_range(0.75..1.25));
+            while Instant::now() < until {
+                match timeout_at(until, begun.recv()).await {
+                    Ok(Some(user)) => drop(self.clear(user).await.inspect_err(tell)),
+                    // Nobody is left who could delete.
+                    Ok(None) => return,
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Looks at the notes that there are, if that is this node's part.
+    async fn round(&mut self) -> Result<(), Error> {
+        if !self.leads().await {
+            return Ok(());
+        }
+        let notes = self.store.removals(NOTES_MAX).await.map_err(store_error)?;
+        let all: HashSet<_> = notes.iter().copied().collect();
+        self.emptied.retain(|note| all.contains(note));
+        for note in notes {
+            match self.take_up(note).await {
+                Err(error) if error.reason() == Reason::StoreUnavailable => return Err(error),
+                // Others may fare better.
+                Err(error) => tell(&error),
+                Ok(()) => {}
+            }
+            if !self.leads().await {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_up(&mut self, note: (UserId, Timestamp)) -> Result<(), Error> {
+        let (user, noted) = note;
+        let young = Timestamp::now() < noted.after(SETTLED);
+        if young && self.emptied.contains(&note) {
+            return Ok(());
+        }
+        let cleared = self.clear(user).await?;
+        if !young {
+            // Of a user that lives: its deletion failed.
+            return self.store.end_removal(user, noted).await.map_err(store_error);
+        }
+        if cleared {
+            self.emptied.insert(note);
+        }
+        Ok(())
+    }
+
+    /// Ends what is left of a deleted user. False: it is not deleted; then nothing is ended.
+    async fn clear(&self, user: UserId) -> Result<bool, Error> {
+        // Looked at before each step: the id may be created again.
+        while self.is_deleted(user).await? {
+            if !self.upkeep.remove_some(user).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn is_deleted(&self, user: UserId) -> Result<bool, Error> {
+        let found = self.users.strong_users(&[user]).await.map_err(store_error)?;
+        Ok(matches!(found.first(), Some((_, Stored::Deleted(_)))))
+    }
+
+    /// Whether no other node is to look at the notes. That two do would be no harm.
+    async fn leads(&mut self) -> bool {
+        let Some(node) = &self.among else { return true };
+        if self.led.is_some_and(|led| led.elapsed() < LEASE_LASTS / 5) {
+            return true;
+        }
+        let asked = Instant::now();
+        let leads = matches!(self.coordination.lease(LEASE, node, LEASE_LASTS).await, Ok(true));
+        self.led = leads.then_some(asked);
+        leads
+    }
+}
+
+fn tell(error: &Error) {
+    tracing::warn!(%error, "follows and blocks of a deleted user could not be ended; it is tried again");
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn store_error(error: StoreError) -> Error {
+    Error::store("edge", &error)
+}

@@ -1,0 +1,70 @@
+//! `kith edges` at a node whose data were damaged by hand.
+
+use serde_json::json;
+
+use super::{at, kith};
+use crate::{damaged, process::Node};
+
+fn damaged_node() -> Node {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    tokio::runtime::Runtime::new().unwrap().block_on(damaged::prepare(&data_dir));
+    Node::start_over(folder)
+}
+
+#[test]
+fn what_differs_is_told_mended_and_gone() {
+    let node = damaged_node();
+    let found = at(&node, &["edges", "verify", "-o", "json"]);
+    assert_eq!(found.code, 1, "{found:?}");
+    let (user, target) = damaged::WRONG;
+    let example = |kind: &str, repaired| json!({"user_id": user, "target_id": target, "kind": kind, "repaired": repaired});
+    let expected = |repaired: bool| {
+        json!({
+            "checked": 3 * damaged::FOLLOWS,
+            "differences": 2,
+            "repaired": if repaired { 2 } else { 0 },
+            "examples": [example("not_among_fans", repaired), example("stray_among_fans", repaired)],
+        })
+    };
+    assert_eq!(found.json(), expected(false));
+    assert_eq!(found.err, "101 -> 102: not among fans\n101 -> 102: stray among fans\n");
+
+    let mended = at(&node, &["edges", "repair", "-o", "json"]);
+    assert_eq!(mended.code, 0, "{mended:?}");
+    // One index is made anew by the first difference, so that the second is never met.
+    assert_eq!(mended.json()["differences"], mended.json()["repaired"]);
+    assert!(mended.err.starts_with("101 -> 102: not among fans, mended\n"), "{mended:?}");
+
+    let again = at(&node, &["edges", "verify"]);
+    assert_eq!((again.code, again.err.as_str()), (0, ""));
+    assert_eq!(again.out, format!("checked\tdifferences\trepaired\n{}\t0\t0\n", 3 * damaged::FOLLOWS));
+}
+
+#[test]
+fn so_many_examples_are_shown_as_were_asked_for() {
+    let node = damaged_node();
+    let found = at(&node, &["edges", "verify", "--examples", "1", "-o", "json"]);
+    assert_eq!((found.code, found.json()["examples"].as_array().unwrap().len()), (1, 1));
+    assert_eq!(found.json()["differences"], 2);
+    assert_eq!(at(&node, &["edges", "verify", "--examples", "0"]).code, 2);
+}
+
+#[test]
+fn a_wrong_count_is_corrected_once() {
+    let node = damaged_node();
+    let corrected = at(&node, &["edges", "recount", "-o", "json"]);
+    assert_eq!((corrected.code, corrected.json()["corrected"].as_i64()), (0, Some(1)), "{corrected:?}");
+    let again = at(&node, &["edges", "recount", "-o", "json"]);
+    assert_eq!((again.code, again.json()["corrected"].as_i64()), (0, Some(0)), "{again:?}");
+}
+
+#[test]
+fn without_a_node_it_does_not_begin() {
+    for what in ["verify", "repair", "recount"] {
+        let free = crate::process::free_address();
+        let ended = kith(["edges", what, "--addr", &free]);
+        assert_eq!(ended.code, 2);
+        assert!(ended.why().starts_with("no node answers at"), "{ended:?}");
+    }
+}

@@ -1,0 +1,74 @@
+//! What ends with a user.
+
+use kith_store::{Edge, RemovedEdges, Timestamp, UserId};
+use rusqlite::{Connection, params};
+
+use crate::{
+    block,
+    error::{Failure, corrupt},
+    follow,
+    row::{edge_of, size},
+};
+
+/// On conflict: the latest note stays.
+const NOTE: &str = "INSERT INTO edge_removals (id, noted_ms) VALUES (?1, ?2)
+    ON CONFLICT (id) DO UPDATE SET noted_ms = MAX(noted_ms, ?2)";
+/// Index `edge_removals_noted`.
+pub(crate) const NOTED: &str = "SELECT id, noted_ms FROM edge_removals ORDER BY noted_ms LIMIT ?1";
+/// Primary key.
+pub(crate) const END: &str = "DELETE FROM edge_removals WHERE id = ?1 AND noted_ms <= ?2";
+
+/// Notes that the edges of a user are to be removed.
+pub(crate) fn note(connection: &Connection, user: UserId, at: Timestamp) -> Result<(), Failure> {
+    connection.prepare_cached(NOTE)?.execute([user.get(), at.0])?;
+    Ok(())
+}
+
+/// The notes, the earliest first.
+pub(crate) fn noted(connection: &Connection, limit: usize) -> Result<Vec<(UserId, Timestamp)>, Failure> {
+    let mut read = connection.prepare_cached(NOTED)?;
+    let mut rows = read.query([size(limit)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let user = UserId::new(row.get(0)?).map_err(|_| corrupt("edge_removals.id"))?;
+        found.push((user, Timestamp(row.get(1)?)));
+    }
+    Ok(found)
+}
+
+/// Forgets the note of a user, if it is not a later one.
+pub(crate) fn end(connection: &Connection, user: UserId, noted: Timestamp) -> Result<(), Failure> {
+    connection.prepare_cached(END)?.execute([user.get(), noted.0])?;
+    Ok(())
+}
+
+/// Ends some follows and blocks of a user.
+pub(crate) fn remove(connection: &Connection, user: UserId, limit: usize) -> Result<RemovedEdges, Failure> {
+    let now = Timestamp::now();
+    let mut removed = RemovedEdges::default();
+    for sql in [follow::ANY_FROM, follow::ANY_TO] {
+        for edge in some(connection, sql, user, limit - removed.follows.len())? {
+            follow::end(connection, edge, now)?;
+            removed.follows.push(edge);
+        }
+    }
+    for sql in [block::ANY_FROM, block::ANY_TO] {
+        let room = limit - removed.follows.len() - removed.blocks.len();
+        for edge in some(connection, sql, user, room)? {
+            block::remove(connection, edge, now)?;
+            removed.blocks.push(edge);
+        }
+    }
+    Ok(removed)
+}
+
+/// Some edges of a user, as `sql` finds them.
+fn some(connection: &Connection, sql: &str, user: UserId, limit: usize) -> Result<Vec<Edge>, Failure> {
+    let mut read = connection.prepare_cached(sql)?;
+    let mut rows = read.query(params![user.get(), size(limit)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(edge_of(row)?);
+    }
+    Ok(found)
+}
