@@ -8,14 +8,20 @@ use std::{
 
 use kith_store::{FollowList, StoreError, UserId};
 use parking_lot::Mutex;
+use scylla::value::CqlValue;
 
-use super::session::{Bound, Cql, Statement, values};
+use super::session::{Bound, Cql, IntoValue as _, Statement, values};
 
 const KEPT: Duration = Duration::from_secs(5);
 const LISTS_MAX: usize = 16_384;
 
 const HEAD: Statement =
     Statement::read("SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");
+const HEADS: Statement = Statement::read(
+    "SELECT owner, bucket, total FROM %k.follow_buckets WHERE owner IN ? AND list = ? PER PARTITION LIMIT 1",
+);
+/// Lists of one request: a handful of partitions.
+const HEADS_MAX: usize = 50;
 const OPEN: Statement =
     Statement::plain("INSERT INTO %k.follow_buckets (owner, list, bucket, opened) VALUES (?, ?, ?, ?)");
 
@@ -84,6 +90,29 @@ impl Cql {
         self.open_bucket(owner, list, bucket + 1).await?;
         self.heads.put(key, bucket + 1, most - 1);
         Ok(bucket + 1)
+    }
+
+    /// Those of the lists of which nothing is known, in groups for [`Self::read_heads`].
+    pub(super) fn unknown_heads(&self, mut owners: Vec<i64>, list: FollowList) -> Vec<Vec<i64>> {
+        let now = Instant::now();
+        let known = self.heads.known.lock();
+        owners.retain(|owner| known.get(&(*owner, number(list))).is_none_or(|head| head.until <= now));
+        owners.chunks(HEADS_MAX).map(<[i64]>::to_vec).collect()
+    }
+
+    /// Reads and remembers where lists go on.
+    pub(super) async fn read_heads(&self, owners: Vec<i64>, list: FollowList) -> Result<(), StoreError> {
+        let asked = owners.iter().filter_map(|owner| (*owner).into_value()).collect();
+        let asked = vec![Some(CqlValue::List(asked)), number(list).into_value()];
+        let mut heads: HashMap<i64, (i32, i64)> = owners.into_iter().map(|owner| (owner, (0, 0))).collect();
+        for row in self.records(&HEADS, asked).await? {
+            let head = (row.small("bucket")?, row.number("total")?.unwrap_or_default());
+            heads.insert(row.some_number("owner")?, head);
+        }
+        for (owner, (bucket, counted)) in heads {
+            self.heads.put((owner, number(list)), bucket, self.heads.entries_max - counted);
+        }
+        Ok(())
     }
 
     /// The highest bucket, and how many entries were counted in it.

@@ -6,7 +6,7 @@ use std::{
 /// The low bits of a version tell writes of one moment apart.
 const LOW: i64 = (1 << 10) - 1;
 /// Above all that imports give until the year 2112, and a small part of what other writes do.
-const IMPORTED_MAX: i64 = 1 << 47;
+pub(super) const IMPORTED_MAX: i64 = 1 << 47;
 
 /// Gives versions of follows, which are the timestamps of their rows too: microseconds since 1970 by this node, but above the
 /// version before. Of two writes at once, on whichever nodes, that of the higher version stands in every row.

@@ -12,7 +12,7 @@ const COUNT: Statement = Statement::read(
      FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ?",
 );
 const COUNTED: Statement = Statement::read(
-    "SELECT total, living, counted, WRITETIME(counted) AS written FROM %k.follow_buckets \
+    "SELECT living, WRITETIME(counted) AS written FROM %k.follow_buckets \
      WHERE owner = ? AND list = ? AND bucket = ?",
 );
 const KEEP: Statement = Statement::plain(
@@ -32,35 +32,43 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) entries: i64,
+    living: i64,
     /// Whether something else was noted before.
     pub(super) corrected: bool,
 }
 
 impl Cql {
-    /// Counts a part anew and notes what was found, unless a counting that began later has.
-    pub(super) async fn count(&self, part: Part) -> Result<Counted, StoreError> {
+    /// Counts a part anew and notes what was found; tells whether something else was noted.
+    pub(super) async fn recount(&self, part: Part) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
-        // Before the counting: of two, that which began later stands.
-        let begun = self.clock.micros();
         let before = self.records(&COUNTED, values![owner, list, bucket]).await?;
-        let (mut stands, mut noted) = (0, (0, 0));
+        let (mut stands, mut noted) = (0, 0);
         if let Some(row) = before.first() {
             stands = row.number("written")?.unwrap_or_default();
-            noted = (row.number("total")?.unwrap_or_default(), row.number("living")?.unwrap_or_default());
+            noted = row.number("living")?.unwrap_or_default();
         }
+        let found = self.count(part, stands + 1).await?;
+        Ok(Counted { corrected: noted != found.living, ..found })
+    }
+
+    /// Counts a part anew and notes what was found, with the moment before as timestamp, or with `least`: of two countings
+    /// that which began later stands.
+    async fn count(&self, part: Part, least: i64) -> Result<Counted, StoreError> {
+        let Part { owner, list, bucket } = part;
+        let begun = self.clock.micros();
         let found = self.records(&COUNT, values![owner, list, bucket]).await?;
-        let Some(row) = found.first() else { return Ok(Counted { entries: 0, corrected: false }) };
-        let total = row.some_number("total")?;
+        let row = found.first().ok_or_else(|| malformed("total"))?;
+        let entries = row.some_number("total")?;
         let living = row.number("living")?.unwrap_or_default();
-        let mut values = values![owner, list, bucket, total, living];
+        let mut values = values![owner, list, bucket, entries, living];
         values.extend(values![row.number("oldest")?, row.number("newest")?, begun / 1000]);
-        self.write(Bound(&KEEP, values), Some(begun.max(stands + 1))).await?;
-        Ok(Counted { entries: total, corrected: noted.1 != living })
+        self.write(Bound(&KEEP, values), Some(begun.max(least))).await?;
+        Ok(Counted { entries, living, corrected: false })
     }
 
     /// Counts a part anew; where it is the newest one and full, what is new goes to the next one.
     pub(super) async fn count_and_open(&self, part: Part) -> Result<Counted, StoreError> {
-        let counted = self.count(part).await?;
+        let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.options.bucket_entries) {
             let (owner, list) = (part.owner()?, part.list());
             let (head, _) = self.head(owner, list).await?;

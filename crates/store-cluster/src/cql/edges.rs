@@ -62,7 +62,7 @@ impl EdgeUpkeep for Cql {
         let (mut entries, limit) = (0, i64::try_from(limit).unwrap_or(i64::MAX));
         for row in &rows {
             let (owner, list, bucket) = (row.some_number("owner")?, row.small("list")?, row.small("bucket")?);
-            let counted = self.count_and_open(Part { owner, list, bucket }).await?;
+            let counted = self.recount(Part { owner, list, bucket }).await?;
             rebuilt.counted += 1;
             if counted.corrected {
                 rebuilt.corrected += 1;

@@ -16,11 +16,13 @@ use super::{
 };
 
 const ROW: Statement = Statement::read(
-    "SELECT placed, in_following, in_fans, live, version, since, changed FROM %k.follows \
+    "SELECT placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed FROM %k.follows \
      WHERE follower = ? AND slice = ? AND followed = ?",
 );
 const ROWS: Statement = Statement::read(
-    "SELECT followed, placed, in_following, in_fans, live, version, since, changed FROM %k.follows \
+    "SELECT followed, placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed FROM %k.follows \
      WHERE follower = ? AND slice = ? AND followed IN ?",
 );
 const COUNTS: Statement = Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");

@@ -50,15 +50,21 @@ pub(super) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FollowRow {
     pub(super) edge: Edge,
+    /// Where it stands.
     pub(super) seat: Seat,
+    /// Whether that was decided; else an import said so.
+    pub(super) is_decided: bool,
+    /// Where an import put it.
+    pub(super) brought: Option<Seat>,
     pub(super) state: Option<State>,
 }
 
 impl FollowRow {
     /// Decodes a row that has no seat as `None`: no write of this program leaves one.
     pub(super) fn of(edge: Edge, record: &Record) -> Result<Option<Self>, StoreError> {
-        let Some(at) = record.number("placed")? else { return Ok(None) };
-        let (in_following, in_fans) = (record.small("in_following")?, record.small("in_fans")?);
+        let decided = seat(record, ["placed", "in_following", "in_fans"])?;
+        let brought = seat(record, ["brought", "brought_following", "brought_fans"])?;
+        let Some(stands) = decided.or(brought) else { return Ok(None) };
         let state = match record.number("version")? {
             None => None,
             Some(version) => Some(State {
@@ -68,7 +74,7 @@ impl FollowRow {
                 changed: record.some_number("changed")?,
             }),
         };
-        Ok(Some(Self { edge, seat: Seat { at, in_following, in_fans }, state }))
+        Ok(Some(Self { edge, seat: stands, is_decided: decided.is_some(), brought, state }))
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -92,6 +98,11 @@ impl FollowRow {
             Some(follow) => Ok(Stored::Deleted(follow.version)),
         }
     }
+}
+
+fn seat(record: &Record, [at, following, fans]: [&'static str; 3]) -> Result<Option<Seat>, StoreError> {
+    let Some(at) = record.number(at)? else { return Ok(None) };
+    Ok(Some(Seat { at, in_following: record.small(following)?, in_fans: record.small(fans)? }))
 }
 
 pub(super) fn follow(edge: Edge, seat: Seat, state: State) -> Result<Follow, StoreError> {

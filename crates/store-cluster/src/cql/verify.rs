@@ -16,15 +16,18 @@ use super::{
 };
 
 const FOLLOWS: Statement = Statement::read(
-    "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
+    "SELECT follower, slice, followed, placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed, \
      token(follower, slice) AS ring FROM %k.follows LIMIT ?",
 );
 const FOLLOWS_IN: Statement = Statement::read(
-    "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
+    "SELECT follower, slice, followed, placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed, \
      token(follower, slice) AS ring FROM %k.follows WHERE follower = ? AND slice = ? AND followed > ? LIMIT ?",
 );
 const FOLLOWS_AFTER: Statement = Statement::read(
-    "SELECT follower, slice, followed, placed, in_following, in_fans, live, version, since, changed, \
+    "SELECT follower, slice, followed, placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed, \
      token(follower, slice) AS ring FROM %k.follows WHERE token(follower, slice) > token(?, ?) LIMIT ?",
 );
 const ENTRIES: Statement = Statement::read(

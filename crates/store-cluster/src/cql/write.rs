@@ -27,7 +27,8 @@ const MOVE_SEAT: Statement = Statement::conditional(
      IF placed = ? AND in_following = ? AND in_fans = ? AND version = ?",
 );
 const DECIDED: Statement = Statement::serial(
-    "SELECT placed, in_following, in_fans, live, version, since, changed FROM %k.follows \
+    "SELECT placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed FROM %k.follows \
      WHERE follower = ? AND slice = ? AND followed = ?",
 );
 const TRIES_MAX: u32 = 8;
@@ -121,7 +122,8 @@ impl Cql {
         let mut before = self.take_seat(edge, wanted).await?;
         for _ in 0..TRIES_MAX {
             let Some(row) = before else {
-                return Ok(self.beginning(edge, wanted, 0, now, kept < apart));
+                // An import may have put it elsewhere at the same time.
+                return Ok(self.beginning(edge, wanted, 0, now, true));
             };
             if let Some(state) = row.state.filter(|state| state.live) {
                 return Ok(Beginning { edge, seat: row.seat, state, stands: true, is_shaky: false });
@@ -163,11 +165,13 @@ impl Cql {
 
     /// Moves the seat of a follow that does not live, if nobody has written to it; whether that was so.
     async fn move_seat(&self, row: &FollowRow, to: Seat) -> Result<bool, StoreError> {
-        let (edge, from) = (row.edge, row.seat);
+        let edge = row.edge;
         let version = row.state.map(|state| state.version);
         let mut change =
             values![to.at, to.in_following, to.in_fans, edge.from.get(), slice(edge), edge.to.get()];
-        change.extend(values![from.at, from.in_following, from.in_fans, version]);
+        let from = row.is_decided.then_some(row.seat);
+        change.extend(values![from.map(|seat| seat.at), from.map(|seat| seat.in_following)]);
+        change.extend(values![from.map(|seat| seat.in_fans), version]);
         match self.decide(vec![Bound(&MOVE_SEAT, change)]).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
@@ -197,8 +201,10 @@ impl Cql {
         // Whoever blocks looks for a follow after its write: of a pair that crosses one sees the other.
         let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)
             .map_err(|error| as_outcome(error, Outcome::Unknown))?;
-        if let Some(row) = row.filter(|row| row.seat != seat) {
-            self.settle(&row, seat, state.version).await?;
+        if let Some(row) = row {
+            for stray in [Some(seat), row.brought].into_iter().flatten().filter(|stray| *stray != row.seat) {
+                self.settle(&row, stray, state.version).await?;
+            }
             seat = row.seat;
         }
         if is_blocked {

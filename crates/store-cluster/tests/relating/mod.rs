@@ -6,6 +6,7 @@ mod crashes;
 mod importing;
 mod migrating;
 mod telling;
+mod zz_speed;
 
 use std::time::Duration;
 
