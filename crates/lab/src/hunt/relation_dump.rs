@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use futures::future::try_join_all;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
@@ -38,12 +37,16 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
     }
 }
 
+/// One after the other: few calls may be with the store.
 async fn look(node: &Channel) -> Result<Vec<Event>> {
-    let users = try_join_all((1..=USERS).map(|user| lists(node, user))).await?;
-    let edges = (1..=USERS).flat_map(|from| (1..=USERS).map(move |to| Edge(from, to)));
-    let edges =
-        try_join_all(edges.filter(|Edge(from, to)| from != to).map(|edge| between(node, edge))).await?;
-    Ok(users.into_iter().chain(edges).collect())
+    let mut ends = Vec::new();
+    for user in 1..=USERS {
+        ends.push(lists(node, user).await?);
+        for other in (1..=USERS).filter(|other| *other != user) {
+            ends.push(between(node, Edge(user, other)).await?);
+        }
+    }
+    Ok(ends)
 }
 
 async fn lists(node: &Channel, user: i64) -> Result<Event> {
@@ -52,11 +55,22 @@ async fn lists(node: &Channel, user: i64) -> Result<Event> {
         outcome => bail!("a list is {outcome:?}"),
     };
     let (following, fans) = (list(Side::Following).await?, list(Side::Fans).await?);
-    match counted_strong(node.clone(), user).await? {
+    match counted(node, user).await? {
         Relates::Counted(of_following, of_fans) => {
             Ok(Event::Lists(ListsEnd { user, following, fans, counts: (of_following, of_fans) }))
         }
         outcome => bail!("a count is {outcome:?}"),
+    }
+}
+
+async fn counted(node: &Channel, user: i64) -> Result<Relates> {
+    let mut tried = 1;
+    loop {
+        match counted_strong(node.clone(), user).await {
+            Err(_) if tried < TRIES => tried += 1,
+            counted => return Ok(counted?),
+        }
+        sleep(PAUSE).await;
     }
 }
 
