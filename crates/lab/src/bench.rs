@@ -181,7 +181,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     rows.extend(sqlite::rows(plan).await?);
     rows.extend(mongodb::rows(plan).await?);
     rows.extend(redis::rows(plan).await?);
-    rows.extend(relations::rows(plan).await?);
+    rows.extend(Box::pin(relations::rows(plan)).await?);
     print!("{}", table(&rows));
     if plan.quick {
         println!("A quick run measures nothing; {} is as it was.", plan.out.display());

@@ -118,8 +118,8 @@ async fn a_follow_is_seen_on_both_sides_at_once_and_its_end_too() {
     assert_eq!((following(&node, ann).await, fans(&node, bob).await), (vec![bob], vec![ann]));
     assert_eq!((fans(&node, ann).await, following(&node, bob).await), (vec![], vec![]));
     let (there, back) = (relation(&node, ann, bob).await, relation(&node, bob, ann).await);
-    assert_eq!((there.follow, there.followed_by), (Some(made.clone()), None));
-    assert_eq!((back.follow, back.followed_by), (None, Some(made.clone())));
+    assert_eq!((there.follow, there.followed_by), (Some(made), None));
+    assert_eq!((back.follow, back.followed_by), (None, Some(made)));
     assert!(unfollow(&node, ann, bob).await.unwrap() > made.version);
     assert_eq!((following(&node, ann).await, fans(&node, bob).await), (vec![], vec![]));
     assert_eq!(relation(&node, ann, bob).await.follow, None);

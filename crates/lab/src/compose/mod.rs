@@ -100,7 +100,8 @@ impl Node {
 
 /// A server of relations that others may use too: nothing is left of the project in the others.
 fn cql_address() -> Result<String> {
-    env::var(CQL).with_context(|| format!("{CQL} names no server of relations"))
+    let address = env::var_os(CQL).and_then(|address| address.into_string().ok());
+    address.with_context(|| format!("{CQL} names no server of relations"))
 }
 
 fn free_address() -> Result<SocketAddr> {

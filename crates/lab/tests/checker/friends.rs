@@ -52,6 +52,9 @@ enum Fate {
     Open(bool),
 }
 
+/// Who stands in a list, and with which version.
+type Entries = Vec<(i64, u64)>;
+
 /// States of one edge, each with when it came to be; `None`: no follow.
 type States = Vec<(u64, Option<u64>)>;
 
@@ -258,7 +261,7 @@ impl Friends {
         self.tokens.insert((plan.client, edge), (plan.effect, *version));
     }
 
-    fn lists(&self, user: i64) -> (Vec<(i64, u64)>, Vec<(i64, u64)>) {
+    fn lists(&self, user: i64) -> (Entries, Entries) {
         let side = |side: Side| {
             let others = (1..=USERS).filter(|other| *other != user);
             others.filter_map(|other| Some((other, self.at(side.edge(user, other), u64::MAX)?))).collect()

@@ -124,7 +124,8 @@ impl Blocks {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.set_block(edge, patch, write).await });
             let job = Job { key: edge, write, change: put };
-            let write = this.listed(edge.from, lists, this.mutations.write(&this.cache, job));
+            let write = Box::pin(this.mutations.write(&this.cache, job));
+            let write = Box::pin(this.listed(edge.from, lists, write));
             let written = if blocks { cutting(edge.reversed(), &follows, write).await } else { write.await };
             written.map_err(store_error)
         };

@@ -6,7 +6,6 @@ mod crashes;
 mod importing;
 mod migrating;
 mod telling;
-mod zz_speed;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use crate::{bench::Plan, ratio::Row};
 pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     let mut rows = answers::rows(plan).await?;
     rows.extend(imports::rows(plan).await?);
-    rows.extend(lists::rows(plan).await?);
+    rows.extend(Box::pin(lists::rows(plan)).await?);
     rows.extend(follows::rows(plan).await?);
     Ok(rows)
 }
