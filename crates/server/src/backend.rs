@@ -142,7 +142,7 @@ async fn cluster(config: &Config) -> Result<Opened, StartError> {
     let handle = match relations(config) {
         Some(options) => handle.with_relations(options).map_err(refused)?,
         None => {
-            tracing::warn!("{NO_RELATIONS}");
+            tracing::debug!("{NO_RELATIONS}");
             handle
         }
     };

@@ -40,8 +40,8 @@ pub struct CqlConfig {
     pub request: Duration,
     /// Calls at one time; further ones are refused. Above 0.
     pub calls_max: u32,
-    /// By how many feeds changes are told, each read by one node at a time: 1 to 64. The same on all nodes; once
-    /// something is stored, it must stay.
+    /// By how many feeds changes are told, each read by one node at a time. Above 0, and not above 64. The same on all
+    /// nodes; once something is stored, it must stay.
     pub feed_shards: u32,
 }
 

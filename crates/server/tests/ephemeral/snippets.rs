@@ -19,7 +19,11 @@ fn run(program: &str, text: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let built = Path::new(env!("CARGO_BIN_EXE_kith")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap();
-    let path = std::env::join_paths([built].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    // One that was built for the tests is on no path.
+    let grpcurl = std::env::var_os("KITH_TEST_GRPCURL");
+    let grpcurl = grpcurl.iter().filter_map(|program| Path::new(program).parent().map(Path::to_owned));
+    let path = [built].into_iter().chain(std::env::split_paths(&path)).chain(grpcurl);
+    let path = std::env::join_paths(path).unwrap();
     let mut command = Command::new(program);
     command.args(["-c", text]).current_dir(folder.path()).env("PATH", path).env("TMPDIR", folder.path());
     command.output().unwrap()
