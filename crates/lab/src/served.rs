@@ -51,7 +51,7 @@ impl Served {
             command.args(["--set", "store.backend=cluster"]);
             command.args(["--set", &format!("store.mongodb.database={name}")]);
             command.args(["--set", &format!("store.cql.keyspace={name}")]);
-            command.args(["--set", &format!("store.cql.contact_points=[\"{cql}\"]")]);
+            command.args(["--set", &format!("store.cql.contact_points={cql}")]);
             command.env("KITH_STORE__MONGODB__URI", mongodb);
         })
     }

@@ -27,7 +27,7 @@ fn of_compose() -> Config {
     let (_place, said) = with_secrets(&said, "/run/secrets", &[("mongodb_uri", &uri), ("redis_url", &url)]);
     let pair = |line: &str| {
         let (name, value) = line.split_once(": ")?;
-        Some((name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
+        Some((name.trim().to_owned(), value.trim().trim_matches('"').to_owned()))
     };
     let environment = said.lines().filter_map(pair).collect();
     load(&Sources { environment, ..Sources::default() }).unwrap().config
