@@ -187,8 +187,10 @@ impl Follows {
             return Err(Error::new(Reason::StateForbids, "friends are made by consent, not by following"));
         }
         let of = ListOf { list: FollowList::Following, user: edge.from };
-        if self.count(of, &Consistency::Cached).await? >= self.rules.friends_max {
-            let most = self.rules.friends_max;
+        // Read and not counted: counts are some seconds behind.
+        let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
+        let friends = Box::pin(self.list(of, (None, most), &Consistency::Strong)).await?.entries;
+        if friends.len() >= most {
             return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));
         }
         Ok(())
