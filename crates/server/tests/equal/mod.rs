@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 18] = [
+const VARYING: [&str; 19] = [
     "time",
     "createTime",
     "updateTime",
@@ -38,6 +38,7 @@ const VARYING: [&str; 18] = [
     "weightBytes",
     "evictions",
     "mutationsInFlight",
+    "applied",
 ];
 
 /// One unary method.
