@@ -12,8 +12,10 @@ use scylla::value::CqlValue;
 
 use super::session::{Bound, Cql, IntoValue as _, Statement, values};
 
-const KEPT: Duration = Duration::from_secs(5);
-const LISTS_MAX: usize = 16_384;
+/// Well below the time after which a bucket that is not the newest one counts as closed.
+const KEPT: Duration = Duration::from_secs(20);
+/// Of some 50 bytes each.
+const LISTS_MAX: usize = 131_072;
 
 const HEAD: Statement =
     Statement::read("SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");

@@ -2,9 +2,9 @@
 //!
 //! Rows and entries are written plainly, with timestamps far in the past, so that any other write wins, and the earlier the
 //! higher, so that of imports at once the first does. Where an import puts a follow stands in columns of its own, apart from
-//! those that are decided. The rows are read before, to leave alone what is there, and after: a follow that was begun
-//! meanwhile and took another seat either is seen then, or sees where the import put it. Whoever sees it strikes the entries
-//! of the import.
+//! those that are decided. The rows are written first and read then, each once: what is read tells where a follow stands, and
+//! whether it is the import's. The entries are written there. A follow that is begun meanwhile looks at its row after its own
+//! write: either its seat is seen here, or it sees where the import put it, and strikes those entries.
 
 use std::collections::BTreeMap;
 
@@ -13,61 +13,37 @@ use kith_store::{Edge, FollowList, ImportedFollow, StoreError, Timestamp, UserId
 use scylla::statement::batch::BatchType;
 
 use super::{
-    clock::{IMPORTED_MAX, is_imported},
+    clock::is_imported,
     follow::AT_A_TIME,
     journal::Note,
-    row::{FollowRow, Seat, State, entry_parts, slice},
+    row::{FollowRow, Seat, State, imported_entry_part, slice, stands},
     session::{Bound, Cql, Statement, values},
 };
 
 const BRING: Statement = Statement::plain(
     "INSERT INTO %k.follows (follower, slice, followed, brought, brought_following, brought_fans, \
-     live, version, since, changed) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)",
+     live, version, since, changed) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
-/// Follows of one batch: a handful of partitions, some kilobytes.
-const BATCH_FOLLOWS: usize = 8;
+/// Rows or entries of one batch: as many partitions as Cassandra takes in one without a warning.
+const BATCH_PARTS: usize = 10;
 /// Notes of one batch, all of one partition: far below 40 KiB.
 const BATCH_NOTES: usize = 100;
 
 impl Cql {
     pub(super) async fn import(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
-        let mut since: BTreeMap<Edge, Timestamp> =
+        // Of those of one edge the first counts.
+        let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
-        let edges: Vec<Edge> = since.keys().copied().collect();
-        let there = self.follow_rows(&edges).await?;
-        let mut ours = Vec::new();
-        for row in there {
-            let since = since.remove(&row.edge).unwrap_or(now);
-            match row.state {
-                // What an import that was cut short has left is made whole where it is.
-                Some(state) if state.live && is_imported(state.version) => ours.push(row),
-                Some(_) => {}
-                // A seat that somebody has left.
-                None => ours.push(FollowRow { state: Some(unwritten(since, now)), ..row }),
-            }
-        }
-        ours.extend(self.seated(&since, now).await?);
-        self.bring(&ours, now).await?;
-        self.settle_import(ours).await
-    }
-
-    /// Where follows are put that are not there.
-    async fn seated(
-        &self,
-        since: &BTreeMap<Edge, Timestamp>,
-        now: Timestamp,
-    ) -> Result<Vec<FollowRow>, StoreError> {
         self.learn_heads(since.keys().map(|edge| edge.from), FollowList::Following).await?;
         self.learn_heads(since.keys().map(|edge| edge.to), FollowList::Fans).await?;
-        let mut seated = Vec::with_capacity(since.len());
-        for (edge, since) in since {
-            let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
-            let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
-            let seat = Seat { at: now.0, in_following, in_fans };
-            let (state, brought) = (Some(unwritten(*since, now)), Some(seat));
-            seated.push(FollowRow { edge: *edge, seat, is_decided: false, brought, state });
-        }
-        Ok(seated)
+        self.bring(&since, now).await?;
+        self.dies_at("brought")?;
+        let edges: Vec<Edge> = since.into_keys().collect();
+        let mut ours = self.follow_rows(&edges).await?;
+        // Those of an import that was cut short, too: they are made whole where they are.
+        ours.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
+        self.enter_in_lists(&ours).await?;
+        self.note(&ours).await
     }
 
     /// Asks where many lists go on, by few requests.
@@ -86,75 +62,66 @@ impl Cql {
             .await
     }
 
-    /// Writes rows, entries and notes.
-    async fn bring(&self, rows: &[FollowRow], now: Timestamp) -> Result<(), StoreError> {
-        let chunks: Vec<Vec<FollowRow>> = rows.chunks(BATCH_FOLLOWS).map(<[FollowRow]>::to_vec).collect();
-        let written = stream::iter(chunks).map(|rows| self.bring_some(rows, now)).buffer_unordered(AT_A_TIME);
-        let notes: Vec<Vec<Note>> = written.try_collect().await?;
-        let mut shards: BTreeMap<(i32, i64), Vec<Bound>> = BTreeMap::new();
-        for note in notes.into_iter().flatten() {
-            shards.entry((self.shard(note.edge), note.minute)).or_default().push(note.part(self));
+    /// Writes the rows, which change nothing where there is another state.
+    async fn bring(&self, since: &BTreeMap<Edge, Timestamp>, now: Timestamp) -> Result<(), StoreError> {
+        let mut seated = Vec::with_capacity(since.len());
+        for (edge, since) in since {
+            let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
+            let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
+            seated.push((*edge, Seat { at: now.0, in_following, in_fans }, *since));
         }
-        let timestamp = self.clock.micros();
-        let batches: Vec<Vec<Bound>> = shards
-            .into_values()
-            .flat_map(|notes| notes.chunks(BATCH_NOTES).map(<[Bound]>::to_vec).collect::<Vec<_>>())
-            .collect();
+        // As late as can be: of imports at once the first is to be the first one that writes.
+        let version = self.clock.imported_version();
+        let rows = seated.into_iter().map(|(edge, seat, since)| {
+            bring_part(edge, seat, State { live: true, version, since: since.0, changed: now.0 })
+        });
+        self.in_batches(rows.collect(), BATCH_PARTS, None).await
+    }
+
+    /// Writes the entries of rows in both lists, those of one list together.
+    async fn enter_in_lists(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+        let entries = |list| {
+            let mut rows: Vec<(&FollowRow, State)> =
+                rows.iter().filter_map(|row| Some((row, row.state?))).collect();
+            rows.sort_unstable_by_key(|(row, _)| stands(row.edge, list, row.seat));
+            rows.into_iter().map(move |(row, state)| imported_entry_part(row.edge, list, row.seat, state))
+        };
+        let entries = entries(FollowList::Following).chain(entries(FollowList::Fans)).collect();
+        self.in_batches(entries, BATCH_PARTS, None).await
+    }
+
+    /// Notes that the rows are new.
+    async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+        let mut shards: BTreeMap<(i32, i64), Vec<Bound>> = BTreeMap::new();
+        for row in rows {
+            let note = Note::of_follow(self, row.edge, row.seat, row.version());
+            shards.entry((self.shard(row.edge), note.minute)).or_default().push(note.part(self));
+        }
+        for notes in shards.into_values() {
+            self.in_batches(notes, BATCH_NOTES, Some(self.clock.micros())).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes parts that stand for themselves, some of them in each request.
+    async fn in_batches(
+        &self,
+        parts: Vec<Bound>,
+        size: usize,
+        timestamp: Option<i64>,
+    ) -> Result<(), StoreError> {
+        let batches: Vec<Vec<Bound>> = parts.chunks(size).map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
-            .map(|notes| self.batch(BatchType::Unlogged, notes, timestamp))
+            .map(|parts| self.batch(BatchType::Unlogged, parts, timestamp))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
             .await
     }
-
-    /// Writes some rows with their entries; tells what is to be noted of them.
-    async fn bring_some(&self, rows: Vec<FollowRow>, now: Timestamp) -> Result<Vec<Note>, StoreError> {
-        // As late as can be: of imports at once the first is to be the first one that writes.
-        let fresh = self.clock.imported_version();
-        let (mut parts, mut notes) = (Vec::new(), Vec::new());
-        for row in rows {
-            let Some(state) = row.state else { continue };
-            if state.version == 0 {
-                let state = State { version: fresh, ..state };
-                parts.push(bring_part(row.edge, row.seat, state, now));
-                if self.options.dies_at != Some("brought") {
-                    parts.extend(entry_parts(row.edge, row.seat, state));
-                }
-                notes.push(Note::of_follow(self, row.edge, row.seat, fresh));
-            } else {
-                let entries = entry_parts(row.edge, row.seat, state).to_vec();
-                self.batch(BatchType::Unlogged, entries, state.version).await?;
-                notes.push(Note::of_follow(self, row.edge, row.seat, state.version));
-            }
-        }
-        if !parts.is_empty() {
-            self.batch(BatchType::Unlogged, parts, fresh).await?;
-        }
-        self.dies_at("brought")?;
-        Ok(notes)
-    }
-
-    /// Strikes entries where the follow turned out to stand elsewhere.
-    async fn settle_import(&self, ours: Vec<FollowRow>) -> Result<(), StoreError> {
-        let edges: Vec<Edge> = ours.iter().map(|row| row.edge).collect();
-        let now: BTreeMap<Edge, FollowRow> =
-            self.follow_rows(&edges).await?.into_iter().map(|row| (row.edge, row)).collect();
-        for before in ours {
-            let Some(row) = now.get(&before.edge).filter(|row| row.seat != before.seat) else { continue };
-            self.settle(row, before.seat, IMPORTED_MAX).await?;
-        }
-        Ok(())
-    }
 }
 
-/// The state of a follow that is to be brought in; its version is given when it is written.
-const fn unwritten(since: Timestamp, now: Timestamp) -> State {
-    State { live: true, version: 0, since: since.0, changed: now.0 }
-}
-
-fn bring_part(edge: Edge, seat: Seat, state: State, now: Timestamp) -> Bound {
+fn bring_part(edge: Edge, seat: Seat, state: State) -> Bound {
     let Seat { at, in_following, in_fans } = seat;
     let mut row = values![edge.from.get(), slice(edge), edge.to.get(), at, in_following, in_fans];
-    row.extend(values![state.version, state.since, now.0]);
+    row.extend(values![state.version, state.since, state.changed, state.version]);
     Bound(&BRING, row)
 }

@@ -3,6 +3,7 @@
 use kith_store::{Edge, StoreError, Version};
 
 use super::{
+    count::Part,
     record::Record,
     row::Seat,
     session::{Bound, Cql, Statement, values},
@@ -82,6 +83,15 @@ impl Note {
         let stamp = cql.clock.version(0);
         let minute = cql.clock.minute();
         Self { minute, stamp, subject: Subject::Block, edge, version: None, buckets: None }
+    }
+
+    /// The parts of lists that it is about.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let Some((following, fans)) = self.buckets else { return Vec::new() };
+        vec![
+            Part { owner: self.edge.from.get(), list: 0, bucket: following },
+            Part { owner: self.edge.to.get(), list: 1, bucket: fans },
+        ]
     }
 
     /// The statement that writes it. It may be written again, with what is known later.

@@ -8,6 +8,7 @@ mod broken;
 mod bucket;
 mod clock;
 mod count;
+mod due;
 mod edges;
 mod error;
 mod feed;

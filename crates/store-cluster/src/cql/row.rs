@@ -23,6 +23,12 @@ pub(super) const ENTRY: Statement = Statement::plain(
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
 );
 
+/// With a timestamp of its own, so that one batch may hold some of several versions.
+const IMPORTED_ENTRY: Statement = Statement::plain(
+    "UPDATE %k.follow_lists USING TIMESTAMP ? SET live = ?, version = ?, since = ? \
+     WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
+);
+
 /// The part of whom the user follows that this edge is in.
 pub(super) fn slice(edge: Edge) -> i32 {
     i32::try_from(edge.to.get() % SLICES).unwrap_or_default()
@@ -126,6 +132,14 @@ pub(super) fn entry_parts(edge: Edge, seat: Seat, state: State) -> [Bound; 2] {
 pub(super) fn entry_part(edge: Edge, list: FollowList, seat: Seat, state: State) -> Bound {
     let (owner, bucket, other) = stands(edge, list, seat);
     Bound(&ENTRY, entry(state, owner, number(list), bucket, seat.at, other))
+}
+
+/// The same of a follow that an import brought.
+pub(super) fn imported_entry_part(edge: Edge, list: FollowList, seat: Seat, state: State) -> Bound {
+    let (owner, bucket, other) = stands(edge, list, seat);
+    let mut row = values![state.version];
+    row.extend(entry(state, owner, number(list), bucket, seat.at, other));
+    Bound(&IMPORTED_ENTRY, row)
 }
 
 fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: UserId) -> Values {

@@ -253,15 +253,15 @@ impl Cql {
         answer.map(drop).map_err(|error| write_failed(&error))
     }
 
-    /// Writes all parts, or after a crash none; or of an unlogged batch maybe some.
+    /// Writes all parts, or after a crash none; or of an unlogged batch maybe some. `None`: each part says its timestamp.
     pub(super) async fn batch(
         &self,
         kind: BatchType,
         parts: Vec<Bound>,
-        timestamp: i64,
+        timestamp: impl Into<Option<i64>>,
     ) -> Result<(), StoreError> {
         let mut batch = self.configured(Batch::new(kind));
-        batch.set_timestamp(Some(timestamp));
+        batch.set_timestamp(timestamp.into());
         batch.set_is_idempotent(true);
         self.run(batch, parts).await.map(drop)
     }

@@ -2,7 +2,7 @@
 //! that blocks forbid, where their node has died before. One node sweeps a shard at a time.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -12,6 +12,7 @@ use kith_store::{Coordination, Edge, StoreError};
 
 use super::{
     count::Part,
+    due::Due,
     journal::{Note, Subject},
     session::Cql,
     window::Window,
@@ -22,13 +23,9 @@ const TICK: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
-/// A part that changes all the time is counted as often.
-const COUNTED_EVERY: Duration = Duration::from_millis(500);
 /// How old the note of a block is when its write has ended, one way or the other, in microseconds.
 const BLOCK_ENDED: i64 = 6_000_000;
 const AT_A_TIME: usize = 8;
-/// What waits to be counted; more is counted when its minute closes.
-const PARTS_MAX: usize = 65_536;
 
 /// Begins to sweep, as long as the stores are used.
 pub(super) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
@@ -40,8 +37,7 @@ pub(super) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
             holder: holder.clone(),
             leased: None,
             window: None,
-            parts: HashSet::new(),
-            counted: HashMap::new(),
+            due: Due::default(),
             blocks: BTreeMap::new(),
         };
         tokio::spawn(sweep.run(Arc::downgrade(cql), Weak::clone(coordination)));
@@ -55,9 +51,7 @@ struct Sweep {
     /// Since when the lease is held, and known to be.
     leased: Option<Instant>,
     window: Option<Window>,
-    /// Waits to be counted.
-    parts: HashSet<Part>,
-    counted: HashMap<Part, Instant>,
+    due: Due,
     /// Blocks to be looked at, by the stamps of their notes.
     blocks: BTreeMap<i64, Edge>,
 }
@@ -86,7 +80,7 @@ impl Sweep {
         cql.session()?;
         if !self.has_lease(coordination).await? {
             (self.window, self.leased) = (None, None);
-            self.parts.clear();
+            self.due.clear();
             self.blocks.clear();
             return Ok(());
         }
@@ -124,22 +118,19 @@ impl Sweep {
         if note.subject == Subject::Block {
             self.blocks.insert(note.stamp, note.edge);
         }
-        self.parts.extend(parts_of(&note).into_iter().take(PARTS_MAX.saturating_sub(self.parts.len())));
+        self.due.add(&note, Instant::now());
     }
 
     /// Counts the parts that have not been for a while.
     async fn count(&mut self, cql: &Cql) -> Result<(), StoreError> {
-        self.counted.retain(|_, at| at.elapsed() < COUNTED_EVERY);
-        let due: Vec<Part> =
-            self.parts.iter().filter(|part| !self.counted.contains_key(part)).copied().collect();
         let begun = Instant::now();
+        let due = self.due.parts(begun);
         let mut counting =
             stream::iter(due).map(|part| async move { (part, cql.count_and_open(part).await) });
         let mut counting = std::pin::pin!(counting.by_ref().buffer_unordered(AT_A_TIME));
         while let Some((part, counted)) = counting.next().await {
             counted?;
-            self.parts.remove(&part);
-            self.counted.insert(part, begun);
+            self.due.was_counted(part, begun);
         }
         Ok(())
     }
@@ -160,7 +151,7 @@ impl Sweep {
 
 /// Counts and enforces once more what was noted in minutes that nothing is added to any more.
 async fn finish(cql: &Cql, closed: Vec<Note>) -> Result<(), StoreError> {
-    let parts: HashSet<Part> = closed.iter().flat_map(parts_of).collect();
+    let parts: HashSet<Part> = closed.iter().flat_map(Note::parts).collect();
     let blocks: HashSet<Edge> =
         closed.iter().filter(|note| note.subject == Subject::Block).map(|note| note.edge).collect();
     let mut counting =
@@ -172,15 +163,6 @@ async fn finish(cql: &Cql, closed: Vec<Note>) -> Result<(), StoreError> {
         cql.enforce_block(edge).await?;
     }
     Ok(())
-}
-
-/// The parts of the lists that a note is about.
-fn parts_of(note: &Note) -> Vec<Part> {
-    let Some((following, fans)) = note.buckets else { return Vec::new() };
-    vec![
-        Part { owner: note.edge.from.get(), list: 0, bucket: following },
-        Part { owner: note.edge.to.get(), list: 1, bucket: fans },
-    ]
 }
 
 fn minute_of(mark: &[u8]) -> Option<i64> {

@@ -1,0 +1,142 @@
+//! Which parts of lists are to be counted, and when: soon after a change, but what imports bring once they are quiet, as they
+//! touch the same lists again and again.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use super::{clock::is_imported, count::Part, journal::Note};
+
+/// A part that changes all the time is counted as often.
+const COUNTED_EVERY: Duration = Duration::from_millis(500);
+/// Imports are quiet when nothing has come of them for so long.
+const QUIET: Duration = Duration::from_secs(2);
+/// A part is counted soon all the same when an import has put so much into it: it may be full.
+const BROUGHT_MAX: u32 = 1_000;
+/// What waits to be counted; more is counted when its minute closes.
+const PARTS_MAX: usize = 65_536;
+
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    soon: HashSet<Part>,
+    /// How much imports have put into these since they were counted.
+    brought: HashMap<Part, u32>,
+    last_brought: Option<Instant>,
+    counted: HashMap<Part, Instant>,
+}
+
+impl Due {
+    /// Takes in what has to be counted because of a note.
+    pub(super) fn add(&mut self, note: &Note, now: Instant) {
+        let is_brought = note.version.is_some_and(|version| is_imported(version.get()));
+        if is_brought {
+            self.last_brought = Some(now);
+        }
+        for part in note.parts() {
+            if is_brought && !self.is_full(part) {
+                continue;
+            }
+            if self.soon.len() + self.brought.len() < PARTS_MAX {
+                self.soon.insert(part);
+            }
+        }
+    }
+
+    /// What is to be counted now. It stays due until it was.
+    pub(super) fn parts(&mut self, now: Instant) -> Vec<Part> {
+        self.counted.retain(|_, at| now.duration_since(*at) < COUNTED_EVERY);
+        if self.last_brought.is_none_or(|at| now.duration_since(at) >= QUIET) {
+            self.soon.extend(self.brought.drain().map(|(part, _)| part));
+        }
+        self.soon.iter().filter(|part| !self.counted.contains_key(part)).copied().collect()
+    }
+
+    /// Notes that a part was counted by a counting that began then.
+    pub(super) fn was_counted(&mut self, part: Part, begun: Instant) {
+        self.soon.remove(&part);
+        self.counted.insert(part, begun);
+    }
+
+    /// Forgets all of it.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether an import has put so much into a part, with one more, that it is to be counted soon.
+    fn is_full(&mut self, part: Part) -> bool {
+        let waits = self.soon.len() + self.brought.len();
+        match self.brought.get_mut(&part) {
+            Some(brought) if *brought >= BROUGHT_MAX => {
+                self.brought.remove(&part);
+                true
+            }
+            Some(brought) => {
+                *brought += 1;
+                false
+            }
+            None if waits < PARTS_MAX => {
+                self.brought.insert(part, 1);
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::{Edge, UserId, Version};
+
+    use super::{super::clock::IMPORTED_MAX, super::journal::Subject, *};
+
+    fn note(from: i64, version: i64) -> Note {
+        let user = |id| UserId::new(id).unwrap();
+        let edge = Edge { from: user(from), to: user(1_000) };
+        let version = Version::new(version);
+        Note { minute: 1, stamp: 1, subject: Subject::Follow, edge, version, buckets: Some((0, 0)) }
+    }
+
+    fn following(owner: i64) -> Part {
+        Part { owner, list: 0, bucket: 0 }
+    }
+
+    #[test]
+    fn what_has_changed_is_due_at_once_until_it_was_counted_and_again_after_a_while() {
+        let (mut due, begun) = (Due::default(), Instant::now());
+        due.add(&note(1, IMPORTED_MAX + 1), begun);
+        assert_eq!(due.parts(begun).len(), 2);
+        due.was_counted(following(1), begun);
+        assert!(!due.parts(begun).contains(&following(1)));
+        due.add(&note(1, IMPORTED_MAX + 2), begun);
+        assert!(!due.parts(begun).contains(&following(1)));
+        assert!(due.parts(begun + COUNTED_EVERY).contains(&following(1)));
+    }
+
+    #[test]
+    fn what_was_imported_is_due_once_imports_are_quiet() {
+        let (mut due, begun) = (Due::default(), Instant::now());
+        due.add(&note(1, 7), begun);
+        due.add(&note(2, 6), begun + QUIET / 2);
+        assert_eq!(due.parts(begun + QUIET), []);
+        assert_eq!(due.parts(begun + QUIET * 2).len(), 3);
+    }
+
+    #[test]
+    fn a_part_that_an_import_fills_is_due_soon() {
+        let (mut due, begun) = (Due::default(), Instant::now());
+        for fan in 1..=i64::from(BROUGHT_MAX) + 1 {
+            due.add(&note(fan, 7), begun);
+        }
+        assert_eq!(due.parts(begun), [Part { owner: 1_000, list: 1, bucket: 0 }]);
+    }
+
+    #[test]
+    fn no_more_waits_than_there_is_room_for() {
+        let (mut due, begun) = (Due::default(), Instant::now());
+        for fan in 1..=i64::try_from(PARTS_MAX).unwrap() + 10 {
+            due.add(&note(fan, fan % 2 * IMPORTED_MAX + 7), begun);
+        }
+        assert!(due.parts(begun + QUIET).len() <= PARTS_MAX);
+    }
+}
