@@ -131,8 +131,25 @@ pub(crate) const FOLLOW_TWO_ROWS_CQL: Claim = ratio("follow_two_rows_cql", "us",
 pub(crate) const CELEBRITY_CQL: Claim = ratio("celebrity_cql", "follows/s", Better::Higher, Some(0.5));
 /// All of two thousand friends from CQL by a node with an empty memory / both lists read by the driver.
 pub(crate) const FRIENDS_COLD_CQL: Claim = ratio("friends_cold_cql", "ms", Better::Lower, Some(1.3));
+/// Most memory that a node holds while it finds all whom two users follow, one of them 10,000 and the other a million, over
+/// that while it reads one page of the shorter list.
+pub(crate) const COMMON_MEMORY: Claim = Claim {
+    name: "common_following_memory",
+    unit: "MiB",
+    better: Better::Lower,
+    figure: Figure::Difference,
+    target: Some(16.0),
+};
+/// For how long Redis does nothing else, at most, meanwhile, over the same.
+pub(crate) const COMMON_REDIS: Claim = Claim {
+    name: "common_following_redis",
+    unit: "ms",
+    better: Better::Lower,
+    figure: Figure::Difference,
+    target: Some(10.0),
+};
 
-const ALL: [&Claim; 30] = [
+const ALL: [&Claim; 32] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -163,6 +180,8 @@ const ALL: [&Claim; 30] = [
     &FOLLOW_TWO_ROWS_CQL,
     &CELEBRITY_CQL,
     &FRIENDS_COLD_CQL,
+    &COMMON_MEMORY,
+    &COMMON_REDIS,
 ];
 
 /// Runs the rows, prints them as a table and writes them to the file of results. Rows that were not asked

@@ -43,8 +43,13 @@ impl Served {
         })
     }
 
-    /// A node of a cluster without peers, over this database of MongoDB and the keyspace of the same name.
-    pub(crate) fn kith_over(program: &Path, mongodb: &str, cql: &str, name: &str) -> Result<Self> {
+    /// A node of a cluster without peers, over this database of MongoDB and the keyspace of the same name, with a Redis if
+    /// there is one.
+    pub(crate) fn kith_over(
+        program: &Path,
+        (mongodb, cql, redis): (&str, &str, Option<&str>),
+        name: &str,
+    ) -> Result<Self> {
         Self::start(program, |command, address, _data| {
             command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
             command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
@@ -52,7 +57,9 @@ impl Served {
             command.args(["--set", &format!("store.mongodb.database={name}")]);
             command.args(["--set", &format!("store.cql.keyspace={name}")]);
             command.args(["--set", &format!("store.cql.contact_points={cql}")]);
+            command.args(["--set", &format!("redis.prefix={name}")]);
             command.env("KITH_STORE__MONGODB__URI", mongodb);
+            command.envs(redis.map(|redis| ("KITH_REDIS__URL", redis)));
         })
     }
 
@@ -78,6 +85,16 @@ impl Served {
     /// Seconds of processor time that it has taken so far, in its own code and in the kernel.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         usage::cpu_seconds(self.child.id())
+    }
+
+    /// The most memory that it has held since [`Self::forget_peak`], in MiB.
+    pub(crate) fn peak_mib(&self) -> Result<f64> {
+        usage::peak_mib(self.child.id())
+    }
+
+    /// Lets [`Self::peak_mib`] begin with what it holds now.
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        usage::forget_peak(self.child.id())
     }
 }
 

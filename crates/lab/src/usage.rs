@@ -20,10 +20,24 @@ pub(crate) fn cpu_seconds(process: u32) -> Result<f64> {
 
 /// Memory that it holds now (RSS), in MiB.
 pub(crate) fn resident_mib(process: u32) -> Result<f64> {
+    mib_of(process, "VmRSS:")
+}
+
+/// The most memory that it has held since [`forget_peak`], in MiB.
+pub(crate) fn peak_mib(process: u32) -> Result<f64> {
+    mib_of(process, "VmHWM:")
+}
+
+/// Lets [`peak_mib`] begin with what the process holds now (proc(5), `clear_refs`).
+pub(crate) fn forget_peak(process: u32) -> Result<()> {
+    fs::write(format!("/proc/{process}/clear_refs"), "5").context("the peak of memory cannot be forgotten")
+}
+
+fn mib_of(process: u32, name: &'static str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).context(name)?;
     let kib = line.trim().trim_end_matches("kB").trim().parse::<f64>();
-    Ok(kib.context("VmRSS is no number")? / 1024.0)
+    Ok(kib.context(name)? / 1024.0)
 }
 
 #[cfg(test)]
@@ -34,6 +48,8 @@ mod tests {
     fn this_process_has_taken_time_and_holds_memory() {
         let own = std::process::id();
         assert!(resident_mib(own).unwrap() > 1.0);
+        forget_peak(own).unwrap();
+        assert!(peak_mib(own).unwrap() > 1.0);
         let before = cpu_seconds(own).unwrap();
         let began = std::time::Instant::now();
         while cpu_seconds(own).unwrap() <= before {

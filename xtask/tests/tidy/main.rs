@@ -9,4 +9,5 @@ mod files;
 mod links;
 mod migrations;
 mod modules;
+mod statements;
 mod tree;

@@ -58,16 +58,16 @@ impl Keyspace {
         Ok(Some(Self { stores, raw, handle, name }))
     }
 
-    /// A node over them.
-    pub(super) async fn served(&self, plan: &Plan) -> Result<Node> {
+    /// A node over them, with a Redis if there is one.
+    pub(super) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<Node> {
         let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
         let cql = plan.cql.as_deref().context("there was a CQL")?;
-        let served = Served::kith_over(&plan.kith, mongodb, cql, &self.name)?;
+        let served = Served::kith_over(&plan.kith, (mongodb, cql, redis), &self.name)?;
         let endpoint = Endpoint::from_shared(format!("http://{}", served.address))?;
         let until = Instant::now() + CONNECTED_WITHIN;
         loop {
             if let Ok(channel) = endpoint.connect().await {
-                let node = Node { channel, _served: served };
+                let node = Node { channel, served };
                 while let Err(error) = node.friends(i64::MAX).await {
                     ensure!(Instant::now() < until, "the node does not serve: {error}");
                     sleep(PAUSE).await;
@@ -91,8 +91,8 @@ impl Keyspace {
 
 /// A node in a process of its own.
 pub(super) struct Node {
-    channel: Channel,
-    _served: Served,
+    pub(super) channel: Channel,
+    pub(super) served: Served,
 }
 
 impl Node {
@@ -128,6 +128,7 @@ pub(super) struct Raw {
     entry: PreparedStatement,
     note: PreparedStatement,
     entries: PreparedStatement,
+    rows: PreparedStatement,
 }
 
 impl Raw {
@@ -167,6 +168,8 @@ impl Raw {
                 "SELECT placed, other, version, since FROM follow_lists WHERE owner = ? AND list = ? AND bucket = 0",
             )
             .await?,
+            rows: prepare("SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?")
+                .await?,
             session,
         })
     }
@@ -219,6 +222,20 @@ impl Raw {
             .map(async |(follow, number)| self.four_rows(follow.edge, stamp + number).await);
         batches.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         Ok(())
+    }
+
+    /// How many rows the largest part of a list of fans has.
+    pub(super) async fn largest_part(&self, user: i64) -> Result<i64> {
+        let mut largest = 0;
+        for bucket in 0.. {
+            let row = self.session.execute_unpaged(&self.rows, (user, bucket)).await?.into_rows_result()?;
+            let (rows,) = row.single_row::<(i64,)>()?;
+            if rows == 0 {
+                break;
+            }
+            largest = largest.max(rows);
+        }
+        Ok(largest)
     }
 
     /// Reads both lists of a user, as far as their first buckets hold them; tells how many entries there were.

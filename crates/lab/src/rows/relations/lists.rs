@@ -19,6 +19,8 @@ use crate::{
 const CELEBRITY: i64 = 1;
 /// Entries of a page.
 const PAGE: usize = 50;
+/// Most rows of a part of a list.
+const PART_MAX: i64 = 100_000;
 /// Entries that are passed over in one go on the way down.
 const STRIDE: usize = 5_000;
 
@@ -35,6 +37,9 @@ pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
         && let Some(keyspace) = Keyspace::open(plan, FANS_DEEP_CQL.name).await?
     {
         let pairs = deep(plan, &keyspace.stores.follows).await?;
+        let largest = keyspace.raw.largest_part(CELEBRITY).await?;
+        println!("fans_deep_cql: the largest part has {largest} rows");
+        ensure!(largest <= PART_MAX, "a part of the list has {largest} rows");
         keyspace.remove(plan).await?;
         rows.push(Row::new(&FANS_DEEP_CQL, &pairs)?);
     }
@@ -55,7 +60,7 @@ async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let fans = star(CELEBRITY, 2..2 + of_each)?;
     let following = fans.iter().map(|fan| ImportedFollow { edge: fan.edge.reversed(), ..*fan });
     import(&keyspace.stores.follows, &following.chain(fans.iter().copied()).collect::<Vec<_>>()).await?;
-    let node = keyspace.served(plan).await?;
+    let node = keyspace.served(plan, None).await?;
     let expected = usize::try_from(of_each)?;
     let reads = plan.size(10, 2);
     interleave(plan.rounds, async |side| {

@@ -1,0 +1,143 @@
+//! Whom two users follow, one of them few and the other one very many: what that takes of a node, and of Redis.
+
+use anyhow::{Context as _, Result, ensure};
+use fred::{
+    clients::Client,
+    interfaces::ClientLike as _,
+    types::{Builder, ClusterHash, CustomCommand, Value, config::Config},
+};
+use kith_proto::relation::v1::{
+    ListCommonFollowingRequest, ListFollowingRequest, relation_service_client::RelationServiceClient,
+};
+use kith_store::ImportedFollow;
+
+use super::{
+    cql::{Keyspace, Node},
+    graph::{import, star},
+};
+use crate::{
+    bench::{COMMON_MEMORY, COMMON_REDIS, Plan},
+    ratio::{Pair, Row, Side, interleave},
+};
+
+/// Who follows few.
+const FEW: i64 = 1;
+/// Who follows many, all of those whom the other one follows among them.
+const MANY: i64 = 2;
+/// As many as a page may hold.
+const PAGE: i32 = 1_000;
+
+/// Runs what is asked for; nothing where there is no CQL or no Redis.
+pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let Some(redis) = plan.redis.as_deref() else { return Ok(Vec::new()) };
+    if !(plan.wants(&COMMON_MEMORY) || plan.wants(&COMMON_REDIS)) {
+        return Ok(Vec::new());
+    }
+    let Some(keyspace) = Keyspace::open(plan, "common").await? else { return Ok(Vec::new()) };
+    let (few, many): (i64, i64) = plan.size((10_000, 1_000_000), (100, 2_000));
+    for (user, follows) in [(FEW, few), (MANY, many)] {
+        let fans = star(user, 3..3 + follows)?;
+        let following: Vec<_> =
+            fans.iter().map(|fan| ImportedFollow { edge: fan.edge.reversed(), ..*fan }).collect();
+        import(&keyspace.stores.follows, &following).await?;
+    }
+    let commands = Commands::connect(redis).await?;
+    let taken = interleave(plan.rounds, async |side| {
+        let node = keyspace.served(plan, Some(redis)).await?;
+        taken(&node, &commands, side, usize::try_from(few)?).await
+    })
+    .await?;
+    keyspace.remove(plan).await?;
+    let of = |part: fn(&Taken) -> f64| -> Vec<Pair<f64>> {
+        taken.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
+    };
+    let memory = Row::new(&COMMON_MEMORY, &of(|taken| taken.memory))?;
+    Ok(vec![memory, Row::new(&COMMON_REDIS, &of(|taken| taken.command))?])
+}
+
+/// What something took.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// Of the node, at most, in MiB.
+    memory: f64,
+    /// The longest command of Redis, in milliseconds.
+    command: f64,
+}
+
+async fn taken(node: &Node, commands: &Commands, side: Side, few: usize) -> Result<Taken> {
+    // What the first call of all takes is no part of it.
+    page(node).await?;
+    node.forget().await?;
+    node.served.forget_peak()?;
+    commands.forget().await?;
+    match side {
+        Side::Baseline => page(node).await?,
+        Side::Kith => {
+            let found = common(node).await?;
+            ensure!(found == few, "only {found} of {few} were found");
+        }
+    }
+    Ok(Taken { memory: node.served.peak_mib()?, command: commands.longest().await? })
+}
+
+async fn page(node: &Node) -> Result<()> {
+    let mut client = RelationServiceClient::new(node.channel.clone());
+    let request = ListFollowingRequest { user_id: FEW, page_size: PAGE, ..ListFollowingRequest::default() };
+    client.list_following(request).await?;
+    Ok(())
+}
+
+/// Reads all whom both follow; tells how many there are.
+async fn common(node: &Node) -> Result<usize> {
+    let mut client = RelationServiceClient::new(node.channel.clone());
+    let mut request = ListCommonFollowingRequest {
+        user_id: FEW,
+        other_id: MANY,
+        page_size: PAGE,
+        ..ListCommonFollowingRequest::default()
+    };
+    let mut found = 0;
+    loop {
+        let page = client.list_common_following(request.clone()).await?.into_inner();
+        found += page.user_ids.len();
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return Ok(found);
+        }
+    }
+}
+
+/// How long commands of a Redis take, by its own log of slow ones, which is let take in all.
+struct Commands(Client);
+
+impl Commands {
+    async fn connect(redis: &str) -> Result<Self> {
+        let client = Builder::from_config(Config::from_url(redis)?).build()?;
+        client.init().await?;
+        let commands = Self(client);
+        for (name, value) in [("slowlog-log-slower-than", "0"), ("slowlog-max-len", "1000000")] {
+            commands.run("CONFIG", &["SET", name, value]).await?;
+        }
+        Ok(commands)
+    }
+
+    async fn forget(&self) -> Result<()> {
+        self.run("SLOWLOG", &["RESET"]).await.map(drop)
+    }
+
+    /// The longest one since [`Self::forget`], in milliseconds.
+    async fn longest(&self) -> Result<f64> {
+        let entries = self.run("SLOWLOG", &["GET", "-1"]).await?.into_array();
+        // An entry is its number, its time, the microseconds that it took, and its words.
+        let took = entries.into_iter().filter_map(|entry| entry.into_array().into_iter().nth(2)?.as_f64());
+        let longest = took.fold(0.0, f64::max);
+        ensure!(longest > 0.0, "Redis tells of no command");
+        Ok(longest / 1e3)
+    }
+
+    async fn run(&self, name: &'static str, words: &[&'static str]) -> Result<Value> {
+        let command = CustomCommand::new_static(name, ClusterHash::Random, false);
+        let words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
+        self.0.custom(command, words).await.with_context(|| format!("Redis refuses {name}"))
+    }
+}

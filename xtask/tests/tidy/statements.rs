@@ -1,0 +1,44 @@
+use crate::tree::{text, tracked};
+
+/// What runs statements of a database, and scripts of Redis.
+const RUN: [&str; 3] =
+    ["crates/store-cluster/src/cql/", "crates/store-sqlite/src/", "crates/cache/src/remote/redis/"];
+/// Where the keyspace is made, with the replication of the configuration, which is checked for what may stand in it.
+const MADE_OF_CONFIGURATION: &str = "CREATE KEYSPACE";
+const VERBS: [&str; 7] = ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "CREATE ", "ALTER ", "DROP "];
+/// What may be put into a text: numbers of marks and names of columns that stand in the code.
+const FIXED: [&str; 4] = ["{}", "{select}", "{columns}", "{table}"];
+
+/// The pieces of code from `format!(` on, each as long as a statement may be.
+fn formatted(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("format!(").map(|(at, _)| {
+        let rest = &text[at..];
+        rest.find(';').map_or(rest, |end| &rest[..end])
+    })
+}
+
+#[test]
+fn no_statement_has_a_name_or_a_value_of_a_caller_in_its_text() {
+    let mut statements = 0;
+    for file in tracked(".rs").into_iter().filter(|file| RUN.iter().any(|run| file.starts_with(run))) {
+        let text = text(&file);
+        statements += VERBS.iter().map(|verb| text.matches(&format!("\"{verb}")).count()).sum::<usize>();
+        for piece in formatted(&text).filter(|piece| VERBS.iter().any(|verb| piece.contains(verb))) {
+            let fixed = FIXED.iter().fold(piece.to_owned(), |piece, mark| piece.replace(mark, ""));
+            let named = fixed.trim_start_matches("format!(").contains('{');
+            assert!(!named || piece.contains(MADE_OF_CONFIGURATION), "{file}: {piece}");
+        }
+    }
+    assert!(statements > 60, "found only {statements}");
+}
+
+#[test]
+fn scripts_of_redis_are_texts_of_files_and_run_in_one_place() {
+    for file in tracked(".rs").into_iter().filter(|file| file.starts_with("crates/") && file.contains("/src/")) {
+        let text = text(&file);
+        let runs = [".eval(", ".eval::<", "Script::from_lua("].iter().any(|call| text.contains(call));
+        assert!(!runs || file == "crates/cache/src/remote/redis/scripts.rs", "{file} runs a script of its own");
+    }
+    let scripts = text("crates/cache/src/remote/redis/scripts.rs");
+    assert!(scripts.contains("include_str!"), "scripts are texts of files");
+}
