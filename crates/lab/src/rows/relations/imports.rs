@@ -16,6 +16,8 @@ use crate::{
     ratio::{Row, Side, count, interleave},
 };
 
+/// Rounds of other rows for one of these: a million follows take minutes.
+const ROUNDS: usize = 5;
 /// Follows and places that are compared in one step.
 const STEP: usize = 1_000;
 
@@ -37,7 +39,7 @@ fn graph(plan: &Plan) -> Arc<[ImportedFollow]> {
 
 /// Each side fills a file of its own, in every round a new one.
 async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
-    let pairs = interleave(plan.rounds, async |side| {
+    let pairs = interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
         let file = DataFile::open().await?;
         match side {
             Side::Baseline => {
@@ -61,7 +63,7 @@ async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
 
 /// Each side fills a keyspace of its own, in every round a new one.
 async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
-    let pairs = interleave(plan.rounds, async |side| {
+    let pairs = interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
         let keyspace = Keyspace::open(plan, IMPORT_CQL.name).await?.context("there is no CQL")?;
         let begun = Instant::now();
         match side {
@@ -69,6 +71,7 @@ async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
             Side::Kith => import(&keyspace.stores.follows, graph).await?,
         }
         let rate = count(graph.len()) / begun.elapsed().as_secs_f64();
+        eprintln!("import_cql, {side:?}: {rate:.0} follows/s");
         if side == Side::Kith {
             verify(&keyspace.stores.edges, graph.len()).await?;
         }
