@@ -57,7 +57,8 @@ impl Served {
             command.args(["--set", &format!("store.mongodb.database={name}")]);
             command.args(["--set", &format!("store.cql.keyspace={name}")]);
             command.args(["--set", &format!("store.cql.contact_points={cql}")]);
-            command.args(["--set", &format!("redis.prefix={name}")]);
+            // Shorter than a keyspace may be.
+            command.args(["--set", &format!("redis.prefix=kith_bench_{}", std::process::id())]);
             command.env("KITH_STORE__MONGODB__URI", mongodb);
             command.envs(redis.map(|redis| ("KITH_REDIS__URL", redis)));
         })
