@@ -4,7 +4,7 @@
 
 mod node;
 
-use kith_proto::{relation::v1::*, r#type::v1::import_result};
+use kith_proto::{admin::v1::GetCacheStatsRequest, relation::v1::*, r#type::v1::import_result};
 use kith_server::config::RelationMode;
 use node::{TestNode, acting, assert_refused};
 use tonic::{Code, Status};
@@ -72,6 +72,18 @@ async fn counts(node: &TestNode, user_id: i64) -> (i64, i64) {
     (counts.following, counts.fans)
 }
 
+/// Waits until these users have so many.
+async fn counts_become<const N: usize>(node: &TestNode, expected: [(i64, (i64, i64)); N]) {
+    let right = async {
+        for (user, of_user) in expected {
+            while counts(node, user).await != of_user {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), right).await.expect("counts settle");
+}
+
 async fn friends(node: &TestNode, user_id: i64, page_size: i32) -> Vec<i64> {
     let mut request = ListFriendsRequest { user_id, page_size, ..Default::default() };
     let mut found = Vec::new();
@@ -132,14 +144,7 @@ async fn counts_are_right_after_quiet() {
         follow(&node, from, to).await.unwrap();
     }
     unfollow(&node, ann, bob).await.unwrap();
-    let right = async {
-        while [counts(&node, ann).await, counts(&node, bob).await, counts(&node, cid).await]
-            != [(1, 0), (1, 0), (0, 2)]
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), right).await.expect("counts settle");
+    counts_become(&node, [(ann, (1, 0)), (bob, (1, 0)), (cid, (0, 2))]).await;
 }
 
 #[tokio::test]
@@ -329,6 +334,24 @@ async fn friends_follow_each_other_until_one_ends_it_both_ways() {
     assert_eq!(following(&node, ann).await, [cid]);
     let request = UnfriendRequest { user_id: ann, friend_id: bob, ..Default::default() };
     assert_eq!(node.relations().unfriend(request).await.unwrap_err().code(), Code::NotFound);
+}
+
+/// Keys of relations that the store has answered so far.
+async fn store_reads(node: &TestNode) -> i64 {
+    let stats = node.admin().get_cache_stats(GetCacheStatsRequest {}).await.unwrap().into_inner();
+    stats.namespaces.iter().map(|namespace| namespace.store_reads).sum()
+}
+
+#[tokio::test]
+async fn friends_that_were_read_are_read_again_without_the_store() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let both_ways = (2..502).flat_map(|user| [(1, user), (user, 1)]);
+    import(&node, both_ways).await;
+    counts_become(&node, [(1, (500, 500))]).await;
+    assert_eq!(friends(&node, 1, 100).await.len(), 500);
+    let before = store_reads(&node).await;
+    assert_eq!(friends(&node, 1, 100).await.len(), 500);
+    assert_eq!(store_reads(&node).await, before);
 }
 
 #[tokio::test]
