@@ -23,10 +23,10 @@ pub(crate) struct BenchArguments {
     /// A MongoDB replica set that may be filled; without it, its rows are not run.
     #[arg(long, env = "KITH_TEST_MONGODB", hide_env_values = true)]
     mongodb: Option<String>,
-    /// A Redis that may be filled; without it, its rows are not run.
+    /// `HOST:PORT` of a Cassandra that may be filled; without it, its rows are not run.
     #[arg(long, env = "KITH_TEST_CQL", hide_env_values = true)]
     cql: Option<String>,
-    /// Address of a Redis that may be filled
+    /// A Redis that may be filled; without it, its rows are not run.
     #[arg(long, env = "KITH_TEST_REDIS", hide_env_values = true)]
     redis: Option<String>,
     /// The program of a node [default: the one beside this program].
