@@ -162,10 +162,7 @@ impl RelationRpc {
         let consistency = self.consistency(page.consistency)?;
         let size = self.limits.pages.of(page.size)?;
         let part = self.follows.list(of, (self.after(page)?, size), &consistency).await?;
-        let last = part.entries.last().filter(|_| part.more).map(|follow| match of.list {
-            FollowList::Following => follow.place_in_following(),
-            FollowList::Fans => follow.place_among_fans(),
-        });
+        let last = part.entries.last().filter(|_| part.more).map(|follow| follow.place_in(of.list));
         let next = last.map(|last| self.pages.seal_all(&page.query, place_numbers(last)));
         Ok((part.entries.iter().map(convert::follow_to_wire).collect(), next.unwrap_or_default()))
     }
