@@ -280,7 +280,13 @@ impl Entry {
             since: row.number("since")?.unwrap_or_default(),
             changed: 0,
         };
-        Ok(Self { edge: list.edge(owner, other), list, bucket: row.small("bucket")?, state, at: row.some_number("placed")? })
+        Ok(Self {
+            edge: list.edge(owner, other),
+            list,
+            bucket: row.small("bucket")?,
+            state,
+            at: row.some_number("placed")?,
+        })
     }
 
     /// Whether this is where the follow stands, and it lives.
