@@ -99,7 +99,7 @@ impl World {
     fn new() -> Self {
         Self {
             random: StdRng::seed_from_u64(0),
-                records: Vec::new(),
+            records: Vec::new(),
             asked: HashMap::new(),
             replies: HashMap::new(),
             views: HashMap::new(),
