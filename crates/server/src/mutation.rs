@@ -124,8 +124,8 @@ impl Mutations {
     ///
     /// # Errors
     /// What the store says; [`StoreError::Unavailable`] of unknown outcome where the namespace is strict and other nodes
-    /// could not be told in time: the write stands, and is told later; [`StoreError::Overloaded`] at once when the store cannot be expected to come to it in time,
-    /// and nothing is marked or written then.
+    /// could not be told in time: the write stands, and is told later; [`StoreError::Overloaded`] at once when the store
+    /// cannot be expected to come to it in time, and nothing is marked or written then.
     pub async fn write<K: Key, V: Send + Sync + 'static, T>(
         &self,
         cache: &TieredCache<K, V>,

@@ -3,16 +3,17 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
+mod killed;
 mod process;
 
 use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    time::{Duration, Instant},
+    process::{Command, Output},
 };
 
+use killed::killed_midway;
 use process::Node;
 use serde_json::{Value, json};
 
@@ -52,25 +53,6 @@ fn graph(folder: &Path) -> PathBuf {
     file
 }
 
-/// Kills an import once it has noted a part of its file.
-fn killed_midway(node: &Node, file: &Path) {
-    let mut command = import(node, file);
-    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let kept = PathBuf::from(format!("{}.kith-progress", file.display()));
-    let begun = Instant::now();
-    let noted = || {
-        let progress: Value = serde_json::from_slice(&fs::read(&kept).ok()?).ok()?;
-        progress["at"]["line"].as_u64().filter(|line| *line > 4_000)
-    };
-    while noted().is_none() {
-        assert!(running.try_wait().unwrap().is_none(), "the import ended before it was killed");
-        assert!(begun.elapsed() < Duration::from_secs(60), "the import does not come forward");
-        std::thread::yield_now();
-    }
-    running.kill().unwrap();
-    running.wait().unwrap();
-}
-
 fn counts(node: &Node, user: usize) -> Value {
     let request = format!(r#"{{"userId":{user}}}"#);
     json(&kith(node, &["call", "CountRelations", &request, "-o", "json"]).output().unwrap())
@@ -80,7 +62,7 @@ fn counts(node: &Node, user: usize) -> Value {
 fn a_list_of_edges_killed_midway_and_run_again_brings_every_follow_once_and_tells_every_bad_line() {
     let folder = tempfile::tempdir().unwrap();
     let (file, node) = (graph(folder.path()), Node::start());
-    killed_midway(&node, &file);
+    killed_midway(import(&node, &file), &file, 4_000);
     let resumed = import(&node, &file).output().unwrap();
     let (lines, follows) = (told(&resumed), USERS * EACH);
     assert_eq!(

@@ -4,16 +4,17 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
+mod killed;
 mod process;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    time::{Duration, Instant},
+    path::Path,
+    process::{Command, Output},
 };
 
+use killed::killed_midway;
 use process::Node;
 use serde_json::Value;
 
@@ -38,26 +39,6 @@ fn import(node: &Node, kind: &str, file: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.args(["import", kind]).arg(file).args(["--addr", &format!("http://{}", node.grpc)]);
     command
-}
-
-/// Kills an import once it has noted a part of its file.
-fn killed_midway(node: &Node, file: &Path) {
-    let mut command = import(node, "users", file);
-    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let kept = PathBuf::from(format!("{}.kith-progress", file.display()));
-    let begun = Instant::now();
-    let noted = || {
-        let progress: Value = serde_json::from_slice(&fs::read(&kept).ok()?).ok()?;
-        progress["at"]["line"].as_u64().filter(|line| *line > 5_300)
-    };
-    while noted().is_none() {
-        assert!(running.try_wait().unwrap().is_none(), "the import ended before it was killed");
-        assert!(begun.elapsed() < Duration::from_secs(60), "the import does not come forward");
-        std::thread::yield_now();
-    }
-    running.kill().unwrap();
-    running.wait().unwrap();
-    assert!(kept.is_file());
 }
 
 fn texts(output: &Output) -> (String, Vec<String>) {
@@ -95,7 +76,7 @@ fn an_import_killed_midway_and_run_again_brings_every_good_record_once_and_tells
     let (users, groups) = (folder.path().join("users.jsonl"), folder.path().join("groups.jsonl"));
     let node = Node::start();
 
-    killed_midway(&node, &users);
+    killed_midway(import(&node, "users", &users), &users, 5_300);
     let resumed = import(&node, "users", &users).output().unwrap();
     let (counts, told) = texts(&resumed);
     let header = "kind\timported\talready_there\tbad";

@@ -1,7 +1,7 @@
 //! Batch reads by id or by edge as one statement of a fixed form, so that it is prepared once.
 
-use kith_store::Edge;
-use rusqlite::{Connection, Rows, params_from_iter};
+use kith_store::{Edge, GroupId, UserId};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::error::Failure;
 
@@ -30,33 +30,47 @@ impl BatchQuery {
         &self.0[fitting.unwrap_or(SIZES.len() - 1)]
     }
 
-    /// Hands the rows of these ids to `each`, every row once. `ids` are 1 to [`kith_store::BATCH_MAX`].
-    pub(crate) fn run(
+    /// Hands each row of these keys to `each`, once. There may be up to [`kith_store::BATCH_MAX`] keys.
+    pub(crate) fn run<K: Key>(
         &self,
         connection: &Connection,
-        ids: &[i64],
-        each: impl FnOnce(Rows<'_>) -> Result<(), Failure>,
+        keys: &[K],
+        mut each: impl FnMut(&Row<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let Some(last) = ids.last() else { return Ok(()) };
-        let mut statement = connection.prepare_cached(self.sql(ids.len()))?;
+        let Some(last) = keys.last() else { return Ok(()) };
+        let mut statement = connection.prepare_cached(self.sql(keys.len()))?;
         let places = statement.parameter_count();
-        // What is not needed repeats an id: a set has each once.
-        let padded = ids.iter().chain(std::iter::repeat(last)).take(places);
-        each(statement.query(params_from_iter(padded))?)
+        // What is not needed repeats a key: a set has each once.
+        let padded = keys.iter().chain(std::iter::repeat(last));
+        let numbers = padded.flat_map(|key| key.numbers()).take(places);
+        let mut rows = statement.query(params_from_iter(numbers))?;
+        while let Some(row) = rows.next()? {
+            each(row)?;
+        }
+        Ok(())
     }
+}
 
-    /// The same for edges, of a query that was made [`by_edge`](Self::by_edge).
-    pub(crate) fn run_edges(
-        &self,
-        connection: &Connection,
-        edges: &[Edge],
-        each: impl FnOnce(Rows<'_>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let Some(last) = edges.last() else { return Ok(()) };
-        let mut statement = connection.prepare_cached(self.sql(edges.len()))?;
-        let places = statement.parameter_count();
-        let padded = edges.iter().chain(std::iter::repeat(last));
-        let keys = padded.flat_map(|edge| [edge.from.get(), edge.to.get()]).take(places);
-        each(statement.query(params_from_iter(keys))?)
+/// What a row is found by.
+pub(crate) trait Key: Copy + Send + 'static {
+    /// Its columns.
+    fn numbers(self) -> impl IntoIterator<Item = i64>;
+}
+
+impl Key for UserId {
+    fn numbers(self) -> impl IntoIterator<Item = i64> {
+        [self.get()]
+    }
+}
+
+impl Key for GroupId {
+    fn numbers(self) -> impl IntoIterator<Item = i64> {
+        [self.get()]
+    }
+}
+
+impl Key for Edge {
+    fn numbers(self) -> impl IntoIterator<Item = i64> {
+        [self.from.get(), self.to.get()]
     }
 }

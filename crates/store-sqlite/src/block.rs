@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Place, StoreError,
-    Stored, Timestamp, UserId, Version, Write,
+    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Place, StoreError, Stored,
+    Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, params};
 
@@ -15,7 +15,7 @@ use crate::{
     error::Failure,
     follow,
     request::once,
-    row::{block_of, blocks_of, key, size, stored_blocks},
+    row::{block_of, blocks_of, stored_block},
     state::expect,
 };
 
@@ -61,17 +61,7 @@ pub(crate) const ANY_TO: &str = "SELECT from_id, to_id FROM blocks WHERE deleted
 #[async_trait]
 impl BlockStore for Sqlite {
     async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError> {
-        if edges.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
-        let edges = edges.to_vec();
-        self.readers
-            .read(move |connection| {
-                let mut found = Vec::with_capacity(edges.len());
-                BY_EDGES.run_edges(connection, &edges, |rows| stored_blocks(rows, &mut found))?;
-                Ok(found)
-            })
-            .await
+        self.readers.by_keys(&BY_EDGES, edges, stored_block).await
     }
 
     async fn set_block(
@@ -96,13 +86,7 @@ impl BlockStore for Sqlite {
             BlockList::Blocked => BLOCKED,
             BlockList::DoNotDisturb => DO_NOT_DISTURB,
         };
-        let (at, other) = key(after);
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(sql)?;
-                blocks_of(read.query(params![user.get(), at, other, size(limit)])?)
-            })
-            .await
+        self.readers.page(sql, user, (after, limit), blocks_of).await
     }
 }
 

@@ -26,16 +26,14 @@ static ADD: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| {
 });
 
 /// The counts of these users, in their order.
-pub(crate) fn counts(connection: &Connection, ids: &[i64]) -> Result<Vec<FollowCounts>, Failure> {
-    let mut found = HashMap::with_capacity(ids.len());
-    BY_IDS.run(connection, ids, |mut rows| {
-        while let Some(row) = rows.next()? {
-            let counts = FollowCounts { following: count(row, 1)?, fans: count(row, 2)? };
-            found.insert(row.get::<_, i64>(0)?, counts);
-        }
+pub(crate) fn counts(connection: &Connection, users: &[UserId]) -> Result<Vec<FollowCounts>, Failure> {
+    let mut found = HashMap::with_capacity(users.len());
+    BY_IDS.run(connection, users, |row| {
+        let counts = FollowCounts { following: count(row, 1)?, fans: count(row, 2)? };
+        found.insert(row.get::<_, i64>(0)?, counts);
         Ok(())
     })?;
-    Ok(ids.iter().map(|id| found.get(id).copied().unwrap_or_default()).collect())
+    Ok(users.iter().map(|user| found.get(&user.get()).copied().unwrap_or_default()).collect())
 }
 
 /// By how much the lists of users grow: of each the following, then the fans.

@@ -16,7 +16,7 @@ use crate::{
     counts::{Tally, counts},
     error::Failure,
     request::once,
-    row::{edge_of, follow_of, follows_of, key, size, stored_follows},
+    row::{edge_of, follow_of, follows_of, stored_follow},
 };
 
 macro_rules! select {
@@ -67,17 +67,7 @@ pub(crate) const ANY_TO: &str = "SELECT from_id, to_id FROM follows WHERE live =
 #[async_trait]
 impl FollowStore for Sqlite {
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError> {
-        if edges.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
-        let edges = edges.to_vec();
-        self.readers
-            .read(move |connection| {
-                let mut found = Vec::with_capacity(edges.len());
-                BY_EDGES.run_edges(connection, &edges, |rows| stored_follows(rows, &mut found))?;
-                Ok(found)
-            })
-            .await
+        self.readers.by_keys(&BY_EDGES, edges, stored_follow).await
     }
 
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError> {
@@ -106,21 +96,15 @@ impl FollowStore for Sqlite {
             FollowList::Following => FOLLOWING,
             FollowList::Fans => FANS,
         };
-        let (at, other) = key(after);
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(sql)?;
-                follows_of(read.query(params![user.get(), at, other, size(limit)])?)
-            })
-            .await
+        self.readers.page(sql, user, (after, limit), follows_of).await
     }
 
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {
         if users.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let ids: Vec<i64> = users.iter().map(|id| id.get()).collect();
-        self.readers.read(move |connection| counts(connection, &ids)).await
+        let users = users.to_vec();
+        self.readers.read(move |connection| counts(connection, &users)).await
     }
 
     async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, Group, GroupId, GroupPatch, GroupStore, NewGroup, SecretOwner, StoreError, Stored,
-    Timestamp, UserId, Version, Write, group_search_keys,
+    Applied, Group, GroupId, GroupPatch, GroupStore, NewGroup, SecretOwner, StoreError, Stored, Timestamp,
+    UserId, Version, Write, group_search_keys,
 };
 use rusqlite::{Connection, params};
 
@@ -14,7 +14,7 @@ use crate::{
     batch::BatchQuery,
     error::{Failure, internal},
     request::once,
-    row::{group_of, groups_of, params_text, size, stored_groups},
+    row::{group_of, groups_of, params_text, size, stored_group},
     secret,
     state::{expect, free_id},
 };
@@ -64,17 +64,7 @@ impl GroupStore for Sqlite {
     }
 
     async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
-        let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        self.readers
-            .read(move |connection| {
-                let mut found = Vec::with_capacity(ids.len());
-                BY_IDS.run(connection, &ids, |rows| stored_groups(rows, &mut found))?;
-                Ok(found)
-            })
-            .await
+        self.readers.by_keys(&BY_IDS, ids, stored_group).await
     }
 
     async fn search_groups(

@@ -19,6 +19,7 @@ mod migrate;
 mod node;
 mod open;
 mod readers;
+mod reads;
 mod refused;
 mod removal;
 mod request;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kith_store::{
-    Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Params, Permissions, Place,
-    StoreError, Stored, Text, Timestamp, User, UserId, Version, Visibility,
+    Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Params, Permissions, StoreError,
+    Stored, Text, Timestamp, User, UserId, Version, Visibility,
 };
 use rusqlite::{Row, Rows, types::ValueRef};
 
@@ -111,47 +111,27 @@ pub(crate) fn blocks_of(rows: Rows<'_>) -> Result<Vec<Block>, Failure> {
     living(rows, block_of)
 }
 
-/// Users by id, living or deleted.
-pub(crate) fn stored_users(mut rows: Rows<'_>, to: &mut Vec<(UserId, Stored<User>)>) -> Result<(), Failure> {
-    while let Some(row) = rows.next()? {
-        to.push((UserId::new(row.get(0)?).map_err(|_| corrupt("users.id"))?, user_of(row)?));
-    }
-    Ok(())
+/// A user with its id, living or deleted.
+pub(crate) fn stored_user(row: &Row<'_>) -> Result<(UserId, Stored<User>), Failure> {
+    Ok((UserId::new(row.get(0)?).map_err(|_| corrupt("users.id"))?, user_of(row)?))
 }
 
-/// Groups by id, living or deleted.
-pub(crate) fn stored_groups(
-    mut rows: Rows<'_>,
-    to: &mut Vec<(GroupId, Stored<Group>)>,
-) -> Result<(), Failure> {
-    while let Some(row) = rows.next()? {
-        to.push((GroupId::new(row.get(0)?).map_err(|_| corrupt("groups.id"))?, group_of(row)?));
-    }
-    Ok(())
+/// A group with its id, living or deleted.
+pub(crate) fn stored_group(row: &Row<'_>) -> Result<(GroupId, Stored<Group>), Failure> {
+    Ok((GroupId::new(row.get(0)?).map_err(|_| corrupt("groups.id"))?, group_of(row)?))
 }
 
-/// Follows by edge, living or ended.
-pub(crate) fn stored_follows(
-    mut rows: Rows<'_>,
-    to: &mut Vec<(Edge, Stored<Follow>)>,
-) -> Result<(), Failure> {
-    while let Some(row) = rows.next()? {
-        let follow = follow_of(row)?;
-        let live = row.get(3)?;
-        to.push((
-            follow.edge,
-            if live { Stored::Live(Arc::new(follow)) } else { Stored::Deleted(follow.version) },
-        ));
-    }
-    Ok(())
+/// A follow with its edge, living or ended.
+pub(crate) fn stored_follow(row: &Row<'_>) -> Result<(Edge, Stored<Follow>), Failure> {
+    let follow = follow_of(row)?;
+    let (edge, version) = (follow.edge, follow.version);
+    let live = row.get(3)?;
+    Ok((edge, if live { Stored::Live(Arc::new(follow)) } else { Stored::Deleted(version) }))
 }
 
-/// What users have set about others by edge, living or removed.
-pub(crate) fn stored_blocks(mut rows: Rows<'_>, to: &mut Vec<(Edge, Stored<Block>)>) -> Result<(), Failure> {
-    while let Some(row) = rows.next()? {
-        to.push((edge_of(row)?, block_of(row)?));
-    }
-    Ok(())
+/// What a user has set about another one with its edge, living or removed.
+pub(crate) fn stored_block(row: &Row<'_>) -> Result<(Edge, Stored<Block>), Failure> {
+    Ok((edge_of(row)?, block_of(row)?))
 }
 
 /// Parameters as a column holds them.
@@ -162,11 +142,6 @@ pub(crate) fn params_text(params: &Params) -> Result<String, Failure> {
 /// A limit as SQLite takes it.
 pub(crate) fn size(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-/// What the entries of a list are below: those after a place, or all.
-pub(crate) fn key(after: Option<Place>) -> (i64, i64) {
-    after.map_or((i64::MAX, i64::MAX), |place| (place.at.0, place.user.get()))
 }
 
 fn living<T: Clone>(

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, Keyword, NewUser, SecretOwner, StoreError, Stored, Text, Timestamp, User, UserId,
-    UserName, UserPatch, UserStore, Version, Write,
+    Applied, Keyword, NewUser, SecretOwner, StoreError, Stored, Text, Timestamp, User, UserId, UserName,
+    UserPatch, UserStore, Version, Write,
 };
 use rusqlite::{Connection, params};
 
@@ -14,7 +14,7 @@ use crate::{
     batch::BatchQuery,
     error::{Failure, is_duplicate},
     request::once,
-    row::{params_text, size, stored_users, user_of, users_of},
+    row::{params_text, size, stored_user, user_of, users_of},
     secret,
     state::{expect, free_id, living},
 };
@@ -79,17 +79,7 @@ impl UserStore for Sqlite {
     }
 
     async fn users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
-        let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        self.readers
-            .read(move |connection| {
-                let mut found = Vec::with_capacity(ids.len());
-                BY_IDS.run(connection, &ids, |rows| stored_users(rows, &mut found))?;
-                Ok(found)
-            })
-            .await
+        self.readers.by_keys(&BY_IDS, ids, stored_user).await
     }
 
     async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError> {

@@ -67,16 +67,14 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Where the list of who is followed by `edge.from` goes on after this.
+    /// Where it stands in a list: that of whom `edge.from` follows, or that of the fans of `edge.to`.
     #[must_use]
-    pub const fn place_in_following(&self) -> Place {
-        Place { at: self.placed, user: self.edge.to }
-    }
-
-    /// Where the list of the fans of `edge.to` goes on after this.
-    #[must_use]
-    pub const fn place_among_fans(&self) -> Place {
-        Place { at: self.placed, user: self.edge.from }
+    pub const fn place_in(&self, list: FollowList) -> Place {
+        let user = match list {
+            FollowList::Following => self.edge.to,
+            FollowList::Fans => self.edge.from,
+        };
+        Place { at: self.placed, user }
     }
 
     /// Bytes that the record takes in memory.
@@ -103,6 +101,17 @@ pub enum FollowList {
     Following,
     /// Who follows the user.
     Fans,
+}
+
+impl FollowList {
+    /// The edge by which `other` stands in this list of `owner`.
+    #[must_use]
+    pub const fn edge(self, owner: UserId, other: UserId) -> Edge {
+        match self {
+            Self::Following => Edge { from: owner, to: other },
+            Self::Fans => Edge { from: other, to: owner },
+        }
+    }
 }
 
 /// How long the lists of a user are.
@@ -210,7 +219,9 @@ mod tests {
         let edge = Edge::new(user(7), user(8)).unwrap();
         let at = Timestamp(5);
         let follow = Follow { edge, version: Version::FIRST, since: at, placed: at };
-        assert_eq!(follow.place_in_following(), Place { at, user: user(8) });
-        assert_eq!(follow.place_among_fans(), Place { at, user: user(7) });
+        for (list, owner, other) in [(FollowList::Following, 7, 8), (FollowList::Fans, 8, 7)] {
+            assert_eq!(follow.place_in(list), Place { at, user: user(other) });
+            assert_eq!(list.edge(user(owner), user(other)), edge);
+        }
     }
 }

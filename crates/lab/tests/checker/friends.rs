@@ -8,16 +8,18 @@ use kith_lab::history::{
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
-use crate::world::{CLIENTS, FAULTS, LAGS, MS, NODES, PINNED};
+use crate::{
+    plan::{Fate, Habits, Plan},
+    world::{CLIENTS, FAULTS, LAGS, MS, PINNED},
+};
 
-const CALLS_OF_A_CLIENT: usize = 250;
+const HABITS: Habits = Habits { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
 const USERS: i64 = 5;
 
 /// About 2000 calls; the same ones for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
     let mut friends = Friends {
         random: StdRng::seed_from_u64(seed ^ 0xF0110),
-        requests: 0,
         version: 0,
         follows: BTreeMap::new(),
         blocks: BTreeMap::new(),
@@ -26,30 +28,13 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
         views: HashMap::new(),
         tokens: HashMap::new(),
     };
-    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(|client| friends.plans(client)).collect();
+    let mut requests = 0;
+    let of = |client| HABITS.plans(client, &mut friends.random, &mut requests);
+    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(of).collect();
     plans.sort_by_key(|plan| plan.effect);
     let mut events: Vec<Event> = plans.iter().map(|plan| Event::Relation(friends.call(plan))).collect();
     events.extend(friends.dump());
     events
-}
-
-#[derive(Clone, Debug)]
-struct Plan {
-    client: u32,
-    node: u32,
-    began: u64,
-    effect: u64,
-    ended: u64,
-    request: Option<u64>,
-    fate: Fate,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Answered,
-    Refused,
-    /// No answer came; whether it takes effect nevertheless.
-    Open(bool),
 }
 
 /// Who stands in a list, and with which version.
@@ -60,7 +45,6 @@ type States = Vec<(u64, Option<u64>)>;
 
 struct Friends {
     random: StdRng,
-    requests: u64,
     version: u64,
     follows: BTreeMap<Edge, States>,
     blocks: BTreeMap<Edge, Settings>,
@@ -73,38 +57,6 @@ struct Friends {
 }
 
 impl Friends {
-    fn plans(&mut self, client: u32) -> Vec<Plan> {
-        let mut plans: Vec<Plan> = Vec::new();
-        let mut now = self.random.random_range(1..5 * MS);
-        while plans.len() < CALLS_OF_A_CLIENT {
-            let node = if client < PINNED { client % NODES } else { self.random.random_range(0..NODES) };
-            let ended = now + self.random.random_range(MS..8 * MS);
-            let fate = self.fate(now);
-            let late = if fate == Fate::Open(true) { 50 * MS } else { 0 };
-            let effect = self.random.random_range(now + 1..ended + late);
-            let lost = plans.last().filter(|last| matches!(last.fate, Fate::Open(_)));
-            let again = lost.and_then(|last| last.request).filter(|_| self.random.random_bool(0.9));
-            let request = again.or_else(|| self.random.random_bool(0.5).then(|| self.next_request()));
-            plans.push(Plan { client, node, began: now, effect, ended, request, fate });
-            now = ended + self.random.random_range(1..3 * MS);
-        }
-        plans
-    }
-
-    fn fate(&mut self, now: u64) -> Fate {
-        let disturbed = FAULTS.iter().any(|fault| fault.contains(&now));
-        match self.random.random_range(0..100) {
-            0..6 if disturbed => Fate::Open(self.random.random_bool(0.5)),
-            6..18 if disturbed => Fate::Refused,
-            _ => Fate::Answered,
-        }
-    }
-
-    fn next_request(&mut self) -> u64 {
-        self.requests += 1;
-        self.requests
-    }
-
     fn call(&mut self, plan: &Plan) -> RelationCall {
         let what = self.ask(plan);
         let outcome = match plan.fate {

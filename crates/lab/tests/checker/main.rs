@@ -10,6 +10,7 @@ mod enmities;
 mod friends;
 mod mutants;
 mod names;
+mod plan;
 mod register;
 mod sessions;
 mod staleness;

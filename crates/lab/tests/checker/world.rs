@@ -16,14 +16,17 @@ use kith_lab::{
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
-use crate::friends;
+use crate::{
+    friends,
+    plan::{Fate, Habits, Plan},
+};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const CLIENTS: u32 = 8;
 /// The clients below stay with one node.
 pub(crate) const PINNED: u32 = 6;
 pub(crate) const NODES: u32 = 4;
-const CALLS_OF_A_CLIENT: usize = 620;
+const HABITS: Habits = Habits { calls: 620, lasts: 5 * MS, pause: MS, again: 0.7, writes: 0.4, lost: 12 };
 const NAMES: u64 = 60;
 pub(crate) const FAULTS: [Range<u64>; 2] = [600 * MS..900 * MS, 1_600 * MS..1_900 * MS];
 /// The oldest that a node answers, while nothing is wrong and while a fault is on.
@@ -38,7 +41,9 @@ pub(crate) const BOUNDS: Bounds = Bounds {
 /// The history of about 5000 calls; the same one for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
     let mut world = World { random: StdRng::seed_from_u64(seed), ..World::new() };
-    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(|client| world.plans(client)).collect();
+    let mut requests = 0;
+    let of = |client| HABITS.plans(client, &mut world.random, &mut requests);
+    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(of).collect();
     plans.sort_by_key(|plan| plan.effect);
     let mut events: Vec<Event> = plans.iter().map(|plan| Event::Call(world.call(plan))).collect();
     for (at, on) in FAULTS.iter().flat_map(|fault| [(fault.start, true), (fault.end, false)]) {
@@ -48,26 +53,6 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
     events.extend(friends::history(seed));
     events.shuffle(&mut world.random);
     events
-}
-
-#[derive(Clone, Debug)]
-struct Plan {
-    client: u32,
-    node: u32,
-    began: u64,
-    effect: u64,
-    ended: u64,
-    /// Of a write; the same for one that is sent again.
-    request: Option<u64>,
-    fate: Fate,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Answered,
-    Refused,
-    /// No answer came; whether it takes effect nevertheless.
-    Open(bool),
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +82,6 @@ impl Stored {
 
 struct World {
     random: StdRng,
-    requests: u64,
     records: Vec<Stored>,
     /// What a request asks for, of which record.
     asked: HashMap<u64, (usize, What)>,
@@ -115,7 +99,6 @@ impl World {
     fn new() -> Self {
         Self {
             random: StdRng::seed_from_u64(0),
-            requests: 0,
             records: Vec::new(),
             asked: HashMap::new(),
             replies: HashMap::new(),
@@ -123,39 +106,6 @@ impl World {
             tokens: HashMap::new(),
             wrote: HashMap::new(),
         }
-    }
-
-    /// The calls of a client, one after the other.
-    fn plans(&mut self, client: u32) -> Vec<Plan> {
-        let mut plans: Vec<Plan> = Vec::new();
-        let mut now = self.random.random_range(1..5 * MS);
-        while plans.len() < CALLS_OF_A_CLIENT {
-            let node = if client < PINNED { client % NODES } else { self.random.random_range(0..NODES) };
-            let ended = now + self.random.random_range(MS..5 * MS);
-            let fate = self.fate(now);
-            let late = if fate == Fate::Open(true) { 50 * MS } else { 0 };
-            let effect = self.random.random_range(now + 1..ended + late);
-            let lost = plans.last().filter(|last| matches!(last.fate, Fate::Open(_)));
-            let again = lost.and_then(|last| last.request).filter(|_| self.random.random_bool(0.7));
-            let request = again.or_else(|| self.random.random_bool(0.4).then(|| self.next_request()));
-            plans.push(Plan { client, node, began: now, effect, ended, request, fate });
-            now = ended + self.random.random_range(1..MS);
-        }
-        plans
-    }
-
-    fn fate(&mut self, now: u64) -> Fate {
-        let disturbed = FAULTS.iter().any(|fault| fault.contains(&now));
-        match self.random.random_range(0..100) {
-            0..12 if disturbed => Fate::Open(self.random.random_bool(0.5)),
-            12..18 if disturbed => Fate::Refused,
-            _ => Fate::Answered,
-        }
-    }
-
-    fn next_request(&mut self) -> u64 {
-        self.requests += 1;
-        self.requests
     }
 
     fn call(&mut self, plan: &Plan) -> Call {

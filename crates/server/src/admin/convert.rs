@@ -1,6 +1,6 @@
 //! Between the words of the tiers and those of the wire.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use kith_cache::{Presence, Stats, TierCopy};
 use kith_proto::admin::v1 as wire;
@@ -51,6 +51,16 @@ pub(super) fn stats(namespace: &str, stats: &Stats) -> wire::NamespaceStats {
 pub(super) fn duration(time: Duration) -> prost_types::Duration {
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     prost_types::Duration { seconds, nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default() }
+}
+
+/// A time that may be asked for: `default` where none is, `None` where it is out of bounds.
+pub(super) fn within(
+    asked: Option<prost_types::Duration>,
+    default: Duration,
+    bounds: &RangeInclusive<Duration>,
+) -> Option<Duration> {
+    let Some(asked) = asked else { return Some(default) };
+    Duration::try_from(asked).ok().filter(|asked| bounds.contains(asked))
 }
 
 pub(super) fn signed(number: u64) -> i64 {

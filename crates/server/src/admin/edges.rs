@@ -9,7 +9,7 @@ use kith_store::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgesVerifie
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-use super::convert::signed;
+use super::convert::{count, signed};
 use crate::{
     error::{Error, Reason},
     relation::Upkeep,
@@ -61,13 +61,7 @@ impl EdgeRuns {
     pub(super) fn recount(&self) -> Result<Steps<wire::RebuildCountsResponse>, Error> {
         let turn = self.recount.take()?;
         let run = Recount { upkeep: self.upkeep.clone(), sums: CountsRebuilt::default(), _turn: turn };
-        let steps = stream::try_unfold(Some(run), |run| async move {
-            let Some(mut run) = run else { return Ok(None) };
-            let message = run.step().await?;
-            let next = (!message.ended).then_some(run);
-            Ok(Some((message, next)))
-        });
-        Ok(steps.boxed())
+        Ok(steps(run))
     }
 
     fn comparison(
@@ -80,13 +74,7 @@ impl EdgeRuns {
         let (upkeep, turn) = (self.upkeep.clone(), turn.take()?);
         let sums = wire::EdgeComparison::default();
         let run = Comparison { upkeep, repair, next: None, sums, left, _turn: turn };
-        let steps = stream::try_unfold(Some(run), |run| async move {
-            let Some(mut run) = run else { return Ok(None) };
-            let message = run.step().await?;
-            let next = (!message.ended).then_some(run);
-            Ok(Some((message, next)))
-        });
-        Ok(steps.boxed())
+        Ok(steps(run))
     }
 }
 
@@ -109,6 +97,25 @@ impl Turn {
     }
 }
 
+/// What is under way, a step at a time.
+trait Run: Send + 'static {
+    /// What is told of it.
+    type Message: Send + 'static;
+
+    /// Takes a step: what has come of all steps so far, and whether it was the last one.
+    fn step(&mut self) -> impl Future<Output = Result<(Self::Message, bool), Status>> + Send;
+}
+
+/// A message after each step, until the last one; the run is dropped with the stream.
+fn steps<R: Run>(run: R) -> Steps<R::Message> {
+    let steps = stream::try_unfold(Some(run), |run| async move {
+        let Some(mut run) = run else { return Ok(None) };
+        let (message, ended) = run.step().await?;
+        Ok(Some((message, (!ended).then_some(run))))
+    });
+    steps.boxed()
+}
+
 /// A comparison under way.
 struct Comparison {
     upkeep: Upkeep,
@@ -122,19 +129,21 @@ struct Comparison {
     _turn: OwnedSemaphorePermit,
 }
 
-impl Comparison {
-    async fn step(&mut self) -> Result<wire::EdgeComparison, Status> {
+impl Run for Comparison {
+    type Message = wire::EdgeComparison;
+
+    async fn step(&mut self) -> Result<(wire::EdgeComparison, bool), Status> {
         let EdgesVerified { checked, differences, done, next } =
             self.upkeep.verify(self.next.take(), self.repair).await?;
         let examples: Vec<_> = differences.iter().take(self.left).map(shown).collect();
         self.left -= examples.len();
         self.sums.done = done;
         self.sums.checked += signed(checked);
-        self.sums.differences += length(differences.len());
-        self.sums.repaired += length(differences.iter().filter(|one| one.repaired).count());
+        self.sums.differences += count(differences.len());
+        self.sums.repaired += count(differences.iter().filter(|one| one.repaired).count());
         self.sums.ended = next.is_none();
         self.next = next;
-        Ok(wire::EdgeComparison { examples, ..self.sums.clone() })
+        Ok((wire::EdgeComparison { examples, ..self.sums.clone() }, self.sums.ended))
     }
 }
 
@@ -145,18 +154,17 @@ struct Recount {
     _turn: OwnedSemaphorePermit,
 }
 
-impl Recount {
-    async fn step(&mut self) -> Result<wire::RebuildCountsResponse, Status> {
+impl Run for Recount {
+    type Message = wire::RebuildCountsResponse;
+
+    async fn step(&mut self) -> Result<(wire::RebuildCountsResponse, bool), Status> {
         let step = self.upkeep.recount(self.sums.next.take()).await?;
         self.sums.counted += step.counted;
         self.sums.corrected += step.corrected;
         self.sums.next = step.next;
-        Ok(wire::RebuildCountsResponse {
-            done: step.done,
-            counted: signed(self.sums.counted),
-            corrected: signed(self.sums.corrected),
-            ended: self.sums.next.is_none(),
-        })
+        let ended = self.sums.next.is_none();
+        let (counted, corrected) = (signed(self.sums.counted), signed(self.sums.corrected));
+        Ok((wire::RebuildCountsResponse { done: step.done, counted, corrected, ended }, ended))
     }
 }
 
@@ -181,8 +189,4 @@ fn shown(difference: &EdgeDifference) -> wire::EdgeDifference {
         kind: kind.into(),
         repaired: difference.repaired,
     }
-}
-
-fn length(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -6,6 +6,7 @@ use kith_proto::admin::v1 as wire;
 use kith_store::Invalid;
 use tokio::time::Instant;
 
+use super::convert::within;
 use crate::{
     error::Error,
     telemetry::{self, FilterError, Filtering},
@@ -41,9 +42,8 @@ pub(super) fn set(request: &wire::SetLogFilterRequest) -> Result<wire::SetLogFil
 }
 
 fn lasts(request: &wire::SetLogFilterRequest) -> Result<Duration, Error> {
-    let Some(asked) = request.lasts else { return Ok(LASTS_DEFAULT) };
-    let within = Duration::try_from(asked).ok().filter(|lasts| LASTS.contains(lasts));
-    within.ok_or_else(|| Error::invalid("lasts", &Invalid::new("must be from 1 s to 24 h")))
+    let lasts = within(request.lasts, LASTS_DEFAULT, &LASTS);
+    lasts.ok_or_else(|| Error::invalid("lasts", &Invalid::new("must be from 1 s to 24 h")))
 }
 
 fn answer(now: Filtering) -> wire::SetLogFilterResponse {

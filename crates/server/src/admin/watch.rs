@@ -3,7 +3,7 @@
 //! What is counted is counted anyway and never reset, so that whoever watches keeps what it saw and subtracts.
 //! Without watchers nothing of this runs.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use kith_cache::Stats;
@@ -17,7 +17,7 @@ use tonic::Status;
 
 use super::{
     AdminRpc,
-    convert::{duration, signed, stats},
+    convert::{duration, signed, stats, within},
     figures,
 };
 use crate::{
@@ -26,8 +26,7 @@ use crate::{
 };
 
 const INTERVAL: Duration = Duration::from_secs(1);
-const INTERVAL_LEAST: Duration = Duration::from_millis(200);
-const INTERVAL_MOST: Duration = Duration::from_secs(60);
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(60);
 
 /// What is told to whoever watches.
 pub(super) type Told = BoxStream<'static, Result<wire::WatchNodeResponse, Status>>;
@@ -132,11 +131,8 @@ impl Seen {
 }
 
 fn bounded(interval: Option<prost_types::Duration>) -> Result<Duration, Error> {
-    let Some(interval) = interval else { return Ok(INTERVAL) };
-    let interval = Duration::try_from(interval).ok();
-    let within = interval.filter(|interval| (INTERVAL_LEAST..=INTERVAL_MOST).contains(interval));
-    within.ok_or_else(|| {
-        let [least, most] = [INTERVAL_LEAST, INTERVAL_MOST].map(humantime::format_duration);
+    within(interval, INTERVAL, &INTERVALS).ok_or_else(|| {
+        let [least, most] = [*INTERVALS.start(), *INTERVALS.end()].map(humantime::format_duration);
         Error::invalid("interval", &Invalid::new(format!("must be {least} to {most}")))
     })
 }

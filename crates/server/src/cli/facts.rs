@@ -132,10 +132,14 @@ impl Facts {
 
     /// How long it has run.
     pub(super) fn uptime(&self) -> Option<Duration> {
-        let node = self.node.as_ref()?;
-        let seconds = node.time?.seconds.checked_sub(node.start_time?.seconds)?;
-        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+        uptime(self.node.as_ref()?)
     }
+}
+
+/// How long a node has run, by its own clock.
+pub(super) fn uptime(node: &GetNodeResponse) -> Option<Duration> {
+    let (time, start) = (node.time?, node.start_time?);
+    SystemTime::try_from(time).ok()?.duration_since(SystemTime::try_from(start).ok()?).ok()
 }
 
 /// Which part of `all` it is; `None` of nothing.

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::{
     Backend, Config, Secret, said,
-    wrong::{Wrong, wrong},
+    wrong::{Wrong, above_zero, wrong},
 };
 
 /// Reads secrets out of their files and looks at what belongs together.
@@ -32,7 +32,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     super::cql::check(config)?;
     store(config)?;
     invite_code_key(config)?;
-    above_zero(config)?;
+    none_is_zero(config)?;
     bounds(config)
 }
 
@@ -105,9 +105,9 @@ fn invite_code_key(config: &Config) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn above_zero(config: &Config) -> Result<(), Wrong> {
+fn none_is_zero(config: &Config) -> Result<(), Wrong> {
     let limits = &config.limits;
-    let values = [
+    above_zero(&[
         ("limits.message_bytes", limits.message_bytes == 0),
         ("limits.batch_message_bytes", limits.batch_message_bytes == 0),
         ("limits.in_flight", limits.in_flight == 0),
@@ -127,11 +127,7 @@ fn above_zero(config: &Config) -> Result<(), Wrong> {
         ("cache.loads_in_flight", config.cache.loads_in_flight == 0),
         ("ids.block", config.ids.block == 0),
         ("users.verify_tries_per_minute", config.users.verify_tries_per_minute == 0),
-    ];
-    match values.into_iter().find(|(_, zero)| *zero) {
-        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
-        None => Ok(()),
-    }
+    ])
 }
 
 fn bounds(config: &Config) -> Result<(), Wrong> {

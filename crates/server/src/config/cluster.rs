@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Backend, Config, Secret,
-    wrong::{Wrong, wrong},
+    wrong::{Wrong, above_zero, wrong},
 };
 
 /// What an address of Redis may begin with; with `s` by TLS.
@@ -143,16 +143,16 @@ impl Default for ClusterConfig {
 
 /// Looks at what belongs together.
 pub(super) fn check(config: &Config) -> Result<(), Wrong> {
-    above_zero(config)?;
+    none_is_zero(config)?;
     shared(config)?;
     redis(&config.redis)?;
     following(config)?;
     advertised(config)
 }
 
-fn above_zero(config: &Config) -> Result<(), Wrong> {
+fn none_is_zero(config: &Config) -> Result<(), Wrong> {
     let (redis, cluster) = (&config.redis, &config.cluster);
-    let values = [
+    above_zero(&[
         ("redis.pool", redis.pool == 0),
         ("redis.command_timeout", redis.command_timeout.is_zero()),
         ("redis.connect_timeout", redis.connect_timeout.is_zero()),
@@ -163,11 +163,7 @@ fn above_zero(config: &Config) -> Result<(), Wrong> {
         ("cluster.replay_max", cluster.replay_max == 0),
         ("cluster.queue_max", cluster.queue_max == 0),
         ("cluster.call_timeout", cluster.call_timeout.is_zero()),
-    ];
-    match values.into_iter().find(|(_, zero)| *zero) {
-        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
-        None => Ok(()),
-    }
+    ])
 }
 
 fn shared(config: &Config) -> Result<(), Wrong> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Config, Secret,
-    wrong::{Wrong, wrong},
+    wrong::{Wrong, above_zero, wrong},
 };
 
 /// Most feeds that changes are told by.
@@ -85,16 +85,11 @@ pub(super) fn check(config: &Config) -> Result<(), Wrong> {
     if !(1..=SHARDS_MAX).contains(&cql.feed_shards) {
         return wrong("store.cql.feed_shards", "must be between 1 and 64");
     }
-    for (key, zero) in [
+    above_zero(&[
         ("store.cql.connect", cql.connect.is_zero()),
         ("store.cql.request", cql.request.is_zero()),
         ("store.cql.calls_max", cql.calls_max == 0),
-    ] {
-        if zero {
-            return wrong(key, "is 0; it must be above 0");
-        }
-    }
-    Ok(())
+    ])
 }
 
 fn names_a_keyspace(name: &str) -> bool {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Config,
-    wrong::{Wrong, wrong},
+    wrong::{Wrong, above_zero, wrong},
 };
 
 /// Most writes that may wait: each is asked for three times on every node within a minute.
@@ -47,20 +47,17 @@ impl Default for ObserverConfig {
 /// Looks at each value.
 pub(super) fn check(config: &Config) -> Result<(), Wrong> {
     let observer = &config.observer;
-    let values = [
+    above_zero(&[
         ("observer.canary_every", observer.canary_every.is_zero()),
         ("observer.bound", observer.bound.is_zero()),
         ("observer.sample_every", observer.sample_every == 0),
         ("observer.waiting_max", observer.waiting_max == 0),
-    ];
-    match values.into_iter().find(|(_, zero)| *zero) {
-        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
-        None if observer.waiting_max > WAITING_MOST => wrong(
-            "observer.waiting_max",
-            &format!("is {}; it must be at most {WAITING_MOST}", observer.waiting_max),
-        ),
-        None => Ok(()),
+    ])?;
+    if observer.waiting_max > WAITING_MOST {
+        let text = format!("is {}; it must be at most {WAITING_MOST}", observer.waiting_max);
+        return wrong("observer.waiting_max", &text);
     }
+    Ok(())
 }
 
 #[cfg(test)]

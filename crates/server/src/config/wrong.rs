@@ -13,3 +13,11 @@ pub(super) struct Wrong {
 pub(super) fn wrong(key: &'static str, text: &str) -> Result<(), Wrong> {
     Err(Wrong { key, text: format!("{key} {text}") })
 }
+
+/// Refuses the first of these keys whose value is 0, as is said beside it.
+pub(super) fn above_zero(values: &[(&'static str, bool)]) -> Result<(), Wrong> {
+    match values.iter().find(|(_, zero)| *zero) {
+        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
+        None => Ok(()),
+    }
+}

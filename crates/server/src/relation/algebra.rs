@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_store::{BATCH_MAX, Edge, Follow, FollowList, FollowStore, Place, Stored, UserId};
+use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, Place, Stored, UserId};
 
 use super::{Follows, lists::ListOf};
 use crate::error::Error;
@@ -82,8 +82,8 @@ impl Other {
         let (mut users, mut after) = (Vec::new(), None);
         loop {
             let part = follows.list(list, (after, PAGE), consistency).await?;
-            users.extend(part.entries.iter().map(|follow| place(list.list, follow).user));
-            after = part.entries.last().map(|follow| place(list.list, follow));
+            users.extend(part.entries.iter().map(|follow| follow.place_in(list.list).user));
+            after = part.entries.last().map(|follow| follow.place_in(list.list));
             // A list that has just grown is followed to its end all the same, but not without one.
             if !part.more || users.len() > WALKED_MAX {
                 break;
@@ -109,10 +109,7 @@ async fn asked(
     list: ListOf<FollowList>,
     users: &[UserId],
 ) -> Result<Vec<UserId>, Error> {
-    let edge = |user: UserId| match list.list {
-        FollowList::Following => Edge { from: list.user, to: user },
-        FollowList::Fans => Edge { from: user, to: list.user },
-    };
+    let edge = |user: UserId| list.list.edge(list.user, user);
     // Nobody follows oneself.
     let edges: Vec<Edge> = users.iter().filter(|user| **user != list.user).map(|user| edge(*user)).collect();
     let mut live = Vec::new();
@@ -144,7 +141,7 @@ impl Walk<'_> {
             let part = self.follows.list(self.list, (after, page), self.consistency).await?;
             walked += part.entries.len();
             let places: Vec<Place> =
-                part.entries.iter().map(|follow| place(self.list.list, follow)).collect();
+                part.entries.iter().map(|follow| follow.place_in(self.list.list)).collect();
             let users: Vec<UserId> = places.iter().map(|place| place.user).collect();
             let found = self.other.among(&users).await?;
             let missing = size - common.users.len();
@@ -169,12 +166,5 @@ impl Walk<'_> {
 
     fn cursor(&self, after: Option<Place>) -> Option<Cursor> {
         after.map(|after| Cursor { second: self.second, after })
-    }
-}
-
-fn place(list: FollowList, follow: &Follow) -> Place {
-    match list {
-        FollowList::Following => follow.place_in_following(),
-        FollowList::Fans => follow.place_among_fans(),
     }
 }

@@ -173,8 +173,7 @@ impl FollowLists {
 
     /// The same of both lists of each of these users.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<FollowList>> {
-        let both = |user: &UserId| <FollowList as Listing>::ALL.map(|(list, _)| ListOf { list, user: *user });
-        self.pages.begin_write(&users.iter().flat_map(both).collect::<Vec<_>>()).await
+        self.pages.begin_write(&both_of(users)).await
     }
 }
 
@@ -216,8 +215,7 @@ impl BlockLists {
 
     /// The same of both lists of each of these users.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<BlockList>> {
-        let both = |user: &UserId| <BlockList as Listing>::ALL.map(|(list, _)| ListOf { list, user: *user });
-        self.pages.begin_write(&users.iter().flat_map(both).collect::<Vec<_>>()).await
+        self.pages.begin_write(&both_of(users)).await
     }
 }
 
@@ -246,6 +244,12 @@ pub(crate) fn block_invalidations(edge: Edge) -> Vec<Invalidation> {
 
 fn told(namespace: &'static str, key: String) -> Invalidation {
     Invalidation { namespace, key, version: None, copy: None }
+}
+
+/// Both lists of each of these users.
+fn both_of<L: Listing>(users: &[UserId]) -> Vec<ListOf<L>> {
+    let both = |user: &UserId| L::ALL.map(|(list, _)| ListOf { list, user: *user });
+    users.iter().flat_map(both).collect()
 }
 
 /// The lists that an edge stands in.

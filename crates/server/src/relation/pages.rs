@@ -1,7 +1,8 @@
 //! Lists of relations by pages: decode, one call, encode.
 
-use kith_proto::{relation::v1 as wire, r#type::v1::Consistency as Asked};
-use kith_store::{BlockList, FollowList, Place, UserId};
+use kith_cache::Consistency;
+use kith_proto::{relation::v1 as wire, r#type::v1 as types};
+use kith_store::{BlockList, FollowList, UserId};
 
 use super::{
     RelationRpc,
@@ -12,13 +13,31 @@ use super::{
 };
 use crate::{call::Call, error::Error};
 
-/// What every request for a page says.
-struct PageOf<'a> {
-    /// The method and whose list it is: what a token is bound to.
-    query: [&'a [u8]; 3],
+/// What every request for a page says: its size, its token, and how fresh it is to be.
+type Asked = (i32, String, Option<types::Consistency>);
+
+/// A page that is asked for.
+struct PageOf {
+    method: &'static str,
+    /// Whose list it is, as bytes; the second is empty where it is of one user.
+    users: [Vec<u8>; 2],
     size: i32,
-    token: &'a str,
-    consistency: Option<&'a Asked>,
+    token: String,
+    consistency: Option<types::Consistency>,
+}
+
+impl PageOf {
+    /// Of the list that this method shows of one user or of two.
+    fn new(method: &'static str, users: &[UserId], (size, token, consistency): Asked) -> Self {
+        let bytes =
+            |at| users.get(at).map_or_else(Vec::new, |user: &UserId| user.get().to_be_bytes().to_vec());
+        Self { method, users: [bytes(0), bytes(1)], size, token, consistency }
+    }
+
+    /// What a token is bound to.
+    fn query(&self) -> [&[u8]; 3] {
+        [self.method.as_bytes(), &self.users[0], &self.users[1]]
+    }
 }
 
 /// Entries of a list in the form of the wire, and the token of the next page.
@@ -31,15 +50,9 @@ impl RelationRpc {
         _call: Call,
     ) -> Result<wire::ListFollowingResponse, Error> {
         let user = convert::user("user_id", request.user_id)?;
-        let bytes = user.get().to_be_bytes();
-        let page = PageOf {
-            query: [b"ListFollowing", &bytes, b""],
-            size: request.page_size,
-            token: &request.page_token,
-            consistency: request.consistency.as_ref(),
-        };
+        let asked = (request.page_size, request.page_token, request.consistency);
         let of = ListOf { list: FollowList::Following, user };
-        let (follows, next_page_token) = self.follow_page(of, &page).await?;
+        let (follows, next_page_token) = self.follow_page("ListFollowing", of, asked).await?;
         Ok(wire::ListFollowingResponse { follows, next_page_token })
     }
 
@@ -49,15 +62,9 @@ impl RelationRpc {
         _call: Call,
     ) -> Result<wire::ListFansResponse, Error> {
         let user = convert::user("user_id", request.user_id)?;
-        let bytes = user.get().to_be_bytes();
-        let page = PageOf {
-            query: [b"ListFans", &bytes, b""],
-            size: request.page_size,
-            token: &request.page_token,
-            consistency: request.consistency.as_ref(),
-        };
+        let asked = (request.page_size, request.page_token, request.consistency);
         let of = ListOf { list: FollowList::Fans, user };
-        let (follows, next_page_token) = self.follow_page(of, &page).await?;
+        let (follows, next_page_token) = self.follow_page("ListFans", of, asked).await?;
         Ok(wire::ListFansResponse { follows, next_page_token })
     }
 
@@ -67,13 +74,8 @@ impl RelationRpc {
         _call: Call,
     ) -> Result<wire::ListFriendsResponse, Error> {
         let user = convert::user("user_id", request.user_id)?;
-        let bytes = user.get().to_be_bytes();
-        let page = PageOf {
-            query: [b"ListFriends", &bytes, b""],
-            size: request.page_size,
-            token: &request.page_token,
-            consistency: request.consistency.as_ref(),
-        };
+        let asked = (request.page_size, request.page_token, request.consistency);
+        let page = PageOf::new("ListFriends", &[user], asked);
         let lists = [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user });
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
         Ok(wire::ListFriendsResponse { user_ids, next_page_token, partial })
@@ -85,13 +87,8 @@ impl RelationRpc {
         _call: Call,
     ) -> Result<wire::ListCommonFollowingResponse, Error> {
         let edge = convert::edge(request.user_id, (request.other_id, "other_id"))?;
-        let bytes = [edge.from, edge.to].map(|user| user.get().to_be_bytes());
-        let page = PageOf {
-            query: [b"ListCommonFollowing", &bytes[0], &bytes[1]],
-            size: request.page_size,
-            token: &request.page_token,
-            consistency: request.consistency.as_ref(),
-        };
+        let asked = (request.page_size, request.page_token, request.consistency);
+        let page = PageOf::new("ListCommonFollowing", &[edge.from, edge.to], asked);
         let lists = [edge.from, edge.to].map(|user| ListOf { list: FollowList::Following, user });
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
         Ok(wire::ListCommonFollowingResponse { user_ids, next_page_token, partial })
@@ -103,13 +100,8 @@ impl RelationRpc {
         _call: Call,
     ) -> Result<wire::ListFansIFollowResponse, Error> {
         let edge = convert::edge(request.user_id, (request.other_id, "other_id"))?;
-        let bytes = [edge.from, edge.to].map(|user| user.get().to_be_bytes());
-        let page = PageOf {
-            query: [b"ListFansIFollow", &bytes[0], &bytes[1]],
-            size: request.page_size,
-            token: &request.page_token,
-            consistency: request.consistency.as_ref(),
-        };
+        let asked = (request.page_size, request.page_token, request.consistency);
+        let page = PageOf::new("ListFansIFollow", &[edge.from, edge.to], asked);
         let lists = [
             ListOf { list: FollowList::Following, user: edge.from },
             ListOf { list: FollowList::Fans, user: edge.to },
@@ -124,15 +116,9 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::ListBlocksResponse, Error> {
         let user = own_list(request.user_id, call)?;
-        let bytes = user.get().to_be_bytes();
-        let page = PageOf {
-            query: [b"ListBlocks", &bytes, b""],
-            size: request.page_size,
-            token: &request.page_token,
-            consistency: request.consistency.as_ref(),
-        };
+        let asked = (request.page_size, request.page_token, request.consistency);
         let of = ListOf { list: BlockList::Blocked, user };
-        let (settings, next_page_token) = self.settings_page(of, &page).await?;
+        let (settings, next_page_token) = self.settings_page("ListBlocks", of, asked).await?;
         Ok(wire::ListBlocksResponse { settings, next_page_token })
     }
 
@@ -142,63 +128,65 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::ListDoNotDisturbResponse, Error> {
         let user = own_list(request.user_id, call)?;
-        let bytes = user.get().to_be_bytes();
-        let page = PageOf {
-            query: [b"ListDoNotDisturb", &bytes, b""],
-            size: request.page_size,
-            token: &request.page_token,
-            consistency: request.consistency.as_ref(),
-        };
+        let asked = (request.page_size, request.page_token, request.consistency);
         let of = ListOf { list: BlockList::DoNotDisturb, user };
-        let (settings, next_page_token) = self.settings_page(of, &page).await?;
+        let (settings, next_page_token) = self.settings_page("ListDoNotDisturb", of, asked).await?;
         Ok(wire::ListDoNotDisturbResponse { settings, next_page_token })
     }
 
     async fn follow_page(
         &self,
+        method: &'static str,
         of: ListOf<FollowList>,
-        page: &PageOf<'_>,
+        asked: Asked,
     ) -> Result<Entries<wire::Follow>, Error> {
-        let consistency = self.consistency(page.consistency)?;
-        let size = self.limits.pages.of(page.size)?;
-        let part = self.follows.list(of, (self.after(page)?, size), &consistency).await?;
-        let last = part.entries.last().filter(|_| part.more).map(|follow| match of.list {
-            FollowList::Following => follow.place_in_following(),
-            FollowList::Fans => follow.place_among_fans(),
-        });
-        let next = last.map(|last| self.pages.seal_all(&page.query, place_numbers(last)));
-        Ok((part.entries.iter().map(convert::follow_to_wire).collect(), next.unwrap_or_default()))
+        let page = PageOf::new(method, &[of.user], asked);
+        let (consistency, at) = self.begin(&page, place_of)?;
+        let part = self.follows.list(of, at, &consistency).await?;
+        let last = part.entries.last().filter(|_| part.more).map(|follow| follow.place_in(of.list));
+        let next = self.next(&page, last.map(place_numbers));
+        Ok((part.entries.iter().map(convert::follow_to_wire).collect(), next))
     }
 
     async fn settings_page(
         &self,
+        method: &'static str,
         of: ListOf<BlockList>,
-        page: &PageOf<'_>,
+        asked: Asked,
     ) -> Result<Entries<wire::UserSettings>, Error> {
-        let consistency = self.consistency(page.consistency)?;
-        let size = self.limits.pages.of(page.size)?;
-        let found = self.blocks.list(of, (self.after(page)?, size), &consistency).await?;
-        let next = found.next.map(|last| self.pages.seal_all(&page.query, place_numbers(last)));
+        let page = PageOf::new(method, &[of.user], asked);
+        let (consistency, at) = self.begin(&page, place_of)?;
+        let found = self.blocks.list(of, at, &consistency).await?;
         let settings = found.blocks.iter().map(|block| convert::user_settings(block, &self.blocks)).collect();
-        Ok((settings, next.unwrap_or_default()))
+        Ok((settings, self.next(&page, found.next.map(place_numbers))))
     }
 
     async fn common_page(
         &self,
         lists: [ListOf<FollowList>; 2],
-        page: &PageOf<'_>,
+        page: &PageOf,
     ) -> Result<(Vec<i64>, String, bool), Error> {
-        let consistency = self.consistency(page.consistency)?;
-        let size = self.limits.pages.of(page.size)?;
-        let after = self.pages.open_all(&page.query, page.token)?.and_then(cursor_of);
-        let Common { users, next, partial } =
-            common(&self.follows, lists, (after, size), &consistency).await?;
-        let next = next.map(|next| self.pages.seal_all(&page.query, cursor_numbers(next)));
-        Ok((users.into_iter().map(UserId::get).collect(), next.unwrap_or_default(), partial))
+        let (consistency, at) = self.begin(page, cursor_of)?;
+        let Common { users, next, partial } = common(&self.follows, lists, at, &consistency).await?;
+        let next = self.next(page, next.map(cursor_numbers));
+        Ok((users.into_iter().map(UserId::get).collect(), next, partial))
     }
 
-    fn after(&self, page: &PageOf<'_>) -> Result<Option<Place>, Error> {
-        Ok(self.pages.open_all(&page.query, page.token)?.and_then(place_of))
+    /// How fresh the page is to be, where it begins, and its size.
+    fn begin<P>(
+        &self,
+        page: &PageOf,
+        of: fn([i64; 3]) -> Option<P>,
+    ) -> Result<(Consistency, (Option<P>, usize)), Error> {
+        let consistency = self.consistency(page.consistency.as_ref())?;
+        let size = self.limits.pages.of(page.size)?;
+        let after = self.pages.open_all(&page.query(), &page.token)?.and_then(of);
+        Ok((consistency, (after, size)))
+    }
+
+    /// The token of the page after this place; empty: there is none.
+    fn next(&self, page: &PageOf, after: Option<[i64; 3]>) -> String {
+        after.map(|after| self.pages.seal_all(&page.query(), after)).unwrap_or_default()
     }
 }
 

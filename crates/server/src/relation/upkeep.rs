@@ -1,6 +1,6 @@
 //! Upkeep of follows and blocks, a bounded step at a time. What a step changed in the store, the tiers give up with it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kith_cache::Node;
 use kith_store::{
@@ -24,6 +24,9 @@ const STEP: usize = 1000;
 const REMOVED_STEP: usize = 200;
 /// Most edges, or users, that are given up together.
 const GIVEN_UP: usize = 500;
+/// By when a step has begun; it does at once, and then runs to its end. Nobody who could set a deadline asks for one, and
+/// its size bounds it, so that nothing is configured here: any time would do.
+const BEGUN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Upkeep of the edges of a deployment, through one node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -110,9 +113,7 @@ impl Upkeep {
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        // It is bounded by its size, and asked for by nobody who could set a deadline.
-        let deadline = Instant::now() + std::time::Duration::from_secs(60);
-        self.mutations.run(deadline, work).await
+        self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await
     }
 
     async fn give_up_follows(&self, mut edges: Vec<Edge>) {

@@ -8,7 +8,6 @@ use super::{RelationRpc, convert, follows::own};
 use crate::{
     call::Call,
     error::{Error, Reason},
-    mutation::Written,
     request::{RequestSeed, Terms},
 };
 
@@ -51,11 +50,8 @@ impl RelationRpc {
         let id = std::mem::take(&mut request.request_id);
         let terms = terms("RemoveFan", (&id, 0), call, &request)?;
         let edge = convert::edge(request.user_id, (request.fan_id, "fan_id"))?;
-        let written = self.set(edge, blocked(true), terms).await?;
-        Ok(wire::RemoveFanResponse {
-            settings: Some(self.settings(&written)),
-            consistency_token: written.token.to_string(),
-        })
+        let Changed { settings, consistency_token, .. } = self.set(edge, blocked(true), terms).await?;
+        Ok(wire::RemoveFanResponse { settings, consistency_token })
     }
 
     /// Both follows end, one after the other, each by a request id of its own: a repeated call finishes what an earlier one
@@ -94,11 +90,8 @@ impl RelationRpc {
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let remark = Block::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
         let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
-        let written = self.set(edge, patch, terms).await?;
-        Ok(wire::SetRemarkResponse {
-            settings: Some(self.settings(&written)),
-            consistency_token: written.token.to_string(),
-        })
+        let Changed { settings, consistency_token, .. } = self.set(edge, patch, terms).await?;
+        Ok(wire::SetRemarkResponse { settings, consistency_token })
     }
 
     pub(super) async fn begin_block(
@@ -109,12 +102,9 @@ impl RelationRpc {
         let id = std::mem::take(&mut request.request_id);
         let terms = terms("Block", (&id, request.expected_version), call, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
-        let written = self.set(edge, blocked(true), terms).await?;
-        Ok(wire::BlockResponse {
-            settings: Some(self.settings(&written)),
-            follow_ended: written.record.cut.is_some(),
-            consistency_token: written.token.to_string(),
-        })
+        let Changed { settings, follow_ended, consistency_token } =
+            self.set(edge, blocked(true), terms).await?;
+        Ok(wire::BlockResponse { settings, follow_ended, consistency_token })
     }
 
     pub(super) async fn end_block(
@@ -125,11 +115,8 @@ impl RelationRpc {
         let id = std::mem::take(&mut request.request_id);
         let terms = terms("Unblock", (&id, request.expected_version), call, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
-        let written = self.set(edge, blocked(false), terms).await?;
-        Ok(wire::UnblockResponse {
-            settings: Some(self.settings(&written)),
-            consistency_token: written.token.to_string(),
-        })
+        let Changed { settings, consistency_token, .. } = self.set(edge, blocked(false), terms).await?;
+        Ok(wire::UnblockResponse { settings, consistency_token })
     }
 
     pub(super) async fn write_permissions(
@@ -142,11 +129,8 @@ impl RelationRpc {
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let permissions = request.permissions.map(convert::permissions).transpose()?;
         let patch = BlockPatch { permissions: Some(permissions), ..BlockPatch::default() };
-        let written = self.set(edge, patch, terms).await?;
-        Ok(wire::SetPermissionsResponse {
-            settings: Some(self.settings(&written)),
-            consistency_token: written.token.to_string(),
-        })
+        let Changed { settings, consistency_token, .. } = self.set(edge, patch, terms).await?;
+        Ok(wire::SetPermissionsResponse { settings, consistency_token })
     }
 
     pub(super) async fn write_do_not_disturb(
@@ -158,20 +142,26 @@ impl RelationRpc {
         let terms = terms("SetDoNotDisturb", (&id, request.expected_version), call, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let patch = BlockPatch { do_not_disturb: Some(request.do_not_disturb), ..BlockPatch::default() };
-        let written = self.set(edge, patch, terms).await?;
-        Ok(wire::SetDoNotDisturbResponse {
-            settings: Some(self.settings(&written)),
+        let Changed { settings, consistency_token, .. } = self.set(edge, patch, terms).await?;
+        Ok(wire::SetDoNotDisturbResponse { settings, consistency_token })
+    }
+
+    async fn set(&self, edge: Edge, patch: BlockPatch, terms: Terms) -> Result<Changed, Error> {
+        let written = self.blocks.set(edge, patch, &self.follows, terms).await?;
+        let BlockChange { block, cut } = &*written.record;
+        Ok(Changed {
+            settings: Some(convert::user_settings(block, &self.blocks)),
+            follow_ended: cut.is_some(),
             consistency_token: written.token.to_string(),
         })
     }
+}
 
-    async fn set(&self, edge: Edge, patch: BlockPatch, terms: Terms) -> Result<Written<BlockChange>, Error> {
-        self.blocks.set(edge, patch, &self.follows, terms).await
-    }
-
-    fn settings(&self, written: &Written<BlockChange>) -> wire::UserSettings {
-        convert::user_settings(&written.record.block, &self.blocks)
-    }
+/// What is answered to a change of settings.
+struct Changed {
+    settings: Option<wire::UserSettings>,
+    follow_ended: bool,
+    consistency_token: String,
 }
 
 /// Of a request whose id has been taken out.

@@ -35,6 +35,11 @@ pub(super) const fn number(list: FollowList) -> i32 {
     }
 }
 
+/// The list that has this number.
+pub(super) const fn list_of(number: i32) -> FollowList {
+    if number == 0 { FollowList::Following } else { FollowList::Fans }
+}
+
 /// What this node knows of where lists go on. It may be some seconds behind: what is put into an older bucket stands there as
 /// well.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use kith_store::{FollowList, StoreError, UserId};
 
 use super::{
+    bucket::list_of,
     error::malformed,
     session::{Bound, Cql, Statement, values},
 };
@@ -86,6 +87,6 @@ impl Part {
     }
 
     const fn list(self) -> FollowList {
-        if self.list == 0 { FollowList::Following } else { FollowList::Fans }
+        list_of(self.list)
     }
 }

@@ -8,9 +8,10 @@ use kith_store::{
 };
 
 use super::{
-    count::Part,
+    count::{Counted, Part},
     error::malformed,
     mark::Mark,
+    record::Record,
     session::{Cql, Statement, values},
     verify::share,
 };
@@ -26,6 +27,8 @@ const OWNED: Statement = Statement::read(
     "SELECT other FROM %k.blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND live = 1 LIMIT ? ALLOW FILTERING",
 );
 
+/// Parts that one request finds, as it says itself.
+const PARTS_AT_ONCE: usize = 64;
 /// Rounds in which entries that show no follow may be struck before it is given up.
 const ROUNDS_MAX: u32 = 1000;
 
@@ -49,38 +52,24 @@ impl EdgeUpkeep for Cql {
 
     async fn rebuild_counts(&self, after: Option<&[u8]>, limit: usize) -> Result<CountsRebuilt, StoreError> {
         let _entered = self.enter()?;
-        let rows = match Mark::read(after)? {
-            Mark::Beginning => self.records(&PARTS, values![]).await?,
-            Mark::Part([owner, list, bucket]) => {
-                let (list, bucket) = (Mark::small(list)?, Mark::small(bucket)?);
-                self.records(&PARTS_AFTER, values![owner, list, bucket]).await?
-            }
-            Mark::Follow(_) | Mark::Entries | Mark::Entry(_) => return Err(Mark::wrong()),
-        };
-        let mut rebuilt = CountsRebuilt { done: 1.0, ..CountsRebuilt::default() };
-        let mut corrected_of = BTreeSet::new();
-        let (mut entries, limit) = (0, i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = self.parts_after(Mark::read(after)?).await?;
+        let mut recount = Recount::default();
         for row in &rows {
-            let (owner, list, bucket) = (row.some_number("owner")?, row.small("list")?, row.small("bucket")?);
-            let counted = self.recount(Part { owner, list, bucket }).await?;
-            rebuilt.counted += 1;
-            if counted.corrected {
-                rebuilt.corrected += 1;
-                corrected_of.insert(UserId::new(owner).map_err(|_| malformed("owner"))?);
-            }
-            rebuilt.done = share(row.some_number("ring")?);
-            rebuilt.next = Some(Mark::Part([owner, i64::from(list), i64::from(bucket)]).written());
-            entries += counted.entries;
-            if entries >= limit {
-                rebuilt.corrected_of = corrected_of.into_iter().collect();
-                return Ok(rebuilt);
+            let part = Part {
+                owner: row.some_number("owner")?,
+                list: row.small("list")?,
+                bucket: row.small("bucket")?,
+            };
+            let counted = self.recount(part).await?;
+            recount.add(part, counted, row.some_number("ring")?)?;
+            if recount.entries >= i64::try_from(limit).unwrap_or(i64::MAX) {
+                return Ok(recount.told());
             }
         }
-        rebuilt.corrected_of = corrected_of.into_iter().collect();
-        if rows.len() < 64 {
-            (rebuilt.next, rebuilt.done) = (None, 1.0);
+        if rows.len() < PARTS_AT_ONCE {
+            return Ok(CountsRebuilt { next: None, done: 1.0, ..recount.told() });
         }
-        Ok(rebuilt)
+        Ok(recount.told())
     }
 
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
@@ -112,7 +101,48 @@ impl EdgeUpkeep for Cql {
     }
 }
 
+/// What a step of a recount has come to.
+#[derive(Default)]
+struct Recount {
+    /// Entries of the parts.
+    entries: i64,
+    corrected_of: BTreeSet<UserId>,
+    rebuilt: CountsRebuilt,
+}
+
+impl Recount {
+    /// Adds a part that was counted; `ring` is its token.
+    fn add(&mut self, part: Part, counted: Counted, ring: i64) -> Result<(), StoreError> {
+        let Part { owner, list, bucket } = part;
+        self.entries += counted.entries;
+        self.rebuilt.counted += 1;
+        if counted.corrected {
+            self.rebuilt.corrected += 1;
+            self.corrected_of.insert(UserId::new(owner).map_err(|_| malformed("owner"))?);
+        }
+        self.rebuilt.done = share(ring);
+        self.rebuilt.next = Some(Mark::Part([owner, i64::from(list), i64::from(bucket)]).written());
+        Ok(())
+    }
+
+    fn told(self) -> CountsRebuilt {
+        CountsRebuilt { corrected_of: self.corrected_of.into_iter().collect(), ..self.rebuilt }
+    }
+}
+
 impl Cql {
+    /// Some parts of lists, in the order of the ring.
+    async fn parts_after(&self, mark: Mark) -> Result<Vec<Record>, StoreError> {
+        match mark {
+            Mark::Beginning => self.records(&PARTS, values![]).await,
+            Mark::Part([owner, list, bucket]) => {
+                let (list, bucket) = (Mark::small(list)?, Mark::small(bucket)?);
+                self.records(&PARTS_AFTER, values![owner, list, bucket]).await
+            }
+            Mark::Follow(_) | Mark::Entries | Mark::Entry(_) => Err(Mark::wrong()),
+        }
+    }
+
     async fn remove_follows(
         &self,
         user: UserId,

@@ -61,6 +61,16 @@ pub(super) fn prepare_failed(error: &PrepareError) -> StoreError {
     }
 }
 
+/// Whether a well-formed statement was refused because it names a table, or a keyspace, that is not there.
+pub(super) fn names_what_is_not_there(error: &ExecutionError) -> bool {
+    let attempt = match error {
+        ExecutionError::LastAttemptError(attempt)
+        | ExecutionError::PrepareError(PrepareError::AllAttemptsFailed { first_attempt: attempt }) => attempt,
+        _ => return false,
+    };
+    matches!(attempt, RequestAttemptError::DbError(DbError::Invalid, _))
+}
+
 /// Whether the failed statement may have been applied.
 fn outcome(error: &ExecutionError) -> Outcome {
     let refused = match error {
@@ -138,7 +148,11 @@ mod tests {
     use super::*;
 
     fn said(error: DbError) -> ExecutionError {
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, "secret 7".to_owned()))
+        ExecutionError::LastAttemptError(attempt(error))
+    }
+
+    fn attempt(error: DbError) -> RequestAttemptError {
+        RequestAttemptError::DbError(error, "secret 7".to_owned())
     }
 
     #[test]
@@ -161,6 +175,19 @@ mod tests {
     fn a_store_that_has_too_much_to_do_is_overloaded() {
         assert!(matches!(write_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
         assert!(matches!(read_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
+    }
+
+    #[test]
+    fn a_table_is_not_there_where_the_server_says_so_and_not_where_its_words_do() {
+        let unprepared = PrepareError::AllAttemptsFailed { first_attempt: attempt(DbError::Invalid) };
+        for error in [said(DbError::Invalid), ExecutionError::PrepareError(unprepared)] {
+            assert!(names_what_is_not_there(&error), "{error:?}");
+        }
+        let worded = RequestAttemptError::DbError(DbError::ServerError, "Invalid".to_owned());
+        let late = ExecutionError::RequestTimeout(std::time::Duration::from_secs(5));
+        for error in [ExecutionError::LastAttemptError(worded), late, said(DbError::Unauthorized)] {
+            assert!(!names_what_is_not_there(&error), "{error:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! long as writers may believe an older one to be the newest; until that has passed, and what a bucket holds was counted
 //! after, it is looked at for every page.
 
-use kith_store::{Edge, Follow, FollowList, Place, StoreError, Timestamp, UserId};
+use kith_store::{Follow, FollowList, Place, StoreError, Timestamp, UserId};
 
 use super::{
     bucket::number,
@@ -63,7 +63,7 @@ impl Cql {
                 continue;
             }
             page.extend(self.bucket_page(owner, list, bucket.number, after, limit).await?);
-            page.sort_unstable_by_key(|follow| std::cmp::Reverse(place(follow, list)));
+            page.sort_unstable_by_key(|follow| std::cmp::Reverse(follow.place_in(list)));
             page.truncate(limit);
         }
         Ok(page)
@@ -112,17 +112,7 @@ impl Cql {
 /// The follow that an entry of a list shows.
 fn entry(owner: UserId, list: FollowList, row: &Record) -> Result<Follow, StoreError> {
     let other = row.user("other")?;
-    let edge = match list {
-        FollowList::Following => Edge { from: owner, to: other },
-        FollowList::Fans => Edge { from: other, to: owner },
-    };
+    let edge = list.edge(owner, other);
     let (since, placed) = (row.some_number("since")?, row.some_number("placed")?);
     Ok(Follow { edge, version: row.version("version")?, since: Timestamp(since), placed: Timestamp(placed) })
-}
-
-const fn place(follow: &Follow, list: FollowList) -> Place {
-    match list {
-        FollowList::Following => follow.place_in_following(),
-        FollowList::Fans => follow.place_among_fans(),
-    }
 }

@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use super::session::Cql;
+use super::{error::names_what_is_not_there, session::Cql};
 
 /// Why the store of relations does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl CqlProbe {
         let table = cql.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
         match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
             Ok(Ok(_)) => None,
-            Ok(Err(error)) if format!("{error:?}").contains("Invalid") => Some(CqlUnfit::NotMigrated),
+            Ok(Err(error)) if names_what_is_not_there(&error) => Some(CqlUnfit::NotMigrated),
             Ok(Err(_)) | Err(_) => Some(CqlUnfit::Away),
         }
     }

@@ -5,7 +5,7 @@ use kith_store::{Edge, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow
 use scylla::statement::batch::BatchType;
 
 use super::{
-    bucket::number,
+    bucket::{list_of, number},
     clock::written,
     follow::AT_A_TIME,
     journal::Note,
@@ -273,17 +273,20 @@ impl Cql {
 impl Entry {
     fn of(row: &Record) -> Result<Self, StoreError> {
         let (owner, other) = (row.user("owner")?, row.user("other")?);
-        let (list, edge) = match row.small("list")? {
-            0 => (FollowList::Following, Edge { from: owner, to: other }),
-            _ => (FollowList::Fans, Edge { from: other, to: owner }),
-        };
+        let list = list_of(row.small("list")?);
         let state = State {
             live: row.number("live")? == Some(1),
             version: row.number("version")?.unwrap_or_default(),
             since: row.number("since")?.unwrap_or_default(),
             changed: 0,
         };
-        Ok(Self { edge, list, bucket: row.small("bucket")?, state, at: row.some_number("placed")? })
+        Ok(Self {
+            edge: list.edge(owner, other),
+            list,
+            bucket: row.small("bucket")?,
+            state,
+            at: row.some_number("placed")?,
+        })
     }
 
     /// Whether this is where the follow stands, and it lives.

@@ -39,17 +39,9 @@ async fn page(stores: &Stores, list: FollowList, after: Option<Place>, limit: us
     stores.follows.follow_list(user_id(1), list, after, limit).await.unwrap()
 }
 
-/// The place of an entry in this list.
-fn place(follow: &Follow, list: FollowList) -> Place {
-    match list {
-        FollowList::Following => follow.place_in_following(),
-        FollowList::Fans => follow.place_among_fans(),
-    }
-}
-
 /// The other user of an entry of this list.
 fn other(follow: &Follow, list: FollowList) -> i64 {
-    place(follow, list).user.get()
+    follow.place_in(list).user.get()
 }
 
 /// Puts the other user into this list of user 1.
@@ -89,7 +81,7 @@ async fn assert_pages_join(stores: &Stores, list: FollowList, expected: &[i64]) 
             );
             read.extend(page.iter().map(|follow| other(follow, list)));
             let Some(last) = page.last() else { break };
-            after = Some(place(last, list));
+            after = Some(last.place_in(list));
         }
         assert_eq!(read, expected, "{list:?} by {limit}");
     }
@@ -172,7 +164,7 @@ pub async fn a_page_is_short_only_at_the_end(stores: Stores) {
             assert_eq!(page(&stores, list, None, limit).await.len(), length, "{list:?}");
         }
         let last = page(&stores, list, None, 6).await.pop().unwrap();
-        assert_eq!(page(&stores, list, Some(place(&last, list)), 5).await, []);
+        assert_eq!(page(&stores, list, Some(last.place_in(list)), 5).await, []);
     }
 }
 

@@ -119,7 +119,7 @@ async fn bottom(store: &Arc<dyn FollowStore>, fans: usize) -> Result<Place> {
         let page = store.follow_list(UserId::new(CELEBRITY)?, FollowList::Fans, after, stride).await?;
         ensure!(page.len() == stride, "the list ends too early, at {passed}");
         passed += stride;
-        after = page.last().map(kith_store::Follow::place_among_fans);
+        after = page.last().map(|last| last.place_in(FollowList::Fans));
     }
     after.context("the list is too short")
 }

@@ -1,11 +1,11 @@
 //! What a node told once, as rates.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use kith_proto::admin::v1::{CallFigures, GetNodeResponse, MethodFigures, NamespaceStats, WatchNodeResponse};
 use serde::Serialize;
 
-use super::super::facts::share;
+use super::super::facts::{share, uptime};
 
 /// How a node was and what it did in an interval. What it does not share with others, or nobody asked for, is
 /// absent.
@@ -113,7 +113,7 @@ impl Sample {
             epoch: node.epoch,
             applied: node.applied,
             store_answers: node.store_answers,
-            uptime_seconds: uptime(node),
+            uptime_seconds: uptime(node).map(|uptime| uptime.as_secs()),
             calls_in_flight: node.calls_in_flight,
             mutations_in_flight: node.mutations_in_flight,
             redis: shares.then(|| node.redis.clone()),
@@ -173,12 +173,6 @@ fn rate_of(hits: i64, misses: i64) -> Option<f64> {
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn per_second(count: i64, interval: Duration) -> f64 {
     if interval.is_zero() { 0.0 } else { count as f64 / interval.as_secs_f64() }
-}
-
-fn uptime(node: &GetNodeResponse) -> Option<u64> {
-    let (time, start) = (node.time?, node.start_time?);
-    let uptime = SystemTime::try_from(time).ok()?.duration_since(SystemTime::try_from(start).ok()?);
-    uptime.ok().map(|uptime| uptime.as_secs())
 }
 
 #[cfg(test)]

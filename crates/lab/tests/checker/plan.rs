@@ -1,0 +1,75 @@
+//! When a client calls which node, and what becomes of each call.
+
+use rand::{Rng as _, rngs::StdRng};
+
+use crate::world::{FAULTS, MS, NODES, PINNED};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) client: u32,
+    pub(crate) node: u32,
+    pub(crate) began: u64,
+    /// When it takes effect, if it does.
+    pub(crate) effect: u64,
+    pub(crate) ended: u64,
+    /// Of a write; the same for one that is sent again.
+    pub(crate) request: Option<u64>,
+    pub(crate) fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Answered,
+    Refused,
+    /// No answer came; whether it takes effect nevertheless.
+    Open(bool),
+}
+
+/// How clients go about it.
+pub(crate) struct Habits {
+    /// Of each client.
+    pub(crate) calls: usize,
+    /// What a call lasts at the most, and what a client waits before the next one.
+    pub(crate) lasts: u64,
+    pub(crate) pause: u64,
+    /// How often a write that was lost is sent again, and how often a call is a write else.
+    pub(crate) again: f64,
+    pub(crate) writes: f64,
+    /// Of 100 calls during a fault, those that no answer comes to; up to 18 others are refused.
+    pub(crate) lost: i32,
+}
+
+impl Habits {
+    /// The calls of a client, one after the other. `requests` counts those of all clients.
+    pub(crate) fn plans(&self, client: u32, random: &mut StdRng, requests: &mut u64) -> Vec<Plan> {
+        let mut plans: Vec<Plan> = Vec::new();
+        let mut now = random.random_range(1..5 * MS);
+        while plans.len() < self.calls {
+            let node = if client < PINNED { client % NODES } else { random.random_range(0..NODES) };
+            let ended = now + random.random_range(MS..self.lasts);
+            let fate = self.fate(now, random);
+            let late = if fate == Fate::Open(true) { 50 * MS } else { 0 };
+            let effect = random.random_range(now + 1..ended + late);
+            let lost = plans.last().filter(|last| matches!(last.fate, Fate::Open(_)));
+            let again = lost.and_then(|last| last.request).filter(|_| random.random_bool(self.again));
+            let request = again.or_else(|| random.random_bool(self.writes).then(|| next(requests)));
+            plans.push(Plan { client, node, began: now, effect, ended, request, fate });
+            now = ended + random.random_range(1..self.pause);
+        }
+        plans
+    }
+
+    fn fate(&self, now: u64, random: &mut StdRng) -> Fate {
+        let disturbed = FAULTS.iter().any(|fault| fault.contains(&now));
+        match random.random_range(0..100) {
+            drawn if disturbed && drawn < self.lost => Fate::Open(random.random_bool(0.5)),
+            0..18 if disturbed => Fate::Refused,
+            _ => Fate::Answered,
+        }
+    }
+}
+
+fn next(requests: &mut u64) -> u64 {
+    *requests += 1;
+    *requests
+}

@@ -1,0 +1,61 @@
+//! Reads of one form for records of every kind: by their keys, and by pages of a list of a user.
+
+use kith_store::{BATCH_MAX, Place, StoreError, Stored, UserId};
+use rusqlite::{Row, Rows, params};
+
+use crate::{
+    batch::{BatchQuery, Key},
+    error::Failure,
+    readers::Readers,
+    row::size,
+};
+
+/// What is stored of a key.
+type Found<K, T> = (K, Stored<T>);
+
+impl Readers {
+    /// What is stored of up to [`BATCH_MAX`] keys, each once, in any order.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`] for more keys, or when the store cannot answer.
+    pub(crate) async fn by_keys<K: Key, T: Send + Sync + 'static>(
+        &self,
+        query: &'static BatchQuery,
+        keys: &[K],
+        of: fn(&Row<'_>) -> Result<Found<K, T>, Failure>,
+    ) -> Result<Vec<Found<K, T>>, StoreError> {
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let keys = keys.to_vec();
+        self.read(move |connection| {
+            let mut found = Vec::with_capacity(keys.len());
+            query.run(connection, &keys, |row| {
+                found.push(of(row)?);
+                Ok(())
+            })?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// The entries of a list of `user` after a place, at most `limit`. `sql` takes the user, the two numbers of the
+    /// place and the limit.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub(crate) async fn page<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        user: UserId,
+        (after, limit): (Option<Place>, usize),
+        of: fn(Rows<'_>) -> Result<Vec<T>, Failure>,
+    ) -> Result<Vec<T>, StoreError> {
+        let (at, other) = after.map_or((i64::MAX, i64::MAX), |place| (place.at.0, place.user.get()));
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(sql)?;
+            of(read.query(params![user.get(), at, other, size(limit)])?)
+        })
+        .await
+    }
+}
