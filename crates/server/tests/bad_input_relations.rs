@@ -68,7 +68,8 @@ async fn a38_a_remark_and_a_request_id_full_of_signs_collide_with_no_other_key()
         let again = node.relations().set_remark(request).await.unwrap().into_inner();
         assert_eq!(again.settings.unwrap().settings.unwrap().version, version, "an answer of its own");
     }
-    let request = SetRemarkRequest { user_id: ann, target_id: bob, remark: "a\r\nb".into(), ..Default::default() };
+    let request =
+        SetRemarkRequest { user_id: ann, target_id: bob, remark: "a\r\nb".into(), ..Default::default() };
     let refused = node.relations().set_remark(request).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("remark"));
 }
@@ -98,10 +99,12 @@ async fn a40_numbers_out_of_their_range_and_too_many_of_them_reach_no_script() {
         let refused = post(node.address, GET_RELATION, body).await;
         assert_eq!((refused.code, &refused.json()["code"]), (400, &"invalid_argument".into()), "{number}");
     }
-    let request = BatchGetRelationsRequest { user_id: ann, target_ids: vec![bob; 100_000], ..Default::default() };
+    let request =
+        BatchGetRelationsRequest { user_id: ann, target_ids: vec![bob; 100_000], ..Default::default() };
     let refused = node.relations().batch_get_relations(request).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_ids"));
-    let request = CheckPermissionRequest { user_id: ann, target_id: bob, permissions: u32::MAX, consistency: None };
+    let request =
+        CheckPermissionRequest { user_id: ann, target_id: bob, permissions: u32::MAX, consistency: None };
     let refused = node.relations().check_permission(request).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("permissions"));
     node.assert_healthy().await;

@@ -34,10 +34,15 @@ fn no_statement_has_a_name_or_a_value_of_a_caller_in_its_text() {
 
 #[test]
 fn scripts_of_redis_are_texts_of_files_and_run_in_one_place() {
-    for file in tracked(".rs").into_iter().filter(|file| file.starts_with("crates/") && file.contains("/src/")) {
+    for file in
+        tracked(".rs").into_iter().filter(|file| file.starts_with("crates/") && file.contains("/src/"))
+    {
         let text = text(&file);
         let runs = [".eval(", ".eval::<", "Script::from_lua("].iter().any(|call| text.contains(call));
-        assert!(!runs || file == "crates/cache/src/remote/redis/scripts.rs", "{file} runs a script of its own");
+        assert!(
+            !runs || file == "crates/cache/src/remote/redis/scripts.rs",
+            "{file} runs a script of its own"
+        );
     }
     let scripts = text("crates/cache/src/remote/redis/scripts.rs");
     assert!(scripts.contains("include_str!"), "scripts are texts of files");

@@ -356,7 +356,9 @@ async fn build(options: &CqlOptions) -> Result<Session, bool> {
         .known_nodes(&options.contact_points)
         .connection_timeout(options.connect)
         .default_execution_profile_handle(profile.into_handle())
-        .fetch_schema_metadata(false);
+        // How the keyspace is replicated and its tables are partitioned, and no more: what requests are routed by.
+        .keyspaces_to_fetch([&options.keyspace])
+        .fetch_full_schema_metadata(false);
     if let Some((user, password)) = &options.credentials {
         builder = builder.user(user, password);
     }

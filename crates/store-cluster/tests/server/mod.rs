@@ -43,7 +43,7 @@ pub(crate) async fn open_relations(mongo: MongoOptions, cql: CqlOptions) -> (Sto
 /// The driver's own view of a keyspace.
 #[allow(dead_code, reason = "not every test file looks into the keyspace")]
 pub(crate) async fn session() -> Session {
-    SessionBuilder::new().known_node(cql_address()).fetch_schema_metadata(false).build().await.unwrap()
+    SessionBuilder::new().known_node(cql_address()).fetch_full_schema_metadata(false).build().await.unwrap()
 }
 
 /// Options for a database of its own.

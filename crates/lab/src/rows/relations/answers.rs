@@ -1,5 +1,7 @@
 //! Answers out of memory over a bare tonic server that echoes them.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use kith_proto::relation::v1::{
     BatchGetRelationsRequest, BatchGetRelationsResponse, CheckPermissionRequest, CheckPermissionResponse,
@@ -7,6 +9,7 @@ use kith_proto::relation::v1::{
     relation_service_client::RelationServiceClient,
 };
 use prost::Message;
+use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use crate::{
@@ -21,6 +24,9 @@ use crate::{
 
 const CHECK: &str = "/kith.relation.v1.RelationService/CheckPermission";
 const BATCH: &str = "/kith.relation.v1.RelationService/BatchGetRelations";
+/// How long a node may take from its start on.
+const SERVES_WITHIN: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Targets of one batch.
 const TARGETS: i64 = 50;
 /// Likes.
@@ -121,7 +127,16 @@ where
 }
 
 async fn client(kith: &Served) -> Result<RelationServiceClient<Channel>> {
-    Ok(RelationServiceClient::connect(format!("http://{}", kith.address)).await?)
+    let mut client = RelationServiceClient::connect(format!("http://{}", kith.address)).await?;
+    let until = Instant::now() + SERVES_WITHIN;
+    while let Err(error) = client
+        .check_permission(CheckPermissionRequest { user_id: 1, target_id: 2, ..Default::default() })
+        .await
+    {
+        ensure!(Instant::now() < until, "the node does not serve: {error}");
+        sleep(PAUSE).await;
+    }
+    Ok(client)
 }
 
 /// Imports the follows that the batches will find.
