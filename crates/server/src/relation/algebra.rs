@@ -8,9 +8,12 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, Place, Stored, UserId};
+use kith_store::{BATCH_MAX, Edge, Follow, FollowList, FollowStore, Place, Stored, UserId};
 
-use super::{Follows, lists::ListOf};
+use super::{
+    Follows,
+    lists::{ListOf, Part},
+};
 use crate::error::Error;
 
 /// Most entries of a page that is read: one of them is the whole list of most users.
@@ -56,9 +59,14 @@ pub(super) async fn common(
     let lengths = [first?, second?];
     let walks_second = after.map_or(lengths[1] < lengths[0], |cursor| cursor.second);
     let at = usize::from(walks_second);
-    let other = Other::of(follows, lists[1 - at], lengths[1 - at], consistency).await?;
-    let walk = Walk { follows, list: lists[at], other, second: walks_second, consistency };
-    walk.run(after.map(|cursor| cursor.after), size).await
+    // About half of friends follow back: a page of the answer is mostly found in one page of the list.
+    let page = size.saturating_mul(2).clamp(WALKED_AT_ONCE, PAGE);
+    let (other, first) = tokio::join!(
+        Other::of(follows, lists[1 - at], lengths[1 - at], consistency),
+        follows.list(lists[at], (after.map(|cursor| cursor.after), page), consistency)
+    );
+    let walk = Walk { follows, list: lists[at], page, other: other?, second: walks_second, consistency };
+    walk.run(first?, size).await
 }
 
 /// The list that is not walked.
@@ -127,18 +135,18 @@ async fn asked(
 struct Walk<'a> {
     follows: &'a Follows,
     list: ListOf<FollowList>,
+    /// Entries that are read at a time.
+    page: usize,
     other: Other,
     second: bool,
     consistency: &'a Consistency,
 }
 
 impl Walk<'_> {
-    async fn run(&self, mut after: Option<Place>, size: usize) -> Result<Common, Error> {
+    /// Goes on from this page of the list.
+    async fn run(&self, mut part: Part<Follow>, size: usize) -> Result<Common, Error> {
         let (mut common, mut walked) = (Common::default(), 0);
-        // About half of friends follow back: a page of the answer is mostly found in one page of the list.
-        let page = size.saturating_mul(2).clamp(WALKED_AT_ONCE, PAGE);
         loop {
-            let part = self.follows.list(self.list, (after, page), self.consistency).await?;
             walked += part.entries.len();
             let places: Vec<Place> =
                 part.entries.iter().map(|follow| follow.place_in(self.list.list)).collect();
@@ -152,15 +160,16 @@ impl Walk<'_> {
                 return Ok(common);
             }
             common.users.extend(found);
-            after = places.last().copied();
             if !part.more {
                 return Ok(common);
             }
+            let after = places.last().copied();
             if common.users.len() == size || walked >= WALKED_MAX {
                 common.partial = common.users.len() < size;
                 common.next = self.cursor(after);
                 return Ok(common);
             }
+            part = self.follows.list(self.list, (after, self.page), self.consistency).await?;
         }
     }
 
