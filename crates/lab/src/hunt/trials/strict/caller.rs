@@ -60,9 +60,10 @@ impl Caller {
             let at = self.random.random_range(0..self.pairs.len());
             self.sent += 1;
             let what = About::Set(self.pairs[at].edge, self.setting(at));
-            let request_id = format!("{}-{}", self.user, self.sent);
+            let named = self.random.random_ratio(1, self.desk.named_every);
+            let request_id = if named { format!("{}-{}", self.user, self.sent) } else { String::new() };
             let asked = AskedAbout { request_id, ..AskedAbout::strong(what) };
-            if !self.write(at, 0, &asked).await? && self.random.random_ratio(1, 2) {
+            if !self.write(at, 0, &asked).await? && named {
                 // As a caller that is not answered: the same again, on the other node.
                 self.write(at, 1, &asked).await?;
             }

@@ -43,6 +43,12 @@ impl Fault {
         }
     }
 
+    /// One write in so many can be sent again: where much fails, every second one. To keep a request costs the store as
+    /// much as a block itself.
+    pub(super) const fn named_every(self) -> u32 {
+        if matches!(self, Self::Nothing) { 8 } else { 2 }
+    }
+
     /// Goes on until enough is acknowledged. Returns how often it was.
     pub(super) async fn go_on(self, site: &mut Site, desk: &Desk) -> Result<u64> {
         let mut times = 0;

@@ -46,6 +46,8 @@ struct Desk {
     nodes: [Channel; 2],
     /// Writes that are to be acknowledged, in all.
     goal: u64,
+    /// One in so many has a `request_id`.
+    named_every: u32,
     acknowledged: AtomicU64,
     over: AtomicBool,
     tally: Mutex<Tally>,
@@ -70,7 +72,8 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, fault: Fault) -> Result<Vec<
     let nodes = [node(0)?, node(1)?];
     fill(&mut UserServiceClient::new(nodes[0].clone()), &(1..=CALLERS).collect::<Vec<_>>()).await?;
     let (acknowledged, over, tally) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::default());
-    let desk = Arc::new(Desk { nodes, goal: fault.writes(sizes.writes), acknowledged, over, tally });
+    let (goal, named_every) = (fault.writes(sizes.writes), fault.named_every());
+    let desk = Arc::new(Desk { nodes, goal, named_every, acknowledged, over, tally });
     let (began, mut calling) = (Instant::now(), JoinSet::new());
     for number in 1..=CALLERS {
         calling.spawn(Caller::new(&desk, number, plan.seed).work());
