@@ -1,13 +1,18 @@
-//! Rows about load in little: what holds on any machine, however slow the build is.
+//! Rows that are measured, in little: what holds on any machine, however slow the build is.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{path::Path, time::Duration};
 
-use kith_lab::hunt::{Figure, Plan, Sizes, TRIALS};
+use kith_lab::hunt::{Cassandra, Figure, Plan, Sizes, TRIALS};
 
-const SIZES: Sizes =
-    Sizes { measured: Duration::from_secs(1), lasts: Duration::from_secs(3), rounds: 2, ..Sizes::QUICK };
+const SIZES: Sizes = Sizes {
+    measured: Duration::from_secs(1),
+    lasts: Duration::from_secs(3),
+    rounds: 2,
+    writes: 500,
+    ..Sizes::QUICK
+};
 
 /// One row at a time: two would keep each other from being in time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -62,4 +67,13 @@ async fn a_rolling_restart_fails_no_call_of_clients_with_the_published_service_c
 #[ignore = "needs the program of a node: run cargo xtask test"]
 async fn calls_go_on_while_nobody_takes_the_log() {
     holds("F44").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn a_block_that_is_acknowledged_decides_on_another_node_at_once_also_when_one_is_cut_from_redis() {
+    let _kept = Cassandra::shared().await.unwrap();
+    for name in ["F50a", "F50b", "F50c"] {
+        holds(name).await;
+    }
 }

@@ -39,6 +39,9 @@ pub(crate) struct HuntArguments {
     /// How many rows are run at once, each on a cluster of its own, but for those about load or delay.
     #[arg(long, value_name = "ROWS", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     beside: u8,
+    /// So many acknowledged writes in the rows F50, and a tenth of it in those of them that have a fault [default: 100000].
+    #[arg(long, value_name = "COUNT")]
+    writes: Option<u64>,
     /// Of the rows that are about load, a tenth of it: for builds that are not optimised.
     #[arg(long)]
     quick: bool,
@@ -96,8 +99,10 @@ impl HuntArguments {
         let asked = ROWS.iter().filter(|row| self.asks_for(row.name));
         let (rows, left_out): (Vec<&Row>, Vec<&Row>) =
             asked.partition(|row| !row.needs_failpoints() || !self.fault.is_empty());
-        let mut not_run: Vec<NotRun> = left_out.into_iter().map(NotRun::left_out).collect();
-        let _kept = kept(&rows).await;
+        let mut not_run: Vec<NotRun> = left_out.into_iter().map(|row| NotRun::left_out(row.name)).collect();
+        let shared = rows.iter().any(|row| row.shares_cassandra())
+            || TRIALS.iter().any(|trial| trial.shares_cassandra() && self.asks_for(trial.name));
+        let _kept = kept(shared).await;
         let (alone, others) = rows.into_iter().partition(|row| row.alone);
         let mut judged = self.together(alone, 1, plan, &mut not_run).await;
         judged.extend(self.together(others, self.beside.into(), plan, &mut not_run).await);
@@ -134,9 +139,14 @@ impl HuntArguments {
 
     async fn trials(&self, plan: &Plan, not_run: &mut Vec<NotRun>) -> Vec<Figure> {
         let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
-        let sizes = Sizes { lasts: self.seconds.map_or(sizes.lasts, Duration::from_secs), ..sizes };
+        let lasts = self.seconds.map_or(sizes.lasts, Duration::from_secs);
+        let sizes = Sizes { lasts, writes: self.writes.unwrap_or(sizes.writes), ..sizes };
         let mut measured = Vec::new();
         for trial in TRIALS.iter().filter(|trial| self.asks_for(trial.name)) {
+            if trial.needs_failpoints() && self.fault.is_empty() {
+                not_run.push(NotRun::left_out(trial.name));
+                continue;
+            }
             match trial.run(plan, &sizes).await {
                 Ok(figures) => {
                     let held = figures.iter().all(|figure| figure.holds);
@@ -158,9 +168,9 @@ impl HuntArguments {
     }
 }
 
-/// What these rows share, so that it need not be started for each. Where it does not start, each of them tells why.
-async fn kept(rows: &[&Row]) -> Option<std::sync::Arc<Cassandra>> {
-    if rows.iter().any(|row| row.shares_cassandra()) { Cassandra::shared().await.ok() } else { None }
+/// What rows share, so that it need not be started for each. Where it does not start, each of them tells why.
+async fn kept(shared: bool) -> Option<std::sync::Arc<Cassandra>> {
+    if shared { Cassandra::shared().await.ok() } else { None }
 }
 
 fn tell(row: &Judged) {

@@ -176,7 +176,7 @@ fn is_certain(status: &Status) -> bool {
 }
 
 /// As the protocol writes it.
-fn name_of(code: Code) -> String {
+pub(super) fn name_of(code: Code) -> String {
     let mut name = String::new();
     for letter in format!("{code:?}").chars() {
         if letter.is_ascii_uppercase() && !name.is_empty() {

@@ -179,7 +179,9 @@ fn version(follow: &Follow) -> Result<u64, Status> {
     follow.version.try_into().map_err(strange)
 }
 
-fn settings(found: Option<&kith_proto::relation::v1::Settings>) -> Result<Settings, Status> {
+/// # Errors
+/// INTERNAL, where they are absent, or cannot be.
+pub(super) fn settings(found: Option<&kith_proto::relation::v1::Settings>) -> Result<Settings, Status> {
     let found = found.ok_or_else(absent)?;
     let permissions = u8::try_from(found.permissions).map_err(strange)?;
     Ok(Settings {

@@ -66,6 +66,7 @@ impl ChangeFeed for Feed {
             cql: Arc::clone(&self.cql),
             window,
             held: VecDeque::new(),
+            left: VecDeque::new(),
             waiting: VecDeque::new(),
             told: HashMap::new(),
             ended: None,
@@ -79,6 +80,8 @@ struct Open {
     window: Window,
     /// Read and not yet told.
     held: VecDeque<Note>,
+    /// Changes of blocks that were there when the feed was taken over: whoever died may have left them long ago.
+    left: VecDeque<Note>,
     /// Changes of blocks that nobody knows the end of, and since when.
     waiting: VecDeque<(Instant, Note)>,
     told: HashMap<FeedRecord, Version>,
@@ -122,16 +125,22 @@ impl Open {
     /// Reads until there is something to hold. May be dropped at any moment.
     async fn gather(&mut self) -> Result<(), StoreError> {
         loop {
+            let first = !self.window.has_been_read();
             let fresh = self.window.read(&self.cql).await?;
-            self.hold(fresh);
+            self.hold(fresh, first);
             self.window.close(&self.cql);
+            while let Some(note) = self.left.front().copied() {
+                let decided = self.decided(note).await?;
+                self.left.pop_front();
+                self.held.extend(decided);
+            }
             while let Some((since, note)) = self.waiting.front().copied() {
                 if since.elapsed() < BLOCK_ENDED {
                     break;
                 }
-                let version = self.cql.decided_block(note.edge).await?.map(|row| row.block.version);
+                let decided = self.decided(note).await?;
                 self.waiting.pop_front();
-                self.held.extend(version.map(|version| Note { version: Some(version), ..note }));
+                self.held.extend(decided);
             }
             if !self.held.is_empty() {
                 return Ok(());
@@ -140,11 +149,21 @@ impl Open {
         }
     }
 
-    fn hold(&mut self, fresh: Vec<Note>) {
+    /// What a block has come to so far; `None`: nothing was ever set.
+    async fn decided(&self, note: Note) -> Result<Option<Note>, StoreError> {
+        let row = self.cql.decided_block(note.edge).await?;
+        Ok(row.map(|row| Note { version: Some(row.block.version), ..note }))
+    }
+
+    /// What is read first by who takes the feed over is looked at now, too.
+    fn hold(&mut self, fresh: Vec<Note>, first: bool) {
         for note in fresh {
             match (note.subject, note.version) {
                 (Subject::Count, _) => {}
-                (Subject::Block, None) => self.waiting.push_back((Instant::now(), note)),
+                (Subject::Block, None) => {
+                    self.left.extend(first.then_some(note));
+                    self.waiting.push_back((Instant::now(), note));
+                }
                 (Subject::Follow | Subject::Block, _) => self.held.push_back(note),
             }
         }

@@ -52,6 +52,11 @@ impl Window {
         self.from
     }
 
+    /// Whether it was ever read.
+    pub(super) const fn has_been_read(&self) -> bool {
+        self.read_whole.is_some()
+    }
+
     /// What has not been read yet, by rising stamp. When it fails, nothing of it counts as read.
     pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<Note>, StoreError> {
         let now = cql.clock.minute();

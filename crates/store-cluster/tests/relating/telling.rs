@@ -5,6 +5,9 @@ use tokio::time::Instant;
 
 use super::{BOUND, KEPT, Stage, blocking, edge, now};
 
+/// Before the write of a block counts as ended, one way or the other.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
 async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
     let mut feeds = Vec::new();
     for named in stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_")) {
@@ -13,10 +16,36 @@ async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
     feeds
 }
 
+/// Where each of them is now.
+async fn marks(feeds: &mut [Box<dyn Changes>]) -> Vec<Vec<u8>> {
+    let mut marks = Vec::new();
+    for feed in feeds {
+        marks.push(feed.next(Duration::ZERO).await.unwrap().mark);
+    }
+    marks
+}
+
+async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dyn Changes>> {
+    let mut feeds = Vec::new();
+    let named = stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_"));
+    for (named, mark) in named.zip(marks) {
+        feeds.push(named.feed.open(Some(mark)).await.unwrap());
+    }
+    feeds
+}
+
 /// Reads until each of these was told with this version, and that versions rise.
-async fn tell(feeds: &mut [Box<dyn Changes>], mut expected: BTreeMap<FeedRecord, Version>) {
+async fn tell(feeds: &mut [Box<dyn Changes>], expected: BTreeMap<FeedRecord, Version>) {
+    tell_within(BOUND, feeds, expected).await;
+}
+
+async fn tell_within(
+    bound: Duration,
+    feeds: &mut [Box<dyn Changes>],
+    mut expected: BTreeMap<FeedRecord, Version>,
+) {
     let mut told: BTreeMap<FeedRecord, Version> = BTreeMap::new();
-    let give_up = Instant::now() + BOUND;
+    let give_up = Instant::now() + bound;
     while !expected.is_empty() {
         assert!(Instant::now() < give_up, "not told: {expected:?}");
         for feed in feeds.iter_mut() {
@@ -65,19 +94,28 @@ async fn the_block_of_a_node_that_died_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
+async fn who_takes_over_from_a_node_that_died_tells_its_block_at_once() {
+    let stage = Stage::open().await;
+    let mut feeds = open(&stage.stores).await;
+    let marks = marks(&mut feeds).await;
+    drop(feeds);
+    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    dying.blocks.set_block(edge(1, 2), blocking(), now()).await.unwrap_err();
+    let mut feeds = open_after(&stage.stores, &marks).await;
+    let expected = BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)]);
+    tell_within(AT_ONCE, &mut feeds, expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
 async fn a_feed_goes_on_after_its_mark_and_refuses_what_is_none() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
-    let mut marks = Vec::new();
-    for feed in &mut feeds {
-        marks.push(feed.next(Duration::ZERO).await.unwrap().mark);
-    }
+    let marks = marks(&mut feeds).await;
     drop(feeds);
     let begun = stage.stores.follows.follow(edge(1, 2), KEPT, now()).await.unwrap().record;
-    let mut again = Vec::new();
-    let named = stage.stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_"));
-    for (named, mark) in named.zip(&marks) {
-        again.push(named.feed.open(Some(mark)).await.unwrap());
+    let mut again = open_after(&stage.stores, &marks).await;
+    for named in stage.stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_")) {
         let old = [&[1], &7_i64.to_be_bytes()[..]].concat();
         for lost in [&b"garbage"[..], &[], &old] {
             let refused = named.feed.open(Some(lost)).await;

@@ -1,19 +1,23 @@
-//! Rows of the table of faults that are about load: what is measured over time, not what each call has seen.
+//! Rows of the table of faults that are measured, each by calls of its own, and not judged by a history: those about load,
+//! and those that ask for one thing very often.
 
 mod alone;
 mod balanced;
 mod blocked;
 mod callers;
 mod flooder;
+mod orphaned;
 mod overload;
 mod raw;
 mod rolling;
+mod strict;
 mod tally;
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use self::strict::Fault;
 use super::{Figure, Plan};
 
 /// A row that is measured.
@@ -33,10 +37,12 @@ enum Kind {
     Flooder,
     Blocked,
     Rolling,
+    Strict(Fault),
+    Orphaned,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 5] = [
+pub const TRIALS: [Trial; 10] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
@@ -46,6 +52,31 @@ pub const TRIALS: [Trial; 5] = [
         kind: Kind::Rolling,
     },
     Trial { name: "F44", what: "nobody takes logs and metrics", kind: Kind::Blocked },
+    Trial {
+        name: "F50a",
+        what: "blocks are set on one node and asked of another one at once",
+        kind: Kind::Strict(Fault::Nothing),
+    },
+    Trial {
+        name: "F50b",
+        what: "the same, and the writer is cut from Redis again and again",
+        kind: Kind::Strict(Fault::WriterCut),
+    },
+    Trial {
+        name: "F50c",
+        what: "the same, and who is asked is cut from Redis again and again",
+        kind: Kind::Strict(Fault::ReaderCut),
+    },
+    Trial {
+        name: "F50d",
+        what: "the same, and the writer dies between commit and telling again and again",
+        kind: Kind::Strict(Fault::WriterDies),
+    },
+    Trial {
+        name: "F51",
+        what: "the writer of a follow or a block dies between commit and telling",
+        kind: Kind::Orphaned,
+    },
 ];
 
 /// How long and how much.
@@ -63,6 +94,8 @@ pub struct Sizes {
     pub rounds: u32,
     /// How long a turn takes.
     pub turn: Duration,
+    /// Writes that are to be acknowledged where each is asked for on another node; a tenth of it under a fault.
+    pub writes: u64,
 }
 
 impl Sizes {
@@ -74,6 +107,7 @@ impl Sizes {
         searches: 6_000,
         rounds: 10,
         turn: Duration::from_secs(3),
+        writes: 100_000,
     };
     /// For builds that are not optimised.
     pub const QUICK: Self = Self {
@@ -83,10 +117,23 @@ impl Sizes {
         searches: 1_200,
         rounds: 3,
         turn: Duration::from_secs(1),
+        writes: 2_000,
     };
 }
 
 impl Trial {
+    /// Whether it needs a build of the program with fail points.
+    #[must_use]
+    pub const fn needs_failpoints(&self) -> bool {
+        matches!(self.kind, Kind::Strict(Fault::WriterDies) | Kind::Orphaned)
+    }
+
+    /// Whether it has a Cassandra that others may have, too.
+    #[must_use]
+    pub const fn shares_cassandra(&self) -> bool {
+        matches!(self.kind, Kind::Strict(_) | Kind::Orphaned)
+    }
+
     /// Starts what the row needs, measures, and ends it. Figures in a fixed order, each named after the row.
     ///
     /// # Errors
@@ -98,6 +145,8 @@ impl Trial {
             Kind::Flooder => flooder::run(&plan.kith, sizes).await,
             Kind::Blocked => blocked::run(&plan.kith, sizes).await,
             Kind::Rolling => rolling::run(plan).await,
+            Kind::Strict(fault) => Box::pin(strict::run(plan, sizes, fault)).await,
+            Kind::Orphaned => Box::pin(orphaned::run(plan, sizes)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())

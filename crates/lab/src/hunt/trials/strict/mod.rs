@@ -1,0 +1,92 @@
+//! What users set about others is set on one node, and asked of another one as soon as it is acknowledged: no decision
+//! may be that of before.
+
+mod caller;
+mod faults;
+mod pair;
+mod tally;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+use tonic::transport::Channel;
+
+pub(super) use self::faults::Fault;
+use self::{caller::Caller, tally::Tally};
+use super::Sizes;
+use crate::{
+    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served},
+    ratio::Better,
+    rows::imported::fill,
+};
+
+/// One writes, the other one is asked.
+const NODES: u32 = 2;
+/// Each has pairs of its own, which nobody else changes.
+const CALLERS: i64 = 32;
+/// Longer than any of these rows takes where nothing is wrong with the laboratory itself.
+const LONGEST: Duration = Duration::from_secs(45 * 60);
+
+/// What the callers share.
+#[derive(Debug)]
+struct Desk {
+    /// The channels of the writer and of the reader.
+    nodes: [Channel; 2],
+    /// Writes that are to be acknowledged, in all.
+    goal: u64,
+    /// One in so many has a `request_id`.
+    named_every: u32,
+    acknowledged: AtomicU64,
+    over: AtomicBool,
+    tally: Mutex<Tally>,
+}
+
+impl Desk {
+    fn has_enough(&self) -> bool {
+        self.acknowledged.load(Ordering::Relaxed) >= self.goal
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || self.has_enough()
+    }
+}
+
+/// Figures: what was acknowledged, what was decided, what failed.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes, fault: Fault) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: NODES, ..plan.clone() };
+    let cassandra = Served::Beside(Cassandra::shared().await?);
+    let mut site = Site::start_over(&plan, 1, None, Some(cassandra)).await?;
+    let node = |at: usize| Ok::<_, anyhow::Error>(site.members.get(at).context("two nodes")?.node.channel());
+    let nodes = [node(0)?, node(1)?];
+    fill(&mut UserServiceClient::new(nodes[0].clone()), &(1..=CALLERS).collect::<Vec<_>>()).await?;
+    let (acknowledged, over, tally) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::default());
+    let (goal, named_every) = (fault.writes(sizes.writes), fault.named_every());
+    let desk = Arc::new(Desk { nodes, goal, named_every, acknowledged, over, tally });
+    let (began, mut calling) = (Instant::now(), JoinSet::new());
+    for number in 1..=CALLERS {
+        calling.spawn(Caller::new(&desk, number, plan.seed).work());
+    }
+    let disturbed = timeout(LONGEST, fault.go_on(&mut site, &desk)).await;
+    let took = began.elapsed();
+    desk.over.store(true, Ordering::Relaxed);
+    while let Some(caller) = calling.join_next().await {
+        caller??;
+    }
+    let times = disturbed.context("too few writes are acknowledged")??;
+    let mut figures = desk.tally.lock().figures(desk.goal);
+    figures.extend(fault.figure(times));
+    figures.push(Figure::told("took", "s", took.as_secs_f64(), Better::Lower));
+    Ok(figures)
+}
