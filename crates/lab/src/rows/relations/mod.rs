@@ -1,7 +1,7 @@
 //! Relations: what answers cost, imports, lists, and follows, over bare parts.
 
 mod answers;
-mod common;
+mod common_following;
 mod cql;
 mod follows;
 mod graph;
@@ -19,6 +19,6 @@ pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     rows.extend(imports::rows(plan).await?);
     rows.extend(Box::pin(lists::rows(plan)).await?);
     rows.extend(follows::rows(plan).await?);
-    rows.extend(Box::pin(common::rows(plan)).await?);
+    rows.extend(Box::pin(common_following::rows(plan)).await?);
     Ok(rows)
 }
