@@ -88,11 +88,11 @@ pub const ROWS: [Row; 42] = [
     row("F15b", "a node dies between telling and answer", Action::NodeDies("after_told=die@10"))
         .failing()
         .within(ORPHANED),
-    row("F16a", "a node dies between the seat of a follow and its state", Action::NodeDies("seated=die@5"))
+    row("F16a", "a node dies between the seat of a follow and its state", Action::NodeDies("seated=die@2"))
         .failing()
         .within(ORPHANED)
         .related(Ties::USUAL),
-    row("F16b", "a node dies between a follow and its answer", Action::NodeDies("begun=die@10"))
+    row("F16b", "a node dies between a follow and its answer", Action::NodeDies("begun=die@3"))
         .failing()
         .within(ORPHANED)
         .related(Ties::USUAL),
