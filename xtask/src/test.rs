@@ -11,11 +11,13 @@ use crate::{
 };
 
 /// What callers meet, whatever the store.
-const POLICY: [&str; 10] = [
+const POLICY: [&str; 12] = [
     "--test",
     "users",
     "--test",
     "groups",
+    "--test",
+    "relation_lists",
     "--test",
     "relations",
     "--test",

@@ -69,9 +69,26 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
     }
 
-    /// As [`Self::read`] for many keys.
-    pub(crate) async fn read_many(self: &Arc<Self>, keys: &[K], cached: bool) -> Vec<Answer<V>> {
-        let mut batch = Batch::new(self, keys, cached);
+    /// What memory has of these keys, up to the first one that it misses. It is asked as it is at one moment: all of them
+    /// are of then or newer.
+    pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
+        let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
+        for key in keys {
+            let Look::Served(found) = self.look_at(key, Some(now)) else { break };
+            hits.push(Ok(found));
+        }
+        self.counters.hits.add(hits.len() as u64);
+        hits
+    }
+
+    /// As [`Self::read`] for many keys, the first of which memory has answered.
+    pub(crate) async fn read_many(
+        self: &Arc<Self>,
+        keys: &[K],
+        cached: bool,
+        hits: Vec<Answer<V>>,
+    ) -> Vec<Answer<V>> {
+        let mut batch = Batch::new(self, keys, cached, hits);
         batch.board();
         batch.wait().await;
         batch.finish().await
@@ -156,7 +173,7 @@ struct Batch<'a, K: Key, V: Send + Sync + 'static> {
     keys: &'a [K],
     cached: bool,
     deadline: Instant,
-    /// One a key; `None` while it waits for its flight, or for the first of its equals.
+    /// One a key as far as they were looked at; `None` while it waits for its flight, or for the first of its equals.
     answers: Vec<Option<Answer<V>>>,
     /// Places of keys and the flights they wait for.
     waiting: Vec<(usize, Arc<Flight<V>>)>,
@@ -166,19 +183,22 @@ struct Batch<'a, K: Key, V: Send + Sync + 'static> {
 }
 
 impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
-    fn new(inner: &'a Arc<Inner<K, V>>, keys: &'a [K], cached: bool) -> Self {
+    fn new(inner: &'a Arc<Inner<K, V>>, keys: &'a [K], cached: bool, hits: Vec<Answer<V>>) -> Self {
         let deadline = Instant::now() + inner.policy.hard_timeout;
-        let answers = keys.iter().map(|_| None).collect();
-        let (waiting, repeats, passengers) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
+        let (waiting, repeats, passengers) =
+            (Vec::with_capacity(keys.len() - hits.len()), Vec::new(), Vec::new());
+        let answers = hits.into_iter().map(Some).collect();
         Self { inner, keys, cached, deadline, answers, waiting, repeats, passengers }
     }
 
     /// Takes what memory has; begins own loads, all before any flight is awaited.
     fn board(&mut self) {
+        let answered = self.answers.len();
         let mut firsts: HashMap<&K, usize, ahash::RandomState> =
-            HashMap::with_capacity_and_hasher(self.keys.len(), ahash::RandomState::default());
+            HashMap::with_capacity_and_hasher(self.keys.len() - answered, ahash::RandomState::default());
+        self.answers.resize_with(self.keys.len(), || None);
         let mut open = None;
-        for (place, key) in self.keys.iter().enumerate() {
+        for (place, key) in self.keys.iter().enumerate().skip(answered) {
             let first = *firsts.entry(key).or_insert(place);
             if first == place {
                 self.board_key(place, key, &mut open);

@@ -161,7 +161,11 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         consistency: &Consistency,
     ) -> Vec<Result<Option<Entry<V>>, CacheError>> {
         let memory = self.0.node.may_use_memory(consistency).await;
-        Box::pin(self.0.read_many(keys, memory)).await
+        let hits = if memory { self.0.hits(keys) } else { Vec::new() };
+        if hits.len() == keys.len() {
+            return hits;
+        }
+        Box::pin(self.0.read_many(keys, memory, hits)).await
     }
 
     /// The live copy in memory, if it may be served. Counts as no request and begins no refresh.
@@ -234,16 +238,23 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// Asks memory: a hit, with all that belongs to it, or what the miss tells of memory.
     #[inline]
     pub(crate) fn look(self: &Arc<Self>, key: &K) -> Look<V> {
+        let found = self.look_at(key, None);
+        self.counters.hits.add(u64::from(matches!(found, Look::Served(_))));
+        found
+    }
+
+    /// As [`Self::look`], by what may be served at a moment of this request, and counted by the caller.
+    #[inline]
+    pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> Look<V> {
         let fills = self.memory.fills();
         let Some(slot) = self.memory.raw(key) else { return Look::Missed(Absence::At(fills)) };
-        let now = self.node.now();
+        let now = now.unwrap_or_else(|| self.node.now());
         if !self.is_fresh(&slot, now) {
             return Look::Missed(Absence::Unsure);
         }
         if slot.wants_refresh(now) {
             self.refresh(key);
         }
-        self.counters.hits.add(1);
         Look::Served(slot.into_entry(now, false))
     }
 

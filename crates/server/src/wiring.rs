@@ -259,8 +259,8 @@ fn relation_policies(cache: &CacheConfig) -> RelationPolicies {
     let pages = policy(FOLLOW_PAGES, cache, FOLLOW_PAGE_SHARES, follow_page_weight);
     let half = |policy: Policy<ListEpoch>| Policy { memory_bytes: policy.memory_bytes / 2, ..policy };
     RelationPolicies {
-        follows: policy(FOLLOWS, cache, FOLLOW_SHARES, Follow::weight),
-        blocks: Policy { strict: true, ..policy(BLOCKS, cache, BLOCK_SHARES, Block::weight) },
+        follows: seldom_there(policy(FOLLOWS, cache, FOLLOW_SHARES, Follow::weight)),
+        blocks: Policy { strict: true, ..seldom_there(policy(BLOCKS, cache, BLOCK_SHARES, Block::weight)) },
         follow_lists: ListPolicies {
             epochs: half(policy(FOLLOW_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
             pages: Policy { ttl: pages.ttl.min(FOLLOW_PAGE_TTL), ..pages },
@@ -270,6 +270,12 @@ fn relation_policies(cache: &CacheConfig) -> RelationPolicies {
             pages: policy(BLOCK_PAGES, cache, BLOCK_PAGE_SHARES, block_page_weight),
         },
     }
+}
+
+/// Of most pairs of users there is no record, and they are asked for as often as others: that is kept as long as a record.
+fn seldom_there<V>(mut policy: Policy<V>) -> Policy<V> {
+    policy.negative_ttl = policy.ttl;
+    policy
 }
 
 fn relation_rules(relations: &RelationsConfig) -> RelationRules {

@@ -1,124 +1,13 @@
 //! Follows, friends and blocks over gRPC, as callers meet them.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod node;
+mod relating;
 
-use kith_proto::{admin::v1::GetCacheStatsRequest, relation::v1::*, r#type::v1::import_result};
+use kith_proto::relation::v1::*;
 use kith_server::config::RelationMode;
 use node::{TestNode, acting, assert_refused};
-use tonic::{Code, Status};
-
-/// A node with so many users, and their ids.
-async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let ids = users(&node).await;
-    (node, ids)
-}
-
-async fn users<const N: usize>(node: &TestNode) -> [i64; N] {
-    let mut ids = [0; N];
-    for (at, id) in ids.iter_mut().enumerate() {
-        *id = node.user(&format!("user{at}")).await.user_id;
-    }
-    ids
-}
-
-fn to_follow(user_id: i64, target_id: i64) -> FollowRequest {
-    FollowRequest { user_id, target_id, request_id: String::new() }
-}
-
-async fn follow(node: &TestNode, user_id: i64, target_id: i64) -> Result<Follow, Status> {
-    let answer = node.relations().follow(to_follow(user_id, target_id)).await?;
-    Ok(answer.into_inner().follow.unwrap())
-}
-
-async fn unfollow(node: &TestNode, user_id: i64, target_id: i64) -> Result<i64, Status> {
-    let request = UnfollowRequest { user_id, target_id, ..Default::default() };
-    Ok(node.relations().unfollow(request).await?.into_inner().version)
-}
-
-async fn block(node: &TestNode, user_id: i64, target_id: i64) -> BlockResponse {
-    let request = BlockRequest { user_id, target_id, ..Default::default() };
-    node.relations().block(request).await.unwrap().into_inner()
-}
-
-async fn relation(node: &TestNode, user_id: i64, target_id: i64) -> Relation {
-    let request = GetRelationRequest { user_id, target_id, consistency: None };
-    node.relations().get_relation(request).await.unwrap().into_inner().relation.unwrap()
-}
-
-async fn allowed(node: &TestNode, user_id: i64, target_id: i64, permissions: u32) -> (bool, u32) {
-    let request = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
-    let answer = node.relations().check_permission(request).await.unwrap().into_inner();
-    (answer.allowed, answer.denied)
-}
-
-async fn following(node: &TestNode, user_id: i64) -> Vec<i64> {
-    let request = ListFollowingRequest { user_id, ..Default::default() };
-    let page = node.relations().list_following(request).await.unwrap().into_inner();
-    page.follows.iter().map(|follow| follow.target_id).collect()
-}
-
-async fn fans(node: &TestNode, user_id: i64) -> Vec<i64> {
-    let request = ListFansRequest { user_id, ..Default::default() };
-    let page = node.relations().list_fans(request).await.unwrap().into_inner();
-    page.follows.iter().map(|follow| follow.user_id).collect()
-}
-
-async fn counts(node: &TestNode, user_id: i64) -> (i64, i64) {
-    let request = CountRelationsRequest { user_id, consistency: None };
-    let counts = node.relations().count_relations(request).await.unwrap().into_inner();
-    (counts.following, counts.fans)
-}
-
-/// Waits until these users have so many.
-async fn counts_become<const N: usize>(node: &TestNode, expected: [(i64, (i64, i64)); N]) {
-    let right = async {
-        for (user, of_user) in expected {
-            while counts(node, user).await != of_user {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), right).await.expect("counts settle");
-}
-
-async fn friends(node: &TestNode, user_id: i64, page_size: i32) -> Vec<i64> {
-    let mut request = ListFriendsRequest { user_id, page_size, ..Default::default() };
-    let mut found = Vec::new();
-    loop {
-        let page = node.relations().list_friends(request.clone()).await.unwrap().into_inner();
-        assert!(!page.partial && page.user_ids.len() <= usize::try_from(page_size).unwrap().max(50));
-        found.extend(page.user_ids);
-        if page.next_page_token.is_empty() {
-            return found;
-        }
-        request.page_token = page.next_page_token;
-    }
-}
-
-async fn import(node: &TestNode, follows: impl IntoIterator<Item = (i64, i64)>) -> Vec<Option<i64>> {
-    let record = |(at, (user_id, target_id))| ImportFollow {
-        record: at,
-        user_id,
-        target_id,
-        follow_time: Some(prost_types::Timestamp { seconds: 1_000_000, nanos: 0 }),
-    };
-    let records: Vec<ImportFollow> = (0..).zip(follows).map(record).collect();
-    let messages: Vec<_> =
-        records.chunks(500).map(|records| ImportFollowsRequest { records: records.to_vec() }).collect();
-    let stream = tokio_stream::iter(messages);
-    let mut answers = node.relations().import_follows(stream).await.unwrap().into_inner();
-    let mut results = Vec::new();
-    while let Some(answer) = answers.message().await.unwrap() {
-        results.extend(answer.results.into_iter().map(|result| match result.result.unwrap() {
-            import_result::Result::Id(id) => Some(id),
-            import_result::Result::Error(_) => None,
-        }));
-    }
-    results
-}
+use relating::*;
+use tonic::Code;
 
 #[tokio::test]
 async fn a_follow_is_seen_on_both_sides_at_once_and_its_end_too() {
@@ -336,24 +225,6 @@ async fn friends_follow_each_other_until_one_ends_it_both_ways() {
     assert_eq!(node.relations().unfriend(request).await.unwrap_err().code(), Code::NotFound);
 }
 
-/// Keys of relations that the store has answered so far.
-async fn store_reads(node: &TestNode) -> i64 {
-    let stats = node.admin().get_cache_stats(GetCacheStatsRequest {}).await.unwrap().into_inner();
-    stats.namespaces.iter().map(|namespace| namespace.store_reads).sum()
-}
-
-#[tokio::test]
-async fn friends_that_were_read_are_read_again_without_the_store() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let both_ways = (2..502).flat_map(|user| [(1, user), (user, 1)]);
-    import(&node, both_ways).await;
-    counts_become(&node, [(1, (500, 500))]).await;
-    assert_eq!(friends(&node, 1, 100).await.len(), 500);
-    let before = store_reads(&node).await;
-    assert_eq!(friends(&node, 1, 100).await.len(), 500);
-    assert_eq!(store_reads(&node).await, before);
-}
-
 #[tokio::test]
 async fn in_friend_mode_services_make_friends_and_not_too_many() {
     let change = |config: &mut kith_server::config::Config| {
@@ -400,43 +271,6 @@ async fn a_batch_answers_for_each_target_in_its_order() {
 }
 
 #[tokio::test]
-async fn lists_are_paged_with_the_newest_first_and_tokens_belong_to_their_list() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    assert_eq!(import(&node, (2..=31).map(|user| (user, 1))).await.len(), 30);
-    let mut request = ListFansRequest { user_id: 1, page_size: 7, ..Default::default() };
-    let mut found = Vec::new();
-    loop {
-        let page = node.relations().list_fans(request.clone()).await.unwrap().into_inner();
-        found.extend(page.follows.iter().map(|follow| follow.user_id));
-        request.page_token = page.next_page_token;
-        if request.page_token.is_empty() {
-            break;
-        }
-        assert_eq!(page.follows.len(), 7);
-        let other = ListFansRequest { user_id: 2, ..request.clone() };
-        let refused = node.relations().list_fans(other).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("page_token"));
-    }
-    assert_eq!(found, (2..=31).rev().collect::<Vec<_>>());
-}
-
-#[tokio::test]
-async fn blocks_are_listed_newest_first_and_an_ended_one_is_gone_at_once() {
-    let (node, [ann, bob, cid]) = with_users().await;
-    block(&node, ann, bob).await;
-    block(&node, ann, cid).await;
-    let list = async || {
-        let request = ListBlocksRequest { user_id: ann, ..Default::default() };
-        let page = node.relations().list_blocks(request).await.unwrap().into_inner();
-        page.settings.iter().map(|one| one.target_id).collect::<Vec<_>>()
-    };
-    assert_eq!(list().await, [cid, bob]);
-    let request = UnblockRequest { user_id: ann, target_id: cid, ..Default::default() };
-    node.relations().unblock(request).await.unwrap();
-    assert_eq!(list().await, [bob]);
-}
-
-#[tokio::test]
 async fn an_import_says_which_records_it_could_not_take() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let results = import(&node, [(1, 2), (3, 3), (0, 1), (2, 1), (1, 2)]).await;
@@ -444,39 +278,6 @@ async fn an_import_says_which_records_it_could_not_take() {
     assert_eq!(friends(&node, 1, 0).await, [2]);
     let refused = node.relations().import_follows(acting(1, tokio_stream::iter([]))).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
-}
-
-#[tokio::test]
-async fn who_stands_in_two_lists_is_found_page_by_page_whichever_is_longer() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    // 1 follows 10..=459; 2 follows every third of 10..=1009; every second of 10..=309 follows 1.
-    let all = (10..460)
-        .map(|user| (1, user))
-        .chain((10..1010).step_by(3).map(|user| (2, user)))
-        .chain((10..310).step_by(2).map(|user| (user, 1)));
-    assert!(import(&node, all).await.iter().all(Option::is_some));
-    let mut of_1: Vec<i64> = friends(&node, 1, 40).await;
-    of_1.sort_unstable();
-    assert_eq!(of_1, (10..310).step_by(2).collect::<Vec<_>>());
-    for (user_id, other_id) in [(1, 2), (2, 1)] {
-        let mut request =
-            ListCommonFollowingRequest { user_id, other_id, page_size: 60, ..Default::default() };
-        let mut common = Vec::new();
-        loop {
-            let page = node.relations().list_common_following(request.clone()).await.unwrap().into_inner();
-            common.extend(page.user_ids);
-            request.page_token = page.next_page_token;
-            if request.page_token.is_empty() {
-                break;
-            }
-        }
-        common.sort_unstable();
-        assert_eq!(common, (10..460).step_by(3).collect::<Vec<_>>());
-    }
-    let request = ListFansIFollowRequest { user_id: 2, other_id: 1, page_size: 1000, ..Default::default() };
-    let mut fans = node.relations().list_fans_i_follow(request).await.unwrap().into_inner().user_ids;
-    fans.sort_unstable();
-    assert_eq!(fans, (10..310).step_by(6).collect::<Vec<_>>());
 }
 
 #[tokio::test]

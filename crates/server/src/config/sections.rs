@@ -242,7 +242,8 @@ pub struct CacheConfig {
     /// How long a value is served without being read anew.
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// How long an absence is.
+    /// How long an absence is. Of follows and of what users have set about others it is as long as a value: most pairs of
+    /// users have none.
     #[serde(with = "humantime_serde")]
     pub negative_ttl: Duration,
     /// By which part of it a TTL may be shorter, at random. 0 to 1.

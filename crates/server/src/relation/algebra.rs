@@ -30,6 +30,9 @@ const WALKED_MAX: usize = 20_000;
 pub(super) struct Cursor {
     /// Whether the second list is walked. Kept, since which is shorter may change meanwhile.
     pub(super) second: bool,
+    /// After what the page of the list begins that this place stands in, so that the same page is read again, from memory.
+    /// `None`: it is the first page.
+    pub(super) page: Option<Place>,
     pub(super) after: Place,
 }
 
@@ -54,19 +57,72 @@ pub(super) async fn common(
     (after, size): (Option<Cursor>, usize),
     consistency: &Consistency,
 ) -> Result<Common, Error> {
-    let (first, second) =
-        tokio::join!(follows.count(lists[0], consistency), follows.count(lists[1], consistency));
-    let lengths = [first?, second?];
-    let walks_second = after.map_or(lengths[1] < lengths[0], |cursor| cursor.second);
-    let at = usize::from(walks_second);
     // About half of friends follow back: a page of the answer is mostly found in one page of the list.
     let page = size.saturating_mul(2).clamp(WALKED_AT_ONCE, PAGE);
-    let (other, first) = tokio::join!(
-        Other::of(follows, lists[1 - at], lengths[1 - at], consistency),
-        follows.list(lists[at], (after.map(|cursor| cursor.after), page), consistency)
-    );
-    let walk = Walk { follows, list: lists[at], page, other: other?, second: walks_second, consistency };
-    walk.run(first?, size).await
+    let reads = Reads { follows, consistency, page };
+    let (lengths, begun) = tokio::join!(reads.lengths(lists), reads.begin(lists, after));
+    let (lengths, [first, second]) = (lengths?, begun?);
+    let walks_second = after.map_or(lengths[1] < lengths[0], |cursor| cursor.second);
+    let (walked, sought) = if walks_second { (second, first) } else { (first, second) };
+    let at = usize::from(walks_second);
+    let other = reads.other((lists[1 - at], lengths[1 - at]), sought).await?;
+    let walk = Walk { reads, list: lists[at], other, second: walks_second };
+    walk.run(Page { begins: after.and_then(|cursor| cursor.page), part: walked }, after, size).await
+}
+
+/// How lists are read.
+struct Reads<'a> {
+    follows: &'a Follows,
+    consistency: &'a Consistency,
+    /// Entries that are read at a time.
+    page: usize,
+}
+
+impl Reads<'_> {
+    async fn lengths(&self, lists: [ListOf<FollowList>; 2]) -> Result<[u64; 2], Error> {
+        let length = |of| self.follows.count(of, self.consistency);
+        let (first, second) = tokio::try_join!(length(lists[0]), length(lists[1]))?;
+        Ok([first, second])
+    }
+
+    /// The first pages of both lists, of most users the whole of them; of the one that is walked that where it goes on.
+    async fn begin(
+        &self,
+        lists: [ListOf<FollowList>; 2],
+        after: Option<Cursor>,
+    ) -> Result<[Part<Follow>; 2], Error> {
+        let begins = |second| after.filter(|cursor| cursor.second == second).and_then(|cursor| cursor.page);
+        let (first, second) =
+            tokio::try_join!(self.part(lists[0], begins(false)), self.part(lists[1], begins(true)))?;
+        Ok([first, second])
+    }
+
+    async fn part(&self, of: ListOf<FollowList>, after: Option<Place>) -> Result<Part<Follow>, Error> {
+        self.follows.list(of, (after, self.page), self.consistency).await
+    }
+
+    /// The list that is not walked, of which the first page was read.
+    async fn other(
+        &self,
+        (of, length): (ListOf<FollowList>, u64),
+        mut part: Part<Follow>,
+    ) -> Result<Other, Error> {
+        if length > WHOLE_MAX {
+            return Ok(Other::Asked(Arc::clone(&self.follows.store), of));
+        }
+        let mut users = Vec::new();
+        loop {
+            users.extend(part.entries.iter().map(|follow| follow.place_in(of.list).user));
+            let after = part.entries.last().map(|follow| follow.place_in(of.list));
+            // A list that has just grown is followed to its end all the same, but not without one.
+            if !part.more || users.len() > WALKED_MAX {
+                break;
+            }
+            part = self.follows.list(of, (after, PAGE), self.consistency).await?;
+        }
+        users.sort_unstable();
+        Ok(Other::Whole(users))
+    }
 }
 
 /// The list that is not walked.
@@ -78,29 +134,6 @@ enum Other {
 }
 
 impl Other {
-    async fn of(
-        follows: &Follows,
-        list: ListOf<FollowList>,
-        length: u64,
-        consistency: &Consistency,
-    ) -> Result<Self, Error> {
-        if length > WHOLE_MAX {
-            return Ok(Self::Asked(Arc::clone(&follows.store), list));
-        }
-        let (mut users, mut after) = (Vec::new(), None);
-        loop {
-            let part = follows.list(list, (after, PAGE), consistency).await?;
-            users.extend(part.entries.iter().map(|follow| follow.place_in(list.list).user));
-            after = part.entries.last().map(|follow| follow.place_in(list.list));
-            // A list that has just grown is followed to its end all the same, but not without one.
-            if !part.more || users.len() > WALKED_MAX {
-                break;
-            }
-        }
-        users.sort_unstable();
-        Ok(Self::Whole(users))
-    }
-
     /// Which of these users stand in it, in their order.
     async fn among(&self, users: &[UserId]) -> Result<Vec<UserId>, Error> {
         match self {
@@ -131,49 +164,63 @@ async fn asked(
     Ok(users.iter().filter(|user| live.binary_search(&edge(**user)).is_ok()).copied().collect())
 }
 
+/// A page of the list that is walked.
+struct Page {
+    /// After what it begins.
+    begins: Option<Place>,
+    part: Part<Follow>,
+}
+
 /// The list that is walked, and what its users are looked for in.
 struct Walk<'a> {
-    follows: &'a Follows,
+    reads: Reads<'a>,
     list: ListOf<FollowList>,
-    /// Entries that are read at a time.
-    page: usize,
     other: Other,
     second: bool,
-    consistency: &'a Consistency,
 }
 
 impl Walk<'_> {
-    /// Goes on from this page of the list.
-    async fn run(&self, mut part: Part<Follow>, size: usize) -> Result<Common, Error> {
+    /// Goes on from this page of the list, after a place in it.
+    async fn run(&self, mut page: Page, after: Option<Cursor>, size: usize) -> Result<Common, Error> {
         let (mut common, mut walked) = (Common::default(), 0);
+        let mut after = after.map(|cursor| cursor.after);
         loop {
-            walked += part.entries.len();
-            let places: Vec<Place> =
-                part.entries.iter().map(|follow| follow.place_in(self.list.list)).collect();
+            let places = self.places_after(&page.part, after);
+            walked += page.part.entries.len();
             let users: Vec<UserId> = places.iter().map(|place| place.user).collect();
             let found = self.other.among(&users).await?;
             let missing = size - common.users.len();
             if found.len() > missing {
                 common.users.extend(&found[..missing]);
                 let last = common.users.last().copied();
-                common.next = self.cursor(places.into_iter().find(|place| Some(place.user) == last));
+                let last = places.into_iter().find(|place| Some(place.user) == last);
+                common.next = self.cursor(page.begins, last);
                 return Ok(common);
             }
             common.users.extend(found);
-            if !part.more {
+            if !page.part.more {
                 return Ok(common);
             }
-            let after = places.last().copied();
+            let end = page.part.entries.last().map(|follow| follow.place_in(self.list.list));
+            // A page that was pushed down by newer entries may end before this place.
+            after = end.map(|end| after.map_or(end, |after| after.min(end)));
             if common.users.len() == size || walked >= WALKED_MAX {
                 common.partial = common.users.len() < size;
-                common.next = self.cursor(after);
+                common.next = self.cursor(end, after);
                 return Ok(common);
             }
-            part = self.follows.list(self.list, (after, self.page), self.consistency).await?;
+            page = Page { begins: end, part: self.reads.part(self.list, end).await? };
         }
     }
 
-    fn cursor(&self, after: Option<Place>) -> Option<Cursor> {
-        after.map(|after| Cursor { second: self.second, after })
+    /// Where the users of a page stand, from the first one after this place on.
+    fn places_after(&self, part: &Part<Follow>, after: Option<Place>) -> Vec<Place> {
+        let places = part.entries.iter().map(|follow| follow.place_in(self.list.list));
+        // The newest stand first.
+        places.filter(|place| after.is_none_or(|after| *place < after)).collect()
+    }
+
+    fn cursor(&self, page: Option<Place>, after: Option<Place>) -> Option<Cursor> {
+        after.map(|after| Cursor { second: self.second, page, after })
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     versions::cache_version,
 };
 
-const KIND: &str = "block";
+pub(super) const KIND: &str = "block";
 
 /// What users have set about others, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]

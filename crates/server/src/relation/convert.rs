@@ -76,23 +76,23 @@ pub(super) fn relation(between: &Between, blocks: &Blocks, acting: Acting) -> wi
 }
 
 /// A place as page tokens hold it.
-pub(super) fn place_numbers(place: Place) -> [i64; 3] {
-    [0, place.at.0, place.user.get()]
+pub(super) fn place_numbers(place: Place) -> [i64; 2] {
+    [place.at.0, place.user.get()]
 }
 
-pub(super) fn place_of(numbers: [i64; 3]) -> Option<Place> {
-    let [_, at, user] = numbers;
+pub(super) fn place_of([at, user]: [i64; 2]) -> Option<Place> {
     Some(Place { at: Timestamp(at), user: UserId::new(user).ok()? })
 }
 
 /// The same of where two lists are walked.
-pub(super) fn cursor_numbers(cursor: Cursor) -> [i64; 3] {
-    let [_, at, user] = place_numbers(cursor.after);
-    [i64::from(cursor.second), at, user]
+pub(super) fn cursor_numbers(Cursor { second, page, after }: Cursor) -> [i64; 5] {
+    // No user is number 0.
+    let (begins, user) = page.map_or((0, 0), |page| (page.at.0, page.user.get()));
+    [i64::from(second), begins, user, after.at.0, after.user.get()]
 }
 
-pub(super) fn cursor_of(numbers: [i64; 3]) -> Option<Cursor> {
-    Some(Cursor { second: numbers[0] != 0, after: place_of(numbers)? })
+pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<Cursor> {
+    Some(Cursor { second: second != 0, page: place_of([begins, user]), after: place_of([at, last])? })
 }
 
 #[cfg(test)]
@@ -112,8 +112,9 @@ mod tests {
     fn cursors_come_back_as_they_were() {
         let after = Place { at: Timestamp(-5), user: UserId::new(7).unwrap() };
         assert_eq!(place_of(place_numbers(after)), Some(after));
-        for second in [false, true] {
-            let cursor = Cursor { second, after };
+        let before = Place { at: Timestamp(9), user: UserId::new(8).unwrap() };
+        for (second, page) in [(false, None), (true, Some(before))] {
+            let cursor = Cursor { second, page, after };
             assert_eq!(cursor_of(cursor_numbers(cursor)), Some(cursor));
         }
     }

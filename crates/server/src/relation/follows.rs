@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
+use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache};
 use kith_store::{
     Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Stores, UserId, Version,
 };
@@ -75,16 +75,6 @@ impl Follows {
             hasher,
             rules,
         }
-    }
-
-    /// Reads many follows through the tiers: an answer for each edge, in their order.
-    pub async fn get_many(
-        &self,
-        edges: &[Edge],
-        consistency: &Consistency,
-    ) -> Vec<Result<Option<Entry<Follow>>, Error>> {
-        let entries = self.cache.get_many(edges, consistency).await;
-        entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
     /// Reads a part of a list through the tiers, the newest first, after a place.

@@ -173,10 +173,10 @@ impl RelationRpc {
     }
 
     /// How fresh the page is to be, where it begins, and its size.
-    fn begin<P>(
+    fn begin<P, const N: usize>(
         &self,
         page: &PageOf,
-        of: fn([i64; 3]) -> Option<P>,
+        of: fn([i64; N]) -> Option<P>,
     ) -> Result<(Consistency, (Option<P>, usize)), Error> {
         let consistency = self.consistency(page.consistency.as_ref())?;
         let size = self.limits.pages.of(page.size)?;
@@ -185,7 +185,7 @@ impl RelationRpc {
     }
 
     /// The token of the page after this place; empty: there is none.
-    fn next(&self, page: &PageOf, after: Option<[i64; 3]>) -> String {
+    fn next<const N: usize>(&self, page: &PageOf, after: Option<[i64; N]>) -> String {
         after.map(|after| self.pages.seal_all(&page.query(), after)).unwrap_or_default()
     }
 }

@@ -2,11 +2,11 @@
 //! long as writers may believe an older one to be the newest; until that has passed, and what a bucket holds was counted
 //! after, it is looked at for every page.
 
-use kith_store::{Follow, FollowList, Place, StoreError, Timestamp, UserId};
+use kith_store::{Follow, FollowList, Place, StoreError, Timestamp, UserId, Version};
 
 use super::{
     bucket::number,
-    record::Record,
+    error::malformed,
     session::{Cql, Statement, values},
 };
 
@@ -99,20 +99,29 @@ impl Cql {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let (owned, list_number) = (owner.get(), number(list));
         let rows = match after {
-            None => self.records(&FIRST, values![owned, list_number, bucket, limit]).await?,
+            None => self.read(&FIRST, values![owned, list_number, bucket, limit]).await?,
             Some(Place { at, user }) => {
                 let after = values![owned, list_number, bucket, at.0, user.get(), limit];
-                self.records(&AFTER, after).await?
+                self.read(&AFTER, after).await?
             }
         };
-        rows.iter().map(|row| entry(owner, list, row)).collect()
+        // Thousands at a time: decoded without names.
+        let entries = rows.rows::<Entry>().map_err(|_| malformed("entry"))?;
+        entries.map(|row| entry(owner, list, row.map_err(|_| malformed("entry"))?)).collect()
     }
 }
 
+/// When it took its place, whom it names, its version, and since when they follow.
+type Entry = (i64, i64, i64, i64);
+
 /// The follow that an entry of a list shows.
-fn entry(owner: UserId, list: FollowList, row: &Record) -> Result<Follow, StoreError> {
-    let other = row.user("other")?;
+fn entry(
+    owner: UserId,
+    list: FollowList,
+    (placed, other, version, since): Entry,
+) -> Result<Follow, StoreError> {
+    let other = UserId::new(other).map_err(|_| malformed("other"))?;
+    let version = Version::new(version).ok_or_else(|| malformed("version"))?;
     let edge = list.edge(owner, other);
-    let (since, placed) = (row.some_number("since")?, row.some_number("placed")?);
-    Ok(Follow { edge, version: row.version("version")?, since: Timestamp(since), placed: Timestamp(placed) })
+    Ok(Follow { edge, version, since: Timestamp(since), placed: Timestamp(placed) })
 }

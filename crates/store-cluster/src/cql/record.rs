@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use kith_store::{StoreError, Timestamp, UserId, Version};
 use scylla::{
     response::query_result::QueryRowsResult,
@@ -7,15 +9,19 @@ use scylla::{
 use super::error::malformed;
 
 /// A row, its columns found by name: what is answered to a conditional write has other columns on each server.
-#[derive(Debug, Default)]
-pub(super) struct Record(Vec<(String, Option<CqlValue>)>);
+#[derive(Debug)]
+pub(super) struct Record {
+    /// Of all rows of an answer the same.
+    names: Arc<[String]>,
+    columns: Vec<Option<CqlValue>>,
+}
 
 impl Record {
     /// All rows of an answer.
     pub(super) fn all(rows: &QueryRowsResult) -> Result<Vec<Self>, StoreError> {
-        let names: Vec<String> = rows.column_specs().iter().map(|spec| spec.name().to_owned()).collect();
+        let names: Arc<[String]> = rows.column_specs().iter().map(|spec| spec.name().to_owned()).collect();
         let read = rows.rows::<Row>().map_err(|_| malformed("row"))?;
-        let named = |row: Row| Self(names.iter().cloned().zip(row.columns).collect());
+        let named = |row: Row| Self { names: Arc::clone(&names), columns: row.columns };
         read.map(|row| row.map(named).map_err(|_| malformed("row"))).collect()
     }
 
@@ -73,6 +79,7 @@ impl Record {
     }
 
     fn column(&self, name: &str) -> Option<&CqlValue> {
-        self.0.iter().find(|(column, _)| column == name)?.1.as_ref()
+        let at = self.names.iter().position(|column| column == name)?;
+        self.columns.get(at)?.as_ref()
     }
 }

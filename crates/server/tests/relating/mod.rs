@@ -1,0 +1,124 @@
+//! Calls of relations as tests make them.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test file uses a part; a test may panic"
+)]
+
+use kith_proto::{relation::v1::*, r#type::v1::import_result};
+use tonic::Status;
+
+use crate::node::TestNode;
+
+/// A node with so many users, and their ids.
+pub async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let ids = users(&node).await;
+    (node, ids)
+}
+
+pub async fn users<const N: usize>(node: &TestNode) -> [i64; N] {
+    let mut ids = [0; N];
+    for (at, id) in ids.iter_mut().enumerate() {
+        *id = node.user(&format!("user{at}")).await.user_id;
+    }
+    ids
+}
+
+pub fn to_follow(user_id: i64, target_id: i64) -> FollowRequest {
+    FollowRequest { user_id, target_id, request_id: String::new() }
+}
+
+pub async fn follow(node: &TestNode, user_id: i64, target_id: i64) -> Result<Follow, Status> {
+    let answer = node.relations().follow(to_follow(user_id, target_id)).await?;
+    Ok(answer.into_inner().follow.unwrap())
+}
+
+pub async fn unfollow(node: &TestNode, user_id: i64, target_id: i64) -> Result<i64, Status> {
+    let request = UnfollowRequest { user_id, target_id, ..Default::default() };
+    Ok(node.relations().unfollow(request).await?.into_inner().version)
+}
+
+pub async fn block(node: &TestNode, user_id: i64, target_id: i64) -> BlockResponse {
+    let request = BlockRequest { user_id, target_id, ..Default::default() };
+    node.relations().block(request).await.unwrap().into_inner()
+}
+
+pub async fn relation(node: &TestNode, user_id: i64, target_id: i64) -> Relation {
+    let request = GetRelationRequest { user_id, target_id, consistency: None };
+    node.relations().get_relation(request).await.unwrap().into_inner().relation.unwrap()
+}
+
+pub async fn allowed(node: &TestNode, user_id: i64, target_id: i64, permissions: u32) -> (bool, u32) {
+    let request = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
+    let answer = node.relations().check_permission(request).await.unwrap().into_inner();
+    (answer.allowed, answer.denied)
+}
+
+pub async fn following(node: &TestNode, user_id: i64) -> Vec<i64> {
+    let request = ListFollowingRequest { user_id, ..Default::default() };
+    let page = node.relations().list_following(request).await.unwrap().into_inner();
+    page.follows.iter().map(|follow| follow.target_id).collect()
+}
+
+pub async fn fans(node: &TestNode, user_id: i64) -> Vec<i64> {
+    let request = ListFansRequest { user_id, ..Default::default() };
+    let page = node.relations().list_fans(request).await.unwrap().into_inner();
+    page.follows.iter().map(|follow| follow.user_id).collect()
+}
+
+pub async fn counts(node: &TestNode, user_id: i64) -> (i64, i64) {
+    let request = CountRelationsRequest { user_id, consistency: None };
+    let counts = node.relations().count_relations(request).await.unwrap().into_inner();
+    (counts.following, counts.fans)
+}
+
+/// Waits until these users have so many.
+pub async fn counts_become<const N: usize>(node: &TestNode, expected: [(i64, (i64, i64)); N]) {
+    let right = async {
+        for (user, of_user) in expected {
+            while counts(node, user).await != of_user {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), right).await.expect("counts settle");
+}
+
+pub async fn friends(node: &TestNode, user_id: i64, page_size: i32) -> Vec<i64> {
+    let mut request = ListFriendsRequest { user_id, page_size, ..Default::default() };
+    let mut found = Vec::new();
+    loop {
+        let page = node.relations().list_friends(request.clone()).await.unwrap().into_inner();
+        assert!(!page.partial && page.user_ids.len() <= usize::try_from(page_size).unwrap().max(50));
+        found.extend(page.user_ids);
+        if page.next_page_token.is_empty() {
+            return found;
+        }
+        request.page_token = page.next_page_token;
+    }
+}
+
+pub async fn import(node: &TestNode, follows: impl IntoIterator<Item = (i64, i64)>) -> Vec<Option<i64>> {
+    let record = |(at, (user_id, target_id))| ImportFollow {
+        record: at,
+        user_id,
+        target_id,
+        follow_time: Some(prost_types::Timestamp { seconds: 1_000_000, nanos: 0 }),
+    };
+    let records: Vec<ImportFollow> = (0..).zip(follows).map(record).collect();
+    let messages: Vec<_> =
+        records.chunks(500).map(|records| ImportFollowsRequest { records: records.to_vec() }).collect();
+    let stream = tokio_stream::iter(messages);
+    let mut answers = node.relations().import_follows(stream).await.unwrap().into_inner();
+    let mut results = Vec::new();
+    while let Some(answer) = answers.message().await.unwrap() {
+        results.extend(answer.results.into_iter().map(|result| match result.result.unwrap() {
+            import_result::Result::Id(id) => Some(id),
+            import_result::Result::Error(_) => None,
+        }));
+    }
+    results
+}
