@@ -60,14 +60,28 @@ pub(super) async fn common(
     // About half of friends follow back: a page of the answer is mostly found in one page of the list.
     let page = size.saturating_mul(2).clamp(WALKED_AT_ONCE, PAGE);
     let reads = Reads { follows, consistency, page };
-    let (lengths, begun) = tokio::join!(reads.lengths(lists), reads.begin(lists, after));
-    let (lengths, [first, second]) = (lengths?, begun?);
-    let walks_second = after.map_or(lengths[1] < lengths[0], |cursor| cursor.second);
-    let (walked, sought) = if walks_second { (second, first) } else { (first, second) };
-    let at = usize::from(walks_second);
-    let other = reads.other((lists[1 - at], lengths[1 - at]), sought).await?;
-    let walk = Walk { reads, list: lists[at], other, second: walks_second };
-    walk.run(Page { begins: after.and_then(|cursor| cursor.page), part: walked }, after, size).await
+    let [first, second] = reads.begin(lists, after).await?;
+    let lengths = tokio::try_join!(reads.length(&first), reads.length(&second))?;
+    let walks_second = after.map_or(lengths.1 < lengths.0, |cursor| cursor.second);
+    let (walked, sought, length) =
+        if walks_second { (second, first, lengths.0) } else { (first, second, lengths.1) };
+    let other = reads.other(sought, length).await?;
+    let walk = Walk { reads, list: walked.of, other, second: walks_second };
+    walk.run(walked, after, size).await
+}
+
+/// A page of a list.
+struct Page {
+    of: ListOf<FollowList>,
+    /// After what it begins.
+    begins: Option<Place>,
+    part: Part<Follow>,
+}
+
+impl Page {
+    const fn is_whole(&self) -> bool {
+        self.begins.is_none() && !self.part.more
+    }
 }
 
 /// How lists are read.
@@ -79,34 +93,29 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    async fn lengths(&self, lists: [ListOf<FollowList>; 2]) -> Result<[u64; 2], Error> {
-        let length = |of| self.follows.count(of, self.consistency);
-        let (first, second) = tokio::try_join!(length(lists[0]), length(lists[1]))?;
-        Ok([first, second])
+    /// How long a list is of which this page was read: where it is the whole list, that is known.
+    async fn length(&self, page: &Page) -> Result<u64, Error> {
+        if page.is_whole() {
+            return Ok(u64::try_from(page.part.entries.len()).unwrap_or(u64::MAX));
+        }
+        self.follows.count(page.of, self.consistency).await
     }
 
     /// The first pages of both lists, of most users the whole of them; of the one that is walked that where it goes on.
-    async fn begin(
-        &self,
-        lists: [ListOf<FollowList>; 2],
-        after: Option<Cursor>,
-    ) -> Result<[Part<Follow>; 2], Error> {
+    async fn begin(&self, lists: [ListOf<FollowList>; 2], after: Option<Cursor>) -> Result<[Page; 2], Error> {
         let begins = |second| after.filter(|cursor| cursor.second == second).and_then(|cursor| cursor.page);
         let (first, second) =
-            tokio::try_join!(self.part(lists[0], begins(false)), self.part(lists[1], begins(true)))?;
+            tokio::try_join!(self.page(lists[0], begins(false)), self.page(lists[1], begins(true)))?;
         Ok([first, second])
     }
 
-    async fn part(&self, of: ListOf<FollowList>, after: Option<Place>) -> Result<Part<Follow>, Error> {
-        self.follows.list(of, (after, self.page), self.consistency).await
+    async fn page(&self, of: ListOf<FollowList>, begins: Option<Place>) -> Result<Page, Error> {
+        let part = self.follows.list(of, (begins, self.page), self.consistency).await?;
+        Ok(Page { of, begins, part })
     }
 
     /// The list that is not walked, of which the first page was read.
-    async fn other(
-        &self,
-        (of, length): (ListOf<FollowList>, u64),
-        mut part: Part<Follow>,
-    ) -> Result<Other, Error> {
+    async fn other(&self, Page { of, mut part, .. }: Page, length: u64) -> Result<Other, Error> {
         if length > WHOLE_MAX {
             return Ok(Other::Asked(Arc::clone(&self.follows.store), of));
         }
@@ -164,13 +173,6 @@ async fn asked(
     Ok(users.iter().filter(|user| live.binary_search(&edge(**user)).is_ok()).copied().collect())
 }
 
-/// A page of the list that is walked.
-struct Page {
-    /// After what it begins.
-    begins: Option<Place>,
-    part: Part<Follow>,
-}
-
 /// The list that is walked, and what its users are looked for in.
 struct Walk<'a> {
     reads: Reads<'a>,
@@ -209,7 +211,7 @@ impl Walk<'_> {
                 common.next = self.cursor(end, after);
                 return Ok(common);
             }
-            page = Page { begins: end, part: self.reads.part(self.list, end).await? };
+            page = self.reads.page(self.list, end).await?;
         }
     }
 

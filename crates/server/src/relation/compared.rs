@@ -7,57 +7,72 @@ use super::{Blocks, Follows, blocks, follows};
 use crate::error::Error;
 
 /// Most pairs that are read in one go of each cache: four records each.
-const AT_ONCE: usize = 250;
+pub(super) const AT_ONCE: usize = 250;
 
-/// All records between two users.
-#[derive(Clone, Debug)]
-pub(super) struct Between {
-    pub(super) edge: Edge,
-    pub(super) follow: Option<Entry<Follow>>,
-    pub(super) followed_by: Option<Entry<Follow>>,
-    pub(super) set: Option<Entry<Block>>,
-    /// What the other one has set.
-    pub(super) set_by_other: Option<Entry<Block>>,
+type Answer<V> = Result<Option<Entry<V>>, CacheError>;
+
+/// All records between the users of some edges: of each edge its own, and those of the one the other way.
+#[derive(Debug)]
+pub(super) struct Compared<'a> {
+    edges: &'a [Edge],
+    follows: Vec<Answer<Follow>>,
+    blocks: Vec<Answer<Block>>,
 }
 
-/// Reads what is between the users of each edge, in their order: two batches of reads for all of them.
-pub(super) async fn between(
-    follows: &Follows,
-    blocks: &Blocks,
-    edges: &[Edge],
-    consistency: &Consistency,
-) -> Vec<Result<Between, Error>> {
-    let mut found = Vec::with_capacity(edges.len());
-    for edges in edges.chunks(AT_ONCE) {
+/// All records between two users, where they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Between<'a> {
+    pub(super) edge: Edge,
+    pub(super) follow: Option<&'a Entry<Follow>>,
+    pub(super) followed_by: Option<&'a Entry<Follow>>,
+    pub(super) set: Option<&'a Entry<Block>>,
+    /// What the other one has set.
+    pub(super) set_by_other: Option<&'a Entry<Block>>,
+}
+
+impl<'a> Compared<'a> {
+    /// Two batches of reads for all of them.
+    pub(super) async fn read(
+        follows: &Follows,
+        blocks: &Blocks,
+        edges: &'a [Edge],
+        consistency: &Consistency,
+    ) -> Self {
         let both: Vec<Edge> = edges.iter().flat_map(|edge| [*edge, edge.reversed()]).collect();
         let (follows, blocks) = tokio::join!(
             follows.cache.get_many(&both, consistency),
             blocks.cache.get_many(&both, consistency)
         );
-        let mut records = follows.into_iter().zip(blocks);
-        for edge in edges {
-            let (there, back) = (records.next(), records.next());
-            found.push(assembled(*edge, there, back));
-        }
+        Self { edges, follows, blocks }
     }
-    found
+
+    /// What is between the users of each edge, in their order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (Edge, Result<Between<'_>, Error>)> {
+        let records = self.follows.chunks_exact(2).zip(self.blocks.chunks_exact(2));
+        self.edges
+            .iter()
+            .zip(records)
+            .map(|(edge, (follows, blocks))| (*edge, between(*edge, follows, blocks)))
+    }
 }
 
-type Answer<V> = Result<Option<Entry<V>>, CacheError>;
-type Records = (Answer<Follow>, Answer<Block>);
-
-/// Of the records of an edge, and of the one the other way.
-fn assembled(edge: Edge, there: Option<Records>, back: Option<Records>) -> Result<Between, Error> {
-    let (Some((follow, set)), Some((followed_by, set_by_other))) = (there, back) else {
+fn between<'a>(
+    edge: Edge,
+    follows: &'a [Answer<Follow>],
+    blocks: &'a [Answer<Block>],
+) -> Result<Between<'a>, Error> {
+    let ([follow, followed_by], [set, set_by_other]) = (follows, blocks) else {
         return Err(Error::internal());
     };
-    let of_follow = |error| Error::cache(follows::KIND, &error);
-    let of_block = |error| Error::cache(blocks::KIND, &error);
     Ok(Between {
         edge,
-        follow: follow.map_err(of_follow)?,
-        followed_by: followed_by.map_err(of_follow)?,
-        set: set.map_err(of_block)?,
-        set_by_other: set_by_other.map_err(of_block)?,
+        follow: found(follows::KIND, follow)?,
+        followed_by: found(follows::KIND, followed_by)?,
+        set: found(blocks::KIND, set)?,
+        set_by_other: found(blocks::KIND, set_by_other)?,
     })
+}
+
+fn found<'a, V>(kind: &'static str, answer: &'a Answer<V>) -> Result<Option<&'a Entry<V>>, Error> {
+    answer.as_ref().map(Option::as_ref).map_err(|error| Error::cache(kind, error))
 }

@@ -61,14 +61,14 @@ pub(super) fn user_settings(block: &Block, blocks: &Blocks) -> wire::UserSetting
 }
 
 /// Whether the other one has blocked the user is told to services alone.
-pub(super) fn relation(between: &Between, blocks: &Blocks, acting: Acting) -> wire::Relation {
-    let set = between.set.as_ref().map(|entry| &*entry.value);
-    let by_other = between.set_by_other.as_ref().is_some_and(|entry| entry.value.blocked.is_some());
+pub(super) fn relation(between: Between<'_>, blocks: &Blocks, acting: Acting) -> wire::Relation {
+    let set = between.set.map(|entry| &*entry.value);
+    let by_other = between.set_by_other.is_some_and(|entry| entry.value.blocked.is_some());
     wire::Relation {
         user_id: between.edge.from.get(),
         target_id: between.edge.to.get(),
-        follow: between.follow.as_ref().map(|entry| follow_to_wire(&entry.value)),
-        followed_by: between.followed_by.as_ref().map(|entry| follow_to_wire(&entry.value)),
+        follow: between.follow.map(|entry| follow_to_wire(&entry.value)),
+        followed_by: between.followed_by.map(|entry| follow_to_wire(&entry.value)),
         friends: between.follow.is_some() && between.followed_by.is_some(),
         settings: Some(settings_to_wire(set, blocks)),
         blocked_by_target: by_other && acting == Acting::Service,

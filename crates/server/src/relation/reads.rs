@@ -7,7 +7,7 @@ use tonic::Response;
 
 use super::{
     RelationRpc,
-    compared::{Between, between},
+    compared::{AT_ONCE, Between, Compared},
     convert,
     follows::own,
     lists::ListOf,
@@ -32,9 +32,10 @@ impl RelationRpc {
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         own(edge.from, call.acting)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
-        let found = between(&self.follows, &self.blocks, &[edge], &consistency).await;
-        let between = found.into_iter().next().ok_or_else(Error::internal)??;
-        let relation = Some(convert::relation(&between, &self.blocks, call.acting));
+        let edges = [edge];
+        let found = Compared::read(&self.follows, &self.blocks, &edges, &consistency).await;
+        let (_, between) = found.pairs().next().ok_or_else(Error::internal)?;
+        let relation = Some(convert::relation(between?, &self.blocks, call.acting));
         Ok(wire::GetRelationResponse { relation })
     }
 
@@ -48,15 +49,18 @@ impl RelationRpc {
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
         own(convert::user("user_id", request.user_id)?, call.acting)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
-        let found = between(&self.follows, &self.blocks, &edges, &consistency).await;
-        let results = edges.iter().zip(found).map(|(edge, found)| self.result(*edge, found, call)).collect();
+        let mut results = Vec::with_capacity(edges.len());
+        for edges in edges.chunks(AT_ONCE) {
+            let found = Compared::read(&self.follows, &self.blocks, edges, &consistency).await;
+            results.extend(found.pairs().map(|(edge, between)| self.result(edge, between, call)));
+        }
         Ok(wire::BatchGetRelationsResponse { results })
     }
 
-    fn result(&self, edge: Edge, found: Result<Between, Error>, call: Call) -> wire::RelationResult {
+    fn result(&self, edge: Edge, found: Result<Between<'_>, Error>, call: Call) -> wire::RelationResult {
         use wire::relation_result::Result::{Error, Relation};
         let result = match found {
-            Ok(between) => Relation(convert::relation(&between, &self.blocks, call.acting)),
+            Ok(between) => Relation(convert::relation(between, &self.blocks, call.acting)),
             Err(error) => Error(error.to_result()),
         };
         wire::RelationResult { target_id: edge.to.get(), result: Some(result) }

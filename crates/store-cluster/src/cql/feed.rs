@@ -128,7 +128,7 @@ impl Open {
             let first = !self.window.has_been_read();
             let fresh = self.window.read(&self.cql).await?;
             self.hold(fresh, first);
-            self.window.close(&self.cql);
+            self.window.close();
             while let Some(note) = self.left.front().copied() {
                 let decided = self.decided(note).await?;
                 self.left.pop_front();

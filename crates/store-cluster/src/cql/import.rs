@@ -6,24 +6,32 @@
 //! whether it is the import's. The entries are written there. A follow that is begun meanwhile looks at its row after its own
 //! write: either its seat is seen here, or it sees where the import put it, and strikes those entries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Edge, FollowList, ImportedFollow, StoreError, Timestamp, UserId};
-use scylla::statement::batch::BatchType;
+use scylla::{statement::batch::BatchType, value::CqlValue};
 
 use super::{
     clock::is_imported,
     follow::AT_A_TIME,
     journal::Note,
     row::{FollowRow, Seat, State, imported_entry_part, slice, stands},
-    session::{Bound, Cql, Statement, values},
+    session::{Bound, Cql, IntoValue as _, Statement, values},
 };
 
 const BRING: Statement = Statement::plain(
     "INSERT INTO %k.follows (follower, slice, followed, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
+/// Rows of one slice of several users. It tells of each of these users whom of these it follows, so they are few.
+const ROWS: Statement = Statement::read(
+    "SELECT follower, followed, placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed FROM %k.follows \
+     WHERE follower IN ? AND slice = ? AND followed IN ?",
+);
+/// Follows of one such request.
+const ROWS_AT_ONCE: usize = 16;
 /// Rows or entries of one batch: as many partitions as Cassandra takes in one without a warning.
 const BATCH_PARTS: usize = 10;
 /// Notes of one batch, all of one partition: far below 40 KiB.
@@ -39,7 +47,7 @@ impl Cql {
         self.bring(&since, now).await?;
         self.dies_at("brought")?;
         let edges: Vec<Edge> = since.into_keys().collect();
-        let mut ours = self.follow_rows(&edges).await?;
+        let mut ours = self.rows_by_slice(edges).await?;
         // Those of an import that was cut short, too: they are made whole where they are.
         ours.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
         self.enter_in_lists(&ours).await?;
@@ -76,6 +84,34 @@ impl Cql {
             bring_part(edge, seat, State { live: true, version, since: since.0, changed: now.0 })
         });
         self.in_batches(rows.collect(), BATCH_PARTS, None).await
+    }
+
+    /// The rows of these edges; those that have none are left out.
+    async fn rows_by_slice(&self, mut edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
+        edges.sort_unstable_by_key(|edge| (slice(*edge), *edge));
+        let groups = edges.chunk_by(|a, b| slice(*a) == slice(*b)).flat_map(|of| of.chunks(ROWS_AT_ONCE));
+        let groups: Vec<Vec<Edge>> = groups.map(<[Edge]>::to_vec).collect();
+        let reads = stream::iter(groups).map(|edges| self.rows_of_slice(edges)).buffer_unordered(AT_A_TIME);
+        let rows: Vec<Vec<FollowRow>> = reads.try_collect().await?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// The same of edges of one slice, by rising edge.
+    async fn rows_of_slice(&self, edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
+        let Some(first) = edges.first() else { return Ok(Vec::new()) };
+        let ids = |of: fn(&Edge) -> UserId| {
+            let ids: BTreeSet<i64> = edges.iter().map(|edge| of(edge).get()).collect();
+            Some(CqlValue::List(ids.into_iter().filter_map(i64::into_value).collect()))
+        };
+        let asked = vec![ids(|edge| edge.from), slice(*first).into_value(), ids(|edge| edge.to)];
+        let mut rows = Vec::with_capacity(edges.len());
+        for record in self.records(&ROWS, asked).await? {
+            let edge = Edge { from: record.user("follower")?, to: record.user("followed")? };
+            if edges.binary_search(&edge).is_ok() {
+                rows.extend(FollowRow::of(edge, &record)?);
+            }
+        }
+        Ok(rows)
     }
 
     /// Writes the entries of rows in both lists, those of one list together.

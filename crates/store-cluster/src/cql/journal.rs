@@ -1,10 +1,10 @@
 //! What has changed, by minutes: written in the batch of a change, read by the feeds and the sweep.
 
-use kith_store::{Edge, StoreError, Version};
+use kith_store::{Edge, StoreError, UserId, Version};
 
 use super::{
     count::Part,
-    record::Record,
+    error::malformed,
     row::Seat,
     session::{Bound, Cql, Statement, values},
 };
@@ -15,8 +15,11 @@ const NOTE: Statement = Statement::plain(
 );
 const READ: Statement = Statement::read(
     "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans FROM %k.changes \
-     WHERE shard = ? AND minute = ? AND stamp > ?",
+     WHERE shard = ? AND minute = ? AND (stamp, kind, from_user, to_user) > (?, ?, ?, ?) LIMIT ?",
 );
+/// Notes of one answer.
+const PAGE: i32 = 5_000;
+type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>);
 
 /// What a note is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +41,7 @@ impl Subject {
         }
     }
 
-    const fn of(number: i64) -> Self {
+    const fn of(number: i32) -> Self {
         match number {
             0 => Self::Follow,
             1 => Self::Block,
@@ -104,19 +107,16 @@ impl Note {
         Bound(&NOTE, values![shard, self.minute, self.stamp, kind, from, to, version, following, fans])
     }
 
-    fn read(minute: i64, record: &Record) -> Result<Self, StoreError> {
-        let edge = Edge { from: record.user("from_user")?, to: record.user("to_user")? };
-        let buckets = match record.number("in_following")? {
-            Some(_) => Some((record.small("in_following")?, record.small("in_fans")?)),
-            None => None,
-        };
+    fn read(minute: i64, row: Row) -> Result<Self, StoreError> {
+        let (stamp, kind, from, to, version, following, fans) = row;
+        let user = |id, name| UserId::new(id).map_err(|_| malformed(name));
         Ok(Self {
             minute,
-            stamp: record.some_number("stamp")?,
-            subject: Subject::of(record.some_number("kind")?),
-            edge,
-            version: record.number("version")?.and_then(Version::new),
-            buckets,
+            stamp,
+            subject: Subject::of(kind),
+            edge: Edge { from: user(from, "from_user")?, to: user(to, "to_user")? },
+            version: version.and_then(Version::new),
+            buckets: following.zip(fans),
         })
     }
 }
@@ -131,7 +131,19 @@ impl Cql {
 
     /// What was noted in a minute after this stamp, by rising stamp.
     pub(super) async fn notes(&self, shard: i32, minute: i64, after: i64) -> Result<Vec<Note>, StoreError> {
-        let rows = self.records(&READ, values![shard, minute, after]).await?;
-        rows.iter().map(|row| Note::read(minute, row)).collect()
+        let (mut notes, mut last) = (Vec::new(), (after, i32::MAX, i64::MAX, i64::MAX));
+        loop {
+            let (stamp, kind, from, to) = last;
+            let rows = self.read(&READ, values![shard, minute, stamp, kind, from, to, PAGE]).await?;
+            let before = notes.len();
+            for row in rows.rows::<Row>().map_err(|_| malformed("note"))? {
+                let row = row.map_err(|_| malformed("note"))?;
+                last = (row.0, row.1, row.2, row.3);
+                notes.push(Note::read(minute, row)?);
+            }
+            if notes.len() - before < usize::try_from(PAGE).unwrap_or_default() {
+                return Ok(notes);
+            }
+        }
     }
 }

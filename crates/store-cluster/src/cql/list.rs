@@ -14,13 +14,21 @@ const BUCKETS: Statement = Statement::read(
     "SELECT bucket, opened, oldest, newest, counted FROM %k.follow_buckets WHERE owner = ? AND list = ?",
 );
 const FIRST: Statement = Statement::read(
-    "SELECT placed, other, version, since FROM %k.follow_lists \
-     WHERE owner = ? AND list = ? AND bucket = ? AND live = 1 LIMIT ? ALLOW FILTERING",
+    "SELECT placed, other, live, version, since FROM %k.follow_lists \
+     WHERE owner = ? AND list = ? AND bucket = ? LIMIT ?",
 );
 const AFTER: Statement = Statement::read(
-    "SELECT placed, other, version, since FROM %k.follow_lists \
+    "SELECT placed, other, live, version, since FROM %k.follow_lists \
+     WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
+);
+/// Passes over those that have ended without sending them; dearer for each row than [`AFTER`], the more so where several
+/// replicas have to agree on what is filtered.
+const LIVE_AFTER: Statement = Statement::read(
+    "SELECT placed, other, live, version, since FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) AND live = 1 LIMIT ? ALLOW FILTERING",
 );
+/// The only bucket of most lists.
+const LOWEST: i32 = 0;
 
 /// What a page has to know of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,19 +59,40 @@ impl Cql {
         after: Option<Place>,
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError> {
-        let mut page: Vec<Follow> = Vec::new();
         if limit == 0 {
+            return Ok(Vec::new());
+        }
+        if after.is_some() {
+            let buckets = self.buckets(owner, list).await?;
+            return self.page_of((owner, list), &buckets, after, limit).await;
+        }
+        // Of most lists this is all there is.
+        let lowest = self.bucket_page((owner, list), LOWEST, None, limit);
+        let (buckets, page) = tokio::try_join!(self.buckets(owner, list), lowest)?;
+        if let [Bucket { number: LOWEST, .. }] = buckets[..] {
             return Ok(page);
         }
-        for bucket in self.buckets(owner, list).await? {
+        self.page_of((owner, list), &buckets, None, limit).await
+    }
+
+    /// The same of a list in these buckets.
+    async fn page_of(
+        &self,
+        of: (UserId, FollowList),
+        buckets: &[Bucket],
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Follow>, StoreError> {
+        let mut page: Vec<Follow> = Vec::new();
+        for bucket in buckets {
             let is_full = page.len() == limit;
             if bucket.ends_before(after)
                 || is_full && page.last().is_some_and(|last| bucket.begins_after(last))
             {
                 continue;
             }
-            page.extend(self.bucket_page(owner, list, bucket.number, after, limit).await?);
-            page.sort_unstable_by_key(|follow| std::cmp::Reverse(follow.place_in(list)));
+            page.extend(self.bucket_page(of, bucket.number, after, limit).await?);
+            page.sort_unstable_by_key(|follow| std::cmp::Reverse(follow.place_in(of.1)));
             page.truncate(limit);
         }
         Ok(page)
@@ -88,40 +117,64 @@ impl Cql {
         Ok(buckets)
     }
 
+    /// The living entries of a bucket after a place. Where some have ended, what they leave room for is asked for again, with
+    /// the rest of those that have ended passed over.
     async fn bucket_page(
         &self,
-        owner: UserId,
-        list: FollowList,
+        of: (UserId, FollowList),
         bucket: i32,
         after: Option<Place>,
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError> {
-        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let (owned, list_number) = (owner.get(), number(list));
-        let rows = match after {
-            None => self.read(&FIRST, values![owned, list_number, bucket, limit]).await?,
+        let (entries, last) = self.entries(&AFTER, of, bucket, (after, limit)).await?;
+        let missing = limit - entries.len();
+        let Some(last) = last.filter(|_| missing > 0) else { return Ok(entries) };
+        let (rest, _) = self.entries(&LIVE_AFTER, of, bucket, (Some(last), missing)).await?;
+        Ok([entries, rest].concat())
+    }
+
+    /// The living ones of some entries, and where the last one of all stood if there may be more after it.
+    async fn entries(
+        &self,
+        statement: &'static Statement,
+        (owner, list): (UserId, FollowList),
+        bucket: i32,
+        (after, limit): (Option<Place>, usize),
+    ) -> Result<(Vec<Follow>, Option<Place>), StoreError> {
+        let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
+        let mut asked = values![owner.get(), number(list), bucket];
+        let statement = match after {
+            None => &FIRST,
             Some(Place { at, user }) => {
-                let after = values![owned, list_number, bucket, at.0, user.get(), limit];
-                self.read(&AFTER, after).await?
+                asked.extend(values![at.0, user.get()]);
+                statement
             }
         };
+        asked.extend(values![rows_max]);
+        let rows = self.read(statement, asked).await?;
         // Thousands at a time: decoded without names.
-        let entries = rows.rows::<Entry>().map_err(|_| malformed("entry"))?;
-        entries.map(|row| entry(owner, list, row.map_err(|_| malformed("entry"))?)).collect()
+        let rows = rows.rows::<Entry>().map_err(|_| malformed("entry"))?;
+        let (mut entries, mut count, mut last) = (Vec::new(), 0, None);
+        for row in rows {
+            let (live, follow) = entry(owner, list, row.map_err(|_| malformed("entry"))?)?;
+            (count, last) = (count + 1, Some(follow.place_in(list)));
+            entries.extend(live.then_some(follow));
+        }
+        Ok((entries, last.filter(|_| count == limit)))
     }
 }
 
-/// When it took its place, whom it names, its version, and since when they follow.
-type Entry = (i64, i64, i64, i64);
+/// When it took its place, whom it names, whether it lives, its version, and since when they follow.
+type Entry = (i64, i64, i32, i64, i64);
 
-/// The follow that an entry of a list shows.
+/// The follow that an entry of a list shows, and whether it lives.
 fn entry(
     owner: UserId,
     list: FollowList,
-    (placed, other, version, since): Entry,
-) -> Result<Follow, StoreError> {
+    (placed, other, live, version, since): Entry,
+) -> Result<(bool, Follow), StoreError> {
     let other = UserId::new(other).map_err(|_| malformed("other"))?;
     let version = Version::new(version).ok_or_else(|| malformed("version"))?;
     let edge = list.edge(owner, other);
-    Ok(Follow { edge, version, since: Timestamp(since), placed: Timestamp(placed) })
+    Ok((live != 0, Follow { edge, version, since: Timestamp(since), placed: Timestamp(placed) }))
 }

@@ -90,7 +90,7 @@ impl Sweep {
         }
         let Some(window) = &mut self.window else { return Ok(()) };
         let fresh = window.read(cql).await?;
-        let closed = window.close(cql);
+        let closed = window.close();
         let from = window.from();
         for note in fresh {
             self.take(note);

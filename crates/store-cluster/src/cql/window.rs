@@ -12,6 +12,11 @@ use super::{journal::Note, session::Cql};
 
 /// How often all open minutes are read from their beginnings.
 const WHOLE_EVERY: Duration = Duration::from_secs(5);
+/// And not before so much time has passed for each note that they hold: else, when very much changes, that would be most of
+/// what the servers do.
+const FOR_EACH_NOTE: Duration = Duration::from_micros(100);
+/// But so often whatever they hold.
+const WHOLE_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 /// Between them, only what is at most so much older than what was read, in microseconds.
 const OVERLAP: i64 = 2_000_000;
 /// What is late beside the clocks: a write that a node took over from one that died.
@@ -26,7 +31,17 @@ pub(super) struct Window {
     /// The first open minute.
     from: i64,
     minutes: BTreeMap<i64, Minute>,
-    read_whole: Option<Instant>,
+    read_whole: Option<Whole>,
+}
+
+/// The last reading of all open minutes.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    begun: Instant,
+    /// The first minute that was open then.
+    first_open: i64,
+    /// The next one comes so much later.
+    pause: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -60,9 +75,9 @@ impl Window {
     /// What has not been read yet, by rising stamp. When it fails, nothing of it counts as read.
     pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<Note>, StoreError> {
         let now = cql.clock.minute();
-        let whole = self.read_whole.is_none_or(|at| at.elapsed() > WHOLE_EVERY);
-        let mut fresh = Vec::new();
-        let begun = Instant::now();
+        let whole = self.read_whole.is_none_or(|whole| whole.begun.elapsed() > whole.pause);
+        let (mut fresh, mut read) = (Vec::new(), 0);
+        let (begun, first_open) = (Instant::now(), Self::first_open(cql));
         for minute in self.from..=now + 1 {
             if !whole && minute < now - 1 {
                 continue;
@@ -70,6 +85,7 @@ impl Window {
             let known = self.minutes.get(&minute);
             let after = known.filter(|_| !whole).map_or(0, |known| known.latest - OVERLAP);
             let notes = cql.notes(self.shard, minute, after).await?;
+            read += notes.len();
             fresh.extend(
                 notes.into_iter().filter(|note| known.is_none_or(|known| !known.read.contains(note))),
             );
@@ -80,17 +96,17 @@ impl Window {
             minute.latest = minute.latest.max(note.stamp);
         }
         if whole {
-            self.read_whole = Some(begun);
+            self.read_whole = Some(Whole { begun, first_open, pause: pause_after(read) });
         }
         self.forget();
         fresh.sort_unstable_by_key(|note| note.stamp);
         Ok(fresh)
     }
 
-    /// Closes the minutes that nothing will be added to, if they were read after that; tells what was in them.
-    pub(super) fn close(&mut self, cql: &Cql) -> Vec<Note> {
-        let until = Self::first_open(cql).min(self.from + 1);
-        if self.read_whole.is_none() || until <= self.from {
+    /// Closes a minute that was read when nothing was added to it any more; tells what was in it.
+    pub(super) fn close(&mut self) -> Vec<Note> {
+        let until = self.read_whole.map_or(0, |whole| whole.first_open).min(self.from + 1);
+        if until <= self.from {
             return Vec::new();
         }
         let open = self.minutes.split_off(&until);
@@ -106,5 +122,23 @@ impl Window {
             };
             oldest.read.clear();
         }
+    }
+}
+
+fn pause_after(notes: usize) -> Duration {
+    let for_all = FOR_EACH_NOTE.saturating_mul(u32::try_from(notes).unwrap_or(u32::MAX));
+    for_all.clamp(WHOLE_EVERY, WHOLE_AT_LEAST_EVERY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_there_is_to_read_the_less_often_it_is_read_but_it_is() {
+        assert_eq!(pause_after(0), WHOLE_EVERY);
+        assert_eq!(pause_after(50_000), WHOLE_EVERY);
+        assert_eq!(pause_after(200_000), Duration::from_secs(20));
+        assert_eq!(pause_after(usize::MAX), WHOLE_AT_LEAST_EVERY);
     }
 }
