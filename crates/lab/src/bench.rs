@@ -132,7 +132,7 @@ pub(crate) const CELEBRITY_CQL: Claim = ratio("celebrity_cql", "follows/s", Bett
 /// All of two thousand friends from CQL by a node with an empty memory / both lists read by the driver.
 pub(crate) const FRIENDS_COLD_CQL: Claim = ratio("friends_cold_cql", "ms", Better::Lower, Some(1.3));
 /// Most memory that a node holds while it finds all whom two users follow, one of them 10,000 and the other a million, over
-/// that while it reads one page of the shorter list.
+/// that while it reads all of the shorter list.
 pub(crate) const COMMON_MEMORY: Claim = Claim {
     name: "common_following_memory",
     unit: "MiB",

@@ -12,17 +12,20 @@ use scylla::value::CqlValue;
 
 use super::session::{Bound, Cql, IntoValue as _, Statement, values};
 
-/// Well below the time after which a bucket that is not the newest one counts as closed.
-const KEPT: Duration = Duration::from_secs(20);
+/// Well below the time after which a bucket that is not the newest one counts as closed: with a write that takes long, below
+/// half of it.
+const KEPT: Duration = Duration::from_secs(30);
 /// Of some 50 bytes each.
-const LISTS_MAX: usize = 131_072;
+const LISTS_MAX: usize = 262_144;
+/// To look through all of them takes milliseconds.
+const THINNED_EVERY: Duration = Duration::from_secs(1);
+const LISTS: [FollowList; 2] = [FollowList::Following, FollowList::Fans];
 
 const HEAD: Statement =
     Statement::read("SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");
-const HEADS: Statement = Statement::read(
-    "SELECT owner, bucket, total FROM %k.follow_buckets WHERE owner IN ? AND list = ? PER PARTITION LIMIT 1",
-);
-/// Lists of one request: a handful of partitions.
+const HEADS: Statement =
+    Statement::read("SELECT owner, list, bucket, total FROM %k.follow_buckets WHERE owner IN ?");
+/// Users of one request.
 const HEADS_MAX: usize = 50;
 const OPEN: Statement =
     Statement::plain("INSERT INTO %k.follow_buckets (owner, list, bucket, opened) VALUES (?, ?, ?, ?)");
@@ -45,7 +48,14 @@ pub(super) const fn list_of(number: i32) -> FollowList {
 #[derive(Debug)]
 pub(super) struct Heads {
     entries_max: i64,
-    known: Mutex<HashMap<(i64, i32), Head>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    heads: HashMap<(i64, i32), Head>,
+    /// When those that are too old were last taken out for want of room.
+    thinned: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +73,7 @@ impl Heads {
     /// The bucket for one more entry, where it is known, and whether it has room.
     fn take(&self, key: (i64, i32)) -> Option<(i32, bool)> {
         let mut known = self.known.lock();
-        let head = known.get_mut(&key).filter(|head| head.until > Instant::now())?;
+        let head = known.heads.get_mut(&key).filter(|head| head.until > Instant::now())?;
         head.room -= 1;
         Some((head.bucket, head.room >= 0))
     }
@@ -71,11 +81,14 @@ impl Heads {
     fn put(&self, key: (i64, i32), bucket: i32, room: i64) {
         let now = Instant::now();
         let mut known = self.known.lock();
-        if known.len() >= LISTS_MAX {
-            known.retain(|_, head| head.until > now);
+        if known.heads.len() >= LISTS_MAX
+            && known.thinned.is_none_or(|at| now.duration_since(at) > THINNED_EVERY)
+        {
+            known.heads.retain(|_, head| head.until > now);
+            known.thinned = Some(now);
         }
-        if known.len() < LISTS_MAX {
-            known.insert(key, Head { bucket, room, until: now + KEPT });
+        if known.heads.len() < LISTS_MAX {
+            known.heads.insert(key, Head { bucket, room, until: now + KEPT });
         }
     }
 }
@@ -99,25 +112,28 @@ impl Cql {
         Ok(bucket + 1)
     }
 
-    /// Those of the lists of which nothing is known, in groups for [`Self::read_heads`].
-    pub(super) fn unknown_heads(&self, mut owners: Vec<i64>, list: FollowList) -> Vec<Vec<i64>> {
+    /// Those of the users of whom it is not known where both lists go on, in groups for [`Self::read_heads`].
+    pub(super) fn unknown_heads(&self, mut owners: Vec<i64>) -> Vec<Vec<i64>> {
         let now = Instant::now();
         let known = self.heads.known.lock();
-        owners.retain(|owner| known.get(&(*owner, number(list))).is_none_or(|head| head.until <= now));
+        let is_known = |key| known.heads.get(&key).is_some_and(|head| head.until > now);
+        owners.retain(|owner| !LISTS.into_iter().all(|list| is_known((*owner, number(list)))));
         owners.chunks(HEADS_MAX).map(<[i64]>::to_vec).collect()
     }
 
-    /// Reads and remembers where lists go on.
-    pub(super) async fn read_heads(&self, owners: Vec<i64>, list: FollowList) -> Result<(), StoreError> {
+    /// Reads and remembers where both lists of these users go on.
+    pub(super) async fn read_heads(&self, owners: Vec<i64>) -> Result<(), StoreError> {
         let asked = owners.iter().filter_map(|owner| (*owner).into_value()).collect();
-        let asked = vec![Some(CqlValue::List(asked)), number(list).into_value()];
-        let mut heads: HashMap<i64, (i32, i64)> = owners.into_iter().map(|owner| (owner, (0, 0))).collect();
-        for row in self.records(&HEADS, asked).await? {
+        let lists = |owner| LISTS.map(|list| ((owner, number(list)), (0, 0)));
+        let mut heads: HashMap<(i64, i32), (i32, i64)> = owners.into_iter().flat_map(lists).collect();
+        for row in self.records(&HEADS, vec![Some(CqlValue::List(asked))]).await? {
             let head = (row.small("bucket")?, row.number("total")?.unwrap_or_default());
-            heads.insert(row.some_number("owner")?, head);
+            let known = heads.entry((row.some_number("owner")?, row.small("list")?)).or_default();
+            // Of an only bucket as well: that it is there, and what was counted.
+            *known = (*known).max(head);
         }
-        for (owner, (bucket, counted)) in heads {
-            self.heads.put((owner, number(list)), bucket, self.heads.entries_max - counted);
+        for (key, (bucket, counted)) in heads {
+            self.heads.put(key, bucket, self.heads.entries_max - counted);
         }
         Ok(())
     }

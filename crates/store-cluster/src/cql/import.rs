@@ -42,8 +42,7 @@ impl Cql {
         // Of those of one edge the first counts.
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
-        self.learn_heads(since.keys().map(|edge| edge.from), FollowList::Following).await?;
-        self.learn_heads(since.keys().map(|edge| edge.to), FollowList::Fans).await?;
+        self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
         self.bring(&since, now).await?;
         self.dies_at("brought")?;
         let edges: Vec<Edge> = since.into_keys().collect();
@@ -54,17 +53,13 @@ impl Cql {
         self.note(&ours).await
     }
 
-    /// Asks where many lists go on, by few requests.
-    async fn learn_heads(
-        &self,
-        owners: impl Iterator<Item = UserId>,
-        list: FollowList,
-    ) -> Result<(), StoreError> {
+    /// Asks where the lists of many users go on, by few requests.
+    async fn learn_heads(&self, owners: impl Iterator<Item = UserId>) -> Result<(), StoreError> {
         let mut owners: Vec<i64> = owners.map(UserId::get).collect();
         owners.sort_unstable();
         owners.dedup();
-        stream::iter(self.unknown_heads(owners, list))
-            .map(|owners| self.read_heads(owners, list))
+        stream::iter(self.unknown_heads(owners))
+            .map(|owners| self.read_heads(owners))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
             .await

@@ -12,11 +12,13 @@ use super::{journal::Note, session::Cql};
 
 /// How often all open minutes are read from their beginnings.
 const WHOLE_EVERY: Duration = Duration::from_secs(5);
-/// And not before so much time has passed for each note that they hold: else, when very much changes, that would be most of
-/// what the servers do.
+/// Nothing is read again before so much time has passed for each note that was read: else, when very much changes, that
+/// would be most of what the servers do.
 const FOR_EACH_NOTE: Duration = Duration::from_micros(100);
 /// But so often whatever they hold.
 const WHOLE_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+/// And what is new so often.
+const FRESH_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 /// Between them, only what is at most so much older than what was read, in microseconds.
 const OVERLAP: i64 = 2_000_000;
 /// What is late beside the clocks: a write that a node took over from one that died.
@@ -32,6 +34,8 @@ pub(super) struct Window {
     from: i64,
     minutes: BTreeMap<i64, Minute>,
     read_whole: Option<Whole>,
+    /// When the next reading between two of those comes.
+    next: Option<Instant>,
 }
 
 /// The last reading of all open minutes.
@@ -53,7 +57,7 @@ struct Minute {
 impl Window {
     /// Opens a window that begins with this minute.
     pub(super) fn new(shard: i32, from: i64) -> Self {
-        Self { shard, from, minutes: BTreeMap::new(), read_whole: None }
+        Self { shard, from, minutes: BTreeMap::new(), read_whole: None, next: None }
     }
 
     /// The first minute that is open now by the clock of this node.
@@ -78,6 +82,9 @@ impl Window {
         let whole = self.read_whole.is_none_or(|whole| whole.begun.elapsed() > whole.pause);
         let (mut fresh, mut read) = (Vec::new(), 0);
         let (begun, first_open) = (Instant::now(), Self::first_open(cql));
+        if !whole && self.next.is_some_and(|next| next > begun) {
+            return Ok(fresh);
+        }
         for minute in self.from..=now + 1 {
             if !whole && minute < now - 1 {
                 continue;
@@ -95,6 +102,7 @@ impl Window {
             minute.read.insert(*note);
             minute.latest = minute.latest.max(note.stamp);
         }
+        self.next = (!whole).then(|| begun + for_all(read).min(FRESH_AT_LEAST_EVERY));
         if whole {
             self.read_whole = Some(Whole { begun, first_open, pause: pause_after(read) });
         }
@@ -126,8 +134,11 @@ impl Window {
 }
 
 fn pause_after(notes: usize) -> Duration {
-    let for_all = FOR_EACH_NOTE.saturating_mul(u32::try_from(notes).unwrap_or(u32::MAX));
-    for_all.clamp(WHOLE_EVERY, WHOLE_AT_LEAST_EVERY)
+    for_all(notes).clamp(WHOLE_EVERY, WHOLE_AT_LEAST_EVERY)
+}
+
+fn for_all(notes: usize) -> Duration {
+    FOR_EACH_NOTE.saturating_mul(u32::try_from(notes).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

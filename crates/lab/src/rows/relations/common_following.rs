@@ -66,25 +66,32 @@ struct Taken {
 
 async fn taken(node: &Node, commands: &Commands, side: Side, few: usize) -> Result<Taken> {
     // What the first call of all takes is no part of it.
-    page(node).await?;
+    following(node).await?;
     node.forget().await?;
     node.served.forget_peak()?;
     commands.forget().await?;
-    match side {
-        Side::Baseline => page(node).await?,
-        Side::Kith => {
-            let found = common(node).await?;
-            ensure!(found == few, "only {found} of {few} were found");
-        }
-    }
+    let found = match side {
+        Side::Baseline => following(node).await?,
+        Side::Kith => common(node).await?,
+    };
+    ensure!(found == few, "only {found} of {few} were found");
     Ok(Taken { memory: node.served.peak_mib()?, command: commands.longest().await? })
 }
 
-async fn page(node: &Node) -> Result<()> {
+/// Reads all whom the one follows who follows few; tells how many there are.
+async fn following(node: &Node) -> Result<usize> {
     let mut client = RelationServiceClient::new(node.channel.clone());
-    let request = ListFollowingRequest { user_id: FEW, page_size: PAGE, ..ListFollowingRequest::default() };
-    client.list_following(request).await?;
-    Ok(())
+    let mut request =
+        ListFollowingRequest { user_id: FEW, page_size: PAGE, ..ListFollowingRequest::default() };
+    let mut found = 0;
+    loop {
+        let page = client.list_following(request.clone()).await?.into_inner();
+        found += page.follows.len();
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return Ok(found);
+        }
+    }
 }
 
 /// Reads all whom both follow; tells how many there are.

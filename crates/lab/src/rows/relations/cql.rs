@@ -27,6 +27,8 @@ use crate::{bench::Plan, served::Served};
 const SLICES: i64 = 16;
 /// Batches that are sent at one time.
 const AT_ONCE: usize = 64;
+/// Milliseconds that clocks may be apart, as the store has them.
+const CLOCKS_APART: i64 = 120_000;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -125,9 +127,11 @@ pub(super) struct Raw {
     blocked: PreparedStatement,
     seat: PreparedStatement,
     state: PreparedStatement,
+    brought: PreparedStatement,
     entry: PreparedStatement,
     note: PreparedStatement,
     entries: PreparedStatement,
+    parts: PreparedStatement,
     rows: PreparedStatement,
 }
 
@@ -154,6 +158,11 @@ impl Raw {
                  WHERE follower = ? AND slice = ? AND followed = ?",
             )
             .await?,
+            brought: prepare(
+                "INSERT INTO follows (follower, slice, followed, brought, brought_following, brought_fans, \
+                 live, version, since, changed) VALUES (?, ?, ?, ?, 0, 0, 1, ?, ?, ?)",
+            )
+            .await?,
             entry: prepare(
                 "UPDATE follow_lists SET live = 1, version = ?, since = ? \
                  WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
@@ -165,9 +174,11 @@ impl Raw {
             )
             .await?,
             entries: prepare(
-                "SELECT placed, other, version, since FROM follow_lists WHERE owner = ? AND list = ? AND bucket = 0",
+                "SELECT placed, other, live, version, since FROM follow_lists \
+                 WHERE owner = ? AND list = ? AND bucket = 0",
             )
             .await?,
+            parts: prepare("SELECT opened, counted FROM follow_buckets WHERE owner = ? AND list = 1").await?,
             rows: prepare("SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?")
                 .await?,
             session,
@@ -197,13 +208,19 @@ impl Raw {
         Ok(())
     }
 
+    async fn imported_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
+        let values = (
+            (from, slice(edge), to, at, stamp, at, at),
+            (stamp, at, from, 0, 0, at, to),
+            (stamp, at, to, 1, 0, at, from),
+            (at / 60_000, stamp, from, to, stamp),
+        );
+        self.session.batch(&self.logged(&self.brought, stamp), values).await?;
+        Ok(())
+    }
+
     async fn four_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
-        let mut batch = Batch::new(BatchType::Logged);
-        batch.set_timestamp(Some(stamp));
-        batch.set_consistency(Consistency::LocalQuorum);
-        for statement in [&self.state, &self.entry, &self.entry, &self.note] {
-            batch.append_statement(statement.clone());
-        }
         let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
         let values = (
             (stamp, at, at, from, slice(edge), to),
@@ -211,17 +228,51 @@ impl Raw {
             (stamp, at, to, 1, 0, at, from),
             (at / 60_000, stamp, from, to, stamp),
         );
-        self.session.batch(&batch, values).await?;
+        self.session.batch(&self.logged(&self.state, stamp), values).await?;
         Ok(())
     }
 
-    /// Writes all rows of these follows, each follow in one logged batch, many at one time.
+    /// A batch of a row like this one, of both entries and of the note.
+    fn logged(&self, row: &PreparedStatement, stamp: i64) -> Batch {
+        let mut batch = Batch::new(BatchType::Logged);
+        batch.set_timestamp(Some(stamp));
+        batch.set_consistency(Consistency::LocalQuorum);
+        for statement in [row, &self.entry, &self.entry, &self.note] {
+            batch.append_statement(statement.clone());
+        }
+        batch
+    }
+
+    /// Writes all rows of these follows as an import leaves them, each follow in one logged batch, many at one time.
     pub(super) async fn write_rows(&self, graph: &[ImportedFollow]) -> Result<()> {
         let stamp = 1_700_000_000_000_000;
         let batches = stream::iter(graph.iter().zip(0_i64..))
-            .map(async |(follow, number)| self.four_rows(follow.edge, stamp + number).await);
+            .map(async |(follow, number)| self.imported_rows(follow.edge, stamp + number).await);
         batches.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         Ok(())
+    }
+
+    /// Waits until all parts of a list of fans but the newest one were counted when nothing could be added to them any more.
+    pub(super) async fn closes_parts(&self, user: i64, within: Duration) -> Result<()> {
+        let until = Instant::now() + within;
+        while !self.are_closed(user).await? {
+            ensure!(Instant::now() < until, "the parts of the list are not closed");
+            sleep(Duration::from_secs(1)).await;
+        }
+        Ok(())
+    }
+
+    async fn are_closed(&self, user: i64) -> Result<bool> {
+        let rows = self.session.execute_unpaged(&self.parts, (user,)).await?.into_rows_result()?;
+        let mut closed = None;
+        for row in rows.rows::<(Option<i64>, Option<i64>)>()? {
+            let (opened, counted) = row?;
+            if closed.is_some_and(|closed| counted.is_none_or(|counted| counted <= closed + CLOCKS_APART)) {
+                return Ok(false);
+            }
+            closed = opened;
+        }
+        Ok(true)
     }
 
     /// How many rows the largest part of a list of fans has.
@@ -238,13 +289,12 @@ impl Raw {
         Ok(largest)
     }
 
-    /// Reads both lists of a user, as far as their first buckets hold them; tells how many entries there were.
+    /// Reads both lists of a user, as far as their first buckets hold them; tells how many living entries there were.
     pub(super) async fn both_lists(&self, user: i64) -> Result<usize> {
         let list = async |list: i32| {
             let rows = self.session.execute_unpaged(&self.entries, (user, list)).await?.into_rows_result()?;
-            let entries =
-                rows.rows::<(i64, i64, Option<i64>, Option<i64>)>()?.collect::<Result<Vec<_>, _>>()?;
-            anyhow::Ok(entries.len())
+            let entries = rows.rows::<(i64, i64, i32, i64, i64)>()?.collect::<Result<Vec<_>, _>>()?;
+            anyhow::Ok(entries.iter().filter(|(_, _, live, ..)| *live == 1).count())
         };
         let (following, fans) = tokio::try_join!(list(0), list(1))?;
         Ok(following + fans)

@@ -60,10 +60,10 @@ pub(super) fn star(center: i64, fans: impl Iterator<Item = i64>) -> Result<Vec<I
     fans.map(fan).collect()
 }
 
-/// Imports a graph, some calls at a time.
+/// Imports a graph, some calls at a time, each at its own moment, as a node does.
 pub(super) async fn import(store: &Arc<dyn FollowStore>, graph: &[ImportedFollow]) -> Result<()> {
-    let now = Timestamp::now();
-    let calls = stream::iter(graph.chunks(CHUNK)).map(|follows| store.import_follows(follows, now));
+    let import = async |follows| store.import_follows(follows, Timestamp::now()).await;
+    let calls = stream::iter(graph.chunks(CHUNK)).map(import);
     calls.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! Pages of long lists: deep ones over the first one, both from the store.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use kith_store::{FollowList, FollowStore, ImportedFollow, Place, UserId};
+use kith_store::{FollowList, FollowStore, ImportedFollow, Place, Timestamp, UserId};
+use tokio::time::sleep;
 
 use super::{
     cql::Keyspace,
-    graph::{import, star},
+    graph::{CHUNK, import, star},
     sqlite::DataFile,
 };
 use crate::{
@@ -21,22 +22,29 @@ const CELEBRITY: i64 = 1;
 const PAGE: usize = 50;
 /// Most rows of a part of a list.
 const PART_MAX: i64 = 100_000;
-/// Entries that are passed over in one go on the way down.
-const STRIDE: usize = 5_000;
+/// Between the moments of two imports.
+const APART: Duration = Duration::from_millis(2);
+/// So long after an import all its parts but the last one are closed: then pages look into one or two of them.
+const CLOSES_WITHIN: Duration = Duration::from_secs(8 * 60);
 
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     if plan.wants(&FANS_DEEP_SQLITE) {
         let file = DataFile::open().await?;
-        let pairs = deep(plan, &file.stores.follows).await?;
+        let bottom = fill(plan, &file.stores.follows).await?;
+        let pairs = deep(plan, &file.stores.follows, bottom).await?;
         file.close().await;
         rows.push(Row::new(&FANS_DEEP_SQLITE, &pairs)?);
     }
     if plan.wants(&FANS_DEEP_CQL)
         && let Some(keyspace) = Keyspace::open(plan, FANS_DEEP_CQL.name).await?
     {
-        let pairs = deep(plan, &keyspace.stores.follows).await?;
+        let bottom = fill(plan, &keyspace.stores.follows).await?;
+        if !plan.quick {
+            keyspace.raw.closes_parts(CELEBRITY, CLOSES_WITHIN).await?;
+        }
+        let pairs = deep(plan, &keyspace.stores.follows, bottom).await?;
         let largest = keyspace.raw.largest_part(CELEBRITY).await?;
         println!("fans_deep_cql: the largest part has {largest} rows");
         ensure!(largest <= PART_MAX, "a part of the list has {largest} rows");
@@ -87,11 +95,21 @@ async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     .await
 }
 
-/// Fills a list of fans and times its pages: the first ones, and the last ones.
-pub(super) async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Vec<Pair<f64>>> {
-    let fans: i64 = plan.size(1_000_000, 2_000);
-    import(store, &star(CELEBRITY, 2..2 + fans)?).await?;
-    let bottom = bottom(store, usize::try_from(fans)?).await?;
+/// Fills a list of fans; returns the place after which the last page begins.
+pub(super) async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Place> {
+    let fans = star(CELEBRITY, 2..2 + plan.size(1_000_000, 2_000))?;
+    let (first, others) = fans.split_at(CHUNK);
+    // Before the others, so that its first users stand last.
+    let at = Timestamp::now();
+    store.import_follows(first, at).await?;
+    sleep(APART).await;
+    import(store, others).await?;
+    let last = first.get(PAGE).context("there are too few")?;
+    Ok(Place { at, user: last.edge.from })
+}
+
+/// Times pages of a list of fans: the first ones, and the last ones.
+pub(super) async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: Place) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (1, 5));
     interleave(plan.rounds, async |side| {
         let after = match side {
@@ -109,17 +127,4 @@ pub(super) async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Ve
         Ok(taken.nanos_an_operation() / 1e3)
     })
     .await
-}
-
-/// The place after which the last page begins.
-async fn bottom(store: &Arc<dyn FollowStore>, fans: usize) -> Result<Place> {
-    let (mut after, mut passed) = (None, 0);
-    while passed + PAGE < fans {
-        let stride = STRIDE.min(fans - PAGE - passed);
-        let page = store.follow_list(UserId::new(CELEBRITY)?, FollowList::Fans, after, stride).await?;
-        ensure!(page.len() == stride, "the list ends too early, at {passed}");
-        passed += stride;
-        after = page.last().map(|last| last.place_in(FollowList::Fans));
-    }
-    after.context("the list is too short")
 }

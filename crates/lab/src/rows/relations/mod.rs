@@ -18,7 +18,7 @@ pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     let mut rows = answers::rows(plan).await?;
     rows.extend(imports::rows(plan).await?);
     rows.extend(Box::pin(lists::rows(plan)).await?);
-    rows.extend(follows::rows(plan).await?);
+    rows.extend(Box::pin(follows::rows(plan)).await?);
     rows.extend(Box::pin(common_following::rows(plan)).await?);
     Ok(rows)
 }
