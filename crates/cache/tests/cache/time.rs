@@ -1,8 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{CacheError, Clock, Moment, fake::Sequence};
+use kith_cache::{CacheError, Clock, Consistency, Moment, fake::Sequence};
 
-use crate::stage::{SECOND, Stage, trusted_until, until};
+use crate::stage::{SECOND, Stage, trusted_until, until, version};
 
 #[tokio::test]
 async fn a_copy_is_served_until_its_ttl_ends_by_the_clock() {
@@ -161,6 +161,19 @@ async fn past_the_trust_deadline_a_strict_namespace_is_not_served_from_memory() 
     stage.clock.advance(Duration::from_millis(1));
     assert!(!stage.node.trusted());
     assert_eq!(stage.read(1).await, Some(2));
+}
+
+#[tokio::test]
+async fn past_the_trust_deadline_no_batch_of_a_strict_namespace_is_served_from_memory() {
+    let stage = Stage::of(|policy| policy.strict = true, trusted_until(1_500)).warm().await;
+    stage.store.put(1, 2);
+    let batch = async || {
+        let answers = stage.cache.get_many(&[1], &Consistency::Cached).await;
+        version(answers.into_iter().next().unwrap().unwrap())
+    };
+    assert_eq!(batch().await, Some(1));
+    stage.clock.advance(Duration::from_millis(1_500));
+    assert_eq!(batch().await, Some(2));
 }
 
 #[tokio::test]

@@ -45,6 +45,8 @@ pub(super) struct Beginning {
     stands: bool,
     /// Somebody else might move the seat meanwhile.
     is_shaky: bool,
+    /// It had no seat: an import may have put it elsewhere at the same time.
+    is_new: bool,
 }
 
 /// What is to be written for a follow to end.
@@ -122,11 +124,17 @@ impl Cql {
         let mut before = self.take_seat(edge, wanted).await?;
         for _ in 0..TRIES_MAX {
             let Some(row) = before else {
-                // An import may have put it elsewhere at the same time.
-                return Ok(self.beginning(edge, wanted, 0, now, true));
+                return Ok(Beginning { is_new: true, ..self.beginning(edge, wanted, 0, now, false) });
             };
             if let Some(state) = row.state.filter(|state| state.live) {
-                return Ok(Beginning { edge, seat: row.seat, state, stands: true, is_shaky: false });
+                return Ok(Beginning {
+                    edge,
+                    seat: row.seat,
+                    state,
+                    stands: true,
+                    is_shaky: false,
+                    is_new: false,
+                });
             }
             let until = kept_until(&row, kept, apart);
             if now < until {
@@ -144,7 +152,7 @@ impl Cql {
     fn beginning(&self, edge: Edge, seat: Seat, above: i64, now: Timestamp, is_shaky: bool) -> Beginning {
         let version = self.clock.version(above);
         let state = State { live: true, version, since: now.0, changed: now.0 };
-        Beginning { edge, seat, state, stands: false, is_shaky }
+        Beginning { edge, seat, state, stands: false, is_shaky, is_new: false }
     }
 
     /// Takes the seat if the edge has none; else tells the row.
@@ -188,7 +196,7 @@ impl Cql {
     }
 
     async fn carry_out_beginning(&self, plan: Beginning) -> Result<Follow, StoreError> {
-        let Beginning { edge, mut seat, state, stands, is_shaky } = plan;
+        let Beginning { edge, mut seat, state, stands, is_shaky, is_new } = plan;
         if stands {
             return follow(edge, seat, state);
         }
@@ -196,8 +204,15 @@ impl Cql {
         self.dies_at("seated")?;
         self.write_state(edge, seat, state).await?;
         self.dies_at("begun")?;
-        let looks = is_shaky || begun.elapsed() > QUICK;
-        let row = async { if looks { self.follow_row(edge).await } else { Ok(None) } };
+        let is_shaky = is_shaky || begun.elapsed() > QUICK;
+        let row = async {
+            match (is_shaky, is_new) {
+                // Whoever moves the seat at this moment has done so then, or finds the state that was written here.
+                (true, _) => self.decided_row(edge).await,
+                (false, true) => self.follow_row(edge).await,
+                (false, false) => Ok(None),
+            }
+        };
         // Whoever blocks looks for a follow after its write: of a pair that crosses one sees the other.
         let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)
             .map_err(|error| as_outcome(error, Outcome::Unknown))?;
