@@ -59,7 +59,10 @@ impl Cql {
         {
             return Ok(kept.into());
         }
-        let plan = plan.await?;
+        let plan = match plan.await {
+            Ok(plan) => plan,
+            Err(error) => return self.unless_done(request, now, error).await,
+        };
         let text = serde_json::to_string(&plan).map_err(|_| malformed("plan"))?;
         let (id, fingerprint) = (request.id.as_str().to_owned(), &request.fingerprint[..]);
         let keep = match expired {
@@ -75,6 +78,21 @@ impl Cql {
                 others => others,
             },
             Err(error) => Err(error),
+        }
+    }
+
+    /// What another one kept for the same request at the same time, and has maybe done, so that there was nothing left to
+    /// plan; else that this cannot be planned.
+    async fn unless_done<P: DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+        error: StoreError,
+    ) -> Result<Asked<P>, StoreError> {
+        match self.kept_request(request, now).await {
+            Ok(Some(kept)) if !is_expired(kept.asked, now) => Ok(Kept::into(kept)),
+            Err(StoreError::RequestMismatch) => Err(StoreError::RequestMismatch),
+            _ => Err(error),
         }
     }
 
