@@ -66,7 +66,7 @@ pub(super) async fn common(
     let (walked, sought, length) =
         if walks_second { (second, first, lengths.0) } else { (first, second, lengths.1) };
     let other = reads.other(sought, length).await?;
-    let walk = Walk { reads, list: walked.of, other, second: walks_second };
+    let walk = Walk { reads, other, second: walks_second };
     walk.run(walked, after, size).await
 }
 
@@ -81,6 +81,22 @@ struct Page {
 impl Page {
     const fn is_whole(&self) -> bool {
         self.begins.is_none() && !self.part.more
+    }
+
+    /// Where its users stand.
+    fn places(&self) -> impl DoubleEndedIterator<Item = Place> {
+        self.part.entries.iter().map(|follow| follow.place_in(self.of.list))
+    }
+
+    /// The same from the first one after this place on.
+    fn places_after(&self, after: Option<Place>) -> Vec<Place> {
+        // The newest stand first.
+        self.places().filter(|place| after.is_none_or(|after| *place < after)).collect()
+    }
+
+    /// Where the last one stands.
+    fn end(&self) -> Option<Place> {
+        self.places().next_back()
     }
 }
 
@@ -115,19 +131,20 @@ impl Reads<'_> {
     }
 
     /// The list that is not walked, of which the first page was read.
-    async fn other(&self, Page { of, mut part, .. }: Page, length: u64) -> Result<Other, Error> {
+    async fn other(&self, mut page: Page, length: u64) -> Result<Other, Error> {
         if length > WHOLE_MAX {
-            return Ok(Other::Asked(Arc::clone(&self.follows.store), of));
+            return Ok(Other::Asked(Arc::clone(&self.follows.store), page.of));
         }
         let mut users = Vec::new();
         loop {
-            users.extend(part.entries.iter().map(|follow| follow.place_in(of.list).user));
-            let after = part.entries.last().map(|follow| follow.place_in(of.list));
+            users.extend(page.places().map(|place| place.user));
             // A list that has just grown is followed to its end all the same, but not without one.
-            if !part.more || users.len() > WALKED_MAX {
+            if !page.part.more || users.len() > WALKED_MAX {
                 break;
             }
-            part = self.follows.list(of, (after, PAGE), self.consistency).await?;
+            let (of, begins) = (page.of, page.end());
+            let part = self.follows.list(of, (begins, PAGE), self.consistency).await?;
+            page = Page { of, begins, part };
         }
         users.sort_unstable();
         Ok(Other::Whole(users))
@@ -173,10 +190,9 @@ async fn asked(
     Ok(users.iter().filter(|user| live.binary_search(&edge(**user)).is_ok()).copied().collect())
 }
 
-/// The list that is walked, and what its users are looked for in.
+/// The walk through one list, and what its users are looked for in.
 struct Walk<'a> {
     reads: Reads<'a>,
-    list: ListOf<FollowList>,
     other: Other,
     second: bool,
 }
@@ -187,7 +203,7 @@ impl Walk<'_> {
         let (mut common, mut walked) = (Common::default(), 0);
         let mut after = after.map(|cursor| cursor.after);
         loop {
-            let places = self.places_after(&page.part, after);
+            let places = page.places_after(after);
             walked += page.part.entries.len();
             let users: Vec<UserId> = places.iter().map(|place| place.user).collect();
             let found = self.other.among(&users).await?;
@@ -203,7 +219,7 @@ impl Walk<'_> {
             if !page.part.more {
                 return Ok(common);
             }
-            let end = page.part.entries.last().map(|follow| follow.place_in(self.list.list));
+            let end = page.end();
             // A page that was pushed down by newer entries may end before this place.
             after = end.map(|end| after.map_or(end, |after| after.min(end)));
             if common.users.len() == size || walked >= WALKED_MAX {
@@ -211,15 +227,8 @@ impl Walk<'_> {
                 common.next = self.cursor(end, after);
                 return Ok(common);
             }
-            page = self.reads.page(self.list, end).await?;
+            page = self.reads.page(page.of, end).await?;
         }
-    }
-
-    /// Where the users of a page stand, from the first one after this place on.
-    fn places_after(&self, part: &Part<Follow>, after: Option<Place>) -> Vec<Place> {
-        let places = part.entries.iter().map(|follow| follow.place_in(self.list.list));
-        // The newest stand first.
-        places.filter(|place| after.is_none_or(|after| *place < after)).collect()
     }
 
     fn cursor(&self, page: Option<Place>, after: Option<Place>) -> Option<Cursor> {

@@ -87,8 +87,9 @@ pub(super) fn place_of([at, user]: [i64; 2]) -> Option<Place> {
 /// The same of where two lists are walked.
 pub(super) fn cursor_numbers(Cursor { second, page, after }: Cursor) -> [i64; 5] {
     // No user is number 0.
-    let (begins, user) = page.map_or((0, 0), |page| (page.at.0, page.user.get()));
-    [i64::from(second), begins, user, after.at.0, after.user.get()]
+    let [begins, user] = page.map_or([0; 2], place_numbers);
+    let [at, last] = place_numbers(after);
+    [i64::from(second), begins, user, at, last]
 }
 
 pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<Cursor> {

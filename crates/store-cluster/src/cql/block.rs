@@ -9,13 +9,12 @@ use kith_store::{
     Applied, BATCH_MAX, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Permissions, Place,
     StoreError, Stored, UserId, Write,
 };
-use scylla::value::CqlValue;
 
 use super::{
     error::malformed,
     follow::AT_A_TIME,
     record::Record,
-    session::{Cql, IntoValue as _, Statement, values},
+    session::{Cql, Statement, values},
 };
 
 const RECORDS: Statement = Statement::read(
@@ -125,9 +124,8 @@ impl Cql {
         edges: Vec<Edge>,
     ) -> Result<Vec<BlockRow>, StoreError> {
         let Some(owner) = edges.first().map(|edge| edge.from) else { return Ok(Vec::new()) };
-        let others = edges.iter().filter_map(|edge| edge.to.get().into_value()).collect();
-        let partition = vec![owner.get().into_value(), Some(CqlValue::List(others))];
-        let rows = self.records(statement, partition).await?;
+        let others: Vec<i64> = edges.iter().map(|edge| edge.to.get()).collect();
+        let rows = self.records(statement, values![owner.get(), others]).await?;
         let read = |row: &Record| {
             let (block, writer) = (block(owner, row)?, row.some_number("writer")?);
             Ok(BlockRow { block, writer, live: row.some_number("live")? != 0 })

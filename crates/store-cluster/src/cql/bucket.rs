@@ -8,9 +8,8 @@ use std::{
 
 use kith_store::{FollowList, StoreError, UserId};
 use parking_lot::Mutex;
-use scylla::value::CqlValue;
 
-use super::session::{Bound, Cql, IntoValue as _, Statement, values};
+use super::session::{Bound, Cql, Statement, values};
 
 /// Well below the time after which a bucket that is not the newest one counts as closed: with a write that takes long, below
 /// half of it.
@@ -19,7 +18,6 @@ const KEPT: Duration = Duration::from_secs(30);
 const LISTS_MAX: usize = 262_144;
 /// To look through all of them takes milliseconds.
 const THINNED_EVERY: Duration = Duration::from_secs(1);
-const LISTS: [FollowList; 2] = [FollowList::Following, FollowList::Fans];
 
 const HEAD: Statement =
     Statement::read("SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");
@@ -29,6 +27,9 @@ const HEADS: Statement =
 const HEADS_MAX: usize = 50;
 const OPEN: Statement =
     Statement::plain("INSERT INTO %k.follow_buckets (owner, list, bucket, opened) VALUES (?, ?, ?, ?)");
+
+/// Both lists of a user.
+pub(super) const LISTS: [FollowList; 2] = [FollowList::Following, FollowList::Fans];
 
 /// The number of a list in the tables.
 pub(super) const fn number(list: FollowList) -> i32 {
@@ -122,14 +123,12 @@ impl Cql {
     }
 
     /// Reads and remembers where both lists of these users go on.
-    pub(super) async fn read_heads(&self, owners: Vec<i64>) -> Result<(), StoreError> {
-        let asked = owners.iter().filter_map(|owner| (*owner).into_value()).collect();
+    pub(super) async fn read_heads(&self, asked: Vec<i64>) -> Result<(), StoreError> {
         let lists = |owner| LISTS.map(|list| ((owner, number(list)), (0, 0)));
-        let mut heads: HashMap<(i64, i32), (i32, i64)> = owners.into_iter().flat_map(lists).collect();
-        for row in self.records(&HEADS, vec![Some(CqlValue::List(asked))]).await? {
+        let mut heads: HashMap<(i64, i32), (i32, i64)> = asked.iter().copied().flat_map(lists).collect();
+        for row in self.records(&HEADS, values![asked]).await? {
             let head = (row.small("bucket")?, row.number("total")?.unwrap_or_default());
             let known = heads.entry((row.some_number("owner")?, row.small("list")?)).or_default();
-            // Of an only bucket as well: that it is there, and what was counted.
             *known = (*known).max(head);
         }
         for (key, (bucket, counted)) in heads {

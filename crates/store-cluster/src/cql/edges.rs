@@ -8,6 +8,7 @@ use kith_store::{
 };
 
 use super::{
+    bucket::LISTS,
     count::{Counted, Part},
     error::malformed,
     mark::Mark,
@@ -75,7 +76,7 @@ impl EdgeUpkeep for Cql {
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
         let _entered = self.enter()?;
         let mut removed = RemovedEdges::default();
-        for list in [FollowList::Following, FollowList::Fans] {
+        for list in LISTS {
             self.remove_follows(user, list, limit, &mut removed).await?;
         }
         let room = limit - removed.follows.len();

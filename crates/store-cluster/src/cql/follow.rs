@@ -6,13 +6,12 @@ use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
     ImportedFollow, Place, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
-use scylla::value::CqlValue;
 
 use super::{
     error::malformed,
     record::Record,
     row::{FollowRow, slice},
-    session::{Cql, IntoValue as _, Statement, values},
+    session::{Cql, Statement, values},
 };
 
 const ROW: Statement = Statement::read(
@@ -88,22 +87,16 @@ impl Cql {
     /// The rows of these edges, each once; those that have none are left out.
     pub(super) async fn follow_rows(&self, edges: &[Edge]) -> Result<Vec<FollowRow>, StoreError> {
         let groups = by_partition(edges);
-        let reads = stream::iter(groups).map(|group| self.rows_of(&ROWS, group)).buffer_unordered(AT_A_TIME);
+        let reads = stream::iter(groups).map(|group| self.rows_of(group)).buffer_unordered(AT_A_TIME);
         let found: Vec<Vec<FollowRow>> = reads.try_collect().await?;
         Ok(found.into_iter().flatten().collect())
     }
 
     /// The rows of edges of one partition.
-    pub(super) async fn rows_of(
-        &self,
-        statement: &'static Statement,
-        edges: Vec<Edge>,
-    ) -> Result<Vec<FollowRow>, StoreError> {
+    async fn rows_of(&self, edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
         let Some(first) = edges.first() else { return Ok(Vec::new()) };
-        let others = edges.iter().filter_map(|edge| edge.to.get().into_value()).collect();
-        let mut partition = values![first.from.get(), slice(*first)];
-        partition.push(Some(CqlValue::List(others)));
-        let rows = self.records(statement, partition).await?;
+        let others: Vec<i64> = edges.iter().map(|edge| edge.to.get()).collect();
+        let rows = self.records(&ROWS, values![first.from.get(), slice(*first), others]).await?;
         let read = |row: &Record| FollowRow::of(Edge { from: first.from, to: row.user("followed")? }, row);
         rows.iter().filter_map(|row| read(row).transpose()).collect()
     }

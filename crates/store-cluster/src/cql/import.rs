@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Edge, FollowList, ImportedFollow, StoreError, Timestamp, UserId};
-use scylla::{statement::batch::BatchType, value::CqlValue};
+use scylla::statement::batch::BatchType;
 
 use super::{
     clock::is_imported,
     follow::AT_A_TIME,
     journal::Note,
     row::{FollowRow, Seat, State, imported_entry_part, slice, stands},
-    session::{Bound, Cql, IntoValue as _, Statement, values},
+    session::{Bound, Cql, Statement, values},
 };
 
 const BRING: Statement = Statement::plain(
@@ -96,9 +96,9 @@ impl Cql {
         let Some(first) = edges.first() else { return Ok(Vec::new()) };
         let ids = |of: fn(&Edge) -> UserId| {
             let ids: BTreeSet<i64> = edges.iter().map(|edge| of(edge).get()).collect();
-            Some(CqlValue::List(ids.into_iter().filter_map(i64::into_value).collect()))
+            ids.into_iter().collect::<Vec<_>>()
         };
-        let asked = vec![ids(|edge| edge.from), slice(*first).into_value(), ids(|edge| edge.to)];
+        let asked = values![ids(|edge| edge.from), slice(*first), ids(|edge| edge.to)];
         let mut rows = Vec::with_capacity(edges.len());
         for record in self.records(&ROWS, asked).await? {
             let edge = Edge { from: record.user("follower")?, to: record.user("followed")? };

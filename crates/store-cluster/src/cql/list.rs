@@ -13,10 +13,6 @@ use super::{
 const BUCKETS: Statement = Statement::read(
     "SELECT bucket, opened, oldest, newest, counted FROM %k.follow_buckets WHERE owner = ? AND list = ?",
 );
-const FIRST: Statement = Statement::read(
-    "SELECT placed, other, live, version, since FROM %k.follow_lists \
-     WHERE owner = ? AND list = ? AND bucket = ? LIMIT ?",
-);
 const AFTER: Statement = Statement::read(
     "SELECT placed, other, live, version, since FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
@@ -142,15 +138,9 @@ impl Cql {
         (after, limit): (Option<Place>, usize),
     ) -> Result<(Vec<Follow>, Option<Place>), StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
-        let mut asked = values![owner.get(), number(list), bucket];
-        let statement = match after {
-            None => &FIRST,
-            Some(Place { at, user }) => {
-                asked.extend(values![at.0, user.get()]);
-                statement
-            }
-        };
-        asked.extend(values![rows_max]);
+        // Nothing stands before the first place that is left.
+        let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
+        let asked = values![owner.get(), number(list), bucket, at, user, rows_max];
         let rows = self.read(statement, asked).await?;
         // Thousands at a time: decoded without names.
         let rows = rows.rows::<Entry>().map_err(|_| malformed("entry"))?;

@@ -6,7 +6,7 @@ use kith_store::{Edge, Follow, FollowList, StoreError, Stored, Timestamp, UserId
 use serde::{Deserialize, Serialize};
 
 use super::{
-    bucket::number,
+    bucket::{LISTS, number},
     error::malformed,
     record::Record,
     session::{Bound, Statement, Values, values},
@@ -125,7 +125,7 @@ pub(super) fn state_part(edge: Edge, state: State) -> Bound {
 
 /// Its entries in both lists.
 pub(super) fn entry_parts(edge: Edge, seat: Seat, state: State) -> [Bound; 2] {
-    [FollowList::Following, FollowList::Fans].map(|list| entry_part(edge, list, seat, state))
+    LISTS.map(|list| entry_part(edge, list, seat, state))
 }
 
 /// Its entry in one list.

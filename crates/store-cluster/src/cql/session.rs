@@ -106,6 +106,12 @@ impl IntoValue for bool {
     }
 }
 
+impl IntoValue for Vec<i64> {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::List(self.into_iter().map(CqlValue::BigInt).collect()))
+    }
+}
+
 impl IntoValue for String {
     fn into_value(self) -> Option<CqlValue> {
         Some(CqlValue::Text(self))

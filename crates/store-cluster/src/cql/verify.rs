@@ -5,7 +5,7 @@ use kith_store::{Edge, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow
 use scylla::statement::batch::BatchType;
 
 use super::{
-    bucket::{list_of, number},
+    bucket::{LISTS, list_of, number},
     clock::written,
     follow::AT_A_TIME,
     journal::Note,
@@ -47,7 +47,6 @@ const ENTRY: Statement = Statement::read(
 );
 /// What is younger may still be being written, in microseconds.
 const YOUNG: i64 = 10_000_000;
-const LISTS: [FollowList; 2] = [FollowList::Following, FollowList::Fans];
 
 /// An entry of a list.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,7 @@ use scylla::statement::batch::BatchType;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    bucket::LISTS,
     error::{as_outcome, malformed},
     journal::Note,
     request::Asked,
@@ -43,10 +44,19 @@ pub(super) struct Beginning {
     state: State,
     /// It lives already, and nothing is to be written.
     stands: bool,
-    /// Somebody else might move the seat meanwhile.
-    is_shaky: bool,
-    /// It had no seat: an import may have put it elsewhere at the same time.
-    is_new: bool,
+    /// How it is made sure afterwards that the seat is still its own.
+    looks: Looks,
+}
+
+/// What may have become of a seat while the state was written.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Looks {
+    /// Nobody may have moved it.
+    Never,
+    /// It is new: an import may have put the follow elsewhere at the same time.
+    ForImport,
+    /// Somebody else might move it meanwhile.
+    ForMove,
 }
 
 /// What is to be written for a follow to end.
@@ -73,7 +83,7 @@ impl Cql {
             Asked::Done(plan) => {
                 return Ok(Applied { record: follow(edge, plan.seat, plan.state)?, replayed: true });
             }
-            Asked::Planned(plan) => (Beginning { is_shaky: true, ..plan }, true),
+            Asked::Planned(plan) => (Beginning { looks: Looks::ForMove, ..plan }, true),
             Asked::New(plan) => (plan, false),
         };
         let begun = self.carry_out_beginning(plan).await;
@@ -124,35 +134,29 @@ impl Cql {
         let mut before = self.take_seat(edge, wanted).await?;
         for _ in 0..TRIES_MAX {
             let Some(row) = before else {
-                return Ok(Beginning { is_new: true, ..self.beginning(edge, wanted, 0, now, false) });
+                return Ok(self.beginning(edge, wanted, 0, now, Looks::ForImport));
             };
             if let Some(state) = row.state.filter(|state| state.live) {
-                return Ok(Beginning {
-                    edge,
-                    seat: row.seat,
-                    state,
-                    stands: true,
-                    is_shaky: false,
-                    is_new: false,
-                });
+                return Ok(Beginning { edge, seat: row.seat, state, stands: true, looks: Looks::Never });
             }
             let until = kept_until(&row, kept, apart);
             if now < until {
-                let is_shaky = now.after(apart) >= until;
-                return Ok(self.beginning(edge, row.seat, row.version(), now, is_shaky));
+                let looks = if now.after(apart) >= until { Looks::ForMove } else { Looks::Never };
+                return Ok(self.beginning(edge, row.seat, row.version(), now, looks));
             }
             if self.move_seat(&row, wanted).await? {
-                return Ok(self.beginning(edge, wanted, row.version(), now, kept < apart));
+                let looks = if kept < apart { Looks::ForMove } else { Looks::Never };
+                return Ok(self.beginning(edge, wanted, row.version(), now, looks));
             }
             before = self.decided_row(edge).await?;
         }
         Err(StoreError::Overloaded)
     }
 
-    fn beginning(&self, edge: Edge, seat: Seat, above: i64, now: Timestamp, is_shaky: bool) -> Beginning {
+    fn beginning(&self, edge: Edge, seat: Seat, above: i64, now: Timestamp, looks: Looks) -> Beginning {
         let version = self.clock.version(above);
         let state = State { live: true, version, since: now.0, changed: now.0 };
-        Beginning { edge, seat, state, stands: false, is_shaky, is_new: false }
+        Beginning { edge, seat, state, stands: false, looks }
     }
 
     /// Takes the seat if the edge has none; else tells the row.
@@ -196,7 +200,7 @@ impl Cql {
     }
 
     async fn carry_out_beginning(&self, plan: Beginning) -> Result<Follow, StoreError> {
-        let Beginning { edge, mut seat, state, stands, is_shaky, is_new } = plan;
+        let Beginning { edge, mut seat, state, stands, looks } = plan;
         if stands {
             return follow(edge, seat, state);
         }
@@ -204,13 +208,13 @@ impl Cql {
         self.dies_at("seated")?;
         self.write_state(edge, seat, state).await?;
         self.dies_at("begun")?;
-        let is_shaky = is_shaky || begun.elapsed() > QUICK;
+        let looks = if begun.elapsed() > QUICK { Looks::ForMove } else { looks };
         let row = async {
-            match (is_shaky, is_new) {
+            match looks {
+                Looks::Never => Ok(None),
+                Looks::ForImport => self.follow_row(edge).await,
                 // Whoever moves the seat at this moment has done so then, or finds the state that was written here.
-                (true, _) => self.decided_row(edge).await,
-                (false, true) => self.follow_row(edge).await,
-                (false, false) => Ok(None),
+                Looks::ForMove => self.decided_row(edge).await,
             }
         };
         // Whoever blocks looks for a follow after its write: of a pair that crosses one sees the other.
@@ -262,7 +266,7 @@ impl Cql {
     pub(super) async fn settle(&self, row: &FollowRow, stray: Seat, written: i64) -> Result<(), StoreError> {
         let Some(state) = row.state else { return Ok(()) };
         let above = State { live: false, version: state.version.max(written) + 1, ..state };
-        let mut parts: Vec<Bound> = [FollowList::Following, FollowList::Fans]
+        let mut parts: Vec<Bound> = LISTS
             .into_iter()
             .filter(|list| {
                 let (has, is) = (stands(row.edge, *list, stray), stands(row.edge, *list, row.seat));

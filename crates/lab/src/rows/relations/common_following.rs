@@ -12,7 +12,7 @@ use kith_proto::relation::v1::{
 use kith_store::ImportedFollow;
 
 use super::{
-    cql::{Keyspace, Node},
+    cql::{Keyspace, Node, all_pages},
     graph::{import, star},
 };
 use crate::{
@@ -80,38 +80,26 @@ async fn taken(node: &Node, commands: &Commands, side: Side, few: usize) -> Resu
 
 /// Reads all whom the one follows who follows few; tells how many there are.
 async fn following(node: &Node) -> Result<usize> {
-    let mut client = RelationServiceClient::new(node.channel.clone());
-    let mut request =
-        ListFollowingRequest { user_id: FEW, page_size: PAGE, ..ListFollowingRequest::default() };
-    let mut found = 0;
-    loop {
-        let page = client.list_following(request.clone()).await?.into_inner();
-        found += page.follows.len();
-        request.page_token = page.next_page_token;
-        if request.page_token.is_empty() {
-            return Ok(found);
-        }
-    }
+    let client = RelationServiceClient::new(node.channel.clone());
+    all_pages(async |page_token| {
+        let request = ListFollowingRequest { user_id: FEW, page_size: PAGE, page_token, consistency: None };
+        let page = client.clone().list_following(request).await?.into_inner();
+        Ok((page.follows.len(), page.next_page_token))
+    })
+    .await
 }
 
 /// Reads all whom both follow; tells how many there are.
 async fn common(node: &Node) -> Result<usize> {
-    let mut client = RelationServiceClient::new(node.channel.clone());
-    let mut request = ListCommonFollowingRequest {
-        user_id: FEW,
-        other_id: MANY,
-        page_size: PAGE,
-        ..ListCommonFollowingRequest::default()
-    };
-    let mut found = 0;
-    loop {
-        let page = client.list_common_following(request.clone()).await?.into_inner();
-        found += page.user_ids.len();
-        request.page_token = page.next_page_token;
-        if request.page_token.is_empty() {
-            return Ok(found);
-        }
-    }
+    let client = RelationServiceClient::new(node.channel.clone());
+    all_pages(async |page_token| {
+        let (user_id, other_id) = (FEW, MANY);
+        let request =
+            ListCommonFollowingRequest { user_id, other_id, page_size: PAGE, page_token, consistency: None };
+        let page = client.clone().list_common_following(request).await?.into_inner();
+        Ok((page.user_ids.len(), page.next_page_token))
+    })
+    .await
 }
 
 /// How long commands of a Redis take, by its own log of slow ones, which is let take in all.

@@ -27,8 +27,6 @@ use crate::{bench::Plan, served::Served};
 const SLICES: i64 = 16;
 /// Batches that are sent at one time.
 const AT_ONCE: usize = 64;
-/// Milliseconds that clocks may be apart, as the store has them.
-const CLOCKS_APART: i64 = 120_000;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -107,17 +105,26 @@ impl Node {
 
     /// Reads all friends of a user by the largest pages; tells how many there are.
     pub(super) async fn friends(&self, user_id: i64) -> Result<usize> {
-        let mut client = RelationServiceClient::new(self.channel.clone());
-        let mut request = ListFriendsRequest { user_id, page_size: 1_000, ..ListFriendsRequest::default() };
-        let mut found = 0;
-        loop {
-            let page = client.list_friends(request.clone()).await?.into_inner();
-            found += page.user_ids.len();
-            request.page_token = page.next_page_token;
-            if request.page_token.is_empty() {
-                return Ok(found);
-            }
+        let client = RelationServiceClient::new(self.channel.clone());
+        all_pages(async |page_token| {
+            let request = ListFriendsRequest { user_id, page_size: 1_000, page_token, consistency: None };
+            let page = client.clone().list_friends(request).await?.into_inner();
+            Ok((page.user_ids.len(), page.next_page_token))
+        })
+        .await
+    }
+}
+
+/// Asks for page after page, each by the token of the one before; tells how many entries they hold in all.
+pub(super) async fn all_pages(ask: impl AsyncFn(String) -> Result<(usize, String)>) -> Result<usize> {
+    let (mut found, mut token) = (0, String::new());
+    loop {
+        let (entries, next) = ask(token).await?;
+        found += entries;
+        if next.is_empty() {
+            return Ok(found);
         }
+        token = next;
     }
 }
 
@@ -197,11 +204,7 @@ impl Raw {
 
     /// One logged batch of a row for each side.
     pub(super) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
-        let mut batch = Batch::new(BatchType::Logged);
-        batch.set_timestamp(Some(stamp));
-        batch.set_consistency(Consistency::LocalQuorum);
-        batch.append_statement(self.entry.clone());
-        batch.append_statement(self.entry.clone());
+        let batch = logged([&self.entry, &self.entry], stamp);
         let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
         let values = ((stamp, at, from, 0, 0, at, to), (stamp, at, to, 1, 0, at, from));
         self.session.batch(&batch, values).await?;
@@ -216,7 +219,8 @@ impl Raw {
             (stamp, at, to, 1, 0, at, from),
             (at / 60_000, stamp, from, to, stamp),
         );
-        self.session.batch(&self.logged(&self.brought, stamp), values).await?;
+        let batch = logged([&self.brought, &self.entry, &self.entry, &self.note], stamp);
+        self.session.batch(&batch, values).await?;
         Ok(())
     }
 
@@ -228,19 +232,9 @@ impl Raw {
             (stamp, at, to, 1, 0, at, from),
             (at / 60_000, stamp, from, to, stamp),
         );
-        self.session.batch(&self.logged(&self.state, stamp), values).await?;
+        let batch = logged([&self.state, &self.entry, &self.entry, &self.note], stamp);
+        self.session.batch(&batch, values).await?;
         Ok(())
-    }
-
-    /// A batch of a row like this one, of both entries and of the note.
-    fn logged(&self, row: &PreparedStatement, stamp: i64) -> Batch {
-        let mut batch = Batch::new(BatchType::Logged);
-        batch.set_timestamp(Some(stamp));
-        batch.set_consistency(Consistency::LocalQuorum);
-        for statement in [row, &self.entry, &self.entry, &self.note] {
-            batch.append_statement(statement.clone());
-        }
-        batch
     }
 
     /// Writes all rows of these follows as an import leaves them, each follow in one logged batch, many at one time.
@@ -264,10 +258,10 @@ impl Raw {
 
     async fn are_closed(&self, user: i64) -> Result<bool> {
         let rows = self.session.execute_unpaged(&self.parts, (user,)).await?.into_rows_result()?;
-        let mut closed = None;
+        let (apart, mut closed) = (i64::try_from(CqlOptions::default().clocks_apart.as_millis())?, None);
         for row in rows.rows::<(Option<i64>, Option<i64>)>()? {
             let (opened, counted) = row?;
-            if closed.is_some_and(|closed| counted.is_none_or(|counted| counted <= closed + CLOCKS_APART)) {
+            if closed.is_some_and(|closed| counted.is_none_or(|counted| counted <= closed + apart)) {
                 return Ok(false);
             }
             closed = opened;
@@ -299,6 +293,14 @@ impl Raw {
         let (following, fans) = tokio::try_join!(list(0), list(1))?;
         Ok(following + fans)
     }
+}
+
+fn logged<const N: usize>(statements: [&PreparedStatement; N], stamp: i64) -> Batch {
+    let mut batch = Batch::new(BatchType::Logged);
+    batch.set_timestamp(Some(stamp));
+    batch.set_consistency(Consistency::LocalQuorum);
+    statements.into_iter().for_each(|statement| batch.append_statement(statement.clone()));
+    batch
 }
 
 fn slice(edge: Edge) -> i32 {

@@ -96,7 +96,7 @@ async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
 }
 
 /// Fills a list of fans; returns the place after which the last page begins.
-pub(super) async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Place> {
+async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Place> {
     let fans = star(CELEBRITY, 2..2 + plan.size(1_000_000, 2_000))?;
     let (first, others) = fans.split_at(CHUNK);
     // Before the others, so that its first users stand last.
@@ -109,7 +109,7 @@ pub(super) async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Pl
 }
 
 /// Times pages of a list of fans: the first ones, and the last ones.
-pub(super) async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: Place) -> Result<Vec<Pair<f64>>> {
+async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: Place) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (1, 5));
     interleave(plan.rounds, async |side| {
         let after = match side {
