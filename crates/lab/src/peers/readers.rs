@@ -57,6 +57,7 @@ impl fmt::Display for Tally {
 #[derive(Debug)]
 pub struct Readers {
     end: watch::Sender<bool>,
+    made: watch::Sender<u64>,
     tasks: JoinSet<Tally>,
     pauses: JoinHandle<Duration>,
 }
@@ -67,21 +68,30 @@ impl Readers {
     pub fn new() -> Self {
         let end = watch::Sender::new(false);
         let ended = end.subscribe();
-        Self { end, tasks: JoinSet::new(), pauses: thread::spawn(move || longest_pause(&ended)) }
+        let pauses = thread::spawn(move || longest_pause(&ended));
+        Self { end, made: watch::Sender::new(0), tasks: JoinSet::new(), pauses }
     }
 
     /// One more, of these keys on this peer, with a pause between two reads.
     pub fn add(&mut self, peer: &Arc<Peer>, store: &Store, keys: Range<u64>, pause: Duration) {
-        let (peer, store, end) = (Arc::clone(peer), store.clone(), self.end.subscribe());
+        let (peer, store) = (Arc::clone(peer), store.clone());
+        let (end, made) = (self.end.subscribe(), self.made.clone());
         let seed = u64::try_from(self.tasks.len()).unwrap_or_default();
         self.tasks.spawn(async move {
             let (mut tally, mut random) = (Tally::default(), SmallRng::seed_from_u64(seed));
             while !*end.borrow() {
                 tally.add(read(&peer, &store, random.random_range(keys.clone())).await);
+                made.send_modify(|reads| *reads += 1);
                 sleep(pause).await;
             }
             tally
         });
+    }
+
+    /// Returns when they have made this many reads together, failed ones too.
+    pub async fn until_made(&self, reads: u64) {
+        // The sender is here: it cannot be gone.
+        let _ = self.made.subscribe().wait_for(|made| *made >= reads).await;
     }
 
     /// Ends them; the sum of what they met.
