@@ -144,11 +144,15 @@ impl Cql {
                 let looks = if now.after(apart) >= until { Looks::ForMove } else { Looks::Never };
                 return Ok(self.beginning(edge, row.seat, row.version(), now, looks));
             }
-            if self.move_seat(&row, wanted).await? {
+            if !self.move_seat(&row, wanted).await? {
+                before = self.take_seat(edge, wanted).await?;
+                continue;
+            }
+            before = self.written_meanwhile(&row).await?;
+            if before.is_none() {
                 let looks = if kept < apart { Looks::ForMove } else { Looks::Never };
                 return Ok(self.beginning(edge, wanted, row.version(), now, looks));
             }
-            before = self.decided_row(edge).await?;
         }
         Err(StoreError::Overloaded)
     }
@@ -191,6 +195,20 @@ impl Cql {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What somebody wrote at the old seat while it was moved: it is put where the seat is now, and told.
+    ///
+    /// Who writes at a seat looks afterwards whether it was moved, and who moves one looks here whether it was written to: of
+    /// two that cross one sees the other, though a move may be decided by what the row was before a write, and be read after
+    /// what that write's look reads, even a serial one.
+    async fn written_meanwhile(&self, old: &FollowRow) -> Result<Option<FollowRow>, StoreError> {
+        let row = self.follow_row(old.edge).await?.filter(|row| row.state != old.state);
+        if let Some(row) = &row {
+            let settled = self.settle(row, old.seat, row.version()).await;
+            settled.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        }
+        Ok(row)
     }
 
     /// The row, once the conditional writes under way have ended.

@@ -1,7 +1,12 @@
-use futures::future::join;
-use kith_store::StoreError;
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use kith_store::{Edge, FollowList, StoreError, Stores, Timestamp, Write};
 
 use super::{KEPT, Stage, agrees, blocking, edge, now, state};
+
+const PAIRS: i64 = 4;
+const ROUNDS: i64 = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
@@ -41,17 +46,24 @@ async fn writes_that_cross_on_clocks_that_are_apart_agree_in_the_end() {
 async fn follows_whose_seats_move_at_once_stand_once() {
     let stage = Stage::open().await;
     let (other, _other) = stage.node(|cql| cql.clock_ahead = 60_000).await;
-    let stores = &stage.stores;
-    for round in 0..50 {
-        let edge = edge(1, 2);
-        let none = std::time::Duration::ZERO;
-        let late = kith_store::Write::at(kith_store::Timestamp(now().now.0 + 60_000 + round));
-        let (first, second) =
-            join(stores.follows.follow(edge, none, now()), other.follows.follow(edge, none, late)).await;
+    // Many at once: what crosses depends on how busy the servers are.
+    let pairs = (1..=PAIRS).map(|from| moves_at_once(&stage.stores, &other, edge(from, 1000 + from)));
+    join_all(pairs).await;
+}
+
+/// Follows on both nodes at once, each with a seat of its own, and ends it, again and again.
+async fn moves_at_once(stores: &Stores, other: &Stores, edge: Edge) {
+    for round in 0..ROUNDS {
+        let late = Write::at(Timestamp(now().now.0 + 60_000 + round));
+        let follows = (
+            stores.follows.follow(edge, Duration::ZERO, now()),
+            other.follows.follow(edge, Duration::ZERO, late),
+        );
+        let (first, second) = join(follows.0, follows.1).await;
         first.unwrap();
         second.unwrap();
         assert!(agrees(stores, edge).await);
-        let shown = super::list(stores, 1, kith_store::FollowList::Following).await;
+        let shown = super::list(stores, edge.from.get(), FollowList::Following).await;
         assert_eq!(shown.len(), 1, "{shown:?}");
         let (first, second) =
             join(stores.follows.unfollow(edge, now()), other.follows.unfollow(edge, now())).await;
