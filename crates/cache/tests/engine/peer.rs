@@ -122,25 +122,39 @@ impl Peer {
         self.shelves[kind as usize].loads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// What an owner task of a node does. Returns what was acknowledged: a token, and the places of the records.
+    /// What an owner task of a node does, with records of one kind or, as a follow and a block do, of several: one write of
+    /// the store changes them all, and each kind is told by itself, in the order of `ids`. Returns what was acknowledged: a
+    /// token of all of them, and their places.
     pub(crate) async fn write(&self, ids: &[Id], lives: bool) -> Option<(Token, Vec<u64>)> {
-        let kind = ids[0].0;
-        let keys: Vec<u64> = ids.iter().map(|(_, key)| *key).collect();
-        let guard = self.cache(kind).begin_write(&keys).await;
+        let mut guards = Vec::new();
+        for of_kind in ids.chunk_by(|a, b| a.0 == b.0) {
+            let keys: Vec<u64> = of_kind.iter().map(|(_, key)| *key).collect();
+            guards.push((of_kind, self.cache(of_kind[0].0).begin_write(&keys).await));
+        }
         match self.way.commit(ids, lives).await {
             Outcome::Landed(landed) => {
-                let change = |(key, (version, place))| (key, change(kind, lives, version, place));
-                let changes = keys.into_iter().zip(landed.iter().copied()).map(change).collect();
-                let token = guard.committed(changes).await.ok()?;
-                Some((token, landed.into_iter().map(|(_, place)| place).collect()))
+                let (mut left, mut token) = (landed.iter(), None);
+                for (of_kind, guard) in guards {
+                    let change = |((kind, key), (version, place)): (&Id, &(u64, u64))| {
+                        (*key, change(*kind, lives, *version, *place))
+                    };
+                    let changes = of_kind.iter().zip(left.by_ref()).map(change).collect();
+                    // Of the later ones a guard that is dropped gives up what memory holds.
+                    token = Some(guard.committed(changes).await.ok()?);
+                }
+                Some((token?, landed.into_iter().map(|(_, place)| place).collect()))
             }
             Outcome::Failed => {
-                guard.aborted().await;
+                for (_, guard) in guards {
+                    guard.aborted().await;
+                }
                 None
             }
             Outcome::Unknown => {
                 // It stands or not, and nothing is acknowledged.
-                drop(guard.unknown().await);
+                for (_, guard) in guards {
+                    drop(guard.unknown().await);
+                }
                 None
             }
         }

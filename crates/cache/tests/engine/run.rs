@@ -90,14 +90,21 @@ impl Run {
         self.end().await
     }
 
-    /// One record, now and then two of a kind.
+    /// One record, now and then two of a kind, or what one write of a relation changes.
     fn ids(&self) -> Vec<Id> {
         let chance = &self.world.chance;
         let kind = *chance.pick(&[Kind::Thing, Kind::Thing, Kind::List, Kind::Right]);
         let first = chance.below(KEYS);
+        let other = (first + 1) % KEYS;
         let mut ids = vec![(kind, first)];
         if chance.one_in(6) {
-            ids.push((kind, (first + 1) % KEYS));
+            match kind {
+                // A follow, and the lists of both users.
+                Kind::Thing if chance.one_in(2) => ids.extend([(Kind::List, first), (Kind::List, other)]),
+                // A block, which ends a follow.
+                Kind::Right if chance.one_in(2) => ids.extend([(Kind::Thing, first), (Kind::List, other)]),
+                _ => ids.push((kind, other)),
+            }
         }
         ids
     }
