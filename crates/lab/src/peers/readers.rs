@@ -91,7 +91,7 @@ impl Readers {
     /// Returns when they have made this many reads together, failed ones too.
     pub async fn until_made(&self, reads: u64) {
         // The sender is here: it cannot be gone.
-        let _ = self.made.subscribe().wait_for(|made| *made >= reads).await;
+        drop(self.made.subscribe().wait_for(|made| *made >= reads).await);
     }
 
     /// Ends them; the sum of what they met.

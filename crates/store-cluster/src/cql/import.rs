@@ -13,6 +13,7 @@ use kith_store::{Edge, FollowList, ImportedFollow, StoreError, Timestamp, UserId
 use scylla::statement::batch::BatchType;
 
 use super::{
+    bucket::LISTS,
     clock::is_imported,
     follow::AT_A_TIME,
     journal::Note,
@@ -32,10 +33,10 @@ const ROWS: Statement = Statement::read(
 );
 /// Follows of one such request.
 const ROWS_AT_ONCE: usize = 16;
-/// Rows or entries of one batch: as many partitions as Cassandra takes in one without a warning.
-const BATCH_PARTS: usize = 10;
-/// Notes of one batch, all of one partition: far below 40 KiB.
-const BATCH_NOTES: usize = 100;
+/// Partitions of one batch: as many as Cassandra takes without a warning.
+const BATCH_PARTITIONS: usize = 10;
+/// Rows of one batch: far below 40 KiB.
+const BATCH_ROWS: usize = 100;
 
 impl Cql {
     pub(super) async fn import(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
@@ -78,7 +79,8 @@ impl Cql {
         let rows = seated.into_iter().map(|(edge, seat, since)| {
             bring_part(edge, seat, State { live: true, version, since: since.0, changed: now.0 })
         });
-        self.in_batches(rows.collect(), BATCH_PARTS, None).await
+        // Each in a partition of its own.
+        self.in_batches(rows.collect::<Vec<_>>().chunks(BATCH_PARTITIONS), None).await
     }
 
     /// The rows of these edges; those that have none are left out.
@@ -111,14 +113,19 @@ impl Cql {
 
     /// Writes the entries of rows in both lists, those of one list together.
     async fn enter_in_lists(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
-        let entries = |list| {
+        let mut batches: Vec<Vec<Bound>> = Vec::new();
+        for list in LISTS {
             let mut rows: Vec<(&FollowRow, State)> =
                 rows.iter().filter_map(|row| Some((row, row.state?))).collect();
             rows.sort_unstable_by_key(|(row, _)| stands(row.edge, list, row.seat));
-            rows.into_iter().map(move |(row, state)| imported_entry_part(row.edge, list, row.seat, state))
-        };
-        let entries = entries(FollowList::Following).chain(entries(FollowList::Fans)).collect();
-        self.in_batches(entries, BATCH_PARTS, None).await
+            let parts = |rows: &[(&FollowRow, State)]| {
+                rows.iter()
+                    .map(|(row, state)| imported_entry_part(row.edge, list, row.seat, *state))
+                    .collect()
+            };
+            batches.extend(by_partitions(&rows, list).into_iter().map(parts));
+        }
+        self.in_batches(batches.iter().map(Vec::as_slice), None).await
     }
 
     /// Notes that the rows are new.
@@ -129,19 +136,18 @@ impl Cql {
             shards.entry((self.shard(row.edge), note.minute)).or_default().push(note.part(self));
         }
         for notes in shards.into_values() {
-            self.in_batches(notes, BATCH_NOTES, Some(self.clock.micros())).await?;
+            self.in_batches(notes.chunks(BATCH_ROWS), Some(self.clock.micros())).await?;
         }
         Ok(())
     }
 
-    /// Writes parts that stand for themselves, some of them in each request.
+    /// Writes batches of parts that stand for themselves.
     async fn in_batches(
         &self,
-        parts: Vec<Bound>,
-        size: usize,
+        batches: impl Iterator<Item = &[Bound]>,
         timestamp: Option<i64>,
     ) -> Result<(), StoreError> {
-        let batches: Vec<Vec<Bound>> = parts.chunks(size).map(<[Bound]>::to_vec).collect();
+        let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
             .map(|parts| self.batch(BatchType::Unlogged, parts, timestamp))
             .buffer_unordered(AT_A_TIME)
@@ -150,9 +156,56 @@ impl Cql {
     }
 }
 
+/// Rows that are sorted by their place in a list, cut so that each part touches few partitions of it.
+fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec<&'a [(&'a FollowRow, T)]> {
+    let partition = |at: usize| {
+        let (owner, bucket, _) = stands(rows[at].0.edge, list, rows[at].0.seat);
+        (owner, bucket)
+    };
+    let (mut cut, mut begin, mut partitions) = (Vec::new(), 0, 1);
+    for at in 1..rows.len() {
+        let is_new = partition(at) != partition(at - 1);
+        partitions += usize::from(is_new);
+        if at - begin == BATCH_ROWS || partitions > BATCH_PARTITIONS {
+            cut.push(&rows[begin..at]);
+            (begin, partitions) = (at, 1);
+        }
+    }
+    cut.extend((begin < rows.len()).then(|| &rows[begin..]));
+    cut
+}
+
 fn bring_part(edge: Edge, seat: Seat, state: State) -> Bound {
     let Seat { at, in_following, in_fans } = seat;
     let mut row = values![edge.from.get(), slice(edge), edge.to.get(), at, in_following, in_fans];
     row.extend(values![state.version, state.since, state.changed, state.version]);
     Bound(&BRING, row)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn row(from: i64, to: i64) -> FollowRow {
+        let edge = Edge { from: UserId::new(from).unwrap(), to: UserId::new(to).unwrap() };
+        let seat = Seat { at: 1, in_following: 0, in_fans: 0 };
+        FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: None }
+    }
+
+    #[test]
+    fn batches_touch_few_partitions_and_have_few_rows_and_no_row_is_left_out() {
+        let rows: Vec<FollowRow> =
+            (1..=30).map(|from| row(from, 99)).chain((100..350).map(|to| row(50, to))).collect();
+        let rows: Vec<(&FollowRow, ())> = rows.iter().map(|row| (row, ())).collect();
+        let cut = by_partitions(&rows, FollowList::Following);
+        for part in &cut {
+            let partitions: BTreeSet<UserId> = part.iter().map(|(row, ())| row.edge.from).collect();
+            assert!(partitions.len() <= BATCH_PARTITIONS && part.len() <= BATCH_ROWS, "{}", part.len());
+        }
+        assert_eq!(cut.concat(), rows);
+        assert_eq!(cut.len(), 6, "three of ten users, and three of one user");
+        assert!(by_partitions(&rows[..0], FollowList::Following).is_empty());
+    }
 }
