@@ -173,6 +173,21 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError>;
 
+    /// Reads of the same follows only where they stand, in the same order: less to read, for who compares lists.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn follow_places(
+        &self,
+        user: UserId,
+        list: FollowList,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Place>, StoreError> {
+        let follows = self.follow_list(user, list, after, limit).await?;
+        Ok(follows.iter().map(|follow| follow.place_in(list)).collect())
+    }
+
     /// How many living follows the lists of each of up to [`BATCH_MAX`](crate::BATCH_MAX) users have, in the order of the
     /// users: exact once nothing of them has changed for some seconds.
     ///

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_store::{BATCH_MAX, Edge, Follow, FollowList, FollowStore, Place, Stored, UserId};
+use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, Place, Stored, UserId};
 
 use super::{
     Follows,
@@ -75,7 +75,7 @@ struct Page {
     of: ListOf<FollowList>,
     /// After what it begins.
     begins: Option<Place>,
-    part: Part<Follow>,
+    part: Part<Place>,
 }
 
 impl Page {
@@ -83,20 +83,16 @@ impl Page {
         self.begins.is_none() && !self.part.more
     }
 
-    /// Where its users stand.
-    fn places(&self) -> impl DoubleEndedIterator<Item = Place> {
-        self.part.entries.iter().map(|follow| follow.place_in(self.of.list))
-    }
-
-    /// The same from the first one after this place on.
+    /// Where its users stand, from the first one after this place on.
     fn places_after(&self, after: Option<Place>) -> Vec<Place> {
         // The newest stand first.
-        self.places().filter(|place| after.is_none_or(|after| *place < after)).collect()
+        let places = self.part.entries.iter().copied();
+        places.filter(|place| after.is_none_or(|after| *place < after)).collect()
     }
 
     /// Where the last one stands.
     fn end(&self) -> Option<Place> {
-        self.places().next_back()
+        self.part.entries.last().copied()
     }
 }
 
@@ -126,7 +122,7 @@ impl Reads<'_> {
     }
 
     async fn page(&self, of: ListOf<FollowList>, begins: Option<Place>) -> Result<Page, Error> {
-        let part = self.follows.list(of, (begins, self.page), self.consistency).await?;
+        let part = self.follows.places(of, (begins, self.page), self.consistency).await?;
         Ok(Page { of, begins, part })
     }
 
@@ -137,13 +133,13 @@ impl Reads<'_> {
         }
         let mut users = Vec::new();
         loop {
-            users.extend(page.places().map(|place| place.user));
+            users.extend(page.part.entries.iter().map(|place| place.user));
             // A list that has just grown is followed to its end all the same, but not without one.
             if !page.part.more || users.len() > WALKED_MAX {
                 break;
             }
             let (of, begins) = (page.of, page.end());
-            let part = self.follows.list(of, (begins, PAGE), self.consistency).await?;
+            let part = self.follows.places(of, (begins, PAGE), self.consistency).await?;
             page = Page { of, begins, part };
         }
         users.sort_unstable();

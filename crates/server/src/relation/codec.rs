@@ -9,6 +9,7 @@ const SCHEMA: u16 = 1;
 /// What an item of a list is.
 const COUNT: u8 = 0;
 const FOLLOW: u8 = 1;
+const PLACE: u8 = 2;
 
 /// How follows are written down in the tier that nodes share.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +141,7 @@ impl Codec<Listed> for ListedCodec {
         let (kind, bytes) = match listed {
             Listed::Count(count) => (COUNT, count.to_be_bytes().to_vec()),
             Listed::Follow(follow) => (FOLLOW, FollowCodec.encode(follow)),
+            Listed::Place(place) => (PLACE, PlaceCodec.encode(place)),
         };
         [&[kind], &bytes[..]].concat()
     }
@@ -148,6 +150,7 @@ impl Codec<Listed> for ListedCodec {
         match bytes.split_first()? {
             (&COUNT, count) => Some(Listed::Count(u64::from_be_bytes(count.try_into().ok()?))),
             (&FOLLOW, follow) => FollowCodec.decode(follow).map(Listed::Follow),
+            (&PLACE, place) => PlaceCodec.decode(place).map(Listed::Place),
             _ => None,
         }
     }
@@ -232,6 +235,8 @@ mod tests {
         fn a_count_and_a_place_come_back_as_they_were(count: u64, at: i64, user in 1..=i64::MAX) {
             let place = Place { at: Timestamp(at), user: UserId::new(user).unwrap() };
             prop_assert_eq!(PlaceCodec.decode(&PlaceCodec.encode(&place)), Some(place));
+            let listed = Listed::Place(place);
+            prop_assert_eq!(ListedCodec.decode(&ListedCodec.encode(&listed)), Some(listed));
             prop_assert_eq!(ListedCodec.decode(&ListedCodec.encode(&Listed::Count(count))), Some(Listed::Count(count)));
         }
 

@@ -90,6 +90,19 @@ impl Follows {
         self.lists.part(of, at, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 
+    /// Reads where the entries of a part of a list stand.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn places(
+        &self,
+        of: ListOf<FollowList>,
+        at: (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Place>, Error> {
+        self.lists.places(of, at, consistency).await.map_err(|error| Error::cache("list", &error))
+    }
+
     /// How long a list is.
     ///
     /// # Errors

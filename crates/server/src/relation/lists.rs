@@ -19,6 +19,8 @@ use crate::tiers::Tiers;
 pub enum Listed {
     /// An entry of the list.
     Follow(Follow),
+    /// Where an entry stands, for who compares lists.
+    Place(Place),
     /// How long the list is: what the page that is asked for its length holds, and nothing else.
     Count(u64),
 }
@@ -73,16 +75,28 @@ impl<L: Listing> FromStr for ListOf<L> {
 pub(super) enum Asked {
     /// So many entries after a place.
     Entries { after: Option<Place>, size: usize },
+    /// Where they stand, and no more.
+    Places { after: Option<Place>, size: usize },
     /// Its length.
     Count,
 }
 
+/// What the text of [`Asked::Places`] begins with.
+const PLACES: char = 'p';
+
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count => f.write_str("count"),
-            Self::Entries { after: None, size } => write!(f, "{size}"),
-            Self::Entries { after: Some(Place { at, user }), size } => write!(f, "{size}:{}:{user}", at.0),
+        let (after, size) = match *self {
+            Self::Count => return f.write_str("count"),
+            Self::Entries { after, size } => (after, size),
+            Self::Places { after, size } => {
+                write!(f, "{PLACES}")?;
+                (after, size)
+            }
+        };
+        match after {
+            None => write!(f, "{size}"),
+            Some(Place { at, user }) => write!(f, "{size}:{}:{user}", at.0),
         }
     }
 }
@@ -94,18 +108,25 @@ impl FromStr for Asked {
         if text == "count" {
             return Ok(Self::Count);
         }
-        let mut parts = text.splitn(3, ':');
-        let size = parts.next().and_then(|size| size.parse().ok()).ok_or(NotAList)?;
-        let after = match (parts.next(), parts.next()) {
-            (None, None) => None,
-            (Some(at), Some(user)) => {
-                let at = Timestamp(at.parse().map_err(|_| NotAList)?);
-                Some(Place { at, user: user.parse().map_err(|_| NotAList)? })
-            }
-            _ => return Err(NotAList),
-        };
-        Ok(Self::Entries { after, size })
+        if let Some(text) = text.strip_prefix(PLACES) {
+            return begin_and_size(text).map(|(after, size)| Self::Places { after, size });
+        }
+        begin_and_size(text).map(|(after, size)| Self::Entries { after, size })
     }
+}
+
+fn begin_and_size(text: &str) -> Result<(Option<Place>, usize), NotAList> {
+    let mut parts = text.splitn(3, ':');
+    let size = parts.next().and_then(|size| size.parse().ok()).ok_or(NotAList)?;
+    let after = match (parts.next(), parts.next()) {
+        (None, None) => None,
+        (Some(at), Some(user)) => {
+            let at = Timestamp(at.parse().map_err(|_| NotAList)?);
+            Some(Place { at, user: user.parse().map_err(|_| NotAList)? })
+        }
+        _ => return Err(NotAList),
+    };
+    Ok((after, size))
 }
 
 /// A part of a list.
@@ -141,10 +162,29 @@ impl FollowLists {
         let paged = self.pages.page(&of, &Asked::Entries { after, size }, consistency).await?;
         let follow = |listed: &Listed| match listed {
             Listed::Follow(follow) => Some(follow.clone()),
-            Listed::Count(_) => None,
+            Listed::Place(_) | Listed::Count(_) => None,
         };
         let page = &paged.entry.value;
         Ok(Part { entries: page.items.iter().filter_map(follow).collect(), more: page.more })
+    }
+
+    /// The same of where its entries stand.
+    ///
+    /// # Errors
+    /// When the store gave no answer.
+    pub(super) async fn places(
+        &self,
+        of: ListOf<FollowList>,
+        (after, size): (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Place>, CacheError> {
+        let paged = self.pages.page(&of, &Asked::Places { after, size }, consistency).await?;
+        let place = |listed: &Listed| match listed {
+            Listed::Place(place) => Some(*place),
+            Listed::Follow(_) | Listed::Count(_) => None,
+        };
+        let page = &paged.entry.value;
+        Ok(Part { entries: page.items.iter().filter_map(place).collect(), more: page.more })
     }
 
     /// How long the list is: of a list that has not changed for some seconds exact.
@@ -159,7 +199,7 @@ impl FollowLists {
         let paged = self.pages.page(&of, &Asked::Count, consistency).await?;
         Ok(paged.entry.value.items.first().map_or(0, |listed| match listed {
             Listed::Count(count) => *count,
-            Listed::Follow(_) => 0,
+            Listed::Follow(_) | Listed::Place(_) => 0,
         }))
     }
 
@@ -271,13 +311,25 @@ impl PageLoader<ListOf<FollowList>, Asked, Listed> for FollowPages {
         asked: &Asked,
         _options: LoadOptions,
     ) -> Result<Page<Listed>, LoadError> {
-        let Asked::Entries { after, size } = *asked else { return self.count(*of).await };
+        let (user, list) = (of.user, of.list);
         // One more tells whether there is more.
-        let found = self.0.follow_list(of.user, of.list, after, size.saturating_add(1)).await;
-        let found = found.map_err(LoadError::new)?;
-        let more = found.len() > size;
-        Ok(Page { items: found.into_iter().take(size).map(Listed::Follow).collect(), more })
+        match *asked {
+            Asked::Count => self.count(*of).await,
+            Asked::Entries { after, size } => {
+                let found = self.0.follow_list(user, list, after, size.saturating_add(1)).await;
+                Ok(page_of(found.map_err(LoadError::new)?, size, Listed::Follow))
+            }
+            Asked::Places { after, size } => {
+                let found = self.0.follow_places(user, list, after, size.saturating_add(1)).await;
+                Ok(page_of(found.map_err(LoadError::new)?, size, Listed::Place))
+            }
+        }
     }
+}
+
+fn page_of<T>(found: Vec<T>, size: usize, listed: fn(T) -> Listed) -> Page<Listed> {
+    let more = found.len() > size;
+    Page { items: found.into_iter().take(size).map(listed).collect(), more }
 }
 
 impl FollowPages {
@@ -333,9 +385,13 @@ mod tests {
             assert_eq!(of.to_string().parse(), Ok(of));
         }
         let after = Some(Place { at: Timestamp(-5), user: user(8) });
-        for asked in
-            [Asked::Count, Asked::Entries { after: None, size: 50 }, Asked::Entries { after, size: 1 }]
-        {
+        for asked in [
+            Asked::Count,
+            Asked::Entries { after: None, size: 50 },
+            Asked::Entries { after, size: 1 },
+            Asked::Places { after: None, size: 50 },
+            Asked::Places { after, size: 1 },
+        ] {
             assert_eq!(asked.to_string().parse(), Ok(asked));
         }
     }
@@ -345,7 +401,7 @@ mod tests {
         for text in ["", "fans", "fans:", "fans:0", "friends:7", ":7", "7"] {
             assert_eq!(text.parse::<ListOf<FollowList>>(), Err(NotAList), "{text:?}");
         }
-        for text in ["", "x", "5:1", "5:1:0", "5:x:1", "5:1:1:1", "-1"] {
+        for text in ["", "x", "p", "pp5", "5:1", "5:1:0", "5:x:1", "5:1:1:1", "-1"] {
             assert_eq!(text.parse::<Asked>(), Err(NotAList), "{text:?}");
         }
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use kith_store::{
-    CountsRebuilt, Edge, EdgeUpkeep, EdgesVerified, FollowList, RemovedEdges, StoreError, Timestamp, UserId,
+    CountsRebuilt, Edge, EdgeUpkeep, EdgesVerified, Follow, FollowList, RemovedEdges, StoreError, Timestamp,
+    UserId,
 };
 
 use super::{
@@ -155,7 +156,7 @@ impl Cql {
             if removed.follows.len() >= limit {
                 return Ok(());
             }
-            let page = self.list_page(user, list, None, limit - removed.follows.len()).await?;
+            let page: Vec<Follow> = self.list_page(user, list, None, limit - removed.follows.len()).await?;
             if page.is_empty() {
                 return Ok(());
             }

@@ -60,6 +60,17 @@ impl FollowStore for Cql {
         self.list_page(user, list, after, limit).await
     }
 
+    async fn follow_places(
+        &self,
+        user: UserId,
+        list: FollowList,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Place>, StoreError> {
+        let _entered = self.enter()?;
+        self.list_page(user, list, after, limit).await
+    }
+
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {
         if users.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);

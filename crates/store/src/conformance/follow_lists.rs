@@ -36,7 +36,10 @@ macro_rules! follow_lists_conformance {
 }
 
 async fn page(stores: &Stores, list: FollowList, after: Option<Place>, limit: usize) -> Vec<Follow> {
-    stores.follows.follow_list(user_id(1), list, after, limit).await.unwrap()
+    let page = stores.follows.follow_list(user_id(1), list, after, limit).await.unwrap();
+    let places = stores.follows.follow_places(user_id(1), list, after, limit).await.unwrap();
+    assert_eq!(places, page.iter().map(|follow| follow.place_in(list)).collect::<Vec<_>>());
+    page
 }
 
 /// The other user of an entry of this list.
