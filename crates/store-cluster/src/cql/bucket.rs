@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 
 use super::session::{Bound, Cql, Statement, values};
 
-/// Well below the time after which a bucket that is not the newest one counts as closed: with a write that takes long, below
-/// half of it.
-const KEPT: Duration = Duration::from_secs(30);
+/// With a write that takes long, and clocks that are a minute apart, below the two minutes (`clocks_apart`) after which a bucket
+/// that is not the newest one counts as closed.
+const KEPT: Duration = Duration::from_secs(45);
 /// Of some 50 bytes each.
 const LISTS_MAX: usize = 262_144;
 /// To look through all of them takes milliseconds.

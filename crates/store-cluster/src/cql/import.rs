@@ -15,6 +15,7 @@ use scylla::statement::batch::BatchType;
 use super::{
     bucket::LISTS,
     clock::is_imported,
+    error::malformed,
     follow::AT_A_TIME,
     journal::Note,
     row::{FollowRow, Seat, State, imported_entry_part, slice, stands},
@@ -25,12 +26,14 @@ const BRING: Statement = Statement::plain(
     "INSERT INTO %k.follows (follower, slice, followed, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
-/// Rows of one slice of several users. It tells of each of these users whom of these it follows, so they are few.
+/// Rows of one slice of several users. It tells of each of these users whom of these it follows, so they are few; and of each
+/// row no more than whether it is as the import wrote it.
 const ROWS: Statement = Statement::read(
-    "SELECT follower, followed, placed, in_following, in_fans, brought, \
-     brought_following, brought_fans, live, version, since, changed FROM %k.follows \
+    "SELECT follower, followed, placed, brought, brought_following, brought_fans, version FROM %k.follows \
      WHERE follower IN ? AND slice = ? AND followed IN ?",
 );
+/// Its columns.
+type Written = (i64, i64, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
 /// Follows of one such request.
 const ROWS_AT_ONCE: usize = 16;
 /// Partitions of one batch: as many as Cassandra takes without a warning.
@@ -44,12 +47,9 @@ impl Cql {
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
-        self.bring(&since, now).await?;
+        let brought = self.bring(&since, now).await?;
         self.dies_at("brought")?;
-        let edges: Vec<Edge> = since.into_keys().collect();
-        let mut ours = self.rows_by_slice(edges).await?;
-        // Those of an import that was cut short, too: they are made whole where they are.
-        ours.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
+        let ours = self.ours(brought).await?;
         self.enter_in_lists(&ours).await?;
         self.note(&ours).await
     }
@@ -66,8 +66,12 @@ impl Cql {
             .await
     }
 
-    /// Writes the rows, which change nothing where there is another state.
-    async fn bring(&self, since: &BTreeMap<Edge, Timestamp>, now: Timestamp) -> Result<(), StoreError> {
+    /// Writes the rows, which change nothing where there is another state; tells what was written, by rising edge.
+    async fn bring(
+        &self,
+        since: &BTreeMap<Edge, Timestamp>,
+        now: Timestamp,
+    ) -> Result<Vec<FollowRow>, StoreError> {
         let mut seated = Vec::with_capacity(since.len());
         for (edge, since) in since {
             let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
@@ -76,39 +80,47 @@ impl Cql {
         }
         // As late as can be: of imports at once the first is to be the first one that writes.
         let version = self.clock.imported_version();
-        let rows = seated.into_iter().map(|(edge, seat, since)| {
-            bring_part(edge, seat, State { live: true, version, since: since.0, changed: now.0 })
-        });
+        let row = |(edge, seat, since): (Edge, Seat, Timestamp)| {
+            let state = State { live: true, version, since: since.0, changed: now.0 };
+            FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: Some(state) }
+        };
+        let rows: Vec<FollowRow> = seated.into_iter().map(row).collect();
+        let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(bring_part(row, row.state?))).collect();
         // Each in a partition of its own.
-        self.in_batches(rows.collect::<Vec<_>>().chunks(BATCH_PARTITIONS), None).await
+        self.in_batches(parts.chunks(BATCH_PARTITIONS), None).await?;
+        Ok(rows)
     }
 
-    /// The rows of these edges; those that have none are left out.
-    async fn rows_by_slice(&self, mut edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
-        edges.sort_unstable_by_key(|edge| (slice(*edge), *edge));
-        let groups = edges.chunk_by(|a, b| slice(*a) == slice(*b)).flat_map(|of| of.chunks(ROWS_AT_ONCE));
-        let groups: Vec<Vec<Edge>> = groups.map(<[Edge]>::to_vec).collect();
-        let reads = stream::iter(groups).map(|edges| self.rows_of_slice(edges)).buffer_unordered(AT_A_TIME);
-        let rows: Vec<Vec<FollowRow>> = reads.try_collect().await?;
-        Ok(rows.into_iter().flatten().collect())
+    /// Those of the rows that stand as they were written here, and those of an import that was cut short: they are made whole
+    /// where they are.
+    async fn ours(&self, mut brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+        brought.sort_unstable_by_key(|row| (slice(row.edge), row.edge));
+        let by_slice = brought.chunk_by(|a, b| slice(a.edge) == slice(b.edge));
+        let groups: Vec<Vec<FollowRow>> =
+            by_slice.flat_map(|rows| rows.chunks(ROWS_AT_ONCE)).map(<[FollowRow]>::to_vec).collect();
+        let reads = stream::iter(groups).map(|rows| self.standing(rows)).buffer_unordered(AT_A_TIME);
+        let mut ours: Vec<FollowRow> = reads.try_concat().await?;
+        let stands: BTreeSet<Edge> = ours.iter().map(|row| row.edge).collect();
+        let others: Vec<Edge> =
+            brought.iter().map(|row| row.edge).filter(|edge| !stands.contains(edge)).collect();
+        let mut others = self.follow_rows(&others).await?;
+        others.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
+        ours.append(&mut others);
+        Ok(ours)
     }
 
-    /// The same of edges of one slice, by rising edge.
-    async fn rows_of_slice(&self, edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
-        let Some(first) = edges.first() else { return Ok(Vec::new()) };
-        let ids = |of: fn(&Edge) -> UserId| {
-            let ids: BTreeSet<i64> = edges.iter().map(|edge| of(edge).get()).collect();
+    /// Those of some rows of one slice that stand as they were written here.
+    async fn standing(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+        let Some(first) = rows.first() else { return Ok(rows) };
+        let ids = |of: fn(Edge) -> UserId| {
+            let ids: BTreeSet<i64> = rows.iter().map(|row| of(row.edge).get()).collect();
             ids.into_iter().collect::<Vec<_>>()
         };
-        let asked = values![ids(|edge| edge.from), slice(*first), ids(|edge| edge.to)];
-        let mut rows = Vec::with_capacity(edges.len());
-        for record in self.records(&ROWS, asked).await? {
-            let edge = Edge { from: record.user("follower")?, to: record.user("followed")? };
-            if edges.binary_search(&edge).is_ok() {
-                rows.extend(FollowRow::of(edge, &record)?);
-            }
-        }
-        Ok(rows)
+        let asked = values![ids(|edge| edge.from), slice(first.edge), ids(|edge| edge.to)];
+        let found = self.read(&ROWS, asked).await?;
+        let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
+        let found: BTreeSet<Written> = found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
+        Ok(rows.into_iter().filter(|row| found.contains(&written(row))).collect())
     }
 
     /// Writes the entries of rows in both lists, those of one list together.
@@ -175,11 +187,18 @@ fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec
     cut
 }
 
-fn bring_part(edge: Edge, seat: Seat, state: State) -> Bound {
-    let Seat { at, in_following, in_fans } = seat;
+fn bring_part(row: &FollowRow, state: State) -> Bound {
+    let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
     let mut row = values![edge.from.get(), slice(edge), edge.to.get(), at, in_following, in_fans];
     row.extend(values![state.version, state.since, state.changed, state.version]);
     Bound(&BRING, row)
+}
+
+/// What is read of a row that stands as it was written.
+fn written(row: &FollowRow) -> Written {
+    let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
+    let version = row.state.map(|state| state.version);
+    (edge.from.get(), edge.to.get(), None, Some(at), Some(in_following), Some(in_fans), version)
 }
 
 #[cfg(test)]
