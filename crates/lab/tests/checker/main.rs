@@ -14,6 +14,7 @@ mod plan;
 mod register;
 mod sessions;
 mod staleness;
+mod strictness;
 mod tale;
 mod tool;
 mod world;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     checker::report::Checked,
-    history::{About, Edge, Relates, RelationCall, Setting, Settings},
+    history::{About, Edge, Level, Relates, RelationCall, Setting, Settings},
 };
 
 /// At most so many changes of one edge are under way at a time.
@@ -65,7 +65,9 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked)
     }
 }
 
-/// C14: once a change is acknowledged, nobody decides by what was before. Of the reads of what is set, too.
+/// C14: once a change is acknowledged, or was read by whoever decides by a memory, nobody decides by what was before. Of the
+/// reads of what is set, too. A strong read asks the store, which has a change before it is acknowledged: what it tells binds
+/// strong reads (C4), and not yet those of memories.
 pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C14 new enemy");
     for blocks in relations.blocks.values() {
@@ -115,6 +117,10 @@ fn decision(call: &RelationCall) -> Option<Decision> {
     }
 }
 
+const fn is_strong(call: &RelationCall) -> bool {
+    matches!(call.what, About::Get(_, Level::Strong))
+}
+
 impl<'a> Blocks<'a> {
     pub(super) fn new(edge: Edge) -> Self {
         Self {
@@ -142,7 +148,8 @@ impl<'a> Blocks<'a> {
         self.states.sort_by_key(|state| (state.settings.version, state.began));
         let others = self.told.iter().filter(|(_, read)| !self.is_acknowledged(read.version));
         self.others = others.map(|(_, read)| *read).collect();
-        let told = self.told.iter().map(|(call, read)| (read.version, call.ended));
+        let by_memories = self.told.iter().filter(|(call, _)| !is_strong(call));
+        let told = by_memories.map(|(call, read)| (read.version, call.ended));
         let acked = self.states.iter().map(|state| (state.settings.version, state.ended));
         self.until = Until::new(&told.chain(acked).collect::<Vec<_>>());
         self.others.sort_unstable_by_key(|read| (read.version, read.blocked, read.permissions));
