@@ -4,12 +4,15 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 9] = [
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",
     "kith/user/v1/user.proto",
     "kith/group/v1/group.proto",
     "kith/relation/v1/relation.proto",
+    "kith/member/v1/member.proto",
+    "kith/presence/v1/presence.proto",
+    "kith/application/v1/application.proto",
     "kith/admin/v1/admin.proto",
 ];
 

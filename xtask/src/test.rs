@@ -11,13 +11,21 @@ use crate::{
 };
 
 /// What callers meet, whatever the store.
-const POLICY: [&str; 12] = [
+const POLICY: [&str; 20] = [
     "--test",
     "users",
     "--test",
     "groups",
     "--test",
+    "members",
+    "--test",
+    "presence",
+    "--test",
+    "applications",
+    "--test",
     "relation_lists",
+    "--test",
+    "relation_log",
     "--test",
     "relations",
     "--test",

@@ -120,8 +120,17 @@ impl<K: Key, V> Ledger<K, V> {
 
     /// Locks the shard of the key.
     pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        self.shard(key).lock()
+    }
+
+    /// The same, unless somebody holds it.
+    pub(crate) fn try_lock(&self, key: &K) -> Option<MutexGuard<'_, Shard<K, V>>> {
+        self.shard(key).try_lock()
+    }
+
+    fn shard(&self, key: &K) -> &Mutex<Shard<K, V>> {
         let hash = self.hasher.hash_one(key).to_le_bytes();
         // The map inside uses the low bits; the top byte is independent of them.
-        self.shards[usize::from(hash[7]) % SHARDS].lock()
+        &self.shards[usize::from(hash[7]) % SHARDS]
     }
 }

@@ -31,6 +31,7 @@ mod policy;
 mod random;
 mod read;
 mod recall;
+mod recent;
 pub mod remote;
 mod resync;
 

@@ -9,7 +9,7 @@ use std::{
 
 use moka::sync::Cache;
 
-use crate::{Entry, Key, Moment, Policy, Tier, Version, clock::milliseconds, guards};
+use crate::{Entry, Key, Moment, Policy, Tier, Version, clock::milliseconds, guards, recent::Recent};
 
 /// Bytes that moka keeps for an entry, with its place in the hash table, the queues and the sketch.
 const MOKA_BYTES: usize = 160;
@@ -67,6 +67,8 @@ impl<V> Slot<V> {
 /// Storage and eviction. Whoever changes a key holds the lock of its shard; who reads it holds none.
 pub(crate) struct Memory<K, V> {
     cache: Cache<K, Slot<V>, ahash::RandomState>,
+    /// Some of the same once more, see [`Recent`].
+    recent: Recent<K, V>,
     flushes: AtomicU32,
     /// Copies put in for the first time, less those taken out. What it exceeds the entries by was evicted:
     /// to be told of each eviction would double the cost of a fill.
@@ -83,13 +85,34 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
             .weigher(|_, slot: &Slot<V>| slot.size.saturating_add(overhead::<K, V>()))
             .build_with_hasher(ahash::RandomState::new());
         let (resident, evicted, fills) = (AtomicI64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { cache, flushes: AtomicU32::new(0), resident, evicted, fills }
+        let recent = Recent::new(policy.memory_bytes);
+        Self { cache, recent, flushes: AtomicU32::new(0), resident, evicted, fills }
     }
 
     /// The copy, expired or not, of before a flush or not.
     #[inline]
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
-        self.cache.get(key)
+        self.recent.get(self.recent.spot(key), key).or_else(|| self.cache.get(key))
+    }
+
+    /// The same for a read at this moment, and whether the key has earned a place that [`Self::promote`] gives it.
+    #[inline]
+    pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
+        let spot = self.recent.spot(key);
+        let recent = self.recent.get(spot, key);
+        if !spot.is_sampled(now) {
+            return recent.or_else(|| self.cache.get(key)).map(|slot| (slot, false));
+        }
+        let (here, standing) = (self.cache.get(key), recent.is_some());
+        here.or(recent).map(|slot| (slot, !standing))
+    }
+
+    /// Puts what memory has of the key where reads find it at once. Shard lock held.
+    #[cold]
+    pub(crate) fn promote(&self, key: &K) {
+        if let Some(slot) = self.cache.get(key) {
+            self.recent.put(key, &slot);
+        }
     }
 
     /// Whether there is a copy, expired or not; the popularity sketch does not hear of it.
@@ -130,7 +153,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
             return false;
         }
         self.resident.fetch_add(i64::from(reachable.is_none()), Ordering::Relaxed);
-        self.cache.insert(key.clone(), slot);
+        self.insert(key, slot);
         self.fills.fetch_add(1, Ordering::Release);
         true
     }
@@ -142,16 +165,23 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         if !version.is_none_or(older) {
             return None;
         }
+        let recent = self.recent.take(key);
         let dropped = self.cache.remove(key).filter(|slot| self.is_reachable(slot));
         self.resident.fetch_sub(i64::from(dropped.is_some()), Ordering::Relaxed);
-        dropped
+        dropped.or_else(|| recent.filter(|slot| self.is_reachable(slot)))
     }
 
     /// No hit refreshes the copy any more. Shard lock held.
     pub(crate) fn cease_refresh(&self, key: &K) {
         if let Some(slot) = self.slot(key).filter(|slot| slot.refresh != u32::MAX) {
-            self.cache.insert(key.clone(), Slot { refresh: u32::MAX, ..slot });
+            self.insert(key, Slot { refresh: u32::MAX, ..slot });
         }
+    }
+
+    /// Shard lock held.
+    fn insert(&self, key: &K, slot: Slot<V>) {
+        self.recent.put(key, &slot);
+        self.cache.insert(key.clone(), slot);
     }
 
     /// Makes all copies unreachable at once; their room comes back later.

@@ -23,7 +23,8 @@ use crate::{
 /// [`invalidate`](Self::invalidate) returned, no read of this node that begins later gives an older value.
 /// Cheap to clone; the clones are one cache. Needs the tokio runtime with time for everything but hits.
 ///
-/// Weight is bounded by [`Policy::memory_bytes`]; copies that expired stay until they are evicted or replaced.
+/// Weight is bounded by [`Policy::memory_bytes`], but for small copies that are evicted and still found, a quarter more at
+/// most; copies that expired stay until they are evicted or replaced.
 pub struct TieredCache<K, V>(pub(crate) Arc<Inner<K, V>>);
 
 impl<K, V> Clone for TieredCache<K, V> {
@@ -109,8 +110,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
 
     /// The record, or `None` if it does not live. As [`Consistency::Cached`].
     ///
-    /// Concurrent callers of one key share one load, which goes on when they leave. Cost: no lock and no
-    /// allocation at a hit; one load otherwise.
+    /// Concurrent callers of one key share one load, which goes on when they leave. Cost: no lock is waited for
+    /// and nothing allocated at a hit; one load otherwise.
     ///
     /// # Errors
     /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
@@ -249,8 +250,13 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     #[inline]
     pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> Look<V> {
         let fills = self.memory.fills();
-        let Some(slot) = self.memory.raw(key) else { return Look::Missed(Absence::At(fills)) };
         let now = now.unwrap_or_else(|| self.node.now());
+        let Some((slot, earned)) = self.memory.read(key, now) else {
+            return Look::Missed(Absence::At(fills));
+        };
+        if earned {
+            self.promote(key);
+        }
         if !self.is_fresh(&slot, now) {
             return Look::Missed(Absence::Unsure);
         }
@@ -258,6 +264,15 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             self.refresh(key);
         }
         Look::Served(slot.into_entry(now, false))
+    }
+
+    /// Gives the key a place among those that are found at once, unless somebody is at work on its shard.
+    #[cold]
+    fn promote(&self, key: &K) {
+        if let Some(shard) = self.ledger.try_lock(key) {
+            self.memory.promote(key);
+            drop(shard);
+        }
     }
 
     /// As [`Self::look`], cheaper at a miss and dearer at a hit: the sketch hears of a miss when its load

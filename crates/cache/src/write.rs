@@ -35,6 +35,12 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         guard
     }
 
+    /// Whether the namespace is strict.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.inner.policy.strict
+    }
+
     /// The write was committed and did this, and nothing to marked keys that are not named. Memory takes the
     /// values at once, unless something newer is known or another write of the key is under way.
     ///

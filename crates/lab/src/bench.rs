@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
     ratio::{Better, Claim, Figure, Row},
-    rows::{cluster, memory, mongodb, redis, relations, rpc, sqlite},
+    rows::{cluster, members, memory, mongodb, presence, redis, relations, rpc, sqlite},
     table::table,
 };
 
@@ -149,7 +149,36 @@ pub(crate) const COMMON_REDIS: Claim = Claim {
     target: Some(10.0),
 };
 
-const ALL: [&Claim; 32] = [
+/// Joins a second of one group in CQL, of 64 callers / rows of one partition that one caller writes under a condition each.
+pub(crate) const JOINS_CQL: Claim = ratio("joins_cql", "joins/s", Better::Higher, Some(5.0));
+/// The last page of a hundred thousand members from CQL / the first one.
+pub(crate) const MEMBERS_DEEP_CQL: Claim = ratio("members_deep_cql", "us", Better::Lower, Some(1.2));
+/// The same from SQLite.
+pub(crate) const MEMBERS_DEEP_SQLITE: Claim = ratio("members_deep_sqlite", "us", Better::Lower, Some(1.2));
+
+/// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as plain commands.
+pub(crate) const PRESENCE_RENEW: Claim = ratio("presence_renew", "cores", Better::Lower, None);
+/// The same, of the node alone.
+pub(crate) const PRESENCE_RENEW_CORE: Claim = Claim {
+    figure: Figure::Kith,
+    target: Some(0.05),
+    ..ratio("presence_renew_core", "cores", Better::Lower, None)
+};
+/// Processors that the node takes for it / the client that sends the plain commands.
+pub(crate) const PRESENCE_RENEW_NODE: Claim = ratio("presence_renew_node", "cores", Better::Lower, None);
+/// Commands a second of Redis, those that scripts call among them.
+pub(crate) const PRESENCE_RENEW_COMMANDS: Claim =
+    ratio("presence_renew_commands", "commands/s", Better::Lower, None);
+/// Median time of opening a session of a user in 500 groups, until all of them know / plain commands in one pipeline.
+pub(crate) const OPEN_SESSION: Claim = ratio("open_session_500", "ms", Better::Lower, None);
+/// The same, of the node alone.
+pub(crate) const OPEN_SESSION_TIME: Claim = Claim {
+    figure: Figure::Kith,
+    target: Some(20.0),
+    ..ratio("open_session_500_time", "ms", Better::Lower, None)
+};
+
+const ALL: [&Claim; 41] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -182,6 +211,15 @@ const ALL: [&Claim; 32] = [
     &FRIENDS_COLD_CQL,
     &COMMON_MEMORY,
     &COMMON_REDIS,
+    &JOINS_CQL,
+    &MEMBERS_DEEP_CQL,
+    &MEMBERS_DEEP_SQLITE,
+    &PRESENCE_RENEW,
+    &PRESENCE_RENEW_CORE,
+    &PRESENCE_RENEW_NODE,
+    &PRESENCE_RENEW_COMMANDS,
+    &OPEN_SESSION,
+    &OPEN_SESSION_TIME,
 ];
 
 /// Runs the rows, prints them as a table and writes them to the file of results. Rows that were not asked
@@ -201,6 +239,8 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     rows.extend(mongodb::rows(plan).await?);
     rows.extend(redis::rows(plan).await?);
     rows.extend(Box::pin(relations::rows(plan)).await?);
+    rows.extend(Box::pin(members::rows(plan)).await?);
+    rows.extend(Box::pin(presence::rows(plan)).await?);
     print!("{}", table(&rows));
     if plan.quick {
         println!("A quick run measures nothing; {} is as it was.", plan.out.display());

@@ -31,6 +31,8 @@ pub enum Figure {
     Ratio,
     /// Kith less the baseline.
     Difference,
+    /// Kith alone: what is promised in itself. The baseline tells what there is no way below.
+    Kith,
 }
 
 /// What a row is to show.
@@ -201,6 +203,7 @@ fn figure(figure: Figure, round: Pair<f64>) -> f64 {
     match figure {
         Figure::Ratio => round.kith / round.baseline,
         Figure::Difference => round.kith - round.baseline,
+        Figure::Kith => round.kith,
     }
 }
 
@@ -235,6 +238,13 @@ mod tests {
         let bytes = Claim { figure: Figure::Difference, target: Some(48.0), ..COST };
         let row = Row::new(&bytes, &rounds(&[(100.0, 130.0), (90.0, 140.0), (95.0, 135.0)])).unwrap();
         assert_eq!((row.figure, row.holds), (40.0, true));
+    }
+
+    #[test]
+    fn what_is_promised_in_itself_is_held_against_no_baseline() {
+        let time = Claim { figure: Figure::Kith, target: Some(20.0), ..COST };
+        let row = Row::new(&time, &rounds(&[(1.0, 19.0), (30.0, 21.0), (1.0, 20.0)])).unwrap();
+        assert_eq!((row.figure, row.holds, row.baseline), (20.0, true, 1.0));
     }
 
     #[test]

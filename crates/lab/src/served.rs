@@ -83,6 +83,11 @@ impl Served {
         Ok(Self { address, child, _data: data })
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Seconds of processor time that it has taken so far, in its own code and in the kernel.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         usage::cpu_seconds(self.child.id())

@@ -12,6 +12,11 @@ fn bench(arguments: &[&str]) -> Output {
         .expect("the tool starts")
 }
 
+/// Of a server of the tests.
+fn address(variable: &str) -> String {
+    std::env::vars().find(|(name, _)| name == variable).expect("an address").1
+}
+
 fn lines(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -38,11 +43,26 @@ fn rows_of_the_embedded_store_measure_both_sides() {
 #[test]
 #[ignore = "needs Redis: run cargo xtask test"]
 fn rows_of_the_shared_tier_measure_both_sides() {
-    let (_, redis) = std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("an address");
+    let redis = address("KITH_TEST_REDIS");
     let rows = ["redis_hit", "redis_hit_p99", "redis_100", "dropped", "dropped_p99", "new_read"];
     let only = rows.map(|row| format!("--only={row}"));
     let redis = format!("--redis={redis}");
     let mut arguments = vec!["--quick", "--rounds=2", &redis];
+    arguments.extend(only.iter().map(String::as_str));
+    let text = lines(&bench(&arguments));
+    for row in rows {
+        assert!(text.contains(&format!("| {row} ")), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_presence_measure_both_sides() {
+    let (mongodb, cql) = (address("KITH_TEST_MONGODB"), address("KITH_TEST_CQL"));
+    let (mongodb, cql) = (format!("--mongodb={mongodb}"), format!("--cql={cql}"));
+    let rows = ["presence_renew", "presence_renew_core", "open_session_500", "open_session_500_time"];
+    let only = rows.map(|row| format!("--only={row}"));
+    let mut arguments = vec!["--quick", "--rounds=2", &mongodb, &cql];
     arguments.extend(only.iter().map(String::as_str));
     let text = lines(&bench(&arguments));
     for row in rows {

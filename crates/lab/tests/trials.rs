@@ -71,11 +71,28 @@ async fn calls_go_on_while_nobody_takes_the_log() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn a_block_that_is_acknowledged_decides_on_another_node_at_once_also_when_one_is_cut_from_redis() {
+async fn what_is_strict_decides_on_another_node_at_once_also_when_one_is_cut_from_redis() {
     let alone = ALONE.lock().await;
     let _kept = Cassandra::shared().await.unwrap();
     drop(alone);
-    for name in ["F50a", "F50b", "F50c"] {
+    for name in ["F50a", "F50b", "F50c", "F52a", "F52b", "F52c"] {
+        holds(name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn what_three_decide_while_nodes_die_is_decided_once_and_comes_about_once() {
+    holds("F53").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn sessions_of_a_dead_gateway_and_of_a_killed_node_are_gone_everywhere_and_lost_ones_come_back() {
+    let alone = ALONE.lock().await;
+    let _kept = Cassandra::shared().await.unwrap();
+    drop(alone);
+    for name in ["F54a", "F54b", "F54c"] {
         holds(name).await;
     }
 }

@@ -50,6 +50,27 @@ pub mod relation {
     }
 }
 
+/// Who is in which group.
+pub mod member {
+    pub mod v1 {
+        tonic::include_proto!("kith.member.v1");
+    }
+}
+
+/// Who is online.
+pub mod presence {
+    pub mod v1 {
+        tonic::include_proto!("kith.presence.v1");
+    }
+}
+
+/// Who asks to be a friend, or to be in a group.
+pub mod application {
+    pub mod v1 {
+        tonic::include_proto!("kith.application.v1");
+    }
+}
+
 /// Operation of nodes.
 pub mod admin {
     pub mod v1 {

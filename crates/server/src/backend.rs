@@ -167,6 +167,7 @@ fn relations(config: &Config) -> Option<CqlOptions> {
         request: cql.request,
         calls_max: cql.calls_max,
         feed_shards: cql.feed_shards,
+        log_kept: config.relations.log_kept,
         ..CqlOptions::new(&cql.contact_points, &cql.keyspace)
     })
 }

@@ -5,10 +5,15 @@ use std::future::Future;
 use kith_cache::{CacheError, Change, Key, ListWrite, Token, WriteGuard};
 use kith_store::{Outcome, StoreError};
 
-use crate::mutation::Written;
+use crate::mutation::{Written, unknown};
 
 /// Marked before a write, and given its verdict after.
 pub(crate) trait Beside: Send {
+    /// Whether the write is acknowledged only once the other nodes were told of this.
+    fn is_strict(&self) -> bool {
+        false
+    }
+
     /// The write stands: what memory holds of it is dropped, and the other nodes are told.
     fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send;
 
@@ -27,8 +32,12 @@ pub(crate) async fn beside<T: Send + Sync>(
 ) -> Result<Written<T>, StoreError> {
     match write.await {
         Ok(written) => {
-            let token = given_up.committed().await.unwrap_or(written.token);
-            Ok(Written { record: written.record, token })
+            let strict = given_up.is_strict();
+            match given_up.committed().await {
+                Ok(token) => Ok(Written { record: written.record, token }),
+                Err(_) if strict => Err(unknown("other nodes may not know of the write yet")),
+                Err(_) => Ok(written),
+            }
         }
         Err(error) => {
             if error.outcome() == Outcome::Unknown {
@@ -65,6 +74,10 @@ pub(crate) struct Records<K: Key, V: Send + Sync + 'static> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Beside for Records<K, V> {
+    fn is_strict(&self) -> bool {
+        self.guard.is_strict()
+    }
+
     fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send {
         let changes = self.keys.into_iter().map(|key| (key, Change::Invalidate { version: None })).collect();
         self.guard.committed(changes)

@@ -14,7 +14,6 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::service::Routes;
 
 #[cfg(feature = "embedded")]
 use crate::sandbox::{Hosted, Sandboxes};
@@ -23,7 +22,7 @@ use crate::{
     backend::{self, About, Opened, Why},
     cluster::{self, Card, Claim, Cluster, Keys, Server},
     config::{Config, Migrate},
-    edge::Edge,
+    edge::{Edge, Routes},
     health::{self, Cause, Reporter, State},
     start::StartError,
     wiring::{self, Services},
@@ -232,7 +231,7 @@ impl BringUp {
         self.migrate().await?;
         self.take_claim().await?;
         let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
-        let services = self.wired(vitals).await?;
+        let services = Box::pin(self.wired(vitals)).await?;
         if let Some(cluster) = &services.cluster {
             cluster.start(self.health.clone());
             // Without Redis it serves too.
@@ -243,6 +242,8 @@ impl BringUp {
             observer.start();
         }
         services.janitor.start();
+        services.presence.start();
+        services.applications.start();
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

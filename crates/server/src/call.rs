@@ -6,6 +6,8 @@ use kith_store::UserId;
 use tokio::time::Instant;
 use tonic::Request;
 
+use crate::error::Error;
+
 /// Put into the extensions of every request by the edge, before any handler sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -33,6 +35,19 @@ pub enum Acting {
     Service,
     /// This user, through the service (metadata `kith-acting-user`).
     User(UserId),
+}
+
+/// Makes sure that whoever acts is this user, or a service.
+///
+/// # Errors
+/// PERMISSION_DENIED.
+pub(crate) fn own(user: UserId, acting: Acting) -> Result<(), Error> {
+    match acting {
+        Acting::User(acting) if acting != user => {
+            Err(Error::not_allowed("only the user named by user_id and services may do this"))
+        }
+        Acting::User(_) | Acting::Service => Ok(()),
+    }
 }
 
 /// Put into the extensions of an answer by a handler; the edge makes trailing metadata of it.

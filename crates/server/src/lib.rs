@@ -1,6 +1,7 @@
 //! The Kith node: what it serves, how it starts and stops, and its command line.
 
 pub mod admin;
+pub mod application;
 mod backend;
 mod banner;
 mod beside;
@@ -19,6 +20,7 @@ pub mod group;
 pub mod health;
 pub mod ids;
 mod json;
+pub mod member;
 pub mod metric;
 pub mod mutation;
 mod observer;
@@ -27,6 +29,7 @@ mod packed;
 pub mod page;
 pub mod params;
 mod parent;
+mod presence;
 pub mod reference;
 pub mod relation;
 mod reload;

@@ -4,7 +4,7 @@ pub use kith_cache::{Metric, MetricKind};
 use metrics::{SharedString, Unit};
 
 /// Of the node itself; each is described and documented by being in here.
-const OWN: [Metric; 19] = [
+const OWN: [Metric; 31] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -24,6 +24,18 @@ const OWN: [Metric; 19] = [
     EDGE_DIFFERENCES,
     EDGE_COUNTS_CORRECTED,
     EDGES_REMOVED,
+    PRESENCE_GATEWAYS,
+    PRESENCE_GATEWAYS_DEAD,
+    PRESENCE_SESSIONS_HELD,
+    PRESENCE_WATCHERS,
+    PRESENCE_CHANGES,
+    PRESENCE_EVENTS,
+    PRESENCE_FAN_OUTS,
+    PRESENCE_FAN_OUTS_RESUMED,
+    PRESENCE_SWEPT,
+    PRESENCE_MOVES_DROPPED,
+    APPLICATION_EFFECTS,
+    APPLICATIONS_RESUMED,
 ];
 
 pub(crate) const SERVING: Metric = Metric::gauge(
@@ -112,6 +124,69 @@ pub(crate) const EDGES_REMOVED: Metric = Metric::counter(
     &["kind"],
     "Follows and blocks ended because one of their users was deleted.",
 );
+
+pub(crate) const PRESENCE_GATEWAYS: Metric =
+    Metric::gauge("kith_presence_gateways", &[], "Gateways that live, as this node saw them last.");
+pub(crate) const PRESENCE_GATEWAYS_DEAD: Metric = Metric::gauge(
+    "kith_presence_gateways_dead",
+    &[],
+    "Gateways that are dead, as this node saw them last, and whose users have not all been dealt with. Soon 0 again.",
+);
+pub(crate) const PRESENCE_SESSIONS_HELD: Metric = Metric::gauge(
+    "kith_presence_sessions_held",
+    &[],
+    "Sessions that this node would bring back if presence were lost: opened or renewed here, not told to have ended.",
+);
+pub(crate) const PRESENCE_WATCHERS: Metric =
+    Metric::gauge("kith_presence_watchers", &[], "Callers that watch presence on this node.");
+pub(crate) const PRESENCE_CHANGES: Metric = Metric::counter(
+    "kith_presence_changes_total",
+    &["change"],
+    "Sessions that were opened, renewed and closed through this node.",
+);
+pub(crate) const PRESENCE_EVENTS: Metric = Metric::counter(
+    "kith_presence_events_total",
+    &[],
+    "Changes of where users are online that this node heard of, from all nodes.",
+);
+pub(crate) const PRESENCE_FAN_OUTS: Metric = Metric::counter(
+    "kith_presence_fan_outs_total",
+    &[],
+    "Users whose groups this node began to tell where they are online.",
+);
+pub(crate) const PRESENCE_FAN_OUTS_RESUMED: Metric = Metric::counter(
+    "kith_presence_fan_outs_resumed_total",
+    &[],
+    "Of these, users whose change was made before and whose groups had not all been told yet.",
+);
+pub(crate) const PRESENCE_SWEPT: Metric = Metric::counter(
+    "kith_presence_swept_total",
+    &[],
+    "Users who came to be offline at a gateway because it died or a session was not renewed.",
+);
+pub(crate) const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
+    "kith_presence_moves_dropped_total",
+    &[],
+    "Changes of members of groups of which presence was not told, since too many waited. Their counts may be wrong.",
+);
+pub(crate) const APPLICATION_EFFECTS: Metric = Metric::counter(
+    "kith_application_effects_total",
+    &["outcome"],
+    "Accepted applications: `done`, `refused` because it had become impossible, `failed` and to be tried again.",
+);
+pub(crate) const APPLICATIONS_RESUMED: Metric = Metric::counter(
+    "kith_applications_resumed_total",
+    &[],
+    "Acceptances that another node, or an earlier life of this one, left undone, and that this node resumed.",
+);
+
+/// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.
+pub(crate) fn count_from_zero(metric: Metric, values: &[&'static str]) {
+    match metric.labels {
+        [] => drop(metrics::counter!(metric.name)),
+        [label, ..] => values.iter().for_each(|value| drop(metrics::counter!(metric.name, *label => *value))),
+    }
+}
 
 /// All metrics that this build can export, by name.
 #[must_use]

@@ -219,7 +219,7 @@ impl Mutations {
     }
 }
 
-fn unknown(why: &'static str) -> StoreError {
+pub(crate) fn unknown(why: &'static str) -> StoreError {
     let source = Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why));
     StoreError::Unavailable { outcome: Outcome::Unknown, source }
 }

@@ -44,6 +44,14 @@ impl RequestSeed {
         Ok(Some(Self { id, digest }))
     }
 
+    /// Of a step that Kith itself takes for a record: each time that it is taken the same one.
+    #[must_use]
+    pub fn of_step(record: &str, step: &'static str) -> Self {
+        let id = kith_store::RequestId::of_step(record, step);
+        let digest = Sha256::new().chain_update(id.as_str());
+        Self { id, digest }
+    }
+
     /// The id as the caller gave it.
     #[must_use]
     pub fn id(&self) -> &str {

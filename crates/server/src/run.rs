@@ -16,7 +16,6 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::service::Routes;
 
 #[cfg(feature = "embedded")]
 use crate::sandbox::Sandboxes;
@@ -26,7 +25,7 @@ use crate::{
     cluster::Claim,
     config::{Backend, Config},
     descriptors,
-    edge::Edge,
+    edge::{Edge, Routes},
     error,
     health::{Cause, Reporter, State},
     operations::{self, Operations},

@@ -16,14 +16,14 @@ use http_body::{Frame, SizeHint};
 use kith_store_sqlite::SqliteHandle;
 use parking_lot::Mutex;
 use tokio::{sync::OnceCell, time::Instant};
-use tonic::{Status, body::Body, service::Routes};
+use tonic::{Status, body::Body};
 use tower::Service;
 
 use crate::{
     admin::Vitals,
     backend::Opened,
     config::Config,
-    edge::{Load, SandboxName},
+    edge::{Load, Routes, SandboxName},
     ephemeral::Template,
     error::{Error, Reason},
     health::Reporter,
@@ -69,6 +69,7 @@ struct World {
     routes: Routes,
     /// These end with the sandbox.
     _janitor: Janitor,
+    _applications: crate::application::Janitor,
     _store: SqliteHandle,
 }
 
@@ -89,10 +90,7 @@ impl Sandboxes {
 
     /// Serves calls that name a sandbox by that one, and the others by `own`.
     pub(crate) fn beside(&self, own: Routes, host: Hosted) -> Routes {
-        let mut routes = Routes::default();
-        let dispatch = Dispatch { own: own.prepare(), sandboxes: self.clone(), host };
-        *routes.axum_router_mut() = axum::Router::new().fallback_service(dispatch);
-        routes
+        Routes::all(Dispatch { own, sandboxes: self.clone(), host })
     }
 
     /// The sandbox of this name, made now where there is none.
@@ -125,7 +123,13 @@ impl Sandboxes {
         let services = wiring::services(&store.stores(), &self.0.config, vitals).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
         services.janitor.start();
-        Ok(World { routes: services.routes.prepare(), _janitor: services.janitor, _store: store })
+        services.applications.start();
+        Ok(World {
+            routes: services.routes,
+            _janitor: services.janitor,
+            _applications: services.applications,
+            _store: store,
+        })
     }
 }
 
@@ -172,7 +176,7 @@ struct Dispatch {
     host: Hosted,
 }
 
-impl Service<Request<axum::body::Body>> for Dispatch {
+impl Service<Request<Body>> for Dispatch {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -181,7 +185,7 @@ impl Service<Request<axum::body::Body>> for Dispatch {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<axum::body::Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let Some(name) = request.extensions_mut().remove::<SandboxName>() else {
             return Box::pin(self.own.call(request));
         };

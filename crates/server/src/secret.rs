@@ -1,6 +1,6 @@
 //! Secrets: hashed so that they can only be checked, or sealed so that only Kith can read them.
 
-use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
+use std::{collections::BTreeMap, hash::Hash, num::NonZeroU32, sync::Arc};
 
 use argon2::{
     Argon2, PasswordHash, PasswordHasher as _, PasswordVerifier as _,
@@ -12,7 +12,7 @@ use chacha20poly1305::{
     aead::{Aead as _, AeadCore as _, Payload},
 };
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use kith_store::{GroupId, Invalid, StoredSecret, UserId};
+use kith_store::{GroupId, Invalid, StoredSecret};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
@@ -99,14 +99,14 @@ impl SecretHasher {
     }
 }
 
-/// Counts the tries to guess a secret, per secret, on this node.
+/// Counts the tries to guess a secret, by what names the secret, on this node.
 #[derive(Debug)]
-pub struct Tries {
-    limiter: DefaultKeyedRateLimiter<(UserId, String)>,
+pub struct Tries<K: Clone + Eq + Hash> {
+    limiter: DefaultKeyedRateLimiter<K>,
     since_sweep: std::sync::atomic::AtomicUsize,
 }
 
-impl Tries {
+impl<K: Clone + Eq + Hash> Tries<K> {
     /// So many within a minute.
     #[must_use]
     pub fn per_minute(tries: NonZeroU32) -> Self {
@@ -117,13 +117,13 @@ impl Tries {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when there were too many.
-    pub fn count(&self, user: UserId, name: &str) -> Result<(), Error> {
+    pub fn count(&self, secret: &K) -> Result<(), Error> {
         use std::sync::atomic::Ordering::Relaxed;
         if self.since_sweep.fetch_add(1, Relaxed) >= TRIES_A_SWEEP {
             self.since_sweep.store(0, Relaxed);
             self.limiter.retain_recent();
         }
-        let within = self.limiter.check_key(&(user, name.to_owned()));
+        let within = self.limiter.check_key(secret);
         within.map_err(|_| Error::new(Reason::TooManyTries, "too many tries for this secret within a minute"))
     }
 }
@@ -234,11 +234,10 @@ mod tests {
     #[test]
     fn the_sixth_try_within_a_minute_is_refused() {
         let tries = Tries::per_minute(NonZeroU32::new(5).unwrap());
-        let (ann, bob) = (UserId::new(1).unwrap(), UserId::new(2).unwrap());
         for _ in 0..5 {
-            tries.count(ann, "pwd").unwrap();
+            tries.count(&(1, "pwd")).unwrap();
         }
-        assert!(tries.count(ann, "pwd").is_err());
-        assert!(tries.count(bob, "pwd").is_ok());
+        assert_eq!(tries.count(&(1, "pwd")).unwrap_err().reason(), Reason::TooManyTries);
+        assert!(tries.count(&(2, "pwd")).is_ok() && tries.count(&(1, "sid")).is_ok());
     }
 }

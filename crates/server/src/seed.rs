@@ -8,14 +8,14 @@ use kith_proto::{
 };
 use kith_store::Stores;
 use tokio::time::Instant;
-use tonic::{Request, Status, service::Routes};
+use tonic::{Request, Status};
 
 use crate::{
     admin::Vitals,
     call::{Acting, Call},
     cli::either::{Record, parse},
     config::Config,
-    edge::Edge,
+    edge::{Edge, Routes},
     health::Reporter,
     start::StartError,
     wiring,
@@ -60,7 +60,7 @@ impl Seed {
         let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
         let services = wiring::services(stores, config, vitals).await;
         let services = services.map_err(|error| StartError::new(format!("{}: {error}", self.place)))?;
-        let routes = services.routes.prepare();
+        let routes = services.routes;
         for (line, record) in self.records {
             let created = create(&routes, record, config).await;
             created

@@ -1,27 +1,46 @@
 //! Puts a node together: stores, tiers, policies and services, in one visible order.
 
+mod shares;
+
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::{ListEpoch, ListPolicies, Node, Policy};
+use kith_presence::Distribution;
 use kith_proto::{
-    admin::v1::admin_service_server::AdminServiceServer, group::v1::group_service_server::GroupServiceServer,
+    admin::v1::admin_service_server::AdminServiceServer,
+    application::v1::application_service_server::ApplicationServiceServer,
+    group::v1::group_service_server::GroupServiceServer,
+    member::v1::member_service_server::MemberServiceServer,
+    presence::v1::presence_service_server::PresenceServiceServer,
     relation::v1::relation_service_server::RelationServiceServer,
     user::v1::user_service_server::UserServiceServer,
 };
-use kith_store::{Block, Follow, Group, Permissions, StoreError, Stores, Timestamp, User};
-use tokio::time::Instant;
-use tonic::{codec::CompressionEncoding, service::Routes};
+use kith_store::{Block, Follow, Group, Member, Permissions, Roster, StoreError, Stores, Timestamp, User};
+use tokio::{sync::mpsc, time::Instant};
+use tonic::codec::CompressionEncoding;
 use uuid::Uuid;
 
+use self::shares::{
+    ACTIVE_SHARES, BLOCK_PAGE_SHARES, BLOCK_SHARES, FOLLOW_PAGE_SHARES, FOLLOW_SHARES, GROUP_SHARES,
+    LIST_EPOCH_SHARES, MEMBER_EPOCH_SHARES, MEMBER_PAGE_SHARES, MEMBER_SHARES, ROSTER_SHARES,
+    SEARCH_EPOCH_SHARES, SEARCH_PAGE_SHARES, SHARES, USER_SHARES,
+};
 use crate::{
     admin::{AdminRpc, NodeFacts, Place, Vitals},
+    application::{self, ApplicationRpc, ApplicationRules, Applications},
     bulk::Limits,
     cluster::{Cluster, StoreEpochs},
-    config::{Backend, CacheConfig, Config, RelationsConfig, UsersConfig},
+    config::{Backend, CacheConfig, Config, MembersConfig, RelationsConfig, UsersConfig},
+    edge::Routes,
     group::{GROUPS, GroupPolicies, GroupRpc, Groups, SEARCH_EPOCHS, SEARCH_PAGES, page_weight},
+    member::{
+        MEMBER_EPOCHS, MEMBER_PAGES, MEMBERS, MEMBERSHIP_EPOCHS, MEMBERSHIP_PAGES, MemberPolicies, MemberRpc,
+        MemberRules, Members, ROSTERS, Roles, member_page_weight, membership_page_weight,
+    },
     mutation::{Mutations, WriteLimits},
     observer::Observer,
     page::{PageSizes, PageTokens},
+    presence::{self, ACTIVE, Keeper, Moved, Online, PresenceRpc, active_weight},
     relation::{
         BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, Blocks, FOLLOW_EPOCHS, FOLLOW_PAGES, FOLLOWS, Follows, Janitor,
         RelationPolicies, RelationRpc, RelationRules, Removals, Upkeep, block_page_weight,
@@ -39,38 +58,10 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 const TELL_LEAST: Duration = Duration::from_millis(500);
 /// Records of one import message that are written side by side.
 const IMPORT_AT_ONCE: usize = 64;
-/// Parts that the memory tier is shared out in.
-const SHARES: u64 = 64;
-/// Users are read far more often than groups.
-const USER_SHARES: u64 = 32;
-const GROUP_SHARES: u64 = 7;
-/// Pages of searches are ids: with 256 MiB, some 12,000 pages of 50.
-const SEARCH_PAGE_SHARES: u64 = 2;
-/// Names of epochs: some 15,000 buckets.
-const SEARCH_EPOCH_SHARES: u64 = 1;
-/// Records of pairs are small: with 256 MiB, some 150,000 follows, and absences of them.
-const FOLLOW_SHARES: u64 = 8;
-/// What is asked for every message.
-const BLOCK_SHARES: u64 = 8;
-/// Pages of follows: some 3,000 of 100.
-const FOLLOW_PAGE_SHARES: u64 = 4;
-const BLOCK_PAGE_SHARES: u64 = 1;
-/// Of lists of follows, and of blocks: half a share each.
-const LIST_EPOCH_SHARES: u64 = 1;
-const _: () = assert!(
-    USER_SHARES
-        + GROUP_SHARES
-        + SEARCH_PAGE_SHARES
-        + SEARCH_EPOCH_SHARES
-        + FOLLOW_SHARES
-        + BLOCK_SHARES
-        + FOLLOW_PAGE_SHARES
-        + BLOCK_PAGE_SHARES
-        + LIST_EPOCH_SHARES
-        == SHARES
-);
 /// Counts stand among the pages of their list and go with its time: they are right within this of the last change.
 const FOLLOW_PAGE_TTL: Duration = Duration::from_secs(10);
+/// Who of a group is online is told when it changes, but not where presence is lost.
+const ACTIVE_TTL: Duration = Duration::from_secs(10);
 
 /// What serves calls, and what has to end when the node does.
 #[derive(Debug)]
@@ -87,12 +78,17 @@ pub struct Services {
     pub(crate) observer: Option<Observer>,
     /// What ends the follows and blocks of deleted users.
     pub(crate) janitor: Janitor,
+    /// What keeps presence beside the calls.
+    pub(crate) presence: Keeper,
+    /// What brings about what was accepted on a node that died.
+    pub(crate) applications: application::Janitor,
 }
 
 impl Services {
     /// Brings the metrics of tiers and following up to date.
     pub(crate) fn export_metrics(&self) {
         self.node.export_metrics();
+        self.presence.export_metrics();
         if let Some(cluster) = &self.cluster {
             cluster.export_metrics();
         }
@@ -103,6 +99,8 @@ impl Services {
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         self.janitor.stop();
+        self.presence.stop();
+        self.applications.stop();
         if let Some(observer) = &self.observer {
             observer.stop();
         }
@@ -191,47 +189,141 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     });
     let limits = limits(config);
 
-    let of_users = policy(USERS, &config.cache, USER_SHARES, User::weight);
     let (removals, deleted) = Removals::new(stores);
-    let users = Users::new(
-        stores,
-        &tiers,
-        of_users,
-        (mutations.clone(), hasher.clone()),
-        removals,
-        user_rules(&config.users, config.ids.block),
-    );
-    let of_groups = group_policies(&config.cache);
-    let groups =
-        Groups::new(stores, &tiers, of_groups, mutations.clone(), (hasher.clone(), codes), config.ids.block);
-    let rules = relation_rules(&config.relations);
-    let of_relations = relation_policies(&config.cache);
-    let to_write = (mutations.clone(), hasher);
-    let of_blocks = (of_relations.blocks, of_relations.block_lists);
-    let blocks = Blocks::new(stores, &tiers, of_blocks, to_write.clone(), rules.default_permissions);
-    let of_follows = (of_relations.follows, of_relations.follow_lists);
-    let follows = Follows::new(stores, &tiers, of_follows, to_write, users.clone(), rules);
-    let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
+    let to_write = (mutations.clone(), hasher.clone());
+    let users = users(stores, config, &tiers, to_write.clone(), removals);
+    let (groups, members) = groups_and_members(stores, config, &tiers, &to_write, codes, &users);
+    let (moves, moved) = presence::moves(config.presence.fan_out_wait);
+    let members = members.telling(moves);
+    let (follows, blocks) = relations(stores, config, &tiers, to_write.clone(), &users);
+    let rules = application_rules(config);
+    let applications = Applications::new(stores, (&follows, &blocks), (&users, &members), to_write, rules);
+    let upkeep = Upkeep::new(stores, &tiers, (&follows, &blocks), &members);
     let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
     let janitor = Janitor::new(stores, upkeep.clone(), deleted, among);
+    let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let epochs = StoreEpochs(Arc::clone(&stores.node));
     let canary = observer.as_ref().map(|observer| observer.record().clone());
     let observed = observer.as_ref().map(Observer::observed);
     let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone(), canary, observed };
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
 
+    let tokens = (pages.clone(), PageTokens::new(shared_key(stores, "gateway_tokens").await?));
+    let of = (&users, &members, &follows, &blocks);
+    let (online, keeper) = online((stores, config), &tiers, cluster.as_ref(), of, (tokens, moved));
+
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
     let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
-    let groups = GroupRpc::new(groups, pages.clone(), limits, searches);
-    let relations = RelationRpc::new(follows, blocks, pages, limits);
+    let groups = GroupRpc::new(groups, members.clone(), pages.clone(), limits, searches);
+    let among = members.clone();
+    let members = MemberRpc::new(members, pages.clone(), limits);
+    let applications = ApplicationRpc::new(applications, pages.clone(), limits);
+    let relations = RelationRpc::new(follows, blocks, among, pages, limits);
     let bytes = config.limits.batch_message_bytes;
     let routes = Routes::default()
         .add_service(compressed!(UserServiceServer::new(users), bytes))
         .add_service(compressed!(GroupServiceServer::new(groups), bytes))
         .add_service(compressed!(RelationServiceServer::new(relations), bytes))
+        .add_service(compressed!(MemberServiceServer::new(members), bytes))
+        .add_service(compressed!(PresenceServiceServer::new(online), bytes))
+        .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes));
-    Ok(Services { routes, mutations, node: tiers.node().clone(), cluster, observer, janitor })
+    let node = tiers.node().clone();
+    Ok(Services {
+        routes,
+        mutations,
+        node,
+        cluster,
+        observer,
+        janitor,
+        applications: unfinished,
+        presence: keeper,
+    })
+}
+
+fn users(
+    stores: &Stores,
+    config: &Config,
+    tiers: &Tiers,
+    to_write: (Mutations, SecretHasher),
+    removals: Removals,
+) -> Users {
+    let of_users = policy(USERS, &config.cache, USER_SHARES, User::weight);
+    Users::new(stores, tiers, of_users, to_write, removals, user_rules(&config.users, config.ids.block))
+}
+
+fn groups_and_members(
+    stores: &Stores,
+    config: &Config,
+    tiers: &Tiers,
+    (mutations, hasher): &(Mutations, SecretHasher),
+    codes: InviteCodes,
+    users: &Users,
+) -> (Groups, Members) {
+    let of_members = member_policies(&config.cache);
+    let roles = Roles::new(stores, tiers, (of_members.members, of_members.rosters));
+    let groups = Groups::new(
+        stores,
+        tiers,
+        group_policies(&config.cache),
+        (mutations.clone(), roles.clone()),
+        (hasher.clone(), codes),
+        config.ids.block,
+    );
+    let members = Members::new(
+        stores,
+        tiers,
+        (of_members.member_lists, of_members.membership_lists),
+        (roles, groups.clone(), users.clone()),
+        (mutations.clone(), hasher.clone()),
+        member_rules(&config.members),
+    );
+    (groups, members)
+}
+
+fn relations(
+    stores: &Stores,
+    config: &Config,
+    tiers: &Tiers,
+    to_write: (Mutations, SecretHasher),
+    users: &Users,
+) -> (Follows, Blocks) {
+    let rules = relation_rules(&config.relations);
+    let policies = relation_policies(&config.cache);
+    let of_blocks = (policies.blocks, policies.block_lists);
+    let blocks = Blocks::new(stores, tiers, of_blocks, to_write.clone(), rules.default_permissions);
+    let of_follows = (policies.follows, policies.follow_lists);
+    let follows = Follows::new(stores, tiers, of_follows, to_write, users.clone(), rules);
+    (follows, blocks)
+}
+
+/// Who is online: by Redis where nodes share one, else by the memory of this node.
+fn online(
+    (stores, config): (&Stores, &Config),
+    tiers: &Tiers,
+    cluster: Option<&Arc<Cluster>>,
+    (users, members, follows, blocks): (&Users, &Members, &Follows, &Blocks),
+    (tokens, moved): ((PageTokens, PageTokens), mpsc::Receiver<Moved>),
+) -> (PresenceRpc, Keeper) {
+    let presences = match cluster {
+        Some(cluster) => cluster.presences().clone(),
+        None => presence::in_memory(&config.presence),
+    };
+    let online = Online {
+        stores: presences,
+        tiers,
+        policy: active_policy(&config.cache),
+        users: users.clone(),
+        members: members.clone(),
+        relations: (follows.clone(), blocks.clone()),
+        tokens,
+        limits: limits(config),
+        coordination: Arc::clone(&stores.coordination),
+        among: cluster.map(|cluster| cluster.card().id.as_str()),
+        moved,
+    };
+    presence::assemble(online, &config.presence)
 }
 
 /// Generated servers share no trait; each has these three methods.
@@ -255,9 +347,38 @@ fn group_policies(cache: &CacheConfig) -> GroupPolicies {
     }
 }
 
+fn member_policies(cache: &CacheConfig) -> MemberPolicies {
+    MemberPolicies {
+        members: Policy {
+            strict: true,
+            ..seldom_there(policy(MEMBERS, cache, MEMBER_SHARES, Member::weight))
+        },
+        rosters: Policy { strict: true, ..policy(ROSTERS, cache, ROSTER_SHARES, |_| size_of::<Roster>()) },
+        member_lists: ListPolicies {
+            epochs: half(policy(MEMBER_EPOCHS, cache, MEMBER_EPOCH_SHARES, ListEpoch::weight)),
+            pages: half(policy(MEMBER_PAGES, cache, MEMBER_PAGE_SHARES, member_page_weight)),
+        },
+        membership_lists: ListPolicies {
+            epochs: half(policy(MEMBERSHIP_EPOCHS, cache, MEMBER_EPOCH_SHARES, ListEpoch::weight)),
+            pages: half(policy(MEMBERSHIP_PAGES, cache, MEMBER_PAGE_SHARES, membership_page_weight)),
+        },
+    }
+}
+
+fn active_policy(cache: &CacheConfig) -> Policy<Distribution> {
+    let policy = policy(ACTIVE, cache, ACTIVE_SHARES, active_weight);
+    let ttl = policy.ttl.min(ACTIVE_TTL);
+    Policy { ttl, max_stale: policy.max_stale.min(ACTIVE_TTL), ..policy }
+}
+
+/// Of two kinds that share what one is given.
+fn half<V>(mut policy: Policy<V>) -> Policy<V> {
+    policy.memory_bytes /= 2;
+    policy
+}
+
 fn relation_policies(cache: &CacheConfig) -> RelationPolicies {
     let pages = policy(FOLLOW_PAGES, cache, FOLLOW_PAGE_SHARES, follow_page_weight);
-    let half = |policy: Policy<ListEpoch>| Policy { memory_bytes: policy.memory_bytes / 2, ..policy };
     RelationPolicies {
         follows: seldom_there(policy(FOLLOWS, cache, FOLLOW_SHARES, Follow::weight)),
         blocks: Policy { strict: true, ..seldom_there(policy(BLOCKS, cache, BLOCK_SHARES, Block::weight)) },
@@ -284,6 +405,23 @@ fn relation_rules(relations: &RelationsConfig) -> RelationRules {
         friends_max: relations.friends_max,
         place_kept: relations.place_kept,
         default_permissions: Permissions::new(relations.default_permissions).unwrap_or(Permissions::ALL),
+    }
+}
+
+fn member_rules(members: &MembersConfig) -> MemberRules {
+    MemberRules {
+        members_max: members.members_max,
+        code_tries_per_minute: NonZeroU32::new(members.code_tries_per_minute).unwrap_or(NonZeroU32::MIN),
+    }
+}
+
+fn application_rules(config: &Config) -> ApplicationRules {
+    let applications = &config.applications;
+    ApplicationRules {
+        pending_max: applications.pending_max,
+        pending_for: applications.pending_for,
+        kept: applications.kept,
+        log_kept: config.relations.log_kept,
     }
 }
 

@@ -99,8 +99,8 @@ async fn an_invite_code_comes_and_goes_with_what_needs_it() {
 }
 
 #[tokio::test]
-async fn only_the_creator_and_services_change_a_group() {
-    let node = TestNode::start().await;
+async fn only_who_made_a_group_and_services_change_it() {
+    let node = TestNode::start_with_relations(|_| {}).await;
     let request =
         CreateGroupRequest { group: Some(Group { creator_id: 0, ..chess() }), ..Default::default() };
     let group = node.groups().create_group(acting(7, request)).await.unwrap().into_inner().group.unwrap();

@@ -11,16 +11,18 @@ mod node;
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use edge::raw::{self, GET_USER};
-use kith_proto::{group::v1 as groups, user::v1::*};
+use kith_proto::{
+    application::v1 as applications, group::v1 as groups, presence::v1::OpenSessionRequest, user::v1::*,
+};
 use kith_server::{
     config::{Backend, Config, Secret},
-    edge::Edge,
+    edge::{Edge, Routes},
     error::{Reason, Retry},
 };
 use kith_store::{Outcome, StoreError};
 use node::{TestNode, acting, params};
 use prost::Message;
-use tonic::{Request, Status, service::Routes};
+use tonic::{Request, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
@@ -105,7 +107,22 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
         ("no code to get", node.groups().get_invite_code(code).await.unwrap_err()),
         ("another user", users.delete_user(acting(ann.user_id + 1, deleted)).await.unwrap_err()),
         ("guessing", guessed(node, ann.user_id).await),
+        ("one device too many", connected(node, ann.user_id).await),
+        ("applying", crowded(node, ann.user_id).await),
     ]
+}
+
+/// Two devices where a user may have one.
+async fn connected(node: &TestNode, user_id: i64) -> Status {
+    let of = |device: &str| OpenSessionRequest {
+        user_id,
+        device_id: device.to_owned(),
+        gateway_id: "gw".to_owned(),
+        ..Default::default()
+    };
+    let first = node.presence().open_session(of("phone")).await.unwrap().into_inner();
+    let second = OpenSessionRequest { gateway_token: first.gateway_token, ..of("tablet") };
+    node.presence().open_session(second).await.unwrap_err()
 }
 
 /// Two tries where one a minute is allowed.
@@ -113,6 +130,19 @@ async fn guessed(node: &TestNode, user_id: i64) -> Status {
     let guess = VerifySecretRequest { user_id, name: "pwd".into(), secret: "guess".into() };
     node.users().verify_secret(guess.clone()).await.unwrap();
     node.users().verify_secret(guess).await.unwrap_err()
+}
+
+/// Two applications where one may be pending.
+async fn crowded(node: &TestNode, user_id: i64) -> Status {
+    let kind = applications::Kind::Friend.into();
+    for name in ["eve", "fay"] {
+        let applicant_id = node.user(name).await.user_id;
+        let request = applications::ApplyRequest { kind, applicant_id, user_id, ..Default::default() };
+        if let Err(refused) = node.applications().apply(request).await {
+            return refused;
+        }
+    }
+    unreachable!("one may be pending")
 }
 
 /// A store that fails, and one that does not answer within the deadline.
@@ -167,7 +197,12 @@ async fn of_the_stop(node: TestNode) -> Vec<Got> {
 
 #[tokio::test]
 async fn every_reason_can_be_got_and_says_what_to_do() {
-    let node = TestNode::start_with(|config| config.users.verify_tries_per_minute = 1).await;
+    let node = TestNode::start_with(|config| {
+        config.users.verify_tries_per_minute = 1;
+        config.presence.sessions_max = 1;
+        config.applications.pending_max = 1;
+    })
+    .await;
     let mut got = of_the_message(&node).await;
     got.extend(of_http(&node).await);
     got.extend(of_the_record(&node).await);

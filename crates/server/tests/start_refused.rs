@@ -219,8 +219,8 @@ fn a_newer_file_is_refused_with_both_versions() {
     newer(&dir.path().join("data/kith.db"));
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
-        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (relations), and kith {version} \
-         knows up to 0004; start the newer kith, or restore a backup from before the upgrade"
+        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (relation log), and kith {version} \
+         knows up to 0007; start the newer kith, or restore a backup from before the upgrade"
     );
     assert_free_refused(dir.path(), &[], &expected);
     assert_refused(dir.path(), &["migrate"], &expected);
@@ -228,12 +228,12 @@ fn a_newer_file_is_refused_with_both_versions() {
     assert_free_refused(dir.path(), &manual, &expected);
 }
 
-/// As a newer version leaves it: the row of the newest migration, number 4, has the number 99. In the file a row is
+/// As a newer version leaves it: the row of the newest migration, number 7, has the number 99. In the file a row is
 /// its number, the kinds of its columns and their values; both numbers take one byte.
 fn newer(path: &Path) {
-    let row = b"\x04\x04\x00\x1f\x05relations";
+    let row = b"\x07\x04\x00\x25\x05relation log";
     let mut file = fs::read(path).unwrap();
-    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 4");
+    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 7");
     file[at] = 99;
     fs::write(path, file).unwrap();
 }

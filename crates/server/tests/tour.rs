@@ -1,6 +1,6 @@
-//! Runs every line of the README's tour and compares what it prints.
+//! Runs every line of the README's tour, and of that of friends and groups, and compares what it prints.
 //!
-//! The tour stands in blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what
+//! A tour stands in blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what
 //! it prints. `...` on a line of its own stands for any lines, `<word>` within a line for any text.
 
 #![cfg(feature = "embedded")]
@@ -19,6 +19,7 @@ use process::Node;
 use tempfile::TempDir;
 
 const README: &str = include_str!("../../../README.md");
+const FRIENDS_AND_GROUPS: &str = include_str!("../../../docs/tour.md");
 const START: &str = "cargo run --release";
 
 #[derive(Debug, Default)]
@@ -127,8 +128,19 @@ impl Stage {
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
 fn every_line_of_the_tour_prints_what_the_readme_says() {
+    follow(README);
+}
+
+#[test]
+#[ignore = "needs grpcurl: run cargo xtask test"]
+fn two_users_become_friends_and_have_a_group_as_their_tour_says() {
+    follow(FRIENDS_AND_GROUPS);
+}
+
+/// Does all that a tour says, on a node of its own.
+fn follow(tour: &str) {
     let grpcurl = env::var_os("KITH_TEST_GRPCURL").expect("KITH_TEST_GRPCURL names the grpcurl program");
-    let steps = steps(README);
+    let steps = steps(tour);
     assert!(steps.len() > 8, "the tour has only {} steps", steps.len());
     assert_eq!(steps[0].command, START);
     let programs = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Batch reads by id or by edge as one statement of a fixed form, so that it is prepared once.
 
-use kith_store::{Edge, GroupId, UserId};
+use kith_store::{Edge, GroupId, MemberKey, UserId};
 use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::error::Failure;
@@ -20,8 +20,13 @@ impl BatchQuery {
 
     /// By `from_id` and `to_id`. `select` ends before its `WHERE`.
     pub(crate) fn by_edge(select: &str) -> Self {
-        let edges = |size| "(?,?),".repeat(size - 1);
-        Self(SIZES.map(|size| format!("{select} WHERE (from_id, to_id) IN (VALUES {}(?,?))", edges(size))))
+        Self::by_pair(select, "from_id, to_id")
+    }
+
+    /// By two columns. `select` ends before its `WHERE`.
+    pub(crate) fn by_pair(select: &str, columns: &str) -> Self {
+        let pairs = |size| "(?,?),".repeat(size - 1);
+        Self(SIZES.map(|size| format!("{select} WHERE ({columns}) IN (VALUES {}(?,?))", pairs(size))))
     }
 
     /// The smallest text with room for `count` keys.
@@ -66,6 +71,12 @@ impl Key for UserId {
 impl Key for GroupId {
     fn numbers(self) -> impl IntoIterator<Item = i64> {
         [self.get()]
+    }
+}
+
+impl Key for MemberKey {
+    fn numbers(self) -> impl IntoIterator<Item = i64> {
+        [self.group.get(), self.user.get()]
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Place, StoreError, Stored,
-    Timestamp, UserId, Version, Write,
+    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Place, RelationDeed, StoreError,
+    Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, params};
 
@@ -13,7 +13,7 @@ use crate::{
     Sqlite,
     batch::BatchQuery,
     error::Failure,
-    follow,
+    follow, relation_log,
     request::once,
     row::{block_of, blocks_of, stored_block},
     state::expect,
@@ -110,8 +110,12 @@ fn set(
     let before = before(connection, edge, write)?;
     let block = before.patched(patch, write.now);
     put(connection, &block)?;
+    if block.permissions != before.permissions {
+        let deed = RelationDeed::SetPermissions { before: before.permissions, after: block.permissions };
+        relation_log::note(connection, edge, deed, write.now)?;
+    }
     let cut = match patch.blocked {
-        Some(true) => follow::end(connection, edge.reversed(), write.now)?,
+        Some(true) => follow::end(connection, edge.reversed(), Some(edge), write.now)?,
         Some(false) | None => None,
     };
     Ok(BlockChange { block, cut })

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
-    ImportedFollow, Place, StoreError, Stored, Timestamp, UserId, Version, Write,
+    ImportedFollow, Place, RelationDeed, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -15,6 +15,7 @@ use crate::{
     block,
     counts::{Tally, counts},
     error::Failure,
+    relation_log,
     request::once,
     row::{edge_of, follow_of, follows_of, stored_follow},
 };
@@ -79,7 +80,8 @@ impl FollowStore for Sqlite {
 
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
         let change = move |connection: &Connection| {
-            let end = || end(connection, edge, write.now)?.ok_or_else(|| StoreError::NotFound.into());
+            let end =
+                || end(connection, edge, Some(edge), write.now)?.ok_or_else(|| StoreError::NotFound.into());
             once(connection, &write, end)
         };
         self.writer.write(change).await
@@ -118,13 +120,24 @@ impl FollowStore for Sqlite {
     }
 }
 
-/// Ends a follow and tells its last version; `None`: it does not live.
-pub(crate) fn end(connection: &Connection, edge: Edge, now: Timestamp) -> Result<Option<Version>, Failure> {
+/// Ends a follow and tells its last version; `None`: it does not live. If friends part by it, they are told that `by.from` has
+/// parted from `by.to`; `None`: they are not.
+pub(crate) fn end(
+    connection: &Connection,
+    edge: Edge,
+    by: Option<Edge>,
+    now: Timestamp,
+) -> Result<Option<Version>, Failure> {
     let Some(Known { follow, live: true, .. }) = known(connection, edge)? else { return Ok(None) };
     let version = follow.version.next();
     let row = params![edge.from.get(), edge.to.get(), version.get(), now.0];
     connection.prepare_cached(END)?.execute(row)?;
     Tally::of(edge, -1).note(connection)?;
+    if let Some(by) = by
+        && known(connection, edge.reversed())?.is_some_and(|back| back.live)
+    {
+        relation_log::note(connection, by, RelationDeed::Unfriended, now)?;
+    }
     Ok(Some(version))
 }
 

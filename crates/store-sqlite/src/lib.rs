@@ -4,6 +4,7 @@
 //! `kith-store`. A write is answered after its commit, which it shares with all that waited with it. No
 //! call blocks the thread it is made on; threads of the store do the work, behind bounded queues.
 
+mod application;
 pub mod backup;
 mod batch;
 mod block;
@@ -14,6 +15,7 @@ mod error;
 mod follow;
 mod group;
 mod lock;
+mod member;
 mod metrics;
 mod migrate;
 mod node;
@@ -21,6 +23,7 @@ mod open;
 mod readers;
 mod reads;
 mod refused;
+mod relation_log;
 mod removal;
 mod request;
 mod row;
@@ -36,8 +39,8 @@ mod tests;
 use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{
-    BlockStore, Coordination, EdgeUpkeep, FollowStore, GroupStore, Migrations, NodeStore, Outcome,
-    SecretStore, StoreError, Stores, StrongReads, UserStore,
+    ApplicationStore, BlockStore, Coordination, EdgeUpkeep, FollowStore, GroupStore, MemberStore, Migrations,
+    NodeStore, Outcome, RelationLog, SecretStore, StoreError, Stores, StrongReads, UserStore,
 };
 
 pub use metrics::{METRICS, Metric};
@@ -63,6 +66,9 @@ impl SqliteHandle {
             groups: Arc::clone(&self.sqlite) as Arc<dyn GroupStore>,
             follows: Arc::clone(&self.sqlite) as Arc<dyn FollowStore>,
             blocks: Arc::clone(&self.sqlite) as Arc<dyn BlockStore>,
+            relation_log: Arc::clone(&self.sqlite) as Arc<dyn RelationLog>,
+            members: Arc::clone(&self.sqlite) as Arc<dyn MemberStore>,
+            applications: Arc::clone(&self.sqlite) as Arc<dyn ApplicationStore>,
             edges: Arc::clone(&self.sqlite) as Arc<dyn EdgeUpkeep>,
             strong: Arc::clone(&self.sqlite) as Arc<dyn StrongReads>,
             secrets: Arc::clone(&self.sqlite) as Arc<dyn SecretStore>,

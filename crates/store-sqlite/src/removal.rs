@@ -48,7 +48,7 @@ pub(crate) fn remove(connection: &Connection, user: UserId, limit: usize) -> Res
     let mut removed = RemovedEdges::default();
     for sql in [follow::ANY_FROM, follow::ANY_TO] {
         for edge in some(connection, sql, user, limit - removed.follows.len())? {
-            follow::end(connection, edge, now)?;
+            follow::end(connection, edge, None, now)?;
             removed.follows.push(edge);
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kith_store::{
-    Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Params, Permissions, StoreError,
-    Stored, Text, Timestamp, User, UserId, Version, Visibility,
+    Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey, MemberRow, Params,
+    Permissions, Role, Roster, StoreError, Stored, Text, Timestamp, User, UserId, Version, Visibility,
 };
 use rusqlite::{Row, Rows, types::ValueRef};
 
@@ -87,6 +87,35 @@ pub(crate) fn block_of(row: &Row<'_>) -> Result<Stored<Block>, Failure> {
     })))
 }
 
+/// A member, in the group or not any more.
+pub(crate) fn member_of(row: &Row<'_>) -> Result<MemberRow, Failure> {
+    let group = GroupId::new(row.get(0)?).map_err(|_| corrupt("members.group_id"))?;
+    let user = UserId::new(row.get(1)?).map_err(|_| corrupt("members.user_id"))?;
+    let member = Member {
+        key: MemberKey { group, user },
+        version: version(row, 2)?,
+        role: Role::of(row.get(4)?).ok_or_else(|| corrupt("members.role"))?,
+        ordinal: row.get(5)?,
+        remark: text(row, 6)?,
+        muted_until: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+        joined: Timestamp(row.get(8)?),
+    };
+    Ok(MemberRow { member, live: row.get(3)? })
+}
+
+/// What all of a group have in common.
+pub(crate) fn roster_of(row: &Row<'_>) -> Result<(GroupId, Roster), Failure> {
+    let owner = row.get::<_, Option<i64>>(4)?.map(UserId::new).transpose();
+    let roster = Roster {
+        version: version(row, 1)?,
+        count: row.get(2)?,
+        ordinals: row.get(3)?,
+        owner: owner.map_err(|_| corrupt("rosters.owner"))?,
+        muted_until: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+    };
+    Ok((GroupId::new(row.get(0)?).map_err(|_| corrupt("rosters.id"))?, roster))
+}
+
 /// Living users, in the order of the rows.
 pub(crate) fn users_of(rows: Rows<'_>) -> Result<Vec<User>, Failure> {
     living(rows, user_of)
@@ -132,6 +161,13 @@ pub(crate) fn stored_follow(row: &Row<'_>) -> Result<(Edge, Stored<Follow>), Fai
 /// What a user has set about another one with its edge, living or removed.
 pub(crate) fn stored_block(row: &Row<'_>) -> Result<(Edge, Stored<Block>), Failure> {
     Ok((edge_of(row)?, block_of(row)?))
+}
+
+/// A member with its key, in the group or not any more.
+pub(crate) fn stored_member(row: &Row<'_>) -> Result<(MemberKey, Stored<Member>), Failure> {
+    let MemberRow { member, live } = member_of(row)?;
+    let (key, version) = (member.key, member.version);
+    Ok((key, if live { Stored::Live(Arc::new(member)) } else { Stored::Deleted(version) }))
 }
 
 /// Parameters as a column holds them.

@@ -1,6 +1,6 @@
 use std::{error::Error, sync::Arc};
 
-use crate::Version;
+use crate::{ApplicationRefusal, MemberRefusal, Version};
 
 /// Whether a failed write may have landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,12 @@ pub enum StoreError {
     /// The other user does not want it. Says nothing of who did what.
     #[error("the other user does not allow it")]
     Blocked,
+    /// A change of members is not allowed, or there is nobody to change.
+    #[error(transparent)]
+    Member(#[from] MemberRefusal),
+    /// An application cannot be made, or is not to be decided any more.
+    #[error(transparent)]
+    Application(#[from] ApplicationRefusal),
     /// The request id has been used with another body.
     #[error("the request id was used with another body")]
     RequestMismatch,
@@ -85,6 +91,8 @@ impl StoreError {
             | Self::IdTaken
             | Self::NameTaken
             | Self::Blocked
+            | Self::Member(_)
+            | Self::Application(_)
             | Self::RequestMismatch
             | Self::ParamsTooLarge
             | Self::Full { .. }

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{Edge, GroupId, StoreError, UserId, Version};
+use crate::{Edge, GroupId, MemberKey, StoreError, UserId, Version};
 
 /// Most changes in one [`Batch`].
 pub const FEED_BATCH_MAX: usize = 256;
@@ -74,6 +74,10 @@ pub enum FeedRecord {
     Follow(Edge),
     /// What one user has set about another one.
     Block(Edge),
+    /// A member, in the group or not any more, and with it the roster of the group.
+    Member(MemberKey),
+    /// What all members of a group have in common, and none of them.
+    Roster(GroupId),
 }
 
 /// Why a feed tells no more.

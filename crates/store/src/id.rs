@@ -2,7 +2,12 @@ use std::{fmt, num::NonZeroI64, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Invalid;
+use crate::{Invalid, Timestamp};
+
+/// The beginning of 2025, from which ids that are made of moments count.
+const FIRST_MOMENT: i64 = 1_735_689_600_000;
+/// Bits of such an id that tell those of one millisecond apart.
+const LOW_BITS: u32 = 22;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -54,6 +59,37 @@ id! {
     /// Names a group. 1 to `i64::MAX`.
     GroupId
 }
+id! {
+    /// Names an application among those to one receiver. The later it was made, the higher.
+    ApplicationId
+}
+id! {
+    /// Names an event among those in the log of a user. The later it was, the higher.
+    RelationEventId
+}
+
+macro_rules! id_of_moment {
+    ($name:ident) => {
+        impl $name {
+            /// An id of this moment; `low` tells those of one millisecond apart, of which its 22 lowest bits count.
+            #[must_use]
+            pub fn at(moment: Timestamp, low: u32) -> Self {
+                let since = moment.0.saturating_sub(FIRST_MOMENT).clamp(1, i64::MAX >> LOW_BITS);
+                let number = (since << LOW_BITS) | i64::from(low & ((1 << LOW_BITS) - 1));
+                Self::new(number).unwrap_or_else(|_| unreachable!("it is above 0"))
+            }
+
+            /// When it was made, to the millisecond.
+            #[must_use]
+            pub const fn moment(self) -> Timestamp {
+                Timestamp((self.get() >> LOW_BITS) + FIRST_MOMENT)
+            }
+        }
+    };
+}
+
+id_of_moment! { ApplicationId }
+id_of_moment! { RelationEventId }
 
 /// What ids are allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,5 +150,20 @@ mod tests {
     #[test]
     fn counters_of_users_and_groups_have_their_own_names() {
         assert_ne!(IdKind::User.name(), IdKind::Group.name());
+    }
+
+    #[test]
+    fn ids_are_ordered_by_their_moments_and_tell_them() {
+        let moment = Timestamp(1_800_000_000_123);
+        let [low, high] = [0, u32::MAX].map(|low| ApplicationId::at(moment, low));
+        assert_eq!([low.moment(), high.moment()], [moment; 2]);
+        assert!(low < high && high < ApplicationId::at(Timestamp(moment.0 + 1), 0));
+    }
+
+    #[test]
+    fn an_id_of_any_moment_is_above_zero() {
+        for moment in [i64::MIN, 0, FIRST_MOMENT, i64::MAX] {
+            assert!(ApplicationId::at(Timestamp(moment), 0).get() > 0, "{moment}");
+        }
     }
 }

@@ -7,8 +7,11 @@
 //! see every write acknowledged before they began; for some seconds after the failover of a cluster only
 //! those of [`StrongReads`] are sure to.
 
+mod application;
+mod application_store;
 mod block;
 mod coordination;
+mod docket;
 mod edges;
 mod error;
 mod feed;
@@ -16,10 +19,13 @@ mod follow;
 mod group;
 mod id;
 mod invalid;
+mod member;
 mod migration;
 mod name;
 mod node;
 mod params;
+mod relation_log;
+mod room;
 mod secret;
 mod strong;
 mod user;
@@ -31,8 +37,17 @@ pub mod conformance;
 
 use std::sync::Arc;
 
+pub use application::{
+    Application, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind, ApplicationRefusal,
+    ApplicationSlot, ApplicationState, Asks, Decision, NewApplication, Receiver,
+};
+pub use application_store::{
+    APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,
+    DueApplications, LEFT_TO_WHO_CHANGED, ListedApplication,
+};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use coordination::Coordination;
+pub use docket::{Docket, Verdict};
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use error::{Outcome, StoreError};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
@@ -42,8 +57,12 @@ pub use follow::{
 pub use group::{
     Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
 };
-pub use id::{GroupId, IdBlock, IdKind, UserId};
+pub use id::{ApplicationId, GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
+pub use member::{
+    MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRefusal,
+    MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster,
+};
 pub use migration::{Migration, Migrations};
 pub(crate) use name::heap_bytes;
 pub use name::{
@@ -51,6 +70,8 @@ pub use name::{
 };
 pub use node::{Epoch, NodeStore};
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
+pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
+pub use room::Room;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use strong::StrongReads;
 pub use user::{Gender, NewUser, User, UserPatch, UserStore};
@@ -71,6 +92,12 @@ pub struct Stores {
     pub follows: Arc<dyn FollowStore>,
     /// What users have set about others.
     pub blocks: Arc<dyn BlockStore>,
+    /// What users did about each other, told to both.
+    pub relation_log: Arc<dyn RelationLog>,
+    /// Who is in which group.
+    pub members: Arc<dyn MemberStore>,
+    /// Who asks to be a friend, or to be in a group.
+    pub applications: Arc<dyn ApplicationStore>,
     /// Upkeep of follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
     /// Users and groups, for readers that must not be answered with what was before.

@@ -57,11 +57,17 @@ pub struct Request {
     pub fingerprint: [u8; 32],
 }
 
-/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`.
+/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`. Those of steps that Kith takes are none of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
 impl RequestId {
+    /// Of a step that Kith itself takes for a record. No caller can choose it: it has a colon.
+    #[must_use]
+    pub fn of_step(record: &str, step: &'static str) -> Self {
+        Self(format!("{record}:{step}"))
+    }
+
     /// The characters.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -9,6 +9,7 @@ mod flight;
 mod limits;
 mod model;
 mod operator;
+mod recent;
 mod stage;
 mod time;
 mod token;

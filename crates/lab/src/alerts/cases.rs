@@ -53,7 +53,7 @@ const TOO_MANY: Load = Load { users: 2_000, ..FEW };
 const LOUD: Load = Load { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 16] = [
+pub const CASES: [Case; 17] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", Fault::Nothing) },
     case("all-killed", "all nodes are killed", Fault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
@@ -69,6 +69,9 @@ pub const CASES: [Case; 16] = [
     case("redis-emptied", "Redis is emptied again and again", Fault::RedisEmptied)
         .fires(&["KithMemoryEmptiedOften"])
         .lasts(50),
+    case("gateway-died", "a gateway dies, and no node looks for dead ones", Fault::GatewayDies)
+        .fires(&["KithPresenceBehind gateways"])
+        .set(&["presence.gateway_ttl=2s", "presence.sweep_every=1h"]),
     case("forged", "strangers publish on every channel", Fault::Forged).fires(&["KithForgedMessages"]),
     case(
         "apart",

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kith_proto::admin::v1::{
-    SetLogFilterRequest, StartEpochRequest, admin_service_client::AdminServiceClient,
+use kith_proto::{
+    admin::v1::{SetLogFilterRequest, StartEpochRequest, admin_service_client::AdminServiceClient},
+    presence::v1::{HeartbeatRequest, presence_service_client::PresenceServiceClient},
 };
 use tokio::time::{Instant, sleep};
 
@@ -32,6 +33,8 @@ pub(super) enum Fault {
     /// One node is cut from Redis and MongoDB, and a new epoch begins without it.
     OneLeftBehind,
     RedisEmptied,
+    /// A gateway says once that it lives, and then nothing.
+    GatewayDies,
     Forged,
     MongodbAway,
     /// Its answers come so much later.
@@ -61,6 +64,7 @@ impl Fault {
             Self::RedisEmptied => {
                 again(until, async || site.redis.ask(&["FLUSHALL"]).await.map(drop)).await?;
             }
+            Self::GatewayDies => hear_once_of_a_gateway(site).await?,
             Self::Forged => again(until, async || forge(site).await).await?,
             Self::MongodbAway => site.mongodb_links(Mode::Refuse),
             Self::MongodbSlow(by) => site.mongodb_links(Mode::Late(by, by)),
@@ -127,6 +131,13 @@ async fn leave_behind(site: &mut Site) -> Result<()> {
     one.to_mongodb.set(Mode::Refuse);
     let first = site.members.first().context("there is a node")?;
     AdminServiceClient::new(first.node.channel()).start_epoch(StartEpochRequest::default()).await?;
+    Ok(())
+}
+
+async fn hear_once_of_a_gateway(site: &Site) -> Result<()> {
+    let first = site.members.first().context("there is a node")?;
+    let said = HeartbeatRequest { gateway_id: "mortal".to_owned(), ..HeartbeatRequest::default() };
+    PresenceServiceClient::new(first.node.channel()).heartbeat(said).await?;
     Ok(())
 }
 

@@ -2,8 +2,10 @@
 
 pub(crate) mod cluster;
 pub(crate) mod imported;
+pub(crate) mod members;
 pub(crate) mod memory;
 pub(crate) mod mongodb;
+pub(crate) mod presence;
 pub(crate) mod redis;
 pub(crate) mod relations;
 pub(crate) mod rpc;

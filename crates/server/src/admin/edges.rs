@@ -110,6 +110,8 @@ trait Run: Send + 'static {
 fn steps<R: Run>(run: R) -> Steps<R::Message> {
     let steps = stream::try_unfold(Some(run), |run| async move {
         let Some(mut run) = run else { return Ok(None) };
+        // What is taken from a stream without a pause is sent as one: steps of a fast store would all be taken at once.
+        tokio::task::yield_now().await;
         let (message, ended) = run.step().await?;
         Ok(Some((message, (!ended).then_some(run))))
     });

@@ -12,6 +12,7 @@ use kith_store::{
 
 use crate::{
     group::{GROUPS, search_invalidations},
+    member::{MEMBERS, ROSTERS, member_invalidations, roster_invalidations},
     relation::{BLOCKS, FOLLOWS, block_invalidations, follow_invalidations},
     user::USERS,
     versions::cache_version,
@@ -88,6 +89,8 @@ impl Feed for StoreFeed {
                 GROUPS => besides.extend(self.searches_of(&change.key).await?),
                 FOLLOWS => besides.extend(change.key.parse().map(follow_invalidations).unwrap_or_default()),
                 BLOCKS => besides.extend(change.key.parse().map(block_invalidations).unwrap_or_default()),
+                MEMBERS => besides.extend(change.key.parse().map(member_invalidations).unwrap_or_default()),
+                ROSTERS => besides.extend(change.key.parse().map(roster_invalidations).unwrap_or_default()),
                 _ => {}
             }
         }
@@ -154,6 +157,8 @@ fn told(change: FeedChange) -> Invalidation {
         FeedRecord::Group(id) => (GROUPS, id.to_string()),
         FeedRecord::Follow(edge) => (FOLLOWS, edge.to_string()),
         FeedRecord::Block(edge) => (BLOCKS, edge.to_string()),
+        FeedRecord::Member(key) => (MEMBERS, key.to_string()),
+        FeedRecord::Roster(group) => (ROSTERS, group.to_string()),
     };
     Invalidation { namespace, key, version: change.version.map(cache_version), copy: None }
 }

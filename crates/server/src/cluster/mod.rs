@@ -22,6 +22,7 @@ use kith_cache::{
         Standing, Tally, Wakes,
     },
 };
+use kith_presence::Presences;
 use kith_store::Stores;
 use parking_lot::Mutex;
 use tokio::{
@@ -187,6 +188,11 @@ impl Cluster {
 
     pub(crate) const fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    /// Presence, as the nodes share it.
+    pub(crate) const fn presences(&self) -> &Presences {
+        self.server.presences()
     }
 
     /// Whether commands are let through to Redis.

@@ -8,11 +8,14 @@ use kith_cache::remote::{
     redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared},
 };
 use kith_cache::remote::{Shared, SharedError};
+use kith_presence::Presences;
+#[cfg(feature = "cluster")]
+use kith_presence::RedisPresence;
 
 use super::Keys;
-#[cfg(feature = "cluster")]
-use crate::metric;
 use crate::{config::Config, start::StartError};
+#[cfg(feature = "cluster")]
+use crate::{metric, presence};
 
 /// The server that nodes share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,11 +23,17 @@ pub(crate) struct Server {
     shared: Arc<dyn Shared>,
     #[cfg(feature = "cluster")]
     redis: Arc<RedisShared>,
+    presences: Presences,
 }
 
 impl Server {
     pub(super) fn shared(&self) -> &Arc<dyn Shared> {
         &self.shared
+    }
+
+    /// Presence, on connections of its own.
+    pub(super) const fn presences(&self) -> &Presences {
+        &self.presences
     }
 }
 
@@ -35,7 +44,7 @@ impl Server {
     /// # Errors
     /// When its address cannot be used.
     pub(crate) async fn connect(config: &Config, keys: &Keys) -> Result<Self, StartError> {
-        Self::of(RedisOptions { seal: Some(keys.seal()), ..options(config) }).await
+        Self::of(RedisOptions { seal: Some(keys.seal()), ..options(config) }, config).await
     }
 
     /// The same, only to look at it.
@@ -43,12 +52,15 @@ impl Server {
     /// # Errors
     /// When its address cannot be used.
     pub(crate) async fn look(config: &Config) -> Result<Self, StartError> {
-        Self::of(options(config)).await
+        Self::of(options(config), config).await
     }
 
-    async fn of(options: RedisOptions) -> Result<Self, StartError> {
-        let redis = RedisShared::connect(options).await.map_err(|error| refused(&error))?;
-        Ok(Self { shared: Arc::<RedisShared>::clone(&redis), redis })
+    async fn of(options: RedisOptions, config: &Config) -> Result<Self, StartError> {
+        let limits = presence::limits(&config.presence);
+        let (redis, presences) =
+            tokio::try_join!(RedisShared::connect(options.clone()), RedisPresence::connect(options, limits))
+                .map_err(|error| refused(&error))?;
+        Ok(Self { shared: Arc::<RedisShared>::clone(&redis), redis, presences: presences.presences() })
     }
 
     /// Whether commands are let through: `closed`, `open` or `half_open`.

@@ -29,6 +29,9 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     super::cluster::check(config)?;
     super::observer::check(config)?;
     super::relations::check(config)?;
+    super::members::check(config)?;
+    super::presence::check(config)?;
+    super::applications::check(config)?;
     super::cql::check(config)?;
     store(config)?;
     invite_code_key(config)?;

@@ -4,6 +4,7 @@
 //! later wins, key by key. A key that nothing knows is an error that says where it stands. Nothing else in
 //! this program reads the environment.
 
+mod applications;
 mod check;
 mod cluster;
 mod cql;
@@ -11,8 +12,10 @@ mod ephemeral;
 mod http;
 mod limits;
 mod load;
+mod members;
 mod observer;
 mod place;
+mod presence;
 mod relations;
 mod said;
 mod secret;
@@ -23,13 +26,16 @@ mod termination;
 mod unknown;
 mod wrong;
 
+pub use applications::ApplicationsConfig;
 pub use cluster::{ClusterConfig, RedisConfig};
 pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
+pub use members::MembersConfig;
 pub use observer::ObserverConfig;
+pub use presence::PresenceConfig;
 pub use relations::{RelationMode, RelationsConfig};
 pub use secret::Secret;
 pub use sections::{

@@ -10,6 +10,9 @@ use super::{
     wrong::{Wrong, wrong},
 };
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Each log is kept by months, all of which are looked at.
+const LOG_KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The least that `place_kept` may be: clocks of nodes may be apart by so much.
 const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
 
@@ -28,6 +31,9 @@ pub struct RelationsConfig {
     /// What others may do where a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
     /// 8 (comment), 16 (share) and 32 (ask to be a friend).
     pub default_permissions: u32,
+    /// How long is kept who ended which friendship, and who set which permissions. From 1day to 366days.
+    #[serde(with = "humantime_serde")]
+    pub log_kept: Duration,
 }
 
 impl Default for RelationsConfig {
@@ -37,6 +43,7 @@ impl Default for RelationsConfig {
             friends_max: 2_000,
             place_kept: Duration::from_secs(60 * 60),
             default_permissions: u32::from(Permissions::ALL.bits()),
+            log_kept: 180 * DAY,
         }
     }
 }
@@ -62,6 +69,9 @@ pub(super) fn check(config: &Config) -> Result<(), Wrong> {
     }
     if relations.place_kept < PLACE_KEPT_LEAST {
         return wrong("relations.place_kept", "must not be below 5min");
+    }
+    if !(DAY..=LOG_KEPT_MOST).contains(&relations.log_kept) {
+        return wrong("relations.log_kept", "must be from 1day to 366days");
     }
     Ok(())
 }

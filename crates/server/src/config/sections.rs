@@ -10,8 +10,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, ObserverConfig, RedisConfig,
-    RelationsConfig, Secret, size,
+    ApplicationsConfig, ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, MembersConfig,
+    ObserverConfig, PresenceConfig, RedisConfig, RelationsConfig, Secret, size,
 };
 
 /// Everything that a node is told from outside.
@@ -58,6 +58,12 @@ pub struct Config {
     pub users: UsersConfig,
     /// Follows, friends and blocks.
     pub relations: RelationsConfig,
+    /// Members of groups.
+    pub members: MembersConfig,
+    /// Who is online.
+    pub presence: PresenceConfig,
+    /// Applications.
+    pub applications: ApplicationsConfig,
     /// Allocated ids.
     pub ids: IdsConfig,
     /// Keys of the node.
@@ -89,6 +95,9 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             users: UsersConfig::default(),
             relations: RelationsConfig::default(),
+            members: MembersConfig::default(),
+            presence: PresenceConfig::default(),
+            applications: ApplicationsConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),
             telemetry: TelemetryConfig::default(),

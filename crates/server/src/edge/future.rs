@@ -13,8 +13,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, body::Body, service::Routes};
-use tower::Service as _;
+use tonic::{Status, body::Body};
 use tracing::Span;
 
 use super::{
@@ -23,25 +22,22 @@ use super::{
     bounded::Bounded,
     gate::{LaterSlot, Slot},
     methods::{Kind, Record},
+    routes::{RouteFuture, Routes},
 };
 use crate::call::Served;
-
-/// What tonic's routes answer with; the type has no public name.
-type RoutesFuture = <Routes as tower::Service<Request<Body>>>::Future;
 
 /// The answer to one call. Dropping it drops the handler; a write that has begun goes on in its own task.
 pub struct EdgeFuture<B> {
     stage: Stage<B>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "the large one is the common one; a box would cost every call")]
 enum Stage<B> {
     /// Answered by the edge itself.
     Refused(Option<(Record, Status)>),
     /// In the queue; boxed because few calls ever wait.
     Waiting(Option<Box<Waiting<B>>>),
     /// With its handler.
-    Running { handler: RoutesFuture, running: Option<Running>, slot: Option<Slot> },
+    Running { handler: RouteFuture, running: Option<Running>, slot: Option<Slot> },
 }
 
 struct Waiting<B> {
@@ -56,7 +52,8 @@ pub(super) struct Running {
     record: Record,
     deadline: Instant,
     span: Span,
-    closing: CancellationToken,
+    /// Of a watch; it ends with the node.
+    closing: Option<CancellationToken>,
     /// Made when the handler has to wait for the first time: an answer from memory needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -66,9 +63,14 @@ impl Running {
         record: Record,
         deadline: Instant,
         span: Span,
-        closing: CancellationToken,
+        closing: Option<CancellationToken>,
     ) -> Self {
         Self { record, deadline, span, closing, timer: None }
+    }
+
+    /// Who is to answer.
+    pub(super) fn service(&self) -> &str {
+        &self.record.method().service
     }
 
     pub(super) fn into_record(self) -> Record {
@@ -96,8 +98,7 @@ impl Running {
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
-            Kind::Stream => Some(Life::new(self.deadline, slot, None)),
-            Kind::Watch => Some(Life::new(self.deadline, slot, Some(self.closing))),
+            Kind::Stream | Kind::Watch => Some(Life::new(self.deadline, slot, self.closing)),
         };
         let record = self.record;
         response.map(|body| EdgeBody::new(body, served, record, life))
@@ -122,7 +123,7 @@ impl<B> EdgeFuture<B> {
         Self { stage: Stage::Waiting(Some(Box::new(Waiting { slot, routes, request, running }))) }
     }
 
-    pub(super) const fn running(handler: RoutesFuture, running: Running, slot: Option<Slot>) -> Self {
+    pub(super) const fn running(handler: RouteFuture, running: Running, slot: Option<Slot>) -> Self {
         Self { stage: Stage::Running { handler, running: Some(running), slot } }
     }
 }
@@ -172,10 +173,10 @@ where
         }
         Poll::Pending => return Poll::Pending,
     };
-    let Waiting { mut routes, request, running, .. } = *waiting.take().expect("it is still there");
+    let Waiting { routes, request, running, .. } = *waiting.take().expect("it is still there");
     Poll::Ready(match slot {
         Some(slot) => {
-            let handler = routes.call(request);
+            let handler = routes.answer(running.service(), request);
             Stage::Running { handler, running: Some(running), slot: Some(slot) }
         }
         None => Stage::Refused(Some((running.record, answer::overloaded()))),
@@ -183,7 +184,7 @@ where
 }
 
 fn poll_running(
-    handler: &mut RoutesFuture,
+    handler: &mut RouteFuture,
     running: &mut Option<Running>,
     slot: &mut Option<Slot>,
     cx: &mut Context<'_>,

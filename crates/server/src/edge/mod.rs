@@ -11,6 +11,7 @@ mod deadline;
 mod future;
 mod gate;
 mod methods;
+mod routes;
 mod sandbox;
 mod times;
 mod trace;
@@ -25,14 +26,14 @@ use http::{HeaderMap, Request};
 use kith_store::UserId;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, service::Routes};
-use tower::Service as _;
+use tonic::Status;
 
 pub(crate) use answer::invalid_metadata;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
 pub(crate) use methods::{Counted, code_name, services, takes_many};
+pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
 pub(crate) use times::Taken;
@@ -114,7 +115,7 @@ impl Edge {
             message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
             closing: CancellationToken::new(),
         };
-        Self { base: base.prepare(), domains: Arc::default(), shared: Arc::new(shared), sandboxes: false }
+        Self { base, domains: Arc::default(), shared: Arc::new(shared), sandboxes: false }
     }
 
     /// Whether a call may name a sandbox (metadata `kith-sandbox`); at first none may. Its name is found in
@@ -127,7 +128,7 @@ impl Edge {
 
     /// Serves `domains` too. A second call changes nothing.
     pub fn open(&self, domains: Routes) {
-        self.domains.get_or_init(|| domains.prepare());
+        self.domains.get_or_init(|| domains);
     }
 
     /// Ends the streams that would otherwise never end (health watches, reflection).
@@ -202,12 +203,15 @@ impl Edge {
         let span = trace::span(record.method(), request.headers());
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
         let request = request.map(|body| Bounded::new(body, most));
-        let running = future::Running::new(record, call.deadline, span, self.shared.closing.clone());
+        let closing = (record.method().kind == Kind::Watch).then(|| self.shared.closing.clone());
+        let running = future::Running::new(record, call.deadline, span, closing);
         if exempt {
-            return EdgeFuture::running(routes.clone().call(request), running, None);
+            return EdgeFuture::running(routes.answer(running.service(), request), running, None);
         }
         match self.shared.gate.enter() {
-            Entry::Now(slot) => EdgeFuture::running(routes.clone().call(request), running, Some(slot)),
+            Entry::Now(slot) => {
+                EdgeFuture::running(routes.answer(running.service(), request), running, Some(slot))
+            }
             Entry::Later(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
             Entry::Full => EdgeFuture::refused(running.into_record(), answer::overloaded()),
         }

@@ -7,8 +7,9 @@ mod table;
 use std::borrow::Cow;
 
 use kith_cache::CacheError;
+use kith_presence::PresenceError;
 use kith_proto::r#type::v1::ResultError;
-use kith_store::{Invalid, Outcome, StoreError};
+use kith_store::{ApplicationRefusal, Invalid, MemberRefusal, Outcome, StoreError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -25,13 +26,15 @@ pub struct Error {
     reason: Reason,
     message: Cow<'static, str>,
     field: Option<Cow<'static, str>>,
+    /// What else `google.rpc.ErrorInfo.metadata` says.
+    facts: Vec<(&'static str, String)>,
     outcome: Outcome,
 }
 
 impl Error {
     /// An error that changed nothing.
     pub fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { reason, message: message.into(), field: None, outcome: Outcome::NotApplied }
+        Self { reason, message: message.into(), field: None, facts: Vec::new(), outcome: Outcome::NotApplied }
     }
 
     /// A field that cannot be taken. `why` follows its name: "must be above 0".
@@ -62,7 +65,13 @@ impl Error {
     #[must_use]
     pub const fn internal() -> Self {
         let message = Cow::Borrowed("something went wrong within Kith");
-        Self { reason: Reason::Internal, message, field: None, outcome: Outcome::NotApplied }
+        Self {
+            reason: Reason::Internal,
+            message,
+            field: None,
+            facts: Vec::new(),
+            outcome: Outcome::NotApplied,
+        }
     }
 
     /// The deadline passed.
@@ -85,6 +94,8 @@ impl Error {
             }
             StoreError::NameTaken => Self::new(Reason::NameTaken, "user_name is taken").at("user_name"),
             StoreError::Blocked => Self::new(Reason::StateForbids, "the other user does not allow it"),
+            StoreError::Member(refusal) => refused(*refusal),
+            StoreError::Application(refusal) => not_to_be_decided(*refusal),
             StoreError::RequestMismatch => {
                 Self::new(Reason::RequestIdReused, "request_id was used with another body").at("request_id")
             }
@@ -106,13 +117,31 @@ impl Error {
     #[must_use]
     pub fn cache(kind: &'static str, error: &CacheError) -> Self {
         match error {
-            CacheError::Load(load) => match load.downcast_ref::<StoreError>() {
-                Some(error) => Self::store(kind, error),
-                None => Self::internal(),
+            CacheError::Load(load) => match (load.downcast_ref(), load.downcast_ref()) {
+                (Some(error), _) => Self::store(kind, error),
+                (None, Some(error)) => Self::presence(*error),
+                (None, None) => Self::internal(),
             },
             CacheError::Timeout => Self::new(Reason::StoreUnavailable, "the store did not answer in time"),
             CacheError::Overloaded => Self::new(Reason::Overloaded, "too many reads wait for the store"),
             _ => Self::internal(),
+        }
+    }
+
+    /// What whoever keeps presence said.
+    #[must_use]
+    pub fn presence(error: PresenceError) -> Self {
+        match error {
+            PresenceError::Unavailable => {
+                Self::new(Reason::StoreUnavailable, "presence is not available: Redis does not answer")
+            }
+            PresenceError::TooManySessions => {
+                Self::new(Reason::TooManySessions, "the user has as many sessions as it may")
+            }
+            PresenceError::TooManyGateways => {
+                Self::new(Reason::TooManySessions, "there are as many gateways as there may be")
+            }
+            PresenceError::Unexpected => Self::internal(),
         }
     }
 
@@ -130,6 +159,13 @@ impl Error {
             Some(field) => Self { field: Some(format!("{outer}.{field}").into()), ..self },
             None => self,
         }
+    }
+
+    /// Says something more that a program may read: a fixed name, and no personal data.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.facts.push((name, value.into()));
+        self
     }
 
     /// What a caller may branch on.
@@ -150,7 +186,8 @@ impl Error {
     }
 
     fn details(&self) -> ErrorDetails {
-        let mut metadata = std::collections::HashMap::new();
+        let facts = self.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let mut metadata: std::collections::HashMap<_, _> = facts.collect();
         if self.outcome == Outcome::Unknown {
             metadata.insert("outcome".to_owned(), "unknown".to_owned());
         } else if self.reason.retry_after().is_some() {
@@ -165,6 +202,31 @@ impl Error {
         }
         details.add_help_link(format!("kith errors {}", self.reason.name()), self.reason.link());
         details
+    }
+}
+
+fn refused(refusal: MemberRefusal) -> Error {
+    match refusal {
+        MemberRefusal::NotAMember => Error::not_found("member"),
+        MemberRefusal::RoleTooLow => Error::not_allowed("the role of the acting user does not allow it"),
+        MemberRefusal::Full | MemberRefusal::OwnerStays | MemberRefusal::Owned => {
+            Error::new(Reason::StateForbids, refusal.to_string())
+        }
+    }
+}
+
+fn not_to_be_decided(refusal: ApplicationRefusal) -> Error {
+    match refusal {
+        ApplicationRefusal::Decided(state, by) => {
+            let error =
+                Error::new(Reason::StateForbids, format!("the application is {} already", state.name()));
+            let error = error.with("state", state.name());
+            match by {
+                Some(user) => error.with("decider_id", user.to_string()),
+                None => error,
+            }
+        }
+        ApplicationRefusal::TooManyPending => Error::new(Reason::TooManyPending, refusal.to_string()),
     }
 }
 

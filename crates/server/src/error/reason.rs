@@ -41,6 +41,10 @@ pub enum Reason {
     NotAllowed,
     /// Too many tries within a minute.
     TooManyTries,
+    /// There are as many sessions, or gateways, as there may be.
+    TooManySessions,
+    /// As many applications are pending as may be.
+    TooManyPending,
     /// More work than the node takes on.
     Overloaded,
     /// The store has no room.

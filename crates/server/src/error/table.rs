@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 23] = [
+pub(super) const TABLE: [Entry; 25] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -143,6 +143,23 @@ pub(super) const TABLE: [Entry; 23] = [
         cause: "There were more tries within a minute than are allowed.",
         fix: "Wait as long as `RetryInfo` says. Operators set `users.verify_tries_per_minute`.",
         retry: NEXT_TRY,
+    },
+    Entry {
+        reason: Reason::TooManySessions,
+        name: "TOO_MANY_SESSIONS",
+        code: Code::ResourceExhausted,
+        cause: "The user has as many sessions as it may, or there are as many gateways as there may be.",
+        fix: "Close a session of the user first; one that is not renewed ends by itself. Operators raise \
+              `presence.sessions_max` or `presence.gateways_max`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::TooManyPending,
+        name: "TOO_MANY_PENDING",
+        code: Code::ResourceExhausted,
+        cause: "As many applications are pending with the receiver as may be.",
+        fix: "Apply again once some of them were decided. Operators set `applications.pending_max`.",
+        retry: Retry::Never,
     },
     Entry {
         reason: Reason::Overloaded,

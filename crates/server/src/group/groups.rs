@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
-    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, SecretChange, SecretOwner, SecretStore,
+    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, Role, SecretChange, SecretOwner, SecretStore,
     StoreError, Stored, Stores, Version, Visibility, Write,
 };
+use subtle::ConstantTimeEq as _;
 
 use super::{
     GroupKeyword,
@@ -20,6 +21,7 @@ use crate::{
     call::Acting,
     error::{Error, Reason},
     ids::Ids,
+    member::Roles,
     mutation::{Job, Mutations, Written},
     request::Terms,
     secret::{InviteCodes, SecretHasher},
@@ -45,6 +47,7 @@ pub struct Groups {
     mutations: Mutations,
     hasher: SecretHasher,
     codes: InviteCodes,
+    roles: Roles,
     ids: Arc<Ids>,
 }
 
@@ -73,7 +76,7 @@ impl Groups {
         stores: &Stores,
         tiers: &Tiers,
         policies: GroupPolicies,
-        mutations: Mutations,
+        (mutations, roles): (Mutations, Roles),
         (hasher, codes): (SecretHasher, InviteCodes),
         id_block: u32,
     ) -> Self {
@@ -85,6 +88,7 @@ impl Groups {
             mutations,
             hasher,
             codes,
+            roles,
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
         }
     }
@@ -166,7 +170,7 @@ impl Groups {
         let work = async move {
             let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
             if !touches_code {
-                this.allow(id, terms.acting).await?;
+                this.allow(id, terms.acting, Role::Admin).await?;
                 let before = this.known(id);
                 return this.change(id, patch, write, before.as_deref()).await.map_err(store_error);
             }
@@ -183,7 +187,7 @@ impl Groups {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            this.allow(id, terms.acting).await?;
+            this.allow(id, terms.acting, Role::Owner).await?;
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
             let job = Job { key: id, write, change: dismissed };
@@ -199,11 +203,22 @@ impl Groups {
     /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or what a failing store makes.
     pub async fn invite_code(&self, id: GroupId, acting: Acting) -> Result<String, Error> {
         let group = self.read(id).await?;
-        may_change(&group, acting)?;
+        self.roles.allow(&group, acting, Role::Admin).await?;
         match self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)? {
             Some(sealed) => self.codes.open(id, &sealed),
             None => Err(no_code()),
         }
+    }
+
+    /// Whether this is the invite code, read from the store and compared in constant time; no code is that of a group
+    /// without one.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn is_code(&self, id: GroupId, code: &str) -> Result<bool, Error> {
+        let sealed = self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)?;
+        let Some(sealed) = sealed else { return Ok(false) };
+        Ok(self.codes.open(id, &sealed)?.as_bytes().ct_eq(code.as_bytes()).into())
     }
 
     /// Replaces the invite code. The same request gets the same code again.
@@ -225,7 +240,7 @@ impl Groups {
                 let Some(group) = this.read_for(id, &write).await? else {
                     return this.change(id, GroupPatch::default(), write, None).await.map_err(store_error);
                 };
-                may_change(&group, terms.acting)?;
+                this.roles.allow(&group, terms.acting, Role::Admin).await?;
                 if !needs_code(group.visibility, group.join_policy) {
                     return Err(no_code());
                 }
@@ -284,7 +299,7 @@ impl Groups {
             let Some(group) = self.read_for(id, &write).await? else {
                 return self.change(id, patch, write, None).await.map_err(store_error);
             };
-            may_change(&group, acting)?;
+            self.roles.allow(&group, acting, Role::Admin).await?;
             let mut patch = patch.clone();
             patch.secrets = self.code_change(&group, &patch)?;
             let bound = Write { expected: write.expected.or(Some(group.version)), ..write.clone() };
@@ -326,12 +341,12 @@ impl Groups {
     }
 
     /// The creator never changes, so that a copy in memory is good enough to ask; absence is asked of the store.
-    async fn allow(&self, id: GroupId, acting: Acting) -> Result<(), Error> {
+    async fn allow(&self, id: GroupId, acting: Acting, least: Role) -> Result<(), Error> {
         if acting == Acting::Service {
             return Ok(());
         }
         let group = self.get(id, &Consistency::Cached).await?;
-        may_change(&group.value, acting)
+        self.roles.allow(&group.value, acting, least).await
     }
 
     async fn read(&self, id: GroupId) -> Result<Group, Error> {
@@ -359,14 +374,6 @@ impl Groups {
 
 fn needs_code(visibility: Visibility, join_policy: JoinPolicy) -> bool {
     visibility == Visibility::Private || join_policy == JoinPolicy::Code
-}
-
-fn may_change(group: &Group, acting: Acting) -> Result<(), Error> {
-    match acting {
-        Acting::Service => Ok(()),
-        Acting::User(user) if group.creator == Some(user) => Ok(()),
-        Acting::User(_) => Err(Error::not_allowed("only the creator of the group and services may do this")),
-    }
 }
 
 fn no_code() -> Error {

@@ -4,9 +4,9 @@
 //! the tiers, and what it shows are the records: see the head of `search.rs`. A write is seen by every search
 //! of the same node that begins after its acknowledgement.
 //!
-//! **Who may.** A service, and the creator of a group, may do what owner and admins will once groups have
-//! members. A group that is private, or joined by code, has an invite code; it changes in the same write
-//! as what makes it needed.
+//! **Who may.** A service, the owner of a group and its admins; only a service and the owner dismiss it: see
+//! [`crate::member`]. A group that is private, or joined by code, has an invite code; it changes in the same
+//! write as what makes it needed.
 
 mod codec;
 mod convert;

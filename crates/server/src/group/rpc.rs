@@ -6,7 +6,7 @@ use kith_proto::{
     group::v1::{self as wire, group_service_server::GroupService},
     r#type::v1::ImportResult,
 };
-use kith_store::{Group, GroupId, GroupWords};
+use kith_store::{Group, GroupId, GroupWords, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
@@ -17,6 +17,7 @@ use crate::{
     bulk::{self, Limits},
     call::{Call, Served},
     error::Error,
+    member::Members,
     page::PageTokens,
     request::{RequestSeed, Terms, consistency},
     search_quota::SearchQuota,
@@ -26,16 +27,23 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct GroupRpc {
     groups: Groups,
+    members: Members,
     pages: PageTokens,
     limits: Limits,
     searches: SearchQuota,
 }
 
 impl GroupRpc {
-    /// Over the groups of this node.
+    /// Over the groups of this node and their members.
     #[must_use]
-    pub const fn new(groups: Groups, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
-        Self { groups, pages, limits, searches }
+    pub const fn new(
+        groups: Groups,
+        members: Members,
+        pages: PageTokens,
+        limits: Limits,
+        searches: SearchQuota,
+    ) -> Self {
+        Self { groups, members, pages, limits, searches }
     }
 
     fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
@@ -52,6 +60,10 @@ impl GroupRpc {
         let group = request.group.ok_or_else(|| bulk::missing("group"))?;
         let draft = GroupDraft::new(&group, call.acting)?;
         let written = self.groups.create(draft, Terms::of(call, 0, seed)?).await?;
+        if let Some(creator) = written.record.creator {
+            // Where this fails, whoever comes first finds it founded all the same.
+            drop(self.members.found(written.record.id, creator).await);
+        }
         Ok(wire::CreateGroupResponse {
             group: Some(convert::to_wire(&written.record)),
             consistency_token: written.token.to_string(),
@@ -71,6 +83,22 @@ impl GroupRpc {
         let written = self.groups.update(id, patch, Terms::of(call, request.expected_version, seed)?).await?;
         Ok(wire::UpdateGroupResponse {
             group: Some(convert::to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn transfer(
+        &self,
+        mut request: wire::TransferGroupRequest,
+        call: Call,
+    ) -> Result<wire::TransferGroupResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("TransferGroup", &request_id, call.acting, &request)?;
+        let id = convert::group_id(request.group_id)?;
+        let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
+        let written = self.members.transfer(id, owner, Terms::of(call, 0, seed)?).await?;
+        Ok(wire::TransferGroupResponse {
+            version: written.record.roster.version.get(),
             consistency_token: written.token.to_string(),
         })
     }
@@ -174,10 +202,19 @@ impl GroupService for GroupRpc {
         let seed = RequestSeed::of("DismissGroup", &request_id, call.acting, &request)?;
         let id = convert::group_id(request.group_id)?;
         let written = self.groups.dismiss(id, Terms::of(call, request.expected_version, seed)?).await?;
+        self.members.end(id);
         Ok(Response::new(wire::DismissGroupResponse {
             version: written.record.get(),
             consistency_token: written.token.to_string(),
         }))
+    }
+
+    async fn transfer_group(
+        &self,
+        request: Request<wire::TransferGroupRequest>,
+    ) -> Result<Response<wire::TransferGroupResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.transfer(request.into_inner(), call).await?))
     }
 
     async fn search_groups(

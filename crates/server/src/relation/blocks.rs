@@ -8,9 +8,10 @@ use kith_store::{
     UserId,
 };
 
-use super::{BlockLists, Follows, codec::BlockCodec, follows::own, lists::ListOf, loader::BlockLoader};
+use super::{BlockLists, Follows, codec::BlockCodec, lists::ListOf, loader::BlockLoader};
 use crate::{
     beside::beside,
+    call::own,
     error::Error,
     mutation::{Job, Mutations, Written},
     request::Terms,

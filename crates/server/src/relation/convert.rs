@@ -1,7 +1,7 @@
 //! Relations between the wire and the domain. Raw numbers and strings stop here.
 
 use kith_proto::relation::v1 as wire;
-use kith_store::{Block, Edge, Follow, Invalid, Permissions, Place, Timestamp, UserId};
+use kith_store::{Block, Edge, Follow, Permissions, Place, Timestamp, UserId};
 
 use super::{Blocks, algebra::Cursor, compared::Between};
 use crate::{call::Acting, error::Error, versions::wire_time};
@@ -18,17 +18,6 @@ pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
 
 pub(super) fn permissions(bits: u32) -> Result<Permissions, Error> {
     Permissions::new(bits).map_err(|why| Error::invalid("permissions", &why))
-}
-
-/// A moment from 1970 on.
-pub(super) fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
-    let millis = time
-        .seconds
-        .checked_mul(1000)
-        .and_then(|millis| millis.checked_add(i64::from(time.nanos / 1_000_000)));
-    let fine = millis.filter(|millis| *millis >= 0 && (0..1_000_000_000).contains(&time.nanos));
-    let why = || Error::invalid(field, &Invalid::new("must be a moment from 1970 on"));
-    fine.map(Timestamp).ok_or_else(why)
 }
 
 pub(super) fn follow_to_wire(follow: &Follow) -> wire::Follow {
@@ -99,15 +88,6 @@ pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<Cu
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn moments_are_from_1970_on_and_in_their_form() {
-        let time = |seconds, nanos| prost_types::Timestamp { seconds, nanos };
-        assert_eq!(moment("t", &time(5, 999_999_999)).unwrap(), Timestamp(5_999));
-        for wrong in [time(-1, 0), time(0, -1), time(0, 1_000_000_000), time(i64::MAX, 0)] {
-            assert!(moment("t", &wrong).is_err(), "{wrong:?}");
-        }
-    }
 
     #[test]
     fn cursors_come_back_as_they_were() {

@@ -3,9 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache};
-use kith_store::{
-    Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Stores, UserId, Version,
-};
+use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Stores, Version};
 
 use super::{
     Blocks, FollowLists, Listed,
@@ -15,7 +13,7 @@ use super::{
 };
 use crate::{
     beside::{Records, beside},
-    call::Acting,
+    call::{Acting, own},
     config::RelationMode,
     error::{Error, Reason},
     mutation::{Job, Mutations, Written},
@@ -119,7 +117,7 @@ impl Follows {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn follow(
+    pub(crate) async fn follow(
         &self,
         edge: Edge,
         blocks: &Blocks,
@@ -140,6 +138,20 @@ impl Follows {
             this.written(edge, job).await.map_err(store_error)
         };
         self.mutations.run(terms.deadline, work).await
+    }
+
+    /// Whether both follow each other, as the store has it.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn are_friends(&self, edge: Edge) -> Result<bool, Error> {
+        let both = [edge, edge.reversed()];
+        for follow in self.cache.get_many(&both, &Consistency::Strong).await {
+            if follow.map_err(|error| Error::cache(KIND, &error))?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Takes a follow back. Returns the version of its end.
@@ -178,8 +190,8 @@ impl Follows {
         beside(lists, self.mutations.write(&self.cache, job)).await
     }
 
-    /// Both users live; in friend mode friends are made by consent, which a service has, and are not too many.
-    async fn may_begin(&self, edge: Edge, acting: Acting) -> Result<(), Error> {
+    /// Makes sure that both users live; in friend mode friends are made by consent, which a service has, and are not too many.
+    pub(crate) async fn may_begin(&self, edge: Edge, acting: Acting) -> Result<(), Error> {
         for (user, field) in [(edge.from, "user_id"), (edge.to, "target_id")] {
             self.users.get(user, &Consistency::Cached).await.map_err(|error| error.at(field))?;
         }
@@ -193,23 +205,11 @@ impl Follows {
         // Read and not counted: counts are some seconds behind.
         let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
         let friends = Box::pin(self.list(of, (None, most), &Consistency::Strong)).await?.entries;
-        if friends.len() >= most {
+        // It may be repeated: what it makes is not one more.
+        if friends.iter().filter(|friend| friend.edge != edge).count() >= most {
             return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));
         }
         Ok(())
-    }
-}
-
-/// A user writes what is its own.
-///
-/// # Errors
-/// PERMISSION_DENIED for another user.
-pub(super) fn own(user: UserId, acting: Acting) -> Result<(), Error> {
-    match acting {
-        Acting::User(acting) if acting != user => {
-            Err(Error::not_allowed("only the user named by user_id and services may do this"))
-        }
-        _ => Ok(()),
     }
 }
 

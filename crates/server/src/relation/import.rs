@@ -5,15 +5,12 @@ use std::sync::Arc;
 use kith_proto::{relation::v1 as wire, r#type::v1::ImportResult};
 use kith_store::{Edge, ImportedFollow, Timestamp};
 
-use super::{
-    Follows,
-    convert::{edge, moment},
-    follows::store_error,
-};
+use super::{Follows, convert::edge, follows::store_error};
 use crate::{
     beside::beside,
     bulk::{self, Limits},
     error::Error,
+    versions::moment,
 };
 
 /// Brings in the records of one message that can be taken, together, and says of each what became of it.

@@ -12,6 +12,7 @@ mod codec;
 mod compared;
 mod convert;
 mod follows;
+mod friends;
 mod import;
 mod janitor;
 mod lists;
@@ -24,6 +25,7 @@ mod writes;
 
 pub use blocks::Blocks;
 pub use follows::{Follows, RelationRules};
+pub(crate) use friends::{are_friends, warm};
 pub(crate) use janitor::Janitor;
 pub use janitor::Removals;
 pub use lists::{BlockLists, FollowLists, Listed, block_page_weight, follow_page_weight};

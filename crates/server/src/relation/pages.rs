@@ -2,16 +2,18 @@
 
 use kith_cache::Consistency;
 use kith_proto::{relation::v1 as wire, r#type::v1 as types};
-use kith_store::{BlockList, FollowList, UserId};
+use kith_store::{BlockList, FollowList, GroupId, MemberKey, UserId};
 
 use super::{
     RelationRpc,
     algebra::{Common, common},
     convert::{self, cursor_numbers, cursor_of, place_numbers, place_of},
-    follows::own,
     lists::ListOf,
 };
-use crate::{call::Call, error::Error};
+use crate::{
+    call::{Call, own},
+    error::Error,
+};
 
 /// What every request for a page says: its size, its token, and how fresh it is to be.
 type Asked = (i32, String, Option<types::Consistency>);
@@ -79,6 +81,30 @@ impl RelationRpc {
         let lists = [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user });
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
         Ok(wire::ListFriendsResponse { user_ids, next_page_token, partial })
+    }
+
+    /// A page of friends, of whom those are kept who are in the group.
+    pub(super) async fn friends_in_group_page(
+        &self,
+        request: wire::ListFriendsInGroupRequest,
+        call: Call,
+    ) -> Result<wire::ListFriendsInGroupResponse, Error> {
+        let user = own_list(request.user_id, call)?;
+        let group = GroupId::new(request.group_id).map_err(|why| Error::invalid("group_id", &why))?;
+        let asked = (request.page_size, request.page_token, request.consistency);
+        let page = PageOf::new("ListFriendsInGroup", &[user], asked);
+        let consistency = self.consistency(page.consistency.as_ref())?;
+        self.members.may_see(group, call.acting).await?;
+        let lists = [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user });
+        let (friends, next_page_token, partial) = self.common_page(lists, &page).await?;
+        let keys: Vec<MemberKey> = friends
+            .iter()
+            .filter_map(|friend| Some(MemberKey { group, user: UserId::new(*friend).ok()? }))
+            .collect();
+        let among = self.members.among(&keys, &consistency).await?;
+        let user_ids: Vec<i64> = among.iter().map(|member| member.value.key.user.get()).collect();
+        let partial = partial || user_ids.len() < friends.len();
+        Ok(wire::ListFriendsInGroupResponse { user_ids, next_page_token, partial })
     }
 
     pub(super) async fn common_following_page(

@@ -9,12 +9,11 @@ use super::{
     RelationRpc,
     compared::{AT_ONCE, Between, Compared},
     convert,
-    follows::own,
     lists::ListOf,
 };
 use crate::{
     bulk,
-    call::{Call, Served},
+    call::{Call, Served, own},
     error::Error,
     request::consistency,
 };

@@ -8,6 +8,7 @@ use super::{Blocks, Follows, import::import};
 use crate::{
     bulk::{self, Limits},
     call::Call,
+    member::Members,
     page::PageTokens,
 };
 
@@ -16,15 +17,22 @@ use crate::{
 pub struct RelationRpc {
     pub(super) follows: Follows,
     pub(super) blocks: Blocks,
+    pub(super) members: Members,
     pub(super) pages: PageTokens,
     pub(super) limits: Limits,
 }
 
 impl RelationRpc {
-    /// Over the relations of this node.
+    /// Over the relations of this node, and who is in which group.
     #[must_use]
-    pub const fn new(follows: Follows, blocks: Blocks, pages: PageTokens, limits: Limits) -> Self {
-        Self { follows, blocks, pages, limits }
+    pub const fn new(
+        follows: Follows,
+        blocks: Blocks,
+        members: Members,
+        pages: PageTokens,
+        limits: Limits,
+    ) -> Self {
+        Self { follows, blocks, members, pages, limits }
     }
 }
 
@@ -190,6 +198,14 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::ListFansIFollowResponse>, Status> {
         let call = Call::of(&request);
         Ok(Response::new(self.fans_i_follow_page(request.into_inner(), call).await?))
+    }
+
+    async fn list_friends_in_group(
+        &self,
+        request: Request<wire::ListFriendsInGroupRequest>,
+    ) -> Result<Response<wire::ListFriendsInGroupResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.friends_in_group_page(request.into_inner(), call).await?))
     }
 
     async fn import_follows(

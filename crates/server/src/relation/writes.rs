@@ -4,9 +4,9 @@ use kith_proto::relation::v1 as wire;
 use kith_store::{Block, BlockChange, BlockPatch, Edge};
 use prost::Message;
 
-use super::{RelationRpc, convert, follows::own};
+use super::{RelationRpc, convert};
 use crate::{
-    call::Call,
+    call::{Call, own},
     error::{Error, Reason},
     request::{RequestSeed, Terms},
 };

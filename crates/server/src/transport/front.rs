@@ -56,7 +56,6 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 /// The answer of either.
-#[expect(clippy::large_enum_variant, reason = "the large one is gRPC; a box would cost every call")]
 pub(super) enum FrontFuture {
     Grpc(EdgeFuture<Incoming>),
     Web(Pin<Box<dyn Future<Output = Response<axum::body::Body>> + Send>>),

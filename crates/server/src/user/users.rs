@@ -51,7 +51,7 @@ pub struct Users {
     mutations: Mutations,
     hasher: SecretHasher,
     ids: Arc<Ids>,
-    tries: Arc<Tries>,
+    tries: Arc<Tries<(UserId, String)>>,
     reserved: Arc<BTreeSet<String>>,
     pub(super) rules: Arc<UserRules>,
 }
@@ -211,7 +211,7 @@ impl Users {
         if !self.rules.secret_params.contains(name) {
             return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
         }
-        self.tries.count(id, name)?;
+        self.tries.count(&(id, name.to_owned()))?;
         let stored = self.secrets.secret(SecretOwner::User(id), name).await;
         match stored.map_err(|error| Error::store(KIND, &error))? {
             Some(stored) => self.hasher.verify(stored, secret).await,

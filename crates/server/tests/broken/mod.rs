@@ -6,9 +6,14 @@ use std::{io, sync::Arc};
 
 use async_trait::async_trait;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
-use kith_server::{admin::Vitals, config::Config, edge::Edge, health::Reporter, wiring};
+use kith_server::{
+    admin::Vitals,
+    config::Config,
+    edge::{Edge, Routes},
+    health::Reporter,
+    wiring,
+};
 use kith_store::*;
-use tonic::service::Routes;
 
 /// What every call of the store ends with; `None`: it never ends.
 #[derive(Debug)]

@@ -12,10 +12,17 @@ use kith_proto::user::v1::{
     CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdateUserRequest, User,
     user_service_client::UserServiceClient,
 };
-use kith_server::{admin::Vitals, config::Config, edge::Edge, health::Reporter, mutation::Mutations, wiring};
+use kith_server::{
+    admin::Vitals,
+    config::Config,
+    edge::{Edge, Routes},
+    health::Reporter,
+    mutation::Mutations,
+    wiring,
+};
 use kith_store::{Stored, Stores, UserId};
 use prost_types::FieldMask;
-use tonic::{Code, Request, Status, service::Routes};
+use tonic::{Code, Request, Status};
 
 const ID: i64 = 7;
 

@@ -11,6 +11,7 @@ mod fresh;
 mod hand;
 mod metrics;
 mod nodes;
+mod presence;
 mod redis;
 mod site;
 mod told;

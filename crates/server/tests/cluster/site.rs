@@ -69,7 +69,7 @@ impl Site {
     pub(crate) async fn node_with(&self, change: impl FnOnce(&mut Config)) -> Peer {
         let mut config = self.config();
         change(&mut config);
-        let node = Node::start(config).await.unwrap();
+        let node = Box::pin(Node::start(config)).await.unwrap();
         tokio::time::timeout(Duration::from_secs(30), node.serving()).await.expect("the node comes to serve");
         Peer::of(node).await
     }

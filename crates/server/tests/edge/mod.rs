@@ -11,13 +11,12 @@ use std::{net::SocketAddr, time::Duration};
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use kith_server::{
     config::Config,
-    edge::Edge,
+    edge::{Edge, Routes},
     health::{Reporter, State},
     transport::{Connections, Port},
 };
 use tonic::{
     Code, Status,
-    service::Routes,
     transport::{Channel, Endpoint},
 };
 use tonic_health::pb::{

@@ -17,9 +17,12 @@ use kith_proto::user::v1::{
     VerifySecretResponse,
     user_service_server::{UserService, UserServiceServer},
 };
-use kith_server::call::{Acting, Call, Served};
+use kith_server::{
+    call::{Acting, Call, Served},
+    edge::Routes,
+};
 use tokio::sync::Semaphore;
-use tonic::{Request, Response, Status, Streaming, codec::CompressionEncoding, service::Routes};
+use tonic::{Request, Response, Status, Streaming, codec::CompressionEncoding};
 
 /// Answered at once, from memory.
 pub const FINE: i64 = 1;

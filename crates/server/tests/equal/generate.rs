@@ -138,6 +138,9 @@ fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
             &["user/1", "user/2", "group/1", "group/4711", "follow/1,2", "block/2,1"],
             &["user/zzz", "x", "/", ""],
         ),
+        "gateway_id" => pick(rng, &["g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"], &["", "a b", &long]),
+        "device_id" => pick(rng, &["phone", "tablet"], &["", "a|b", &long]),
+        "gateway_token" => pick(rng, &[""], &["garbage"]),
         "namespace" => pick(rng, &["", "user", "group", "follow", "block"], &["nope"]),
         _ => pick(rng, &["", "some", "words \"and\" \\ marks\n"], &[&long, "\u{1f980}\u{7f}"]),
     })

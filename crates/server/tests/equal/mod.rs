@@ -19,12 +19,17 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 19] = [
+const VARYING: [&str; 26] = [
     "time",
     "createTime",
     "updateTime",
     "startTime",
     "followTime",
+    "joinTime",
+    "expireTime",
+    "decideTime",
+    "applicationId",
+    "eventId",
     "blockTime",
     "age",
     "ttl",
@@ -39,6 +44,8 @@ const VARYING: [&str; 19] = [
     "evictions",
     "mutationsInFlight",
     "applied",
+    "sessionVersion",
+    "gatewayToken",
 ];
 
 /// One unary method.

@@ -13,11 +13,16 @@ use std::{
 
 use async_trait::async_trait;
 use kith_proto::group::v1::group_service_client::GroupServiceClient;
-use kith_server::{admin::Vitals, config::Config, edge::Edge, health::Reporter, wiring};
+use kith_server::{
+    admin::Vitals,
+    config::Config,
+    edge::{Edge, Routes},
+    health::Reporter,
+    wiring,
+};
 use kith_store::*;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tonic::service::Routes;
 
 /// Holds a search between its read and its answer.
 pub(crate) struct Held {

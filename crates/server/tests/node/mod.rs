@@ -16,7 +16,10 @@ use std::{
 
 use kith_proto::{
     admin::v1::admin_service_client::AdminServiceClient,
+    application::v1::application_service_client::ApplicationServiceClient,
     group::v1::{self as groups, group_service_client::GroupServiceClient},
+    member::v1::member_service_client::MemberServiceClient,
+    presence::v1::presence_service_client::PresenceServiceClient,
     relation::v1::relation_service_client::RelationServiceClient,
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
@@ -83,6 +86,18 @@ impl TestNode {
 
     pub fn relations(&self) -> RelationServiceClient<Channel> {
         RelationServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+    }
+
+    pub fn members(&self) -> MemberServiceClient<Channel> {
+        MemberServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+    }
+
+    pub fn presence(&self) -> PresenceServiceClient<Channel> {
+        PresenceServiceClient::new(self.channel.clone())
+    }
+
+    pub fn applications(&self) -> ApplicationServiceClient<Channel> {
+        ApplicationServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
     }
 
     pub fn admin(&self) -> AdminServiceClient<Channel> {

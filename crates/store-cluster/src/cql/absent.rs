@@ -2,9 +2,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Edge, EdgeUpkeep,
-    EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, ImportedFollow, Outcome, Place,
-    RemovedEdges, StoreError, Stored, Timestamp, UserId, Version, Write,
+    Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
+    ApplicationStore, Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Docket,
+    DueApplication, DueApplications, Edge, EdgeUpkeep, EdgesVerified, Follow, FollowCounts, FollowList,
+    FollowStore, GroupId, ImportedFollow, ListedApplication, Member, MemberChange, MemberChanged, MemberKey,
+    MemberStore, MemberTerms, MembersChanged, Outcome, Place, Receiver, RelationEvent, RelationEventId,
+    RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 
 use super::error::unavailable;
@@ -68,6 +71,131 @@ impl BlockStore for NoRelations {
         _: usize,
     ) -> Result<Vec<Block>, StoreError> {
         absent()
+    }
+}
+
+#[async_trait]
+impl MemberStore for NoRelations {
+    async fn members(&self, _: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
+        absent()
+    }
+
+    async fn rosters(&self, _: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
+        absent()
+    }
+
+    async fn change_members(
+        &self,
+        _: GroupId,
+        _: MemberChange,
+        _: MemberTerms,
+        _: Write,
+    ) -> Result<Applied<MembersChanged>, StoreError> {
+        absent()
+    }
+
+    async fn member_list(
+        &self,
+        _: GroupId,
+        _: Role,
+        _: Option<UserId>,
+        _: usize,
+    ) -> Result<Vec<Member>, StoreError> {
+        absent()
+    }
+
+    async fn memberships(&self, _: UserId, _: Option<GroupId>, _: usize) -> Result<Vec<GroupId>, StoreError> {
+        absent()
+    }
+
+    async fn member_changes(
+        &self,
+        _: GroupId,
+        _: MemberChanged,
+        _: usize,
+    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+        absent()
+    }
+
+    async fn end_members(&self, _: GroupId, _: usize, _: Timestamp) -> Result<u32, StoreError> {
+        absent()
+    }
+}
+
+#[async_trait]
+impl ApplicationStore for NoRelations {
+    async fn change_application(
+        &self,
+        _: Receiver,
+        _: ApplicationChange,
+        _: Write,
+    ) -> Result<Applied<Application>, StoreError> {
+        absent()
+    }
+
+    async fn application(&self, _: ApplicationKey) -> Result<Option<Application>, StoreError> {
+        absent()
+    }
+
+    async fn docket(&self, _: Receiver) -> Result<Docket, StoreError> {
+        absent()
+    }
+
+    async fn application_list(
+        &self,
+        _: ApplicationList,
+        _: ApplicationId,
+        _: usize,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        absent()
+    }
+
+    async fn mark_applications(
+        &self,
+        _: ApplicationList,
+        _: &[ApplicationId],
+        _: ApplicationMark,
+        _: Timestamp,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        absent()
+    }
+
+    /// Nothing can have been begun.
+    async fn due_applications(
+        &self,
+        _: Option<&[u8]>,
+        _: Timestamp,
+        _: usize,
+    ) -> Result<DueApplications, StoreError> {
+        Ok(DueApplications::default())
+    }
+
+    async fn resume_application(
+        &self,
+        _: DueApplication,
+        _: Timestamp,
+    ) -> Result<Option<Application>, StoreError> {
+        Ok(None)
+    }
+
+    async fn forget_applications(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+}
+
+#[async_trait]
+impl RelationLog for NoRelations {
+    async fn relation_log(
+        &self,
+        _: UserId,
+        _: RelationEventId,
+        _: usize,
+    ) -> Result<Vec<RelationEvent>, StoreError> {
+        absent()
+    }
+
+    async fn forget_relation_log(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
+        Ok(0)
     }
 }
 

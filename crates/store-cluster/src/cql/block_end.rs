@@ -4,7 +4,7 @@ use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
 
 use super::{
     error::as_outcome,
-    journal::Note,
+    journal::{Note, Subject},
     session::{Bound, Cql, Statement, values},
 };
 
@@ -54,7 +54,7 @@ impl Cql {
     /// Ends a record; whether there was one.
     pub(super) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
         let _queued = self.locks.of(edge.from.get()).await;
-        let note = Note::of_block(self, edge);
+        let note = Note::about(self, Subject::Block(edge));
         let noted = self.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         for _ in 0..TRIES_MAX {
@@ -62,7 +62,7 @@ impl Cql {
             let before = row.before();
             let updated = Timestamp(self.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
-            if self.put_block(&before, &after, false, None).await? {
+            if self.put_block(&before, &after, false, (None, None)).await? {
                 self.write(Note { version: Some(after.version), ..note }.part(self), None).await?;
                 return Ok(true);
             }

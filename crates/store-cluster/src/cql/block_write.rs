@@ -6,16 +6,17 @@
 use std::time::Duration;
 
 use kith_store::{
-    Applied, Block, BlockChange, BlockList, BlockPatch, Edge, Outcome, Request, StoreError, Timestamp,
+    Applied, Block, BlockChange, BlockList, BlockPatch, Edge, Outcome, RelationEvent, StoreError, Timestamp,
     Version, Write,
 };
 
 use super::{
     block::{BlockRow, kind},
+    block_log,
     error::{as_outcome, malformed},
-    journal::Note,
+    journal::{Note, Subject},
     record::Record,
-    request::Asked,
+    request::{Asked, Key},
     session::{Bound, Cql, Statement, values},
 };
 
@@ -53,23 +54,6 @@ const ANSWERED: Statement = Statement::serial(
 const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
 
-/// A request, and when it was made first.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Key<'a> {
-    request: &'a Request,
-    begun: i64,
-}
-
-impl Key<'_> {
-    /// Where the answer stands in the partition.
-    fn place(self) -> (i64, i64) {
-        // FNV-1a, which stays what it is; what stands there says which request it is of.
-        let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
-        (self.begun, sum.cast_signed())
-    }
-}
-
 /// What a change came to.
 #[derive(Debug)]
 enum Decided<Now, Before = Now> {
@@ -92,9 +76,10 @@ impl Cql {
             return Ok(Applied { record, replayed: false });
         };
         let asked = self.once(&request, write.now, async { Ok(write.now.0) }).await?;
+        let is_new = matches!(asked, Asked::New(_));
         let (Asked::New(begun) | Asked::Planned(begun) | Asked::Done(begun)) = asked;
         let changed = self.change_once(edge, &patch, &write, Key { request: &request, begun }).await;
-        self.close_request(&request, changed.as_ref().err()).await?;
+        self.close_request(&request, is_new, changed.as_ref().err()).await?;
         changed
     }
 
@@ -109,6 +94,10 @@ impl Cql {
         match self.change_and_cut(edge, patch, write, Some(key)).await? {
             Decided::Now(record) => Ok(Applied { record, replayed: false }),
             Decided::Before(change) => {
+                if patch.permissions.is_some() {
+                    let resumed = self.resume_log(edge).await;
+                    resumed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                }
                 let record = self.end_answered(key, change, write).await?;
                 Ok(Applied { record, replayed: true })
             }
@@ -123,18 +112,25 @@ impl Cql {
         key: Option<Key<'_>>,
     ) -> Result<Decided<BlockChange>, StoreError> {
         let queued = self.locks.of(edge.from.get()).await;
-        let note = Note::of_block(self, edge);
-        let block = match self.decide_block(edge, patch, write, note, key).await? {
-            Decided::Now(block) => block,
+        let note = Note::about(self, Subject::Block(edge));
+        let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
+            Decided::Now(decided) => decided,
             Decided::Before(change) => return Ok(Decided::Before(change)),
         };
         // Who sends the same request again waits until all of the answer is there.
         let _queued = key.map(|_| queued);
         self.dies_at("blocked")?;
         let version = Some(block.version);
-        let told = self.write(Note { version, ..note }.part(self), None);
+        let told = async {
+            if let Some(event) = &event {
+                self.write_event(event).await?;
+            }
+            // Not before: it says that both logs have it.
+            self.write(Note { version, ..note }.part(self), None).await
+        };
         let cut = async {
-            if patch.blocked == Some(true) { self.cut(edge.reversed(), write.now).await } else { Ok(None) }
+            let blocks = patch.blocked == Some(true);
+            if blocks { self.cut(edge.reversed(), Some(edge), write.now).await } else { Ok(None) }
         };
         let ended = tokio::try_join!(told, cut).map_err(|error| as_outcome(error, Outcome::Unknown));
         let change = BlockChange { block, cut: ended?.1 };
@@ -144,7 +140,7 @@ impl Cql {
         Ok(Decided::Now(change))
     }
 
-    /// Writes the record once nobody else has, and tells what it is then.
+    /// Writes the record once nobody else has, and tells what it is then, and what is told of that.
     async fn decide_block(
         &self,
         edge: Edge,
@@ -152,14 +148,15 @@ impl Cql {
         write: &Write,
         note: Note,
         key: Option<Key<'_>>,
-    ) -> Result<Decided<Block, BlockChange>, StoreError> {
+    ) -> Result<Decided<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
         for tries in 0..TRIES_MAX {
+            let before = self.decided_block(edge).await?;
+            // After the record: a request whose effect it shows was answered by then, and is not refused by it.
             if let Some(key) = key
                 && let Some(change) = self.answered(edge, key).await?
             {
                 return Ok(Decided::Before(change));
             }
-            let before = self.decided_block(edge).await?;
             let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
             let version = before.version;
             if write.expected.is_some_and(|expected| expected != version) {
@@ -171,8 +168,9 @@ impl Cql {
                 noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
             }
             let after = before.patched(patch, write.now);
-            if self.put_block(&before, &after, true, key).await? {
-                return Ok(Decided::Now(after));
+            let event = block_log::told(&before, &after, write.now);
+            if self.put_block(&before, &after, true, (key, event.as_ref())).await? {
+                return Ok(Decided::Now((after, event)));
             }
             tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
         }
@@ -185,13 +183,16 @@ impl Cql {
         before: &Block,
         after: &Block,
         live: bool,
-        key: Option<Key<'_>>,
+        (key, event): (Option<Key<'_>>, Option<&RelationEvent>),
     ) -> Result<bool, StoreError> {
         let writer: i64 = rand::random();
         let mut parts = vec![record_part(before.version, after, live, writer)];
         parts.extend(entry_parts(before, after));
         if let Some(key) = key {
             parts.push(answer_part(key, after)?);
+        }
+        if let Some(event) = event {
+            parts.push(block_log::kept_part(after.version, event)?);
         }
         match self.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
@@ -237,7 +238,7 @@ impl Cql {
         {
             return Ok(change);
         }
-        change.cut = self.cut(follow, write.now).await?;
+        change.cut = self.cut(follow, Some(change.block.edge), write.now).await?;
         if change.cut.is_none() {
             // Ended since, it was ended by the block.
             let state = self.follow_row(follow).await?.and_then(|row| row.state);
@@ -269,7 +270,7 @@ impl Cql {
         let block = self.decided_block(edge).await?;
         let now = Timestamp(self.clock.millis());
         if block.is_some_and(|row| row.before().blocked.is_some()) {
-            return self.cut(edge.reversed(), now).await;
+            return self.cut(edge.reversed(), Some(edge), now).await;
         }
         Ok(None)
     }

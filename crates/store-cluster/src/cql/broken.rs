@@ -7,7 +7,9 @@ use scylla::statement::batch::BatchType;
 use super::session::{Bound, Cql};
 
 /// Whether this rule was taken away: `one_batch`, a follow and its places in both lists are written in one batch;
-/// `changed_if_same`, what is set is changed only if it is what was read; `version_above`, a version is above that before.
+/// `changed_if_same`, what is set is changed only if it is what was read; `group_if_same`, members are, only if nobody else changed
+/// the group; `docket_if_same`, applications are, only if nobody else decided about one; `version_above`, a version is above that
+/// before.
 #[cfg(not(feature = "mutants"))]
 pub(super) const fn lacks(_: &str) -> bool {
     false

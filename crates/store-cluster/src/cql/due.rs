@@ -94,7 +94,7 @@ mod tests {
         let user = |id| UserId::new(id).unwrap();
         let edge = Edge { from: user(from), to: user(1_000) };
         let version = Version::new(version);
-        Note { minute: 1, stamp: 1, subject: Subject::Follow, edge, version, buckets: Some((0, 0)) }
+        Note { minute: 1, stamp: 1, subject: Subject::Follow(edge), version, buckets: Some((0, 0)) }
     }
 
     fn following(owner: i64) -> Part {

@@ -162,7 +162,7 @@ impl Cql {
             }
             for follow in page {
                 let now = Timestamp(self.clock.millis());
-                if self.cut(follow.edge, now).await?.is_some() {
+                if self.cut(follow.edge, None, now).await?.is_some() {
                     removed.follows.push(follow.edge);
                 } else {
                     // The list shows what is none.

@@ -1,9 +1,9 @@
-//! The change feeds of relations, one a shard: what was noted of follows and blocks.
+//! The change feeds of relations, one a shard: what was noted of follows, blocks and members.
 //!
 //! A mark is the first minute that is still open. Opened with one, a feed tells that minute and all later ones again.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -11,19 +11,20 @@ use std::{
 
 use async_trait::async_trait;
 use kith_store::{
-    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, StoreError, Version,
+    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, MemberKey, StoreError,
+    Version,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     journal::{Note, Subject},
     session::Cql,
-    window::Window,
+    window::{Pace, Window},
 };
 
 const POLL: Duration = Duration::from_millis(200);
-/// After that the write of a block has ended, one way or the other.
-const BLOCK_ENDED: Duration = Duration::from_secs(6);
+/// After that the write of what was noted before it has ended, one way or the other.
+const WRITE_ENDED: Duration = Duration::from_secs(6);
 /// What is older may have been forgotten: a day, without what a walk through it may take.
 const KEPT_MINUTES: i64 = 23 * 60;
 /// A mark of a node whose clock is ahead.
@@ -55,7 +56,7 @@ impl ChangeFeed for Feed {
                 .filter(|from| (now - KEPT_MINUTES..=now + AHEAD_MINUTES).contains(from))
                 .ok_or(FeedError::Lost)?,
         };
-        let mut window = Window::new(self.shard, from);
+        let mut window = Window::new(self.shard, from, Pace::TELLING);
         if after.is_none() {
             // What is there was written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Away)?;
@@ -68,6 +69,7 @@ impl ChangeFeed for Feed {
             held: VecDeque::new(),
             left: VecDeque::new(),
             waiting: VecDeque::new(),
+            unended: HashSet::new(),
             told: HashMap::new(),
             ended: None,
         }))
@@ -80,10 +82,12 @@ struct Open {
     window: Window,
     /// Read and not yet told.
     held: VecDeque<Note>,
-    /// Changes of blocks that were there when the feed was taken over: whoever died may have left them long ago.
+    /// Changes without an end that were there when the feed was taken over: whoever died may have left them long ago.
     left: VecDeque<Note>,
-    /// Changes of blocks that nobody knows the end of, and since when.
+    /// Changes without an end, and since when.
     waiting: VecDeque<(Instant, Note)>,
+    /// Those of them of which it has not been told since.
+    unended: HashSet<Note>,
     told: HashMap<FeedRecord, Version>,
     ended: Option<StoreError>,
 }
@@ -135,11 +139,13 @@ impl Open {
                 self.held.extend(decided);
             }
             while let Some((since, note)) = self.waiting.front().copied() {
-                if since.elapsed() < BLOCK_ENDED {
+                if since.elapsed() < WRITE_ENDED {
                     break;
                 }
-                let decided = self.decided(note).await?;
+                let is_unended = self.unended.contains(&note);
+                let decided = if is_unended { self.decided(note).await? } else { None };
                 self.waiting.pop_front();
+                self.unended.remove(&note);
                 self.held.extend(decided);
             }
             if !self.held.is_empty() {
@@ -149,22 +155,34 @@ impl Open {
         }
     }
 
-    /// What a block has come to so far; `None`: nothing was ever set.
+    /// What a change has come to so far; `None`: there never was one.
     async fn decided(&self, note: Note) -> Result<Option<Note>, StoreError> {
-        let row = self.cql.decided_block(note.edge).await?;
-        Ok(row.map(|row| Note { version: Some(row.block.version), ..note }))
+        let version = match note.subject {
+            Subject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
+            Subject::Member(MemberKey { group, user }) => {
+                self.cql.decided_members(group, &[user]).await?.pop().map(|row| row.member.version)
+            }
+            Subject::Roster(group) => Some(self.cql.decided_roster(group).await?.roster.version),
+            Subject::Follow(_) | Subject::Count(_) => note.version,
+        };
+        let version = version.filter(|version| *version > Version::NONE);
+        Ok(version.map(|version| Note { version: Some(version), ..note }))
     }
 
     /// What is read first by who takes the feed over is looked at now, too.
     fn hold(&mut self, fresh: Vec<Note>, first: bool) {
         for note in fresh {
             match (note.subject, note.version) {
-                (Subject::Count, _) => {}
-                (Subject::Block, None) => {
+                (Subject::Count(_), _) => {}
+                (Subject::Block(_) | Subject::Member(_) | Subject::Roster(_), None) => {
                     self.left.extend(first.then_some(note));
                     self.waiting.push_back((Instant::now(), note));
+                    self.unended.insert(note);
                 }
-                (Subject::Follow | Subject::Block, _) => self.held.push_back(note),
+                _ => {
+                    self.unended.remove(&Note { version: None, ..note });
+                    self.held.push_back(note);
+                }
             }
         }
     }
@@ -198,9 +216,11 @@ impl Open {
 
 fn record(note: &Note) -> Option<FeedRecord> {
     match note.subject {
-        Subject::Follow => Some(FeedRecord::Follow(note.edge)),
-        Subject::Block => Some(FeedRecord::Block(note.edge)),
-        Subject::Count => None,
+        Subject::Follow(edge) => Some(FeedRecord::Follow(edge)),
+        Subject::Block(edge) => Some(FeedRecord::Block(edge)),
+        Subject::Member(key) => Some(FeedRecord::Member(key)),
+        Subject::Roster(group) => Some(FeedRecord::Roster(group)),
+        Subject::Count(_) => None,
     }
 }
 

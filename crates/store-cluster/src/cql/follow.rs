@@ -46,7 +46,7 @@ impl FollowStore for Cql {
 
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
         let _entered = self.enter()?;
-        self.end_follow(edge, write).await
+        Box::pin(self.end_follow(edge, write)).await
     }
 
     async fn follow_list(

@@ -145,7 +145,7 @@ impl Cql {
         let mut shards: BTreeMap<(i32, i64), Vec<Bound>> = BTreeMap::new();
         for row in rows {
             let note = Note::of_follow(self, row.edge, row.seat, row.version());
-            shards.entry((self.shard(row.edge), note.minute)).or_default().push(note.part(self));
+            shards.entry((self.shard(note.subject), note.minute)).or_default().push(note.part(self));
         }
         for notes in shards.into_values() {
             self.in_batches(notes.chunks(BATCH_ROWS), Some(self.clock.micros())).await?;

@@ -1,6 +1,6 @@
 //! What has changed, by minutes: written in the batch of a change, read by the feeds and the sweep.
 
-use kith_store::{Edge, StoreError, UserId, Version};
+use kith_store::{Edge, GroupId, MemberKey, StoreError, UserId, Version};
 
 use super::{
     count::Part,
@@ -25,38 +25,67 @@ type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Subject {
     /// A follow that has changed.
-    Follow,
+    Follow(Edge),
     /// A record of what a user has set about another one.
-    Block,
+    Block(Edge),
     /// Lists that are to be counted, and nothing else.
-    Count,
+    Count(Edge),
+    /// A member, in the group or not any more.
+    Member(MemberKey),
+    /// What all members of a group have in common.
+    Roster(GroupId),
 }
 
 impl Subject {
     const fn number(self) -> i32 {
         match self {
-            Self::Follow => 0,
-            Self::Block => 1,
-            Self::Count => 2,
+            Self::Follow(_) => 0,
+            Self::Block(_) => 1,
+            Self::Count(_) => 2,
+            Self::Member(_) => 3,
+            Self::Roster(_) => 4,
         }
     }
 
-    const fn of(number: i32) -> Self {
-        match number {
-            0 => Self::Follow,
-            1 => Self::Block,
-            _ => Self::Count,
+    /// Whom it names, as it is stored; 0: nobody.
+    const fn named(self) -> (i64, i64) {
+        match self {
+            Self::Follow(edge) | Self::Block(edge) | Self::Count(edge) => (edge.from.get(), edge.to.get()),
+            Self::Member(key) => (key.group.get(), key.user.get()),
+            Self::Roster(group) => (group.get(), 0),
         }
+    }
+
+    /// By what it is decided where it is noted: all of an edge in one place, and all of a group, so that they are told in order.
+    const fn sharded_by(self) -> (i64, i64) {
+        match self {
+            Self::Follow(_) | Self::Block(_) | Self::Count(_) => self.named(),
+            Self::Member(MemberKey { group, .. }) | Self::Roster(group) => (group.get(), 0),
+        }
+    }
+
+    /// `None`: one that a later program has noted.
+    fn of(number: i32, from: i64, to: i64) -> Result<Option<Self>, StoreError> {
+        let user = |id, name| UserId::new(id).map_err(|_| malformed(name));
+        let group = || GroupId::new(from).map_err(|_| malformed("from_user"));
+        let edge = || Ok::<_, StoreError>(Edge { from: user(from, "from_user")?, to: user(to, "to_user")? });
+        Ok(Some(match number {
+            0 => Self::Follow(edge()?),
+            1 => Self::Block(edge()?),
+            2 => Self::Count(edge()?),
+            3 => Self::Member(MemberKey { group: group()?, user: user(to, "to_user")? }),
+            4 => Self::Roster(group()?),
+            _ => return Ok(None),
+        }))
     }
 }
 
-/// One change. Of a block there is no version until its write is known to have taken effect.
+/// One change. Of a block and of members there is no version until its write is known to have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Note {
     pub(super) minute: i64,
     pub(super) stamp: i64,
     pub(super) subject: Subject,
-    pub(super) edge: Edge,
     pub(super) version: Option<Version>,
     /// The buckets of the follow in both lists.
     pub(super) buckets: Option<(i32, i32)>,
@@ -65,66 +94,51 @@ pub(super) struct Note {
 impl Note {
     /// That a follow, which stands here, has this version.
     pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: Seat, version: i64) -> Self {
-        let stamp = cql.clock.version(0);
-        Self {
-            minute: cql.clock.minute(),
-            stamp,
-            subject: Subject::Follow,
-            edge,
-            version: Version::new(version),
-            buckets: Some((seat.in_following, seat.in_fans)),
-        }
+        let buckets = Some((seat.in_following, seat.in_fans));
+        Self { version: Version::new(version), buckets, ..Self::about(cql, Subject::Follow(edge)) }
     }
 
     /// That the buckets of a follow are to be counted.
     pub(super) fn of_count(cql: &Cql, edge: Edge, seat: Seat) -> Self {
-        Self { subject: Subject::Count, version: None, ..Self::of_follow(cql, edge, seat, 0) }
+        Self { subject: Subject::Count(edge), version: None, ..Self::of_follow(cql, edge, seat, 0) }
     }
 
-    /// That a block is about to change.
-    pub(super) fn of_block(cql: &Cql, edge: Edge) -> Self {
+    /// That this is about to change.
+    pub(super) fn about(cql: &Cql, subject: Subject) -> Self {
         let stamp = cql.clock.version(0);
-        let minute = cql.clock.minute();
-        Self { minute, stamp, subject: Subject::Block, edge, version: None, buckets: None }
+        Self { minute: cql.clock.minute(), stamp, subject, version: None, buckets: None }
     }
 
     /// The parts of lists that it is about.
     pub(super) fn parts(&self) -> Vec<Part> {
         let Some((following, fans)) = self.buckets else { return Vec::new() };
-        vec![
-            Part { owner: self.edge.from.get(), list: 0, bucket: following },
-            Part { owner: self.edge.to.get(), list: 1, bucket: fans },
-        ]
+        let (from, to) = self.subject.named();
+        vec![Part { owner: from, list: 0, bucket: following }, Part { owner: to, list: 1, bucket: fans }]
     }
 
     /// The statement that writes it. It may be written again, with what is known later.
     pub(super) fn part(self, cql: &Cql) -> Bound {
-        let (from, to) = (self.edge.from.get(), self.edge.to.get());
+        let (from, to) = self.subject.named();
         let (following, fans) = self.buckets.unzip();
         let version = self.version.map(Version::get);
         let kind = self.subject.number();
-        let shard = cql.shard(self.edge);
+        let shard = cql.shard(self.subject);
         Bound(&NOTE, values![shard, self.minute, self.stamp, kind, from, to, version, following, fans])
     }
 
-    fn read(minute: i64, row: Row) -> Result<Self, StoreError> {
+    fn read(minute: i64, row: Row) -> Result<Option<Self>, StoreError> {
         let (stamp, kind, from, to, version, following, fans) = row;
-        let user = |id, name| UserId::new(id).map_err(|_| malformed(name));
-        Ok(Self {
-            minute,
-            stamp,
-            subject: Subject::of(kind),
-            edge: Edge { from: user(from, "from_user")?, to: user(to, "to_user")? },
-            version: version.and_then(Version::new),
-            buckets: following.zip(fans),
-        })
+        let Some(subject) = Subject::of(kind, from, to)? else { return Ok(None) };
+        let (version, buckets) = (version.and_then(Version::new), following.zip(fans));
+        Ok(Some(Self { minute, stamp, subject, version, buckets }))
     }
 }
 
 impl Cql {
-    /// Where changes of this edge are noted: all of one edge in one place, so that they are told in order.
-    pub(super) fn shard(&self, edge: Edge) -> i32 {
-        let mixed = (edge.from.get() ^ edge.to.get().rotate_left(32)).cast_unsigned();
+    /// Where changes of this are noted.
+    pub(super) fn shard(&self, subject: Subject) -> i32 {
+        let (from, to) = subject.sharded_by();
+        let mixed = (from ^ to.rotate_left(32)).cast_unsigned();
         let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         i32::try_from(mixed % u64::from(self.options.feed_shards)).unwrap_or_default()
     }
@@ -135,13 +149,14 @@ impl Cql {
         loop {
             let (stamp, kind, from, to) = last;
             let rows = self.read(&READ, values![shard, minute, stamp, kind, from, to, PAGE]).await?;
-            let before = notes.len();
+            let mut read = 0;
             for row in rows.rows::<Row>().map_err(|_| malformed("note"))? {
                 let row = row.map_err(|_| malformed("note"))?;
                 last = (row.0, row.1, row.2, row.3);
-                notes.push(Note::read(minute, row)?);
+                notes.extend(Note::read(minute, row)?);
+                read += 1;
             }
-            if notes.len() - before < usize::try_from(PAGE).unwrap_or_default() {
+            if read < PAGE {
                 return Ok(notes);
             }
         }

@@ -18,8 +18,17 @@ pub(super) struct Locks {
 impl Locks {
     /// Waits for those who came before. How many wait is bounded by the calls that are let in.
     pub(super) async fn of(&self, partition: i64) -> OwnedMutexGuard<()> {
+        self.queue(partition).lock_owned().await
+    }
+
+    /// The same where nobody waits; else `None`.
+    pub(super) fn at_once(&self, partition: i64) -> Option<OwnedMutexGuard<()>> {
+        self.queue(partition).try_lock_owned().ok()
+    }
+
+    fn queue(&self, partition: i64) -> Arc<Mutex<()>> {
         let queue = usize::try_from(self.hasher.hash_one(partition) % QUEUES as u64).unwrap_or_default();
-        Arc::clone(&self.queues[queue]).lock_owned().await
+        Arc::clone(&self.queues[queue])
     }
 }
 

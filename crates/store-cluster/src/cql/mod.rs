@@ -1,8 +1,15 @@
-//! Follows and blocks, in Cassandra or ScyllaDB.
+//! Follows, blocks, members, applications and logs, in Cassandra or ScyllaDB.
 
 mod absent;
+mod application;
+mod application_answer;
+mod application_job;
+mod application_list;
+mod application_row;
+mod application_write;
 mod block;
 mod block_end;
+mod block_log;
 mod block_write;
 mod broken;
 mod bucket;
@@ -18,11 +25,23 @@ mod journal;
 mod list;
 mod lock;
 mod mark;
+mod member;
+mod member_answer;
+mod member_draft;
+mod member_end;
+mod member_queue;
+mod member_ring;
+mod member_row;
+mod member_write;
+mod membership;
 mod options;
+mod parting;
 mod probe;
 mod record;
+mod relation_log;
 mod removal;
 mod request;
+mod roster;
 mod row;
 mod schema;
 mod session;

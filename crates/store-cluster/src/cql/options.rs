@@ -23,6 +23,8 @@ pub struct CqlOptions {
     pub feed_shards: u32,
     /// How far the clocks of nodes may be apart, with the time that a write may take to arrive.
     pub clocks_apart: Duration,
+    /// How long is kept what users did about each other.
+    pub log_kept: Duration,
     /// Milliseconds that the clock of this node is ahead, for tests of clocks that are apart.
     #[doc(hidden)]
     pub clock_ahead: i64,
@@ -73,6 +75,7 @@ impl Default for CqlOptions {
             bucket_entries: 20_000,
             feed_shards: 4,
             clocks_apart: Duration::from_secs(120),
+            log_kept: Duration::from_secs(180 * 24 * 60 * 60),
             clock_ahead: 0,
             dies_at: None,
         }

@@ -58,6 +58,18 @@ impl Record {
         }
     }
 
+    pub(super) fn numbers(&self, name: &'static str) -> Result<Vec<i64>, StoreError> {
+        let number = |value: &CqlValue| match value {
+            CqlValue::BigInt(number) => Ok(*number),
+            _ => Err(malformed(name)),
+        };
+        match self.column(name) {
+            None => Ok(Vec::new()),
+            Some(CqlValue::List(numbers)) => numbers.iter().map(number).collect(),
+            Some(_) => Err(malformed(name)),
+        }
+    }
+
     pub(super) fn some_number(&self, name: &'static str) -> Result<i64, StoreError> {
         self.number(name)?.ok_or_else(|| malformed(name))
     }

@@ -36,6 +36,23 @@ pub(super) enum Asked<P> {
     Done(P),
 }
 
+/// A request, and when it was made first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<'a> {
+    pub(super) request: &'a Request,
+    pub(super) begun: i64,
+}
+
+impl Key<'_> {
+    /// Where the answer stands in the partition that is changed.
+    pub(super) fn place(self) -> (i64, i64) {
+        // FNV-1a, which stays what it is; what stands there says which request it is of.
+        let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
+        (self.begun, sum.cast_signed())
+    }
+}
+
 /// A kept request.
 struct Kept<P> {
     asked: i64,
@@ -120,15 +137,17 @@ impl Cql {
         Ok(Some(Kept { asked, plan: plan(row)?, done: row.some_number("done")? != 0 }))
     }
 
-    /// Notes how a request ended: done, refused and so forgotten, or nobody knows, and so as it was.
+    /// Notes how a request ended: done, refused and so forgotten, or nobody knows, and so as it was. `is_new`: nobody has
+    /// tried it before.
     pub(super) async fn close_request(
         &self,
         request: &Request,
+        is_new: bool,
         error: Option<&StoreError>,
     ) -> Result<(), StoreError> {
         let statement = match error {
             None => &DONE,
-            Some(error) if error.outcome() == Outcome::NotApplied => &FORGET,
+            Some(error) if is_forgotten(is_new, error) => &FORGET,
             Some(_) => return Ok(()),
         };
         let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
@@ -143,6 +162,20 @@ impl<P> From<Kept<P>> for Asked<P> {
     }
 }
 
+/// Whether a request that failed so is as if it had never been made. Where an earlier call may have done it, what that did
+/// stands although this one could not: only what was decided by what is stored says that it did not.
+fn is_forgotten(is_new: bool, error: &StoreError) -> bool {
+    let is_decided = matches!(
+        error,
+        StoreError::Member(_)
+            | StoreError::Application(_)
+            | StoreError::Conflict { .. }
+            | StoreError::NotFound
+            | StoreError::Blocked
+    );
+    error.outcome() == Outcome::NotApplied && (is_new || is_decided)
+}
+
 fn plan<P: DeserializeOwned>(row: &Record) -> Result<P, StoreError> {
     let text = row.text("plan")?.ok_or_else(|| malformed("plan"))?;
     serde_json::from_str(text).map_err(|_| malformed("plan"))
@@ -150,4 +183,37 @@ fn plan<P: DeserializeOwned>(row: &Record) -> Result<P, StoreError> {
 
 fn is_expired(asked: i64, now: Timestamp) -> bool {
     Timestamp(asked).after(REQUEST_KEPT) <= now
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kith_store::{ApplicationRefusal, MemberRefusal, Version};
+
+    use super::*;
+
+    fn away(outcome: Outcome) -> StoreError {
+        StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) }
+    }
+
+    #[test]
+    fn a_request_that_may_have_been_done_before_is_forgotten_by_a_decision_alone() {
+        let decided = [
+            StoreError::Member(MemberRefusal::Full),
+            StoreError::Application(ApplicationRefusal::TooManyPending),
+            StoreError::Conflict { current: Version::FIRST },
+            StoreError::NotFound,
+            StoreError::Blocked,
+        ];
+        for error in decided {
+            assert!(is_forgotten(true, &error) && is_forgotten(false, &error), "{error:?}");
+        }
+        for error in [StoreError::Overloaded, away(Outcome::NotApplied)] {
+            assert!(is_forgotten(true, &error) && !is_forgotten(false, &error), "{error:?}");
+        }
+        assert!(
+            !is_forgotten(true, &away(Outcome::Unknown)) && !is_forgotten(false, &away(Outcome::Unknown))
+        );
+    }
 }

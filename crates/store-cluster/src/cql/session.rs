@@ -32,6 +32,7 @@ use super::{
     error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed, write_failed},
     feed::Feed,
     lock::Locks,
+    member_queue::Wishes,
     options::CqlOptions,
     record::Record,
     sweep,
@@ -142,6 +143,9 @@ pub(crate) struct Cql {
     pub(super) clock: Clock,
     pub(super) heads: Heads,
     pub(super) locks: Locks,
+    pub(super) wishes: Wishes,
+    /// For what goes on when the call that began it has gone.
+    pub(super) this: Weak<Self>,
     session: OnceLock<Session>,
     refused: AtomicBool,
     closing: AtomicBool,
@@ -156,10 +160,12 @@ impl Cql {
             return None;
         }
         let calls = usize::try_from(options.calls_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        let cql = Arc::new(Self {
+        let cql = Arc::new_cyclic(|this| Self {
             clock: Clock::new(options.clock_ahead),
             heads: Heads::new(options.bucket_entries),
             locks: Locks::default(),
+            wishes: Wishes::new(calls),
+            this: Weak::clone(this),
             session: OnceLock::new(),
             refused: AtomicBool::new(false),
             closing: AtomicBool::new(false),

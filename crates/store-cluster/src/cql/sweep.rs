@@ -1,21 +1,21 @@
-//! The sweep: counts what has changed, once soon and once when nothing can be added to it any more, and cuts the follows
-//! that blocks forbid, where their node has died before. One node sweeps a shard at a time.
+//! The sweep: counts what has changed, once soon and once when nothing can be added to it any more, and ends what nodes that
+//! died have left: follows that blocks forbid, and members whose groups do not know it. One node sweeps a shard at a time.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt as _, stream};
-use kith_store::{Coordination, Edge, StoreError};
+use kith_store::{Coordination, Edge, MemberKey, StoreError};
 
 use super::{
     count::Part,
     due::Due,
     journal::{Note, Subject},
     session::Cql,
-    window::Window,
+    window::{Pace, Window},
 };
 
 const TICK: Duration = Duration::from_millis(250);
@@ -23,8 +23,8 @@ const TICK: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
-/// How old the note of a block is when its write has ended, one way or the other, in microseconds.
-const BLOCK_ENDED: i64 = 6_000_000;
+/// How old the note of a change is when its write has ended, one way or the other, in microseconds.
+const WRITE_ENDED: i64 = 6_000_000;
 const AT_A_TIME: usize = 8;
 
 /// Begins to sweep, as long as the stores are used.
@@ -39,6 +39,7 @@ pub(super) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
             window: None,
             due: Due::default(),
             blocks: BTreeMap::new(),
+            members: BTreeSet::new(),
         };
         tokio::spawn(sweep.run(Arc::downgrade(cql), Weak::clone(coordination)));
     }
@@ -52,8 +53,10 @@ struct Sweep {
     leased: Option<Instant>,
     window: Option<Window>,
     due: Due,
-    /// Blocks to be looked at, by the stamps of their notes.
-    blocks: BTreeMap<i64, Edge>,
+    /// Blocks to be looked at, by the stamps of their notes, and whether it was noted that both logs know of the change.
+    blocks: BTreeMap<i64, (Edge, bool)>,
+    /// Members of whom it was noted that they change, and not yet that all of it was done, by the stamps of their notes.
+    members: BTreeSet<(i64, MemberKey)>,
 }
 
 impl Sweep {
@@ -82,11 +85,16 @@ impl Sweep {
             (self.window, self.leased) = (None, None);
             self.due.clear();
             self.blocks.clear();
+            self.members.clear();
             return Ok(());
         }
         if self.window.is_none() {
             let from = coordination.mark(&self.name).await?.and_then(|mark| minute_of(&mark));
-            self.window = Some(Window::new(self.shard, from.unwrap_or_else(|| Window::first_open(cql))));
+            self.window = Some(Window::new(
+                self.shard,
+                from.unwrap_or_else(|| Window::first_open(cql)),
+                Pace::COUNTING,
+            ));
         }
         let Some(window) = &mut self.window else { return Ok(()) };
         let fresh = window.read(cql).await?;
@@ -97,6 +105,7 @@ impl Sweep {
         }
         self.count(cql).await?;
         self.enforce(cql).await?;
+        self.mend(cql).await?;
         if !closed.is_empty() {
             finish(cql, closed).await?;
             coordination.set_mark(&self.name, &self.holder, &from.to_be_bytes()).await?;
@@ -115,8 +124,17 @@ impl Sweep {
     }
 
     fn take(&mut self, note: Note) {
-        if note.subject == Subject::Block {
-            self.blocks.insert(note.stamp, note.edge);
+        match (note.subject, note.version) {
+            (Subject::Block(edge), version) => {
+                self.blocks.insert(note.stamp, (edge, version.is_some()));
+            }
+            (Subject::Member(key), None) => {
+                self.members.insert((note.stamp, key));
+            }
+            (Subject::Member(key), Some(_)) => {
+                self.members.remove(&(note.stamp, key));
+            }
+            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => {}
         }
         self.due.add(&note, Instant::now());
     }
@@ -137,32 +155,67 @@ impl Sweep {
 
     /// Looks at the blocks whose writes have ended, one way or the other.
     async fn enforce(&mut self, cql: &Cql) -> Result<(), StoreError> {
-        let ended = cql.clock.micros() - BLOCK_ENDED;
-        while let Some((stamp, edge)) = self.blocks.first_key_value().map(|(stamp, edge)| (*stamp, *edge)) {
+        let ended = cql.clock.micros() - WRITE_ENDED;
+        while let Some((stamp, block)) = self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
+        {
             if stamp > ended {
                 return Ok(());
             }
-            cql.enforce_block(edge).await?;
+            end(cql, block).await?;
             self.blocks.remove(&stamp);
+        }
+        Ok(())
+    }
+
+    /// Ends the changes of members whose writes have ended, one way or the other, and of which no more is known.
+    async fn mend(&mut self, cql: &Cql) -> Result<(), StoreError> {
+        let ended = cql.clock.micros() - WRITE_ENDED;
+        let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
+        cql.mend_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
+        for mended in due {
+            self.members.remove(&mended);
         }
         Ok(())
     }
 }
 
-/// Counts and enforces once more what was noted in minutes that nothing is added to any more.
+/// Does all of it once more for what was noted in minutes that nothing is added to any more.
 async fn finish(cql: &Cql, closed: Vec<Note>) -> Result<(), StoreError> {
     let parts: HashSet<Part> = closed.iter().flat_map(Note::parts).collect();
-    let blocks: HashSet<Edge> =
-        closed.iter().filter(|note| note.subject == Subject::Block).map(|note| note.edge).collect();
     let mut counting =
         std::pin::pin!(stream::iter(parts).map(|part| cql.count_and_open(part)).buffer_unordered(AT_A_TIME));
     while let Some(counted) = counting.next().await {
         counted?;
     }
-    for edge in blocks {
-        cql.enforce_block(edge).await?;
+    let (blocks, members) = unended(&closed);
+    for block in blocks {
+        end(cql, block).await?;
     }
-    Ok(())
+    cql.mend_memberships(members).await
+}
+
+/// Ends what may have been left undone of the change of a block, of which both logs know or not.
+async fn end(cql: &Cql, (edge, is_told): (Edge, bool)) -> Result<(), StoreError> {
+    cql.enforce_block(edge).await?;
+    if is_told { Ok(()) } else { cql.resume_log(edge).await }
+}
+
+/// The blocks that were noted, with whether it was noted that both logs know of them, and the members of whom it was not noted
+/// that all was done.
+fn unended(closed: &[Note]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
+    let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
+    for note in closed {
+        match (note.subject, note.version) {
+            (Subject::Block(edge), version) => {
+                *blocks.entry(edge).or_insert(true) &= version.is_some();
+                continue;
+            }
+            (Subject::Member(key), None) => begun.insert((note.stamp, key)),
+            (Subject::Member(key), Some(_)) => ended.insert((note.stamp, key)),
+            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => continue,
+        };
+    }
+    (blocks, begun.difference(&ended).map(|(_, key)| *key).collect())
 }
 
 fn minute_of(mark: &[u8]) -> Option<i64> {

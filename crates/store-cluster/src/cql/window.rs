@@ -15,10 +15,6 @@ const WHOLE_EVERY: Duration = Duration::from_secs(5);
 /// Nothing is read again before so much time has passed for each note that was read: else, when very much changes, that
 /// would be most of what the servers do.
 const FOR_EACH_NOTE: Duration = Duration::from_micros(100);
-/// But so often whatever they hold.
-const WHOLE_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
-/// And what is new so often.
-const FRESH_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 /// Between them, only what is at most so much older than what was read, in microseconds.
 const OVERLAP: i64 = 2_000_000;
 /// What is late beside the clocks: a write that a node took over from one that died.
@@ -26,10 +22,39 @@ const LATE: i64 = 30_000;
 /// Notes of which is remembered that they were read. What is forgotten is told again.
 const NOTES_MAX: usize = 262_144;
 
+/// How often a window is read, however much it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// All open minutes.
+    whole_at_least_every: Duration,
+    /// What is new.
+    fresh_at_least_every: Duration,
+}
+
+impl Pace {
+    /// Of who tells other nodes of changes: within its bounds.
+    pub(super) const TELLING: Self =
+        Self { whole_at_least_every: Duration::from_secs(30), fresh_at_least_every: Duration::from_secs(1) };
+    /// Of who counts, which has time as long as much changes: it would read each note several times.
+    pub(super) const COUNTING: Self =
+        Self { whole_at_least_every: Duration::from_secs(120), fresh_at_least_every: Duration::from_secs(5) };
+
+    /// The time between two readings of all open minutes, of which the last one brought so much.
+    fn whole(self, notes: usize) -> Duration {
+        for_all(notes).clamp(WHOLE_EVERY, self.whole_at_least_every)
+    }
+
+    /// The same of what is new.
+    fn fresh(self, notes: usize) -> Duration {
+        for_all(notes).min(self.fresh_at_least_every)
+    }
+}
+
 /// The open minutes of a shard.
 #[derive(Debug)]
 pub(super) struct Window {
     shard: i32,
+    pace: Pace,
     /// The first open minute.
     from: i64,
     minutes: BTreeMap<i64, Minute>,
@@ -56,8 +81,8 @@ struct Minute {
 
 impl Window {
     /// Opens a window that begins with this minute.
-    pub(super) fn new(shard: i32, from: i64) -> Self {
-        Self { shard, from, minutes: BTreeMap::new(), read_whole: None, next: None }
+    pub(super) fn new(shard: i32, from: i64, pace: Pace) -> Self {
+        Self { shard, pace, from, minutes: BTreeMap::new(), read_whole: None, next: None }
     }
 
     /// The first minute that is open now by the clock of this node.
@@ -102,9 +127,9 @@ impl Window {
             minute.read.insert(*note);
             minute.latest = minute.latest.max(note.stamp);
         }
-        self.next = (!whole).then(|| begun + for_all(read).min(FRESH_AT_LEAST_EVERY));
+        self.next = (!whole).then(|| begun + self.pace.fresh(read));
         if whole {
-            self.read_whole = Some(Whole { begun, first_open, pause: pause_after(read) });
+            self.read_whole = Some(Whole { begun, first_open, pause: self.pace.whole(read) });
         }
         self.forget();
         fresh.sort_unstable_by_key(|note| note.stamp);
@@ -133,10 +158,6 @@ impl Window {
     }
 }
 
-fn pause_after(notes: usize) -> Duration {
-    for_all(notes).clamp(WHOLE_EVERY, WHOLE_AT_LEAST_EVERY)
-}
-
 fn for_all(notes: usize) -> Duration {
     FOR_EACH_NOTE.saturating_mul(u32::try_from(notes).unwrap_or(u32::MAX))
 }
@@ -147,9 +168,20 @@ mod tests {
 
     #[test]
     fn the_more_there_is_to_read_the_less_often_it_is_read_but_it_is() {
-        assert_eq!(pause_after(0), WHOLE_EVERY);
-        assert_eq!(pause_after(50_000), WHOLE_EVERY);
-        assert_eq!(pause_after(200_000), Duration::from_secs(20));
-        assert_eq!(pause_after(usize::MAX), WHOLE_AT_LEAST_EVERY);
+        let pace = Pace::TELLING;
+        assert_eq!([0, 50_000].map(|notes| pace.whole(notes)), [WHOLE_EVERY; 2]);
+        assert_eq!(pace.whole(200_000), Duration::from_secs(20));
+        assert_eq!(pace.whole(usize::MAX), Duration::from_secs(30));
+        assert_eq!([0, 5_000].map(|notes| pace.fresh(notes)), [0, 500].map(Duration::from_millis));
+        assert_eq!(pace.fresh(usize::MAX), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn who_counts_reads_no_later_than_who_tells_where_little_changes() {
+        for notes in [0, 1, 1_000, 10_000] {
+            assert_eq!(Pace::COUNTING.fresh(notes), Pace::TELLING.fresh(notes));
+            assert_eq!(Pace::COUNTING.whole(notes), Pace::TELLING.whole(notes));
+        }
+        assert!(Pace::COUNTING.fresh(50_000) > Pace::TELLING.fresh(50_000));
     }
 }

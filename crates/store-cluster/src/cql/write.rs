@@ -6,7 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use kith_store::{Applied, Edge, Follow, FollowList, Outcome, StoreError, Stored, Timestamp, Version, Write};
+use kith_store::{
+    Applied, Edge, Follow, FollowList, Outcome, RelationEvent, StoreError, Stored, Timestamp, Version, Write,
+};
 use scylla::statement::batch::BatchType;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +67,9 @@ pub(super) struct Ending {
     edge: Edge,
     seat: Seat,
     state: State,
+    /// What is told to both, where they were friends.
+    #[serde(default)]
+    parting: Option<RelationEvent>,
 }
 
 impl Cql {
@@ -87,28 +92,35 @@ impl Cql {
             Asked::New(plan) => (plan, false),
         };
         let begun = self.carry_out_beginning(plan).await;
-        self.close_request(request, begun.as_ref().err()).await?;
+        self.close_request(request, !replayed, begun.as_ref().err()).await?;
         Ok(Applied { record: begun?, replayed })
     }
 
     pub(super) async fn end_follow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
         let Some(request) = &write.request else {
-            let plan = self.plan_ending(edge, write.now).await?;
+            let plan = self.plan_ending(edge, Some(edge), write.now).await?;
             return Ok(Applied { record: self.carry_out_ending(plan).await?, replayed: false });
         };
-        let (plan, replayed) = match self.once(request, write.now, self.plan_ending(edge, write.now)).await? {
+        let plan = Box::pin(self.plan_ending(edge, Some(edge), write.now));
+        let (plan, replayed) = match self.once(request, write.now, plan).await? {
             Asked::Done(plan) => return Ok(Applied { record: plan.version()?, replayed: true }),
             Asked::Planned(plan) => (plan, true),
             Asked::New(plan) => (plan, false),
         };
         let ended = self.carry_out_ending(plan).await;
-        self.close_request(request, ended.as_ref().err()).await?;
+        self.close_request(request, !replayed, ended.as_ref().err()).await?;
         Ok(Applied { record: ended?, replayed })
     }
 
-    /// Ends the follow where it lives.
-    pub(super) async fn cut(&self, edge: Edge, now: Timestamp) -> Result<Option<Version>, StoreError> {
-        match self.plan_ending(edge, now).await {
+    /// Ends the follow where it lives. If friends part by it, they are told that `by.from` has parted from `by.to`; `None`: they
+    /// are not.
+    pub(super) async fn cut(
+        &self,
+        edge: Edge,
+        by: Option<Edge>,
+        now: Timestamp,
+    ) -> Result<Option<Version>, StoreError> {
+        match self.plan_ending(edge, by, now).await {
             Ok(plan) => self.carry_out_ending(plan).await.map(Some),
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => Err(error),
@@ -224,7 +236,7 @@ impl Cql {
         }
         let begun = Instant::now();
         self.dies_at("seated")?;
-        self.write_state(edge, seat, state).await?;
+        self.write_state(edge, seat, state, Vec::new()).await?;
         self.dies_at("begun")?;
         let looks = if begun.elapsed() > QUICK { Looks::ForMove } else { looks };
         let row = async {
@@ -245,23 +257,30 @@ impl Cql {
             seat = row.seat;
         }
         if is_blocked {
-            self.cut(edge, Timestamp(state.changed)).await?;
+            self.cut(edge, None, Timestamp(state.changed)).await?;
             return Err(StoreError::Blocked);
         }
         follow(edge, seat, state)
     }
 
-    async fn plan_ending(&self, edge: Edge, now: Timestamp) -> Result<Ending, StoreError> {
-        let row = self.follow_row(edge).await?.ok_or(StoreError::NotFound)?;
+    async fn plan_ending(&self, edge: Edge, by: Option<Edge>, now: Timestamp) -> Result<Ending, StoreError> {
+        let back = async { if by.is_some() { self.follow_row(edge.reversed()).await } else { Ok(None) } };
+        let (row, back) = tokio::try_join!(self.follow_row(edge), back)?;
+        let row = row.ok_or(StoreError::NotFound)?;
         let state = row.state.filter(|state| state.live).ok_or(StoreError::NotFound)?;
         let version = self.clock.version(state.version);
         let state = State { live: false, version, changed: now.0, ..state };
-        Ok(Ending { edge, seat: row.seat, state })
+        let parting = match (by, &back) {
+            (Some(by), Some(back)) => self.parting(by, [&row, back], now).await?,
+            _ => None,
+        };
+        Ok(Ending { edge, seat: row.seat, state, parting })
     }
 
     async fn carry_out_ending(&self, plan: Ending) -> Result<Version, StoreError> {
-        let Ending { edge, seat, state } = plan;
-        self.write_state(edge, seat, state).await?;
+        let Ending { edge, seat, state, parting } = plan;
+        let told = parting.map(|event| self.event_parts(&event)).transpose()?;
+        self.write_state(edge, seat, state, told.into_iter().flatten().collect()).await?;
         let row = self.follow_row(edge).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         if let Some(row) = row.filter(|row| row.seat != seat) {
             self.settle(&row, seat, state.version).await?;
@@ -269,10 +288,17 @@ impl Cql {
         plan.version()
     }
 
-    /// Writes the state to the row and to both lists, and notes it.
-    async fn write_state(&self, edge: Edge, seat: Seat, state: State) -> Result<(), StoreError> {
+    /// Writes the state to the row and to both lists, with what is told of it, and notes it.
+    async fn write_state(
+        &self,
+        edge: Edge,
+        seat: Seat,
+        state: State,
+        told: Vec<Bound>,
+    ) -> Result<(), StoreError> {
         let mut parts = vec![state_part(edge, state)];
         parts.extend(entry_parts(edge, seat, state));
+        parts.extend(told);
         parts.push(Note::of_follow(self, edge, seat, state.version).part(self));
         if super::broken::lacks("one_batch") {
             return self.write_apart(parts, state.version).await;

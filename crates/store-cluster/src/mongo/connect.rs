@@ -172,6 +172,18 @@ impl ClusterHandle {
                 .cql
                 .as_ref()
                 .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            members: self
+                .cql
+                .as_ref()
+                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            applications: self
+                .cql
+                .as_ref()
+                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            relation_log: self
+                .cql
+                .as_ref()
+                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
             edges: self
                 .cql
                 .as_ref()

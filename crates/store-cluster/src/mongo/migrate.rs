@@ -20,14 +20,17 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 4] = [
+const KNOWN: [(u32, &str, &str); 7] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
     (4, "relations", include_str!("../../../../migrations/mongodb/0004_relations.json")),
+    (5, "members", include_str!("../../../../migrations/mongodb/0005_members.json")),
+    (6, "applications", include_str!("../../../../migrations/mongodb/0006_applications.json")),
+    (7, "relation log", include_str!("../../../../migrations/mongodb/0007_relation_log.json")),
 ];
-/// The migration that has a part in each of the stores.
-const RELATIONS: i64 = 4;
+/// The migrations whose part is that of the store of relations.
+const OF_RELATIONS: [i64; 4] = [4, 5, 6, 7];
 const LOCK: &str = "lock";
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_secs(10);
@@ -47,7 +50,8 @@ impl Migrations for Mongo {
             let (number, at) = noted(applied.current())?;
             let known = all.iter_mut().find(|migration| i64::from(migration.number) == number);
             let known = known.ok_or_else(|| malformed("migrations"))?;
-            known.applied = Some(at).filter(|_| number != RELATIONS || self.has_relations(applied.current()));
+            known.applied =
+                Some(at).filter(|_| !OF_RELATIONS.contains(&number) || self.has_relations(applied.current()));
         }
         Ok(all)
     }
@@ -189,7 +193,8 @@ mod tests {
     fn migrations_are_numbered_without_gaps_and_can_be_read() {
         for ((number, ..), expected) in KNOWN.iter().zip(1..) {
             assert_eq!(*number, expected);
-            assert_eq!(commands(*number).unwrap().is_empty(), i64::from(*number) == RELATIONS);
+            let is_of_relations = OF_RELATIONS.contains(&i64::from(*number));
+            assert_eq!(commands(*number).unwrap().is_empty(), is_of_relations);
         }
     }
 

@@ -1,9 +1,12 @@
 //! Nodes over one keyspace.
 
+mod applications;
 mod buckets;
 mod clocks;
 mod crashes;
 mod importing;
+mod logs;
+mod members;
 mod migrating;
 mod telling;
 

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 use super::{BOUND, KEPT, Stage, blocking, edge, now};
 
 /// Before the write of a block counts as ended, one way or the other.
-const AT_ONCE: Duration = Duration::from_secs(4);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(4);
 
-async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
+pub(super) async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
     let mut feeds = Vec::new();
     for named in stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_")) {
         feeds.push(named.feed.open(None).await.unwrap());
@@ -17,7 +17,7 @@ async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
 }
 
 /// Where each of them is now.
-async fn marks(feeds: &mut [Box<dyn Changes>]) -> Vec<Vec<u8>> {
+pub(super) async fn marks(feeds: &mut [Box<dyn Changes>]) -> Vec<Vec<u8>> {
     let mut marks = Vec::new();
     for feed in feeds {
         marks.push(feed.next(Duration::ZERO).await.unwrap().mark);
@@ -25,7 +25,7 @@ async fn marks(feeds: &mut [Box<dyn Changes>]) -> Vec<Vec<u8>> {
     marks
 }
 
-async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dyn Changes>> {
+pub(super) async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dyn Changes>> {
     let mut feeds = Vec::new();
     let named = stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_"));
     for (named, mark) in named.zip(marks) {
@@ -35,11 +35,11 @@ async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dyn Changes>>
 }
 
 /// Reads until each of these was told with this version, and that versions rise.
-async fn tell(feeds: &mut [Box<dyn Changes>], expected: BTreeMap<FeedRecord, Version>) {
+pub(super) async fn tell(feeds: &mut [Box<dyn Changes>], expected: BTreeMap<FeedRecord, Version>) {
     tell_within(BOUND, feeds, expected).await;
 }
 
-async fn tell_within(
+pub(super) async fn tell_within(
     bound: Duration,
     feeds: &mut [Box<dyn Changes>],
     mut expected: BTreeMap<FeedRecord, Version>,

@@ -1,6 +1,8 @@
 //! What the suite of the contract cannot see: commits, queues, files, plans.
 
+mod applications;
 mod file;
+mod members;
 mod relations;
 
 use std::{

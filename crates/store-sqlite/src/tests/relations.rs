@@ -6,7 +6,7 @@ use kith_store::{
 };
 
 use super::*;
-use crate::{block, counts, edges, follow};
+use crate::{block, counts, edges, follow, relation_log};
 
 const FOLLOWING_COLUMNS: &str = "(from_id, placed_ms, to_id, version, since_ms)";
 const FANS_COLUMNS: &str = "(to_id, placed_ms, from_id, version, since_ms)";
@@ -211,6 +211,9 @@ async fn no_query_of_relations_scans_or_sorts() {
         edges::ENDS,
         edges::NEXT_USER,
         edges::COUNTED,
+        relation_log::LIST,
+        relation_log::LAST,
+        relation_log::FORGET,
     ];
     for sql in batches.into_iter().flatten().chain(single) {
         for step in plan(&handle, sql).await {
@@ -235,6 +238,8 @@ async fn each_list_is_read_from_its_index_at_the_place_where_it_goes_on() {
         (follow::ANY_TO, "COVERING INDEX follows_fans (to_id=?)"),
         (block::ANY_FROM, "COVERING INDEX blocks_from (from_id=?)"),
         (block::ANY_TO, "COVERING INDEX blocks_to (to_id=?)"),
+        (relation_log::LIST, "relation_log USING PRIMARY KEY (owner=? AND id>?)"),
+        (relation_log::FORGET, "INDEX relation_log_id (id<?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected), "{expected}\n{plan}");

@@ -18,6 +18,10 @@
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
 
+pub mod application;
+pub mod application_at_once;
+pub mod application_lists;
+mod application_sample;
 pub mod block;
 pub mod block_at_once;
 pub mod block_lists;
@@ -34,7 +38,13 @@ pub mod group;
 pub mod group_at_once;
 pub mod group_requests;
 pub mod group_search;
+pub mod member;
+pub mod member_at_once;
+pub mod member_lists;
+pub mod member_requests;
+mod member_sample;
 pub mod node;
+pub mod relation_log;
 mod relation_sample;
 mod sample;
 pub mod secret;
@@ -73,10 +83,13 @@ macro_rules! records_conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about follows, blocks and their upkeep.
+/// The part of [`conformance!`](crate::conformance) about applications, follows, blocks, members, logs and their upkeep.
 #[macro_export]
 macro_rules! relations_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
+        $crate::application_conformance!($open, [$($attribute),*]);
+        $crate::application_at_once_conformance!($open, [$($attribute),*]);
+        $crate::application_lists_conformance!($open, [$($attribute),*]);
         $crate::block_conformance!($open, [$($attribute),*]);
         $crate::block_at_once_conformance!($open, [$($attribute),*]);
         $crate::block_lists_conformance!($open, [$($attribute),*]);
@@ -88,6 +101,11 @@ macro_rules! relations_conformance {
         $crate::follow_import_conformance!($open, [$($attribute),*]);
         $crate::follow_lists_conformance!($open, [$($attribute),*]);
         $crate::follow_requests_conformance!($open, [$($attribute),*]);
+        $crate::member_conformance!($open, [$($attribute),*]);
+        $crate::member_at_once_conformance!($open, [$($attribute),*]);
+        $crate::member_lists_conformance!($open, [$($attribute),*]);
+        $crate::member_requests_conformance!($open, [$($attribute),*]);
+        $crate::relation_log_conformance!($open, [$($attribute),*]);
     };
 }
 

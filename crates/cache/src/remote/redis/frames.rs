@@ -54,7 +54,16 @@ pub(super) struct Hearing {
 impl Subscription {
     /// When it returns, whatever is told on the channels from then on is heard.
     pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
-        let client = near(shared);
+        let bound = shared.options.connect_timeout + shared.options.unresponsive;
+        Self::over(near(shared), bound, channels).await
+    }
+
+    /// The same over a client of its own, which is not connected yet; within this time.
+    pub(super) async fn over(
+        client: Client,
+        bound: Duration,
+        channels: Vec<String>,
+    ) -> Result<Self, SharedError> {
         let messages = client.message_rx();
         let mut connection = Connection::begin(&client);
         let subscribe = async {
@@ -62,7 +71,6 @@ impl Subscription {
             // The client does not wait for the server's word on it. Answers come in order: this one comes after.
             ping(&client).await
         };
-        let bound = shared.options.connect_timeout + shared.options.unresponsive;
         tokio::select! {
             done = timeout(bound, subscribe) => {
                 done.map_err(|_| SharedError::Timeout)?.map_err(|error| meaning(&error))?;

@@ -8,8 +8,20 @@ use fred::{
     types::{ClusterHash, CustomCommand, Key, Value, scripts::Script},
 };
 
-use super::failures::is_unknown_script;
+use super::{failures::is_unknown_script, runner::ScriptCall};
 use crate::remote::Header;
+
+/// A script that stands in the code of others.
+#[derive(Clone, Debug)]
+pub struct RedisScript(Script);
+
+impl RedisScript {
+    /// The script of this text.
+    #[must_use]
+    pub fn new(text: &'static str) -> Self {
+        Self(Script::from_lua(text))
+    }
+}
 
 /// The scripts. Redis is asked by their hash, and given the text when it does not know it.
 #[derive(Clone, Debug)]
@@ -80,6 +92,50 @@ pub(super) async fn run_each(
         }
         answers => answers,
     }
+}
+
+/// Runs each of several scripts, in one round trip; their answers stand in their order.
+pub(super) async fn run_all(
+    client: &Client,
+    calls: &[ScriptCall<'_>],
+) -> Result<Vec<Result<Value, Error>>, Error> {
+    let all: Vec<&ScriptCall<'_>> = calls.iter().collect();
+    let mut answers = sent(client, &all, false).await?;
+    let is_unknown = |answer: &Result<Value, Error>| answer.as_ref().is_err_and(is_unknown_script);
+    let unknown: Vec<usize> = (0..all.len()).filter(|at| is_unknown(&answers[*at])).collect();
+    if !unknown.is_empty() {
+        let again: Vec<&ScriptCall<'_>> = unknown.iter().map(|at| all[*at]).collect();
+        for (at, answer) in unknown.iter().zip(sent(client, &again, true).await?) {
+            answers[*at] = answer;
+        }
+    }
+    Ok(answers)
+}
+
+/// By their hashes, or with their texts.
+async fn sent(
+    client: &Client,
+    calls: &[&ScriptCall<'_>],
+    with_text: bool,
+) -> Result<Vec<Result<Value, Error>>, Error> {
+    let pipeline = client.pipeline();
+    for ScriptCall { script: RedisScript(script), keys, arguments } in calls {
+        let (name, first) = if with_text { ("EVAL", text(script)) } else { ("EVALSHA", &**script.sha1()) };
+        let slot = keys
+            .first()
+            .map_or(ClusterHash::Random, |key| ClusterHash::Custom(Key::from(key.as_str()).cluster_hash()));
+        let mut words = vec![Value::from(first), Value::from(keys.len().to_string())];
+        words.extend(keys.iter().chain(arguments).map(|word| Value::from(word.as_str())));
+        // Only queued here.
+        let _queued: Value = pipeline.custom(CustomCommand::new_static(name, slot, false), words).await?;
+    }
+    let answers: Vec<Result<Value, Error>> = pipeline.try_all().await;
+    // The client answers a broken pipeline with one failure, and no others.
+    if answers.len() == calls.len() {
+        return Ok(answers);
+    }
+    let failure = answers.into_iter().find_map(Result::err);
+    Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "answers are missing")))
 }
 
 async fn pipeline(

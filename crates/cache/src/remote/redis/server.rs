@@ -176,7 +176,7 @@ impl Way<'_> {
 }
 
 /// Keeps a link connected, and asks whom it leads to.
-async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
+pub(super) async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
     let ask = link.ask(|| breaker.close());
     tokio::pin!(ask);
     loop {

@@ -5,7 +5,9 @@ mod alone;
 mod balanced;
 mod blocked;
 mod callers;
+mod decided;
 mod flooder;
+mod online;
 mod orphaned;
 mod overload;
 mod raw;
@@ -17,7 +19,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use self::strict::Fault;
+use self::{
+    online::Loss,
+    strict::{About, Fault},
+};
 use super::{Figure, Plan};
 
 /// A row that is measured.
@@ -37,12 +42,14 @@ enum Kind {
     Flooder,
     Blocked,
     Rolling,
-    Strict(Fault),
+    Strict(About, Fault),
     Orphaned,
+    Decided,
+    Online(Loss),
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 10] = [
+pub const TRIALS: [Trial; 18] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
@@ -55,27 +62,63 @@ pub const TRIALS: [Trial; 10] = [
     Trial {
         name: "F50a",
         what: "blocks are set on one node and asked of another one at once",
-        kind: Kind::Strict(Fault::Nothing),
+        kind: Kind::Strict(About::Blocks, Fault::Nothing),
     },
     Trial {
         name: "F50b",
         what: "the same, and the writer is cut from Redis again and again",
-        kind: Kind::Strict(Fault::WriterCut),
+        kind: Kind::Strict(About::Blocks, Fault::WriterCut),
     },
     Trial {
         name: "F50c",
         what: "the same, and who is asked is cut from Redis again and again",
-        kind: Kind::Strict(Fault::ReaderCut),
+        kind: Kind::Strict(About::Blocks, Fault::ReaderCut),
     },
     Trial {
         name: "F50d",
         what: "the same, and the writer dies between commit and telling again and again",
-        kind: Kind::Strict(Fault::WriterDies),
+        kind: Kind::Strict(About::Blocks, Fault::WriterDies),
     },
     Trial {
         name: "F51",
         what: "the writer of a follow or a block dies between commit and telling",
         kind: Kind::Orphaned,
+    },
+    Trial {
+        name: "F52a",
+        what: "users are put out of groups on one node and asked for on another one at once",
+        kind: Kind::Strict(About::Members, Fault::Nothing),
+    },
+    Trial {
+        name: "F52b",
+        what: "the same, and the writer is cut from Redis again and again",
+        kind: Kind::Strict(About::Members, Fault::WriterCut),
+    },
+    Trial {
+        name: "F52c",
+        what: "the same, and who is asked is cut from Redis again and again",
+        kind: Kind::Strict(About::Members, Fault::ReaderCut),
+    },
+    Trial {
+        name: "F52d",
+        what: "the same, and the writer dies between commit and telling again and again",
+        kind: Kind::Strict(About::Members, Fault::WriterDies),
+    },
+    Trial {
+        name: "F53",
+        what: "three decide about the same applications through a node each, and a node is killed every 5 s",
+        kind: Kind::Decided,
+    },
+    Trial { name: "F54a", what: "a gateway dies without a word", kind: Kind::Online(Loss::Gateway) },
+    Trial {
+        name: "F54b",
+        what: "the node of a gateway is killed, once with the gateway",
+        kind: Kind::Online(Loss::Node),
+    },
+    Trial {
+        name: "F54c",
+        what: "Redis is emptied under sessions that go on",
+        kind: Kind::Online(Loss::Redis),
     },
 ];
 
@@ -125,13 +168,13 @@ impl Trial {
     /// Whether it needs a build of the program with fail points.
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
-        matches!(self.kind, Kind::Strict(Fault::WriterDies) | Kind::Orphaned)
+        matches!(self.kind, Kind::Strict(_, Fault::WriterDies) | Kind::Orphaned)
     }
 
     /// Whether it has a Cassandra that others may have, too.
     #[must_use]
     pub const fn shares_cassandra(&self) -> bool {
-        matches!(self.kind, Kind::Strict(_) | Kind::Orphaned)
+        matches!(self.kind, Kind::Strict(..) | Kind::Orphaned | Kind::Decided | Kind::Online(_))
     }
 
     /// Starts what the row needs, measures, and ends it. Figures in a fixed order, each named after the row.
@@ -145,8 +188,10 @@ impl Trial {
             Kind::Flooder => flooder::run(&plan.kith, sizes).await,
             Kind::Blocked => blocked::run(&plan.kith, sizes).await,
             Kind::Rolling => rolling::run(plan).await,
-            Kind::Strict(fault) => Box::pin(strict::run(plan, sizes, fault)).await,
+            Kind::Strict(about, fault) => Box::pin(strict::run(plan, sizes, about, fault)).await,
             Kind::Orphaned => Box::pin(orphaned::run(plan, sizes)).await,
+            Kind::Decided => Box::pin(decided::run(plan, sizes)).await,
+            Kind::Online(loss) => Box::pin(online::run(plan, sizes, loss)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())

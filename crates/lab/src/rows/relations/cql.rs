@@ -31,16 +31,16 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A keyspace of its own, beside a database of its own.
-pub(super) struct Keyspace {
-    pub(super) stores: Stores,
-    pub(super) raw: Raw,
+pub(in crate::rows) struct Keyspace {
+    pub(in crate::rows) stores: Stores,
+    pub(in crate::rows) raw: Raw,
     handle: ClusterHandle,
     name: String,
 }
 
 impl Keyspace {
     /// Empty; `None` where the plan names no servers.
-    pub(super) async fn open(plan: &Plan, name: &str) -> Result<Option<Self>> {
+    pub(in crate::rows) async fn open(plan: &Plan, name: &str) -> Result<Option<Self>> {
         let (Some(mongodb), Some(cql)) = (&plan.mongodb, &plan.cql) else { return Ok(None) };
         let name = format!("kith_bench_{}_{name}", std::process::id());
         let options = CqlOptions::new([cql], &name);
@@ -59,7 +59,7 @@ impl Keyspace {
     }
 
     /// A node over them, with a Redis if there is one.
-    pub(super) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<Node> {
+    pub(in crate::rows) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<Node> {
         let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
         let cql = plan.cql.as_deref().context("there was a CQL")?;
         let served = Served::kith_over(&plan.kith, (mongodb, cql, redis), &self.name)?;
@@ -80,7 +80,7 @@ impl Keyspace {
     }
 
     /// Removes the keyspace and the database.
-    pub(super) async fn remove(self, plan: &Plan) -> Result<()> {
+    pub(in crate::rows) async fn remove(self, plan: &Plan) -> Result<()> {
         self.handle.close().await;
         self.raw.session.query_unpaged(format!("DROP KEYSPACE {}", self.name), ()).await?;
         let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
@@ -90,21 +90,21 @@ impl Keyspace {
 }
 
 /// A node in a process of its own.
-pub(super) struct Node {
-    pub(super) channel: Channel,
-    pub(super) served: Served,
+pub(in crate::rows) struct Node {
+    pub(in crate::rows) channel: Channel,
+    pub(in crate::rows) served: Served,
 }
 
 impl Node {
     /// Empties its memory.
-    pub(super) async fn forget(&self) -> Result<()> {
+    pub(in crate::rows) async fn forget(&self) -> Result<()> {
         let mut admin = AdminServiceClient::new(self.channel.clone());
         admin.flush_memory(FlushMemoryRequest::default()).await?;
         Ok(())
     }
 
     /// Reads all friends of a user by the largest pages; tells how many there are.
-    pub(super) async fn friends(&self, user_id: i64) -> Result<usize> {
+    pub(in crate::rows) async fn friends(&self, user_id: i64) -> Result<usize> {
         let client = RelationServiceClient::new(self.channel.clone());
         all_pages(async |page_token| {
             let request = ListFriendsRequest { user_id, page_size: 1_000, page_token, consistency: None };
@@ -116,7 +116,9 @@ impl Node {
 }
 
 /// Asks for page after page, each by the token of the one before; tells how many entries they hold in all.
-pub(super) async fn all_pages(ask: impl AsyncFn(String) -> Result<(usize, String)>) -> Result<usize> {
+pub(in crate::rows) async fn all_pages(
+    ask: impl AsyncFn(String) -> Result<(usize, String)>,
+) -> Result<usize> {
     let (mut found, mut token) = (0, String::new());
     loop {
         let (entries, next) = ask(token).await?;
@@ -129,8 +131,8 @@ pub(super) async fn all_pages(ask: impl AsyncFn(String) -> Result<(usize, String
 }
 
 /// The statements of a follow, by the driver alone.
-pub(super) struct Raw {
-    pub(super) session: Session,
+pub(in crate::rows) struct Raw {
+    pub(in crate::rows) session: Session,
     blocked: PreparedStatement,
     seat: PreparedStatement,
     state: PreparedStatement,
@@ -140,6 +142,7 @@ pub(super) struct Raw {
     entries: PreparedStatement,
     parts: PreparedStatement,
     rows: PreparedStatement,
+    member: PreparedStatement,
 }
 
 impl Raw {
@@ -188,12 +191,16 @@ impl Raw {
             parts: prepare("SELECT opened, counted FROM follow_buckets WHERE owner = ? AND list = 1").await?,
             rows: prepare("SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?")
                 .await?,
+            member: prepare(
+                "INSERT INTO members (grp, kind, place, member, live, changed, role) VALUES (?, 0, 0, ?, 1, 1, 1) IF NOT EXISTS",
+            )
+            .await?,
             session,
         })
     }
 
     /// All that a first follow sends: is it blocked, the seat, the batch of four rows, is it blocked.
-    pub(super) async fn follow(&self, edge: Edge, stamp: i64) -> Result<()> {
+    pub(in crate::rows) async fn follow(&self, edge: Edge, stamp: i64) -> Result<()> {
         let (from, to) = (edge.from.get(), edge.to.get());
         self.session.execute_unpaged(&self.blocked, (to, from)).await?;
         self.session.execute_unpaged(&self.seat, (from, slice(edge), to, stamp / 1000)).await?;
@@ -203,7 +210,7 @@ impl Raw {
     }
 
     /// One logged batch of a row for each side.
-    pub(super) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
+    pub(in crate::rows) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
         let batch = logged([&self.entry, &self.entry], stamp);
         let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
         let values = ((stamp, at, from, 0, 0, at, to), (stamp, at, to, 1, 0, at, from));
@@ -238,7 +245,7 @@ impl Raw {
     }
 
     /// Writes all rows of these follows as an import leaves them, each follow in one logged batch, many at one time.
-    pub(super) async fn write_rows(&self, graph: &[ImportedFollow]) -> Result<()> {
+    pub(in crate::rows) async fn write_rows(&self, graph: &[ImportedFollow]) -> Result<()> {
         let stamp = 1_700_000_000_000_000;
         let batches = stream::iter(graph.iter().zip(0_i64..))
             .map(async |(follow, number)| self.imported_rows(follow.edge, stamp + number).await);
@@ -247,7 +254,7 @@ impl Raw {
     }
 
     /// Waits until all parts of a list of fans but the newest one were counted when nothing could be added to them any more.
-    pub(super) async fn closes_parts(&self, user: i64, within: Duration) -> Result<()> {
+    pub(in crate::rows) async fn closes_parts(&self, user: i64, within: Duration) -> Result<()> {
         let until = Instant::now() + within;
         while !self.are_closed(user).await? {
             ensure!(Instant::now() < until, "the parts of the list are not closed");
@@ -270,7 +277,7 @@ impl Raw {
     }
 
     /// How many rows the largest part of a list of fans has.
-    pub(super) async fn largest_part(&self, user: i64) -> Result<i64> {
+    pub(in crate::rows) async fn largest_part(&self, user: i64) -> Result<i64> {
         let mut largest = 0;
         for bucket in 0.. {
             let row = self.session.execute_unpaged(&self.rows, (user, bucket)).await?.into_rows_result()?;
@@ -283,8 +290,14 @@ impl Raw {
         Ok(largest)
     }
 
+    /// Puts a member into a group that nobody else knows, under the least condition that there is.
+    pub(in crate::rows) async fn conditional(&self, group: i64, user: i64) -> Result<()> {
+        self.session.execute_unpaged(&self.member, (group, user)).await?;
+        Ok(())
+    }
+
     /// Reads both lists of a user, as far as their first buckets hold them; tells how many living entries there were.
-    pub(super) async fn both_lists(&self, user: i64) -> Result<usize> {
+    pub(in crate::rows) async fn both_lists(&self, user: i64) -> Result<usize> {
         let list = async |list: i32| {
             let rows = self.session.execute_unpaged(&self.entries, (user, list)).await?.into_rows_result()?;
             let entries = rows.rows::<(i64, i64, i32, i64, i64)>()?.collect::<Result<Vec<_>, _>>()?;

@@ -11,6 +11,10 @@ mod sqlite;
 
 use anyhow::Result;
 
+pub(super) use self::{
+    cql::{Keyspace, Node},
+    sqlite::DataFile,
+};
 use crate::{bench::Plan, ratio::Row};
 
 /// Runs what is asked for.

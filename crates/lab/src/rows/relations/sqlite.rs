@@ -10,16 +10,16 @@ use tempfile::TempDir;
 
 /// An embedded store in a folder that goes with it.
 #[derive(Debug)]
-pub(super) struct DataFile {
-    pub(super) options: SqliteOptions,
-    pub(super) stores: Stores,
+pub(in crate::rows) struct DataFile {
+    pub(in crate::rows) options: SqliteOptions,
+    pub(in crate::rows) stores: Stores,
     handle: SqliteHandle,
     folder: TempDir,
 }
 
 impl DataFile {
     /// Empty.
-    pub(super) async fn open() -> Result<Self> {
+    pub(in crate::rows) async fn open() -> Result<Self> {
         let folder = TempDir::new()?;
         let options = SqliteOptions::new(Path::new(folder.path()).join("kith.db"));
         let handle = open(options.clone()).await?;
@@ -29,7 +29,7 @@ impl DataFile {
     }
 
     /// Lets go of the file, which stays as long as the folder does.
-    pub(super) async fn close(self) -> (SqliteOptions, TempDir) {
+    pub(in crate::rows) async fn close(self) -> (SqliteOptions, TempDir) {
         self.handle.close().await;
         (self.options, self.folder)
     }
@@ -37,7 +37,7 @@ impl DataFile {
 
 /// Writes the rows of these follows, chunk by chunk, each in one transaction, by one connection with the settings of the
 /// store.
-pub(super) async fn write_rows(
+pub(in crate::rows) async fn write_rows(
     options: SqliteOptions,
     graph: Arc<[ImportedFollow]>,
     chunk: usize,

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 8] = [
+const FILES: [&str; 11] = [
     include_str!("../../config/sections.rs"),
     include_str!("../../config/limits.rs"),
     include_str!("../../config/cluster.rs"),
     include_str!("../../config/observer.rs"),
     include_str!("../../config/relations.rs"),
+    include_str!("../../config/members.rs"),
+    include_str!("../../config/presence.rs"),
+    include_str!("../../config/applications.rs"),
     include_str!("../../config/cql.rs"),
     include_str!("../../config/http.rs"),
     include_str!("../../config/ephemeral.rs"),

@@ -175,7 +175,9 @@ fn by_hand(held: &[Item]) -> (ByHand, ByHand) {
         let (of_kind, id) = match record {
             FeedRecord::User(id) => (&mut users, id.get()),
             FeedRecord::Group(id) => (&mut groups, id.get()),
-            FeedRecord::Follow(_) | FeedRecord::Block(_) => continue,
+            FeedRecord::Follow(_) | FeedRecord::Block(_) | FeedRecord::Member(_) | FeedRecord::Roster(_) => {
+                continue;
+            }
         };
         if is_lost { of_kind.lost.push(id) } else { of_kind.left.push(id) }
     }

@@ -1,8 +1,9 @@
-//! What users set about others is set on one node, and asked of another one as soon as it is acknowledged: no decision
-//! may be that of before.
+//! What users set about others, and who is in a group, is set on one node, and asked of another one as soon as it is
+//! acknowledged: no decision may be that of before.
 
 mod caller;
 mod faults;
+mod kicker;
 mod pair;
 mod tally;
 
@@ -24,7 +25,7 @@ use tokio::{
 use tonic::transport::Channel;
 
 pub(super) use self::faults::Fault;
-use self::{caller::Caller, tally::Tally};
+use self::{caller::Caller, kicker::Kicker, tally::Tally};
 use super::Sizes;
 use crate::{
     hunt::{Cassandra, Figure, Plan, Site, cassandra::Served},
@@ -63,8 +64,17 @@ impl Desk {
     }
 }
 
+/// What is set, and asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// Blocks and permissions.
+    Blocks,
+    /// Who is in a group.
+    Members,
+}
+
 /// Figures: what was acknowledged, what was decided, what failed.
-pub(super) async fn run(plan: &Plan, sizes: &Sizes, fault: Fault) -> Result<Vec<Figure>> {
+pub(super) async fn run(plan: &Plan, sizes: &Sizes, about: About, fault: Fault) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let cassandra = Served::Beside(Cassandra::shared().await?);
     let mut site = Site::start_over(&plan, 1, None, Some(cassandra)).await?;
@@ -76,7 +86,10 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, fault: Fault) -> Result<Vec<
     let desk = Arc::new(Desk { nodes, goal, named_every, acknowledged, over, tally });
     let (began, mut calling) = (Instant::now(), JoinSet::new());
     for number in 1..=CALLERS {
-        calling.spawn(Caller::new(&desk, number, plan.seed).work());
+        match about {
+            About::Blocks => calling.spawn(Caller::new(&desk, number, plan.seed).work()),
+            About::Members => calling.spawn(Kicker::new(&desk, number, plan.seed).work()),
+        };
     }
     let disturbed = timeout(LONGEST, fault.go_on(&mut site, &desk)).await;
     let took = began.elapsed();

@@ -8,7 +8,7 @@ use super::tally::Decided;
 use crate::history::{Edge, Settings};
 
 /// For so long a write of unknown outcome may yet have its effect: longer than a node tries, and the store.
-const LATE: Duration = Duration::from_secs(30);
+pub(super) const LATE: Duration = Duration::from_secs(30);
 
 /// Two users, and what the first one has set about the second.
 #[derive(Debug)]

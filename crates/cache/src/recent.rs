@@ -1,0 +1,156 @@
+//! A few of the copies that memory holds, where a read finds them at once.
+//!
+//! A hit in moka costs some 150 ns: a bucket of its hash table, a note for the popularity sketch, now and then the
+//! bookkeeping of a hundred such notes. Here it costs one place that the hash of the key names. Only whoever holds the
+//! shard lock of a key changes what stands here of it, so that a copy goes from both with the same invalidation; one that
+//! moka has evicted may be served from here until another takes its place. One read in sixteen asks moka all the same:
+//! then its sketch hears of the key, and a key that came to be read often gets its place.
+
+use std::sync::OnceLock;
+
+use parking_lot::RwLock;
+
+use crate::{Moment, memory::Slot};
+
+/// Memory for each place: what stands here costs some 4 % of what moka may hold.
+const BYTES_A_PLACE: u64 = 2048;
+const PLACES_MAX: u64 = 1 << 15;
+/// So many places are made at a time.
+const CHUNK: usize = 256;
+/// A larger copy has no place: what moka has evicted and stands here takes a quarter of the bound at most.
+const SIZE_MAX: u32 = 512;
+/// One read in so many asks moka.
+const SAMPLE: u64 = 16;
+
+type Place<K, V> = RwLock<Option<(K, Slot<V>)>>;
+/// Made when one of them is first needed.
+type Chunk<K, V> = OnceLock<Box<[Place<K, V>]>>;
+
+/// Each key has one place, which it shares with others.
+pub(crate) struct Recent<K, V> {
+    chunks: Box<[Chunk<K, V>]>,
+    hasher: ahash::RandomState,
+}
+
+/// Which place a key has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot(u64);
+
+impl Spot {
+    /// Whether a read at this moment asks moka first.
+    #[inline]
+    pub(crate) const fn is_sampled(self, now: Moment) -> bool {
+        (self.0 >> 48).wrapping_add(now.get()).is_multiple_of(SAMPLE)
+    }
+}
+
+impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
+    /// For a memory of so many bytes; a small one has none of it.
+    pub(crate) fn new(memory_bytes: u64) -> Self {
+        let places = (memory_bytes / BYTES_A_PLACE).min(PLACES_MAX);
+        let chunks = usize::try_from(places).unwrap_or(0) / CHUNK;
+        let chunks = if chunks == 0 { 0 } else { 1 << chunks.ilog2() };
+        Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), hasher: ahash::RandomState::new() }
+    }
+
+    #[inline]
+    pub(crate) fn spot(&self, key: &K) -> Spot {
+        Spot(self.hasher.hash_one(key))
+    }
+
+    /// The copy of the key, if it stands here and nobody is changing its place.
+    #[inline]
+    pub(crate) fn get(&self, spot: Spot, key: &K) -> Option<Slot<V>> {
+        let place = self.chunk(spot)?.get()?[within(spot)].try_read()?;
+        place.as_ref().filter(|(here, _)| here == key).map(|(_, slot)| slot.clone())
+    }
+
+    /// Puts a copy in its place. Shard lock held.
+    pub(crate) fn put(&self, key: &K, slot: &Slot<V>) {
+        let spot = self.spot(key);
+        let Some(chunk) = self.chunk(spot) else { return };
+        if slot.size > SIZE_MAX {
+            drop(self.take(key));
+            return;
+        }
+        let places = chunk.get_or_init(|| (0..CHUNK).map(|_| RwLock::new(None)).collect());
+        let before = places[within(spot)].write().replace((key.clone(), slot.clone()));
+        drop(before);
+    }
+
+    /// Takes out the copy of the key. Shard lock held.
+    pub(crate) fn take(&self, key: &K) -> Option<Slot<V>> {
+        let spot = self.spot(key);
+        let mut place = self.chunk(spot)?.get()?[within(spot)].write();
+        place.take_if(|(here, _)| here == key).map(|(_, slot)| slot)
+    }
+
+    #[inline]
+    fn chunk(&self, spot: Spot) -> Option<&Chunk<K, V>> {
+        let mask = u64::try_from(self.chunks.len().checked_sub(1)?).unwrap_or(0);
+        self.chunks.get(usize::try_from((spot.0 >> 8) & mask).unwrap_or(0))
+    }
+}
+
+/// Which place of its chunk.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lowest byte is meant")]
+const fn within(spot: Spot) -> usize {
+    spot.0 as u8 as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Version;
+
+    fn slot(value: u64, size: u32) -> Slot<u64> {
+        let (value, version) = (Some(Arc::new(value)), Version::UNVERSIONED);
+        Slot { value, version, read_at: Moment::new(0), ttl: 0, refresh: 0, size, flush: 0 }
+    }
+
+    fn value(recent: &Recent<u64, u64>, key: u64) -> Option<u64> {
+        recent.get(recent.spot(&key), &key).and_then(|slot| slot.value).map(|value| *value)
+    }
+
+    #[test]
+    fn a_copy_stands_until_it_is_taken_or_another_key_takes_its_place() {
+        let recent = Recent::new(1 << 20);
+        (0..10_000).for_each(|key| recent.put(&key, &slot(key, 100)));
+        let standing: Vec<u64> = (0..10_000).filter(|key| value(&recent, *key).is_some()).collect();
+        assert!((100..=512).contains(&standing.len()), "{}", standing.len());
+        for key in standing {
+            assert_eq!(value(&recent, key), Some(key));
+            assert!(recent.take(&key).is_some() && recent.take(&key).is_none());
+            assert_eq!(value(&recent, key), None);
+        }
+    }
+
+    #[test]
+    fn a_copy_that_is_too_large_leaves_none_behind_that_is_older() {
+        let recent = Recent::new(1 << 20);
+        recent.put(&7, &slot(1, 100));
+        recent.put(&7, &slot(2, SIZE_MAX + 1));
+        assert_eq!(value(&recent, 7), None);
+    }
+
+    #[test]
+    fn a_small_memory_has_none_of_it() {
+        let recent = Recent::new(64 * 256);
+        recent.put(&7, &slot(1, 100));
+        assert_eq!(value(&recent, 7), None);
+        assert!(recent.take(&7).is_none());
+    }
+
+    #[test]
+    fn one_moment_in_sixteen_a_read_of_a_key_asks_moka() {
+        let recent: Recent<u64, u64> = Recent::new(1 << 20);
+        for key in 0..100 {
+            let spot = recent.spot(&key);
+            let asked = (0..160).filter(|now| spot.is_sampled(Moment::new(*now))).count();
+            assert_eq!(asked, 10);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a read finds at once is never another thing than memory.
+
+use std::time::Duration;
+
+use crate::stage::Stage;
+
+/// Several keys share each place that reads look at first, and moka keeps a few hundred of them.
+const KEYS: u64 = 4_000;
+const MEMORY_BYTES: u64 = 600_000;
+
+/// Every key, asked in so many moments that each has had and lost its place.
+async fn read_all(stage: &Stage, expected: u64) {
+    for _moment in 0..20 {
+        stage.clock.advance(Duration::from_millis(1));
+        for key in 0..KEYS {
+            assert_eq!(stage.read(key).await, Some(expected), "of {key}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_given_up_is_found_nowhere_whether_moka_has_it_still_or_not() {
+    let stage = Stage::with(|policy| policy.memory_bytes = MEMORY_BYTES);
+    for version in 1..4 {
+        (0..KEYS).for_each(|key| stage.store.put(key, version));
+        for key in 0..KEYS {
+            stage.invalidate(key, version).await;
+            assert_eq!(stage.kept(key), None, "of {key}");
+        }
+        read_all(&stage, version).await;
+    }
+    assert!(stage.stats().entries < KEYS, "moka has evicted many of them");
+}
+
+#[tokio::test]
+async fn a_flush_leaves_nothing_to_find() {
+    let stage = Stage::with(|policy| policy.memory_bytes = MEMORY_BYTES);
+    (0..KEYS).for_each(|key| stage.store.put(key, 1));
+    read_all(&stage, 1).await;
+    (0..KEYS).for_each(|key| stage.store.put(key, 2));
+    stage.node.namespaces().iter().for_each(|namespace| namespace.flush());
+    assert_eq!((0..KEYS).filter(|key| stage.kept(*key).is_some()).count(), 0);
+    read_all(&stage, 2).await;
+}

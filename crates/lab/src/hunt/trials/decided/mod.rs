@@ -1,0 +1,144 @@
+//! An owner and two admins, each through another node, decide about the same applications while a node is killed every few
+//! seconds: each application is decided once, and what was accepted comes about once.
+
+mod group;
+mod roll;
+mod tally;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use tonic::transport::Channel;
+
+use self::{group::Bench, tally::Tally};
+use super::Sizes;
+use crate::{
+    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served, figure::float},
+    ratio::Better,
+    rows::imported::fill,
+};
+
+/// One for each of those who decide.
+const NODES: u32 = 3;
+/// Applications to one group, each of another user.
+const OF_A_GROUP: i64 = 50;
+/// Groups that are decided about at one time.
+const AT_ONCE: usize = 8;
+/// One in so many writes of other rows is an application here.
+const FEWER: u64 = 10;
+/// Between two deaths.
+const DEATH_EVERY: Duration = Duration::from_secs(5);
+/// What a dead node left is done by others after at most so long, and some more for a machine that has much to do.
+const SETTLED_AFTER: Duration = Duration::from_secs(30);
+/// Longer than it takes where nothing is wrong with the laboratory itself.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// What all share.
+#[derive(Debug)]
+struct Desk {
+    nodes: Vec<Channel>,
+    tally: Mutex<Tally>,
+    over: AtomicBool,
+    /// The next group that nobody has begun with.
+    next: AtomicU64,
+    groups: u64,
+    seed: u64,
+}
+
+/// Figures: what was decided, what was wrong about it, and how many died meanwhile.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: NODES, ..plan.clone() };
+    let cassandra = Served::Beside(Cassandra::shared().await?);
+    let mut site = Site::start_over(&plan, 1, None, Some(cassandra)).await?;
+    let nodes: Vec<Channel> = site.members.iter().map(|member| member.node.channel()).collect();
+    let users: Vec<i64> = (1..=i64::from(NODES) + OF_A_GROUP).collect();
+    fill(&mut UserServiceClient::new(nodes[0].clone()), &users).await?;
+    let goal = sizes.writes.div_ceil(FEWER);
+    let groups = goal.div_ceil(OF_A_GROUP.unsigned_abs());
+    let desk = Arc::new(Desk {
+        nodes,
+        tally: Mutex::default(),
+        over: AtomicBool::new(false),
+        next: AtomicU64::new(0),
+        groups,
+        seed: plan.seed,
+    });
+    let began = Instant::now();
+    let benches = timeout(LONGEST, decide_all(&desk, &mut site));
+    let (benches, deaths) = benches.await.context("the applications are not decided in time")??;
+    let took = began.elapsed();
+    site.until_trusted().await?;
+    judge(benches).await?;
+    let mut figures = desk.tally.lock().figures(goal);
+    figures.push(Figure::at_least("deaths", "count", float(deaths), 1.0));
+    figures.push(Figure::told("took", "s", took.as_secs_f64(), Better::Lower));
+    Ok(figures)
+}
+
+/// Has all groups decided about, while nodes die. Tells how many did.
+async fn decide_all(desk: &Arc<Desk>, site: &mut Site) -> Result<(Vec<Bench>, u64)> {
+    let mut deciding = JoinSet::new();
+    for _ in 0..AT_ONCE {
+        let desk = Arc::clone(desk);
+        deciding.spawn(async move {
+            let mut benches = Vec::new();
+            loop {
+                let number = desk.next.fetch_add(1, Ordering::Relaxed);
+                if number >= desk.groups {
+                    return anyhow::Ok(benches);
+                }
+                benches.push(Bench::decided(&desk, i64::try_from(number)? + 1).await?);
+            }
+        });
+    }
+    let all = async {
+        let mut benches = Vec::new();
+        while let Some(done) = deciding.join_next().await {
+            benches.extend(done??);
+        }
+        desk.over.store(true, Ordering::Relaxed);
+        anyhow::Ok(benches)
+    };
+    let (benches, deaths) = tokio::join!(all, kill_by_turns(desk, site));
+    Ok((benches?, deaths?))
+}
+
+async fn kill_by_turns(desk: &Desk, site: &mut Site) -> Result<u64> {
+    let mut deaths = 0;
+    loop {
+        let until = Instant::now() + DEATH_EVERY;
+        while Instant::now() < until {
+            if desk.over.load(Ordering::Relaxed) {
+                return Ok(deaths);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        let at = usize::try_from(deaths)? % site.members.len();
+        let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
+        node.kill();
+        node.run()?;
+        deaths += 1;
+    }
+}
+
+/// Compares what the store has in the end with what was answered.
+async fn judge(benches: Vec<Bench>) -> Result<()> {
+    let until = Instant::now() + SETTLED_AFTER;
+    for bench in benches {
+        bench.judge(until).await?;
+        bench.judge_roll().await?;
+    }
+    Ok(())
+}

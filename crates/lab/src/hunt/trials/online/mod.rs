@@ -1,0 +1,173 @@
+//! Users are online by devices at two gateways, each with a node of its own. Then one gateway dies, or its node with it, or
+//! Redis loses everything: what all nodes tell of it, and how soon that is so.
+
+mod asked;
+mod crowd;
+mod gateway;
+mod watched;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use self::{
+    asked::{Tally, View},
+    crowd::{Crowd, GOING, Places, STAYING},
+    gateway::Gateway,
+    watched::Watched,
+};
+use super::Sizes;
+use crate::{
+    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served, figure::float},
+    ratio::Better,
+};
+
+/// That of the gateway that goes, the one that it may move to, and the one of the gateway that stays, where it is watched, too.
+const NODES: u32 = 3;
+const WATCHED_AT: usize = 2;
+/// One user for so many writes of other rows.
+const FEWER: u64 = 25;
+/// What is promised.
+const WITHIN: Duration = Duration::from_secs(30);
+/// For 30 s after a loss groups are said to lack somebody, perhaps; it takes a second to see that these are over, and some more
+/// where the machine has much to do.
+const WHOLE_WITHIN: Duration = Duration::from_secs(33);
+/// For so long it is looked at what is told: that it does not change again, too.
+const LOOKED_FOR: Duration = Duration::from_secs(36);
+const LOOK: Duration = Duration::from_millis(200);
+/// A young cluster does not know who is offline.
+const SETTLED_WITHIN: Duration = Duration::from_secs(90);
+
+/// What is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// A gateway dies without a word.
+    Gateway,
+    /// Its node is killed, and the gateway goes to another one; then this one is killed, and the gateway dies.
+    Node,
+    /// Redis loses all that it has.
+    Redis,
+}
+
+/// Figures: how soon all nodes told what is so, and what they told meanwhile.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: Loss) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: NODES, ..plan.clone() };
+    let cassandra = Served::Beside(Cassandra::shared().await?);
+    let site = Site::start_over(&plan, 1, None, Some(cassandra)).await?;
+    let users = i64::try_from(sizes.writes.div_ceil(FEWER))?;
+    let nodes: Vec<Channel> = site.members.iter().map(|member| member.node.channel()).collect();
+    let crowd = Crowd::new(&nodes[0], users).await?;
+    asked::until_known(&nodes[0], SETTLED_WITHIN).await?;
+    let going = Gateway::open(GOING, nodes[..2].to_vec(), crowd.sessions_at(GOING)).await?;
+    let staying = Gateway::open(STAYING, vec![nodes[WATCHED_AT].clone()], crowd.sessions_at(STAYING)).await?;
+    let mut stage =
+        Stage { site, nodes, crowd, going: Some(going), staying, tally: Tally::default(), watched: None };
+    stage.until_all_online().await?;
+    stage.watched = Some(Watched::begin(&stage.nodes[WATCHED_AT], &stage.crowd).await?);
+    match loss {
+        Loss::Gateway => stage.gateway_dies().await,
+        Loss::Node => stage.node_dies().await,
+        Loss::Redis => stage.redis_is_emptied().await,
+    }
+}
+
+/// All that takes part.
+struct Stage {
+    site: Site,
+    nodes: Vec<Channel>,
+    crowd: Crowd,
+    /// `None`: dead.
+    going: Option<Gateway>,
+    staying: Gateway,
+    tally: Tally,
+    watched: Option<Watched>,
+}
+
+impl Stage {
+    async fn gateway_dies(mut self) -> Result<Vec<Figure>> {
+        self.going = None;
+        let seen = self.look(&[0, 1, 2], Places::Staying).await?;
+        self.figures(&seen, Places::Staying, Vec::new())
+    }
+
+    async fn node_dies(mut self) -> Result<Vec<Figure>> {
+        self.node(0)?.kill();
+        self.look(&[1, 2], Places::Both).await?;
+        let told = self.watched()?.offline();
+        let moved = vec![Figure::none("offline although the gateway had moved", told)];
+        self.node(0)?.run()?;
+        self.site.until_trusted().await?;
+        self.going = None;
+        self.node(1)?.kill();
+        let seen = self.look(&[0, 2], Places::Staying).await?;
+        self.figures(&seen, Places::Staying, moved)
+    }
+
+    async fn redis_is_emptied(mut self) -> Result<Vec<Figure>> {
+        self.site.redis.ask(&["FLUSHALL"]).await?;
+        let seen = self.look(&[0, 1, 2], Places::Both).await?;
+        let opened = self.going.as_ref().map_or(0, Gateway::opened_again) + self.staying.opened_again();
+        let more = vec![
+            Figure::at_least("answers that were unknown", "count", float(self.tally.unknown), 1.0),
+            Figure::told("sessions that gateways opened again", "count", float(opened), Better::Lower),
+        ];
+        self.figures(&seen, Places::Both, more)
+    }
+
+    async fn until_all_online(&mut self) -> Result<()> {
+        let until = Instant::now() + SETTLED_WITHIN;
+        let mut view = View::new(Instant::now());
+        while !view.is_right() {
+            anyhow::ensure!(Instant::now() < until, "not all are online in time");
+            let node = &self.nodes[WATCHED_AT];
+            view.look(node, &self.crowd, Places::Both, &mut Tally::default()).await;
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Asks these nodes for everything, again and again. Returns since when each has told what is so, from now on.
+    async fn look(&mut self, at: &[usize], places: Places) -> Result<Vec<View>> {
+        let began = Instant::now();
+        self.watched()?.begin_anew(began);
+        let mut views: Vec<View> = at.iter().map(|_| View::new(began)).collect();
+        while began.elapsed() < LOOKED_FOR {
+            for (at, view) in at.iter().zip(&mut views) {
+                view.look(&self.nodes[*at], &self.crowd, places, &mut self.tally).await;
+            }
+            sleep(LOOK).await;
+        }
+        Ok(views)
+    }
+
+    fn figures(self, seen: &[View], places: Places, more: Vec<Figure>) -> Result<Vec<Figure>> {
+        let watched = self.watched.context("nobody watches")?;
+        let mut figures = vec![
+            Figure::told("sessions", "count", float(self.crowd.sessions()), Better::Higher),
+            longest("users right on all nodes after", seen, |view| view.users, WITHIN),
+            longest("groups right on all nodes after", seen, |view| view.groups, WITHIN),
+            longest("groups said to be whole on all nodes after", seen, |view| view.whole, WHOLE_WITHIN),
+        ];
+        figures.extend(watched.figures(&self.crowd, places)?);
+        figures.extend(self.tally.figures());
+        figures.extend(more);
+        Ok(figures)
+    }
+
+    fn watched(&self) -> Result<&Watched> {
+        self.watched.as_ref().context("nobody watches")
+    }
+
+    fn node(&mut self, at: usize) -> Result<&mut crate::hunt::Node> {
+        Ok(&mut self.site.members.get_mut(at).context("there are three nodes")?.node)
+    }
+}
+
+/// Of what was never so on a node the figure is no number.
+fn longest(name: &str, seen: &[View], of: fn(&View) -> Option<Duration>, within: Duration) -> Figure {
+    let after = seen.iter().map(|view| of(view).map_or(f64::NAN, |after| after.as_secs_f64()));
+    let longest = after.fold(0.0, |most: f64, one| if one > most || one.is_nan() { one } else { most });
+    Figure::at_most(name, "s", longest, within.as_secs_f64())
+}

@@ -1,0 +1,145 @@
+//! Members: joins of one large group over bare conditional writes, and deep pages of its list over the first one.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{
+    GroupId, MEMBERS_AT_ONCE, MemberChange, MemberChanged, MemberStore, MemberTerms, Role, Timestamp, UserId,
+    Version, Write,
+};
+use tokio::time::Instant;
+
+use super::relations::{DataFile, Keyspace};
+use crate::{
+    bench::{JOINS_CQL, MEMBERS_DEEP_CQL, MEMBERS_DEEP_SQLITE, Plan},
+    ratio::{Pair, Pieces, Row, Side, count, interleave},
+};
+
+/// Callers that join at one time.
+const CALLERS: usize = 64;
+/// Adds that are under way at one time.
+const ADDS: usize = 8;
+/// Entries of a page.
+const PAGE: usize = 50;
+const MEMBERS_MAX: u32 = 1_000_000;
+/// Who owns each group.
+const OWNER: i64 = 1;
+/// Changes that somebody who knows the group asks for.
+const CHANGES: i64 = 10;
+
+/// Runs what is asked for.
+pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    if plan.wants(&MEMBERS_DEEP_SQLITE) {
+        let file = DataFile::open().await?;
+        let pairs = deep(plan, &file.stores.members).await?;
+        file.close().await;
+        rows.push(Row::new(&MEMBERS_DEEP_SQLITE, &pairs)?);
+    }
+    if plan.wants(&MEMBERS_DEEP_CQL)
+        && let Some(keyspace) = Keyspace::open(plan, MEMBERS_DEEP_CQL.name).await?
+    {
+        let pairs = deep(plan, &keyspace.stores.members).await?;
+        keyspace.remove(plan).await?;
+        rows.push(Row::new(&MEMBERS_DEEP_CQL, &pairs)?);
+    }
+    if plan.wants(&JOINS_CQL)
+        && let Some(keyspace) = Keyspace::open(plan, JOINS_CQL.name).await?
+    {
+        let pairs = joins(plan, &keyspace).await?;
+        keyspace.remove(plan).await?;
+        rows.push(Row::new(&JOINS_CQL, &pairs)?);
+    }
+    Ok(rows)
+}
+
+/// Joins a second of one group, of many callers, over as many rows that one caller puts into one partition under a condition
+/// each. Nobody may be lost or counted twice.
+async fn joins(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
+    let (store, group) = (&keyspace.stores.members, GroupId::new(1)?);
+    change(store, group, MemberChange::Found(UserId::new(OWNER)?)).await?;
+    let (of_one, of_many) = (plan.size(1_000, 20), plan.size(10_000, 200));
+    let (mut next, mut joined) = (OWNER, 1);
+    let pairs = interleave(plan.rounds, async |side| {
+        let joins = if side == Side::Kith { of_many } else { of_one };
+        let users = next + 1..=next + joins;
+        next += joins;
+        let begun = Instant::now();
+        match side {
+            Side::Baseline => {
+                for user in users {
+                    keyspace.raw.conditional(2, user).await?;
+                }
+            }
+            Side::Kith => {
+                let calls = stream::iter(users)
+                    .map(async |user| change(store, group, MemberChange::Join(UserId::new(user)?)).await);
+                calls.buffer_unordered(CALLERS).try_collect::<()>().await?;
+                joined += joins;
+            }
+        }
+        Ok(count(usize::try_from(joins)?) / begun.elapsed().as_secs_f64())
+    })
+    .await?;
+    let roster = store.rosters(&[group]).await?[0];
+    ensure!(i64::from(roster.count) == joined, "{} members are counted of {joined}", roster.count);
+    Ok(pairs)
+}
+
+/// Times pages of the members of a large group: the first ones, and the last ones.
+async fn deep(plan: &Plan, store: &Arc<dyn MemberStore>) -> Result<Vec<Pair<f64>>> {
+    let (group, members) = (GroupId::new(1)?, plan.size(100_000, 500));
+    fill(store, group, members).await?;
+    follow_changes(store, group).await?;
+    let bottom = UserId::new(members - i64::try_from(PAGE)?)?;
+    let (pieces, reads) = plan.size((20, 20), (1, 5));
+    interleave(plan.rounds, async |side| {
+        let after = (side == Side::Kith).then_some(bottom);
+        let mut taken = Pieces::begin();
+        for _ in 0..pieces {
+            for _ in 0..reads {
+                let page = store.member_list(group, Role::Member, after, PAGE).await?;
+                ensure!(page.len() == PAGE, "a page is short: {}", page.len());
+            }
+            taken.end_piece(reads);
+        }
+        Ok(taken.nanos_an_operation() / 1e3)
+    })
+    .await
+}
+
+/// A group with the members of all ids up to this one.
+async fn fill(store: &Arc<dyn MemberStore>, group: GroupId, members: i64) -> Result<()> {
+    change(store, group, MemberChange::Found(UserId::new(OWNER)?)).await?;
+    let users = (OWNER + 1..=members).map(UserId::new).collect::<Result<Vec<_>, _>>()?;
+    let adds = stream::iter(users.chunks(MEMBERS_AT_ONCE))
+        .map(async |users| change(store, group, MemberChange::Add(users.to_vec())).await);
+    adds.buffer_unordered(ADDS).try_collect::<()>().await?;
+    let roster = store.rosters(&[group]).await?[0];
+    ensure!(i64::from(roster.count) == members, "{} members are counted of {members}", roster.count);
+    Ok(())
+}
+
+/// Whoever knew the group some changes ago is told of these alone.
+async fn follow_changes(store: &Arc<dyn MemberStore>, group: GroupId) -> Result<()> {
+    let before = store.rosters(&[group]).await?[0].version;
+    for user in 0..CHANGES {
+        let user = UserId::new(OWNER + 1 + user)?;
+        change(store, group, MemberChange::SetRole(user, Role::Admin)).await?;
+    }
+    let known = MemberChanged { version: before, user: UserId::new(i64::MAX)? };
+    let told = store.member_changes(group, known, PAGE).await?.context("the changes are not kept")?;
+    ensure!(told.len() == usize::try_from(CHANGES)?, "{} changes are told of {CHANGES}", told.len());
+    ensure!(
+        told.iter().all(|one| one.version > before && one.version > Version::NONE),
+        "an old change is told"
+    );
+    Ok(())
+}
+
+async fn change(store: &Arc<dyn MemberStore>, group: GroupId, change: MemberChange) -> Result<()> {
+    let terms = MemberTerms { by: None, members_max: MEMBERS_MAX };
+    store.change_members(group, change, terms, Write::at(Timestamp::now())).await?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Who is online: what renewing very many sessions takes of Redis, and how long the opening of one takes that many groups are
+//! told of. Each over the same done by hand with the client of Redis.
+
+mod open;
+mod raw;
+mod renew;
+mod stage;
+
+use anyhow::Result;
+
+use crate::{
+    bench::{
+        OPEN_SESSION, OPEN_SESSION_TIME, PRESENCE_RENEW, PRESENCE_RENEW_COMMANDS, PRESENCE_RENEW_CORE,
+        PRESENCE_RENEW_NODE, Plan,
+    },
+    ratio::{Pair, Row},
+};
+
+use self::stage::Stage;
+
+/// Runs what is asked for; nothing where there is no CQL.
+pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+    let renewing = [&PRESENCE_RENEW, &PRESENCE_RENEW_CORE, &PRESENCE_RENEW_NODE, &PRESENCE_RENEW_COMMANDS];
+    let opening = [&OPEN_SESSION, &OPEN_SESSION_TIME];
+    let mut rows = Vec::new();
+    if renewing.iter().any(|claim| plan.wants(claim))
+        && let Some(stage) = Stage::start(plan, "renew").await?
+    {
+        let taken = renew::measure(plan, &stage).await?;
+        let of = |part: fn(&renew::Taken) -> f64| -> Vec<Pair<f64>> {
+            taken.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
+        };
+        let (redis, client) = (of(|taken| taken.redis), of(|taken| taken.client));
+        rows.push(Row::new(&PRESENCE_RENEW, &redis)?);
+        rows.push(Row::new(&PRESENCE_RENEW_CORE, &redis)?);
+        rows.push(Row::new(&PRESENCE_RENEW_NODE, &client)?);
+        rows.push(Row::new(&PRESENCE_RENEW_COMMANDS, &of(|taken| taken.commands))?);
+        stage.remove(plan).await?;
+    }
+    if opening.iter().any(|claim| plan.wants(claim))
+        && let Some(stage) = Stage::start(plan, "open").await?
+    {
+        let taken = open::measure(plan, &stage).await?;
+        rows.extend([Row::new(&OPEN_SESSION, &taken)?, Row::new(&OPEN_SESSION_TIME, &taken)?]);
+        stage.remove(plan).await?;
+    }
+    rows.retain(|row| {
+        renewing.iter().chain(&opening).any(|claim| claim.name == row.name && plan.wants(claim))
+    });
+    Ok(rows)
+}

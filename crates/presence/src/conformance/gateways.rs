@@ -1,0 +1,70 @@
+use super::sample::{LIMITS, LONG, SHORT, at, claim, claimed, until};
+use crate::{Claimed, Incarnation, PresenceError, Presences};
+
+async fn is_dead(presences: &Presences, id: &str) -> bool {
+    let all = presences.sessions.gateways().await.unwrap().all;
+    let mut found = all.iter().filter(|state| state.instance.gateway.as_str() == id);
+    found.all(|state| state.left.is_zero())
+}
+
+pub async fn who_comes_first_is_the_gateway_and_nobody_else(presences: Presences) {
+    let instance = claimed(&presences, "a", LONG).await;
+    let other = Incarnation::new(7);
+    assert_eq!(claim(&presences, "a", None, LONG).await, Ok(Claimed::Denied));
+    assert_eq!(claim(&presences, "a", other, LONG).await, Ok(Claimed::Denied));
+    let again = claim(&presences, "a", Some(instance.incarnation), LONG).await;
+    assert_eq!(again, Ok(Claimed::Held(instance.incarnation)));
+    let all = presences.sessions.gateways().await.unwrap().all;
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].instance, instance);
+    assert!(all[0].left > LONG / 2 && all[0].left <= LONG, "{:?}", all[0].left);
+}
+
+pub async fn a_dead_gateway_gives_its_id_to_who_comes(presences: Presences) {
+    let first = claimed(&presences, "a", SHORT).await;
+    until(async || is_dead(&presences, "a").await).await;
+    let second = claimed(&presences, "a", LONG).await;
+    assert_ne!(first.incarnation, second.incarnation);
+    let late = claim(&presences, "a", Some(first.incarnation), LONG).await;
+    assert_eq!(late, Ok(Claimed::Denied), "whoever came since is the gateway");
+    let all = presences.sessions.gateways().await.unwrap().all;
+    assert_eq!(all.len(), 2, "the dead one stands until it is forgotten");
+}
+
+pub async fn what_was_given_once_is_taken_up_where_all_was_lost(presences: Presences) {
+    let given = Incarnation::new(42);
+    assert_eq!(claim(&presences, "a", given, LONG).await, Ok(Claimed::Held(given.unwrap())));
+    assert_eq!(claim(&presences, "a", None, LONG).await, Ok(Claimed::Denied));
+}
+
+pub async fn a_gateway_is_forgotten_when_it_is_dead_and_not_before(presences: Presences) {
+    let (dying, living) = (claimed(&presences, "a", SHORT).await, claimed(&presences, "b", LONG).await);
+    until(async || is_dead(&presences, "a").await).await;
+    for instance in [&dying, &living, &at("nobody")] {
+        presences.sessions.forget(instance).await.unwrap();
+    }
+    let all = presences.sessions.gateways().await.unwrap().all;
+    assert_eq!(all.into_iter().map(|state| state.instance).collect::<Vec<_>>(), [living]);
+    let again = claim(&presences, "a", Some(dying.incarnation), LONG).await;
+    assert_eq!(again, Ok(Claimed::Held(dying.incarnation)), "nobody came meanwhile");
+}
+
+pub async fn there_are_no_more_gateways_than_may_be(presences: Presences) {
+    let first = claimed(&presences, "g0", LONG).await;
+    for number in 1..LIMITS.gateways_max {
+        claimed(&presences, &format!("g{number}"), LONG).await;
+    }
+    let refused = claim(&presences, "more", None, LONG).await;
+    assert_eq!(refused, Err(PresenceError::TooManyGateways));
+    let goes_on = claim(&presences, "g0", Some(first.incarnation), LONG).await;
+    assert_eq!(goes_on, Ok(Claimed::Held(first.incarnation)));
+}
+
+pub async fn the_epoch_stays_and_ages(presences: Presences) {
+    let first = presences.sessions.gateways().await.unwrap();
+    until(async || presences.sessions.gateways().await.unwrap().age > first.age).await;
+    let second = presences.sessions.gateways().await.unwrap();
+    assert_eq!(first.epoch, second.epoch);
+    let lookup = presences.sessions.sessions(&[]).await.unwrap();
+    assert!(lookup.age >= second.age);
+}

@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use kith_store::{GroupId, UserId};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    Change, Changed, Claim, Claimed, Event, GatewayId, Heard, Incarnation, Instance, Limits, Op,
+    PresenceError, Presences, Standing,
+};
+
+/// What presence that is opened for the suite has to be bounded by.
+pub const LIMITS: Limits = Limits {
+    sessions_max: 4,
+    gateways_max: 8,
+    kept: Duration::from_secs(60),
+    look_again: Duration::from_millis(20),
+};
+
+/// Longer than any case takes.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+/// Over before a case gives up.
+pub(super) const SHORT: Duration = Duration::from_millis(60);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn user(id: i64) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+pub(super) fn group(id: i64) -> GroupId {
+    GroupId::new(id).unwrap()
+}
+
+pub(super) fn gateway(id: &str) -> GatewayId {
+    id.parse().unwrap()
+}
+
+pub(super) fn at(id: &str) -> Instance {
+    Instance { gateway: gateway(id), incarnation: Incarnation::new(1).unwrap() }
+}
+
+pub(super) fn open(device: &str, lasts: Duration) -> Op {
+    Op::Open(device.parse().unwrap(), lasts)
+}
+
+pub(super) fn renew(device: &str) -> Op {
+    Op::Renew(device.parse().unwrap(), LONG)
+}
+
+pub(super) fn close(device: &str) -> Op {
+    Op::Close(device.parse().unwrap())
+}
+
+pub(super) async fn try_change(
+    presences: &Presences,
+    id: i64,
+    instance: &Instance,
+    op: Op,
+) -> Result<Changed, PresenceError> {
+    let change = Change { user: user(id), instance: instance.clone(), op };
+    presences.sessions.change(&[change]).await.pop().unwrap()
+}
+
+pub(super) async fn change(presences: &Presences, id: i64, instance: &Instance, op: Op) -> Changed {
+    try_change(presences, id, instance, op).await.unwrap()
+}
+
+pub(super) async fn claim(
+    presences: &Presences,
+    id: &str,
+    offered: Option<Incarnation>,
+    lasts: Duration,
+) -> Result<Claimed, PresenceError> {
+    presences.sessions.claim(&Claim { gateway: gateway(id), offered, lasts }).await
+}
+
+/// Claims an id that is free.
+pub(super) async fn claimed(presences: &Presences, id: &str, lasts: Duration) -> Instance {
+    match claim(presences, id, None, lasts).await.unwrap() {
+        Claimed::Held(incarnation) => Instance { gateway: gateway(id), incarnation },
+        Claimed::Denied => panic!("{id} is not free"),
+    }
+}
+
+pub(super) fn standing(version: i64, at: &[&str]) -> Standing {
+    Standing { version, fanned: 0, gateways: at.iter().map(|id| gateway(id)).collect() }
+}
+
+pub(super) async fn heard(hearing: &mut dyn Heard) -> Event {
+    timeout(PATIENCE, hearing.next()).await.expect("an event comes").expect("none is lost")
+}
+
+/// The last word of one that hears: what was told before it is heard before it.
+pub(super) async fn heard_until(presences: &Presences, hearing: &mut dyn Heard) -> Vec<Event> {
+    let last = change(presences, 4711, &at("last"), open("d", LONG)).await.standing.version;
+    let mut all = Vec::new();
+    loop {
+        let event = heard(hearing).await;
+        if event.user == user(4711) && event.version == last {
+            return all;
+        }
+        all.push(event);
+    }
+}
+
+/// Waits until it is so.
+pub(super) async fn until(mut is: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is().await {
+        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Runs so many at once.
+pub(super) async fn together<F: Future<Output = ()> + Send + 'static>(count: i64, run: impl Fn(i64) -> F) {
+    let mut all = JoinSet::new();
+    for number in 0..count {
+        all.spawn(run(number));
+    }
+    all.join_all().await;
+}

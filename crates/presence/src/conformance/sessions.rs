@@ -1,0 +1,175 @@
+use super::sample::{
+    LIMITS, LONG, SHORT, at, change, claimed, close, gateway, heard, heard_until, open, renew, together,
+    try_change, until, user,
+};
+use crate::{Change, Op, PresenceError, Presences, Seen};
+
+async fn seen(presences: &Presences, id: i64) -> Seen {
+    presences.sessions.sessions(&[user(id)]).await.unwrap().users.pop().unwrap()
+}
+
+pub async fn a_session_puts_a_user_online_and_its_end_offline(presences: Presences) {
+    assert_eq!(seen(&presences, 1).await, Seen::default());
+    let opened = change(&presences, 1, &at("a"), open("phone", LONG)).await;
+    assert!(opened.told && !opened.known && opened.standing.version > 0);
+    assert_eq!(opened.standing.gateways, [gateway("a")]);
+    assert!(opened.left.is_some_and(|left| left > LONG / 2 && left <= LONG));
+    let found = seen(&presences, 1).await;
+    assert_eq!((found.version, found.sessions.len()), (opened.standing.version, 1));
+    assert_eq!((found.sessions[0].device.as_str(), &found.sessions[0].instance), ("phone", &at("a")));
+    let closed = change(&presences, 1, &at("a"), close("phone")).await;
+    assert!(closed.told && closed.known && closed.left.is_none());
+    assert!(closed.standing.gateways.is_empty() && closed.standing.version > opened.standing.version);
+    assert!(seen(&presences, 1).await.sessions.is_empty());
+    let again = change(&presences, 1, &at("a"), close("phone")).await;
+    assert!(!again.told && !again.known);
+    assert_eq!(again.standing, closed.standing);
+    presences.sessions.fanned(user(1), closed.standing.version).await.unwrap();
+    assert_eq!(seen(&presences, 1).await.version, closed.standing.version, "it is kept for a while");
+}
+
+pub async fn two_devices_at_one_gateway_are_told_of_once(presences: Presences) {
+    let mut hearing = presences.feed.hear().await.unwrap();
+    for (device, told) in [("phone", true), ("tablet", false), ("phone", false)] {
+        assert_eq!(change(&presences, 1, &at("a"), open(device, LONG)).await.told, told, "{device}");
+    }
+    assert_eq!(seen(&presences, 1).await.sessions.len(), 2);
+    assert!(!change(&presences, 1, &at("a"), close("phone")).await.told);
+    assert!(change(&presences, 1, &at("a"), close("tablet")).await.told);
+    let events = heard_until(&presences, &mut *hearing).await;
+    let online: Vec<usize> = events.iter().map(|event| event.gateways.len()).collect();
+    assert_eq!(online, [1, 0]);
+}
+
+pub async fn versions_rise_with_each_change_and_events_come_in_their_order(presences: Presences) {
+    let mut hearing = presences.feed.hear().await.unwrap();
+    let mut versions = Vec::new();
+    for round in 0..20 {
+        let place = at(if round % 2 == 0 { "a" } else { "b" });
+        for op in [open("d", LONG), close("d")] {
+            versions.push(change(&presences, 1, &place, op).await.standing.version);
+        }
+    }
+    assert!(versions.is_sorted_by(|one, next| one < next), "{versions:?}");
+    for version in versions {
+        assert_eq!(heard(&mut *hearing).await.version, version);
+    }
+}
+
+pub async fn a_session_that_is_not_renewed_ends(presences: Presences) {
+    let mut hearing = presences.feed.hear().await.unwrap();
+    change(&presences, 1, &at("a"), open("short", SHORT)).await;
+    change(&presences, 1, &at("b"), open("long", LONG)).await;
+    until(async || seen(&presences, 1).await.sessions.len() == 1).await;
+    let looked = change(&presences, 1, &at("a"), Op::Look).await;
+    assert!(looked.told && looked.left.is_none());
+    assert_eq!(looked.standing.gateways, [gateway("b")]);
+    let events = heard_until(&presences, &mut *hearing).await;
+    assert_eq!(events.last().unwrap().gateways, [gateway("b")]);
+}
+
+pub async fn renewing_what_is_not_there_says_so(presences: Presences) {
+    assert!(!change(&presences, 1, &at("a"), renew("d")).await.known);
+    assert!(seen(&presences, 1).await.sessions.is_empty(), "nothing is made by it");
+    change(&presences, 1, &at("a"), open("d", SHORT)).await;
+    let renewed = change(&presences, 1, &at("a"), renew("d")).await;
+    assert!(renewed.known && !renewed.told && renewed.left.is_some_and(|left| left > SHORT));
+    assert!(!change(&presences, 1, &at("b"), renew("d")).await.known, "it is at another gateway");
+    change(&presences, 2, &at("a"), open("d", SHORT)).await;
+    until(async || seen(&presences, 2).await.sessions.is_empty()).await;
+    assert!(!change(&presences, 2, &at("a"), renew("d")).await.known, "its time has passed");
+}
+
+pub async fn a_user_has_no_more_sessions_than_it_may(presences: Presences) {
+    for number in 0..LIMITS.sessions_max {
+        change(&presences, 1, &at("a"), open(&format!("d{number}"), LONG)).await;
+    }
+    let refused = try_change(&presences, 1, &at("a"), open("more", LONG)).await;
+    assert_eq!(refused, Err(PresenceError::TooManySessions));
+    assert_eq!(seen(&presences, 1).await.sessions.len(), 4);
+    change(&presences, 1, &at("a"), open("d0", LONG)).await;
+    change(&presences, 1, &at("a"), close("d0")).await;
+    change(&presences, 1, &at("a"), open("more", LONG)).await;
+}
+
+pub async fn a_gateway_that_dies_makes_one_offline_event_for_each_user(presences: Presences) {
+    let dying = claimed(&presences, "a", LONG).await;
+    for id in 1..=3 {
+        for device in ["phone", "tablet"] {
+            change(&presences, id, &dying, open(device, LONG)).await;
+        }
+    }
+    change(&presences, 3, &at("b"), open("desk", LONG)).await;
+    let mut hearing = presences.feed.hear().await.unwrap();
+    // Whoever ends them, and how many do: each is told of once.
+    together(6, |number| {
+        let (presences, dying) = (presences.clone(), dying.clone());
+        async move {
+            change(&presences, 1 + number % 3, &dying, Op::End).await;
+        }
+    })
+    .await;
+    let mut events = heard_until(&presences, &mut *hearing).await;
+    events.sort_by_key(|event| event.user);
+    let told: Vec<_> = events.iter().map(|event| (event.user.get(), event.gateways.len())).collect();
+    assert_eq!(told, [(1, 0), (2, 0), (3, 1)]);
+}
+
+pub async fn groups_are_untold_until_it_is_noted(presences: Presences) {
+    let opened = change(&presences, 1, &at("a"), open("d", LONG)).await.standing;
+    assert!(opened.is_untold());
+    let closed = change(&presences, 1, &at("a"), close("d")).await.standing;
+    assert_eq!(presences.sessions.fanned(user(1), opened.version).await, Ok(closed.version));
+    let looked = change(&presences, 1, &at("a"), Op::Look).await.standing;
+    assert!(looked.is_untold() && looked.fanned == opened.version);
+    presences.sessions.fanned(user(1), closed.version).await.unwrap();
+    assert!(!change(&presences, 1, &at("a"), Op::Look).await.standing.is_untold());
+    let again = change(&presences, 1, &at("a"), open("d", LONG)).await.standing;
+    assert!(again.is_untold() && again.version > closed.version);
+    assert_eq!(presences.sessions.fanned(user(2), 5).await, Ok(0));
+}
+
+pub async fn who_has_to_be_looked_at_is_due(presences: Presences) {
+    let place = at("a");
+    let due = async |all| {
+        let mut due = presences.sessions.due(&place, 10, all).await.unwrap();
+        due.sort_unstable();
+        due
+    };
+    change(&presences, 1, &place, open("d", LONG)).await;
+    change(&presences, 2, &place, open("d", SHORT)).await;
+    assert_eq!(due(true).await, [user(1), user(2)]);
+    until(async || due(false).await == [user(2)]).await;
+    change(&presences, 1, &place, close("d")).await;
+    until(async || due(false).await == [user(1), user(2)]).await;
+    assert_eq!(presences.sessions.due(&place, 1, false).await.unwrap().len(), 1);
+    let looked = [(user(1), Some(LONG)), (user(2), None)];
+    presences.sessions.settle(&place, &looked, false).await.unwrap();
+    assert_eq!((due(false).await, due(true).await), (vec![], vec![user(1)]));
+    presences.sessions.settle(&place, &[(user(1), None)], false).await.unwrap();
+    assert_eq!(due(true).await, [user(1)], "it came anew");
+    presences.sessions.settle(&place, &[(user(1), None)], true).await.unwrap();
+    assert_eq!(due(true).await, []);
+}
+
+pub async fn of_many_changes_at_once_each_is_one_step(presences: Presences) {
+    let mut hearing = presences.feed.hear().await.unwrap();
+    together(40, |number| {
+        let presences = presences.clone();
+        async move {
+            let of = |op| Change { user: user(1 + number % 2), instance: at("a"), op };
+            let changes = [of(open("d", LONG)), of(close("d"))];
+            presences.sessions.change(&changes).await.into_iter().for_each(|changed| drop(changed.unwrap()));
+        }
+    })
+    .await;
+    let events = heard_until(&presences, &mut *hearing).await;
+    for id in [1, 2] {
+        let of_user: Vec<_> = events.iter().filter(|event| event.user == user(id)).collect();
+        assert!(of_user.is_sorted_by(|one, next| one.version < next.version));
+        let online: Vec<usize> = of_user.iter().map(|event| event.gateways.len()).collect();
+        let alternates = online.iter().enumerate().all(|(at, online)| *online == usize::from(at % 2 == 0));
+        assert!(alternates && !online.is_empty(), "{online:?}");
+        assert!(seen(&presences, id).await.sessions.is_empty());
+    }
+}

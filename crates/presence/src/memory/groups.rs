@@ -1,0 +1,121 @@
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    ops::Bound,
+    time::Duration,
+};
+
+use kith_store::{GroupId, UserId};
+use tokio::time::Instant;
+
+use crate::{ActiveMember, Distribution, GatewayId, Standing};
+
+/// Of who went long ago, so many are forgotten by each change.
+const FORGOTTEN_AT_ONCE: usize = 10;
+
+/// Who is online in each group.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    groups: HashMap<GroupId, Group>,
+    /// Who went, and when, the first ones first.
+    gone: VecDeque<(Instant, GroupId, UserId)>,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    version: i64,
+    total: u32,
+    /// Those who are online, and for a while those who went.
+    users: BTreeMap<UserId, Entry>,
+    gateways: BTreeMap<GatewayId, u32>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    version: i64,
+    gateways: Vec<GatewayId>,
+}
+
+impl Groups {
+    /// `version`: of the group, if this changes it.
+    pub(super) fn apply(
+        &mut self,
+        group: GroupId,
+        user: UserId,
+        standing: &Standing,
+        (version, kept): (i64, Duration),
+    ) -> bool {
+        self.forget(kept);
+        let known = self.groups.get(&group).and_then(|known| known.users.get(&user));
+        if known.is_some_and(|known| known.version > standing.version) {
+            return false;
+        }
+        self.put(group, user, (standing.version, standing.gateways.clone()), version)
+    }
+
+    pub(super) fn leave(&mut self, group: GroupId, user: UserId, version: i64) -> bool {
+        let known = self.groups.get(&group).and_then(|known| known.users.get(&user));
+        let Some(known) = known.map(|known| known.version) else { return false };
+        self.put(group, user, (known, Vec::new()), version)
+    }
+
+    pub(super) fn distribution(&self, group: GroupId) -> Distribution {
+        let Some(group) = self.groups.get(&group) else { return Distribution::default() };
+        let gateways = group.gateways.iter().map(|(gateway, count)| (gateway.clone(), *count)).collect();
+        Distribution { version: group.version, total: group.total, gateways }
+    }
+
+    pub(super) fn active(&self, group: GroupId, after: Option<UserId>, limit: usize) -> Vec<ActiveMember> {
+        let Some(group) = self.groups.get(&group) else { return Vec::new() };
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let users = group.users.range((from, Bound::Unbounded));
+        let online = users.filter(|(_, entry)| !entry.gateways.is_empty());
+        let member =
+            |(user, entry): (&UserId, &Entry)| ActiveMember { user: *user, gateways: entry.gateways.clone() };
+        online.map(member).take(limit).collect()
+    }
+
+    fn put(
+        &mut self,
+        id: GroupId,
+        user: UserId,
+        (of_user, gateways): (i64, Vec<GatewayId>),
+        version: i64,
+    ) -> bool {
+        let group = self.groups.entry(id).or_default();
+        let entry = group.users.entry(user).or_default();
+        entry.version = of_user;
+        let before = std::mem::replace(&mut entry.gateways, gateways.clone());
+        if gateways.is_empty() {
+            self.gone.push_back((Instant::now(), id, user));
+        }
+        if before == gateways {
+            return false;
+        }
+        group.version = version;
+        group.total += u32::from(before.is_empty());
+        group.total -= u32::from(gateways.is_empty());
+        for gateway in gateways.iter().filter(|gateway| !before.contains(gateway)) {
+            *group.gateways.entry(gateway.clone()).or_default() += 1;
+        }
+        for gateway in before.iter().filter(|gateway| !gateways.contains(gateway)) {
+            if let Some(count) = group.gateways.get_mut(gateway) {
+                *count -= 1;
+            }
+        }
+        group.gateways.retain(|_, count| *count > 0);
+        true
+    }
+
+    fn forget(&mut self, kept: Duration) {
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            let Some((_, id, user)) = self.gone.pop_front_if(|(at, ..)| at.elapsed() >= kept) else { return };
+            let Some(group) = self.groups.get_mut(&id) else { continue };
+            if group.users.get(&user).is_some_and(|entry| entry.gateways.is_empty()) {
+                group.users.remove(&user);
+            }
+            if group.users.is_empty() {
+                self.groups.remove(&id);
+            }
+        }
+    }
+}

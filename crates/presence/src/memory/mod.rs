@@ -1,0 +1,201 @@
+//! Presence of a node alone: in its memory, under one lock that no call holds for long.
+
+mod gateways;
+mod groups;
+mod users;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_store::{GroupId, Timestamp, UserId};
+use parking_lot::Mutex;
+use tokio::{
+    sync::broadcast::{self, Receiver, Sender},
+    time::Instant,
+};
+
+use self::{gateways::Registered, groups::Groups, users::User};
+use crate::{
+    ActiveMember, ActiveStore, Change, Changed, Claim, Claimed, Distribution, Event, GatewayId, Gateways,
+    Heard, Instance, Limits, Lookup, PresenceError, PresenceFeed, PresenceStore, Presences, Standing,
+};
+
+/// Changes that one who hears may be behind.
+const BEHIND_MAX: usize = 8_192;
+
+/// Presence in memory. Lost when it is dropped.
+#[derive(Debug)]
+pub struct MemoryPresence {
+    limits: Limits,
+    state: Mutex<State>,
+    events: Sender<Event>,
+}
+
+#[derive(Debug)]
+struct State {
+    epoch: u64,
+    begun: Instant,
+    /// The last version that was given.
+    version: i64,
+    registered: HashMap<GatewayId, Registered>,
+    deadlines: BTreeMap<Instance, Instant>,
+    /// When users of a gateway have to be looked at.
+    due: HashMap<Instance, HashMap<UserId, Instant>>,
+    users: HashMap<UserId, User>,
+    /// Users who went, and when, the first ones first.
+    gone: VecDeque<(Instant, UserId)>,
+    groups: Groups,
+}
+
+impl MemoryPresence {
+    /// Nobody is online yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        let state = State {
+            epoch: rand::random(),
+            begun: Instant::now(),
+            version: 0,
+            registered: HashMap::new(),
+            deadlines: BTreeMap::new(),
+            due: HashMap::new(),
+            users: HashMap::new(),
+            gone: VecDeque::new(),
+            groups: Groups::default(),
+        };
+        Self { limits, state: Mutex::new(state), events: broadcast::channel(BEHIND_MAX).0 }
+    }
+
+    /// All of its parts.
+    #[must_use]
+    pub fn presences(self) -> Presences {
+        let this = Arc::new(self);
+        Presences { sessions: Arc::<Self>::clone(&this), active: Arc::<Self>::clone(&this), feed: this }
+    }
+}
+
+impl State {
+    /// Above all that were given, also by those that kept presence before.
+    fn next_version(&mut self) -> i64 {
+        self.version = self.version.saturating_add(1).max(Timestamp::now().0.saturating_mul(1000));
+        self.version
+    }
+
+    fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+}
+
+#[async_trait]
+impl PresenceStore for MemoryPresence {
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, PresenceError> {
+        self.state.lock().claim(claim, &self.limits)
+    }
+
+    async fn gateways(&self) -> Result<Gateways, PresenceError> {
+        Ok(self.state.lock().gateways())
+    }
+
+    async fn forget(&self, instance: &Instance) -> Result<(), PresenceError> {
+        self.state.lock().forget(instance);
+        Ok(())
+    }
+
+    async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>> {
+        let mut state = self.state.lock();
+        let mut changed = Vec::with_capacity(changes.len());
+        for change in changes {
+            let done = state.change(change, &self.limits);
+            if let Ok(done) = &done
+                && done.told
+            {
+                let Standing { version, gateways, .. } = done.standing.clone();
+                // Told within the lock, so that they are told in their order; nobody may hear.
+                self.events.send(Event { user: change.user, version, gateways }).ok();
+            }
+            changed.push(done);
+        }
+        changed
+    }
+
+    async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError> {
+        let state = self.state.lock();
+        Ok(Lookup { age: state.age(), users: users.iter().map(|user| state.seen(*user)).collect() })
+    }
+
+    async fn fanned(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {
+        Ok(self.state.lock().fanned(user, version))
+    }
+
+    async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError> {
+        Ok(self.state.lock().due_at(instance, limit, all))
+    }
+
+    async fn settle(
+        &self,
+        instance: &Instance,
+        users: &[(UserId, Option<Duration>)],
+        all: bool,
+    ) -> Result<(), PresenceError> {
+        self.state.lock().settle(instance, users, all);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ActiveStore for MemoryPresence {
+    async fn apply(
+        &self,
+        user: UserId,
+        standing: &Standing,
+        groups: &[GroupId],
+    ) -> Vec<Result<bool, PresenceError>> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let version = state.next_version();
+        let kept = self.limits.kept;
+        groups.iter().map(|group| Ok(state.groups.apply(*group, user, standing, (version, kept)))).collect()
+    }
+
+    async fn leave(&self, group: GroupId, users: &[UserId]) -> Vec<Result<bool, PresenceError>> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let version = state.next_version();
+        users.iter().map(|user| Ok(state.groups.leave(group, *user, version))).collect()
+    }
+
+    async fn distributions(&self, groups: &[GroupId]) -> Vec<Result<Distribution, PresenceError>> {
+        let state = self.state.lock();
+        groups.iter().map(|group| Ok(state.groups.distribution(*group))).collect()
+    }
+
+    async fn active(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<ActiveMember>, PresenceError> {
+        Ok(self.state.lock().groups.active(group, after, limit))
+    }
+}
+
+#[async_trait]
+impl PresenceFeed for MemoryPresence {
+    async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError> {
+        Ok(Box::new(Hearing(self.events.subscribe())))
+    }
+}
+
+#[derive(Debug)]
+struct Hearing(Receiver<Event>);
+
+#[async_trait]
+impl Heard for Hearing {
+    async fn next(&mut self) -> Option<Event> {
+        // Who lags has lost some.
+        self.0.recv().await.ok()
+    }
+}

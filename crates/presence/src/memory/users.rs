@@ -1,0 +1,135 @@
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use kith_store::UserId;
+use tokio::time::Instant;
+
+use super::State;
+use crate::{
+    Change, Changed, DeviceId, GatewayId, Instance, Limits, Op, PresenceError, Seen, Session, Standing,
+};
+
+/// Of who went long ago, so many are forgotten by each change.
+const FORGOTTEN_AT_ONCE: usize = 10;
+
+/// The sessions of a user, and what was told of it.
+#[derive(Debug, Default)]
+pub(super) struct User {
+    version: i64,
+    fanned: i64,
+    told: Vec<GatewayId>,
+    sessions: HashMap<(DeviceId, Instance), Instant>,
+}
+
+impl State {
+    pub(super) fn change(&mut self, change: &Change, limits: &Limits) -> Result<Changed, PresenceError> {
+        let (now, Change { user: id, instance, op }) = (Instant::now(), change);
+        match op {
+            Op::Open(_, lasts) | Op::Renew(_, lasts) => self.note(instance, *id, now + *lasts, true),
+            Op::Close(_) => self.note(instance, *id, now + limits.look_again, false),
+            Op::End | Op::Look => {}
+        }
+        self.forget_gone(limits.kept);
+        let mut user = self.users.remove(id).unwrap_or_default();
+        user.sessions.retain(|_, deadline| *deadline > now);
+        let done = user.make(op, instance, limits, now);
+        let gateways = user.gateways();
+        let told = done.is_ok() && gateways != user.told;
+        if told {
+            user.version = self.next_version();
+            user.told = gateways;
+        }
+        let of_instance = user.sessions.iter().filter(|((_, at), _)| at == instance);
+        let left = of_instance.map(|(_, deadline)| deadline.saturating_duration_since(now)).max();
+        let standing = Standing { version: user.version, fanned: user.fanned, gateways: user.told.clone() };
+        self.keep(*id, user);
+        Ok(Changed { known: done?, standing, left, told })
+    }
+
+    pub(super) fn seen(&self, id: UserId) -> Seen {
+        let Some(user) = self.users.get(&id) else { return Seen::default() };
+        let now = Instant::now();
+        let session = |((device, instance), deadline): (&(DeviceId, Instance), &Instant)| Session {
+            device: device.clone(),
+            instance: instance.clone(),
+            left: deadline.saturating_duration_since(now),
+        };
+        let live = user.sessions.iter().filter(|(_, deadline)| **deadline > now);
+        Seen { version: user.version, fanned: user.fanned, sessions: live.map(session).collect() }
+    }
+
+    pub(super) fn fanned(&mut self, id: UserId, version: i64) -> i64 {
+        let Some(mut user) = self.users.remove(&id) else { return 0 };
+        user.fanned = user.fanned.max(version.min(user.version));
+        let version = user.version;
+        self.keep(id, user);
+        version
+    }
+
+    /// Of who is offline the version is kept for a while.
+    fn keep(&mut self, id: UserId, user: User) {
+        if user.version == 0 {
+            return;
+        }
+        if user.is_idle() {
+            self.gone.push_back((Instant::now(), id));
+        }
+        self.users.insert(id, user);
+    }
+
+    /// Forgets some of those who went long ago. Versions rise for all users together, so that theirs go on rising.
+    fn forget_gone(&mut self, kept: Duration) {
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            let Some((_, id)) = self.gone.pop_front_if(|(at, _)| at.elapsed() >= kept) else { return };
+            if self.users.get(&id).is_some_and(User::is_idle) {
+                self.users.remove(&id);
+            }
+        }
+    }
+}
+
+impl User {
+    /// Offline, as all were told.
+    fn is_idle(&self) -> bool {
+        self.sessions.is_empty() && self.told.is_empty() && self.fanned >= self.version
+    }
+
+    /// Whether a session was there to be renewed, closed or ended.
+    fn make(
+        &mut self,
+        op: &Op,
+        instance: &Instance,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<bool, PresenceError> {
+        let key = |device: &DeviceId| (device.clone(), instance.clone());
+        match op {
+            Op::Open(device, lasts) => {
+                let most = usize::try_from(limits.sessions_max).unwrap_or(usize::MAX);
+                if !self.sessions.contains_key(&key(device)) && self.sessions.len() >= most {
+                    return Err(PresenceError::TooManySessions);
+                }
+                self.sessions.insert(key(device), now + *lasts);
+                Ok(false)
+            }
+            Op::Renew(device, lasts) => {
+                let session = self.sessions.get_mut(&key(device));
+                Ok(session.map(|deadline| *deadline = now + *lasts).is_some())
+            }
+            Op::Close(device) => Ok(self.sessions.remove(&key(device)).is_some()),
+            Op::End => {
+                let before = self.sessions.len();
+                self.sessions.retain(|(_, at), _| at != instance);
+                Ok(self.sessions.len() < before)
+            }
+            Op::Look => Ok(false),
+        }
+    }
+
+    fn gateways(&self) -> Vec<GatewayId> {
+        let gateways: BTreeSet<_> = self.sessions.keys().map(|(_, at)| at.gateway.clone()).collect();
+        gateways.into_iter().collect()
+    }
+}

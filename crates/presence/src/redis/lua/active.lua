@@ -1,0 +1,11 @@
+-- Who of a group is online. KEYS: users, online. ARGV: after which one, of equal length ('': from the first on), most.
+-- Returns each user and its 'version:gateways'.
+local from = '-'
+if ARGV[1] ~= '' then from = '(' .. ARGV[1] end
+local answer = {}
+for _, padded in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], from, '+', 'LIMIT', 0, ARGV[2])) do
+    local user = string.gsub(padded, '^0+', '')
+    answer[#answer + 1] = user
+    answer[#answer + 1] = redis.call('HGET', KEYS[1], user) or ''
+end
+return answer

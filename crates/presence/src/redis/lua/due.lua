@@ -1,0 +1,5 @@
+-- Users that have to be looked at. KEYS: those of the gateway. ARGV: most, 1: whenever that is.
+if ARGV[2] == '1' then return redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1) end
+local time = redis.call('TIME')
+local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', ms), 'LIMIT', 0, ARGV[1])

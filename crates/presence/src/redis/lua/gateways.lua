@@ -1,0 +1,15 @@
+-- The epoch and its age, and where asked for all gateways with how long they live. KEYS: claims, deadlines, epoch. ARGV:
+-- a new epoch, 1: all gateways.
+local time = redis.call('TIME')
+local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+redis.call('SET', KEYS[3], ARGV[1] .. ':' .. string.format('%.0f', ms), 'NX')
+local epoch, begun = string.match(redis.call('GET', KEYS[3]), '^(.*):(%d+)$')
+local answer = { epoch, ms - tonumber(begun) }
+if ARGV[2] == '1' then
+    local all = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
+    for at = 1, #all, 2 do
+        answer[#answer + 1] = all[at]
+        answer[#answer + 1] = math.max(0, tonumber(all[at + 1]) - ms)
+    end
+end
+return answer

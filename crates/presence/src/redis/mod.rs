@@ -1,0 +1,129 @@
+//! Presence that nodes share, in Redis. Each script touches keys of one slot: those of a user, of a gateway, of a group,
+//! or of all gateways together. The rules are those of the memory; the texts of the scripts say what each does.
+
+mod groups;
+mod names;
+mod reply;
+mod sessions;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_cache::remote::{
+    SharedError,
+    redis::{Published, RedisError, RedisOptions, RedisScript, Reply, ScriptCall, ScriptRunner},
+};
+
+use self::names::Names;
+use crate::{Event, Heard, Limits, PresenceError, PresenceFeed, Presences};
+
+/// Presence in Redis. Connections are made, and made again, in the background until it is dropped; a call ends within
+/// the command timeout of its options.
+#[derive(Debug)]
+pub struct RedisPresence {
+    runner: ScriptRunner,
+    names: Names,
+    scripts: Scripts,
+    limits: Limits,
+}
+
+#[derive(Debug)]
+struct Scripts {
+    claim: RedisScript,
+    gateways: RedisScript,
+    forget: RedisScript,
+    note: RedisScript,
+    due: RedisScript,
+    settle: RedisScript,
+    change: RedisScript,
+    sessions: RedisScript,
+    fanned: RedisScript,
+    apply: RedisScript,
+    distribution: RedisScript,
+    active: RedisScript,
+}
+
+impl RedisPresence {
+    /// Begins to connect; Redis may be away. Needs a runtime.
+    ///
+    /// # Errors
+    /// When the address or the prefix cannot be used.
+    pub async fn connect(options: RedisOptions, limits: Limits) -> Result<Self, RedisError> {
+        let runner = ScriptRunner::connect(options).await?;
+        let names = Names::new(runner.prefix(), runner.database());
+        Ok(Self { runner, names, scripts: Scripts::new(), limits })
+    }
+
+    /// All of its parts.
+    #[must_use]
+    pub fn presences(self) -> Presences {
+        let this = Arc::new(self);
+        Presences { sessions: Arc::<Self>::clone(&this), active: Arc::<Self>::clone(&this), feed: this }
+    }
+
+    async fn one(&self, call: ScriptCall<'_>) -> Result<Reply, PresenceError> {
+        let answer = self.runner.run(&[call]).await.into_iter().next();
+        answer.unwrap_or(Err(SharedError::Unexpected)).map_err(meaning)
+    }
+
+    async fn each(&self, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, PresenceError>> {
+        self.runner.run(calls).await.into_iter().map(|answer| answer.map_err(meaning)).collect()
+    }
+}
+
+impl Scripts {
+    fn new() -> Self {
+        Self {
+            claim: RedisScript::new(include_str!("lua/claim.lua")),
+            gateways: RedisScript::new(include_str!("lua/gateways.lua")),
+            forget: RedisScript::new(include_str!("lua/forget.lua")),
+            note: RedisScript::new(include_str!("lua/note.lua")),
+            due: RedisScript::new(include_str!("lua/due.lua")),
+            settle: RedisScript::new(include_str!("lua/settle.lua")),
+            change: RedisScript::new(include_str!("lua/change.lua")),
+            sessions: RedisScript::new(include_str!("lua/sessions.lua")),
+            fanned: RedisScript::new(include_str!("lua/fanned.lua")),
+            apply: RedisScript::new(include_str!("lua/apply.lua")),
+            distribution: RedisScript::new(include_str!("lua/distribution.lua")),
+            active: RedisScript::new(include_str!("lua/active.lua")),
+        }
+    }
+}
+
+#[async_trait]
+impl PresenceFeed for RedisPresence {
+    async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError> {
+        let heard = self.runner.hear(vec![self.names.channel()]).await.map_err(meaning)?;
+        Ok(Box::new(Hearing(heard)))
+    }
+}
+
+#[derive(Debug)]
+struct Hearing(Published);
+
+#[async_trait]
+impl Heard for Hearing {
+    /// What no script can have published is passed over.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            let message = self.0.next().await?;
+            if let Some(event) = reply::event(&message) {
+                return Some(event);
+            }
+        }
+    }
+}
+
+const fn meaning(error: SharedError) -> PresenceError {
+    match error {
+        SharedError::Unexpected => PresenceError::Unexpected,
+        SharedError::Away | SharedError::Timeout | SharedError::Refused | SharedError::Fallen => {
+            PresenceError::Unavailable
+        }
+    }
+}
+
+/// Whole milliseconds, as scripts take them.
+fn milliseconds(time: Duration) -> String {
+    time.as_millis().to_string()
+}

@@ -1,0 +1,70 @@
+use kith_store::{GroupId, UserId};
+
+use crate::Instance;
+
+/// Names of keys and of the channel. What stands in the first braces chooses the slot of a cluster.
+#[derive(Debug)]
+pub(super) struct Names {
+    prefix: String,
+    database: u8,
+}
+
+impl Names {
+    /// `prefix` has no braces in it.
+    pub(super) fn new(prefix: &str, database: u8) -> Self {
+        Self { prefix: prefix.to_owned(), database }
+    }
+
+    /// Channels are one for all databases of a server.
+    pub(super) fn channel(&self) -> String {
+        format!("{{{}}}:{}:presence", self.prefix, self.database)
+    }
+
+    pub(super) fn user(&self, user: UserId) -> String {
+        format!("{{{}:presence:user:{user}}}", self.prefix)
+    }
+
+    /// Users of a gateway.
+    pub(super) fn of_gateway(&self, instance: &Instance) -> String {
+        format!("{{{}:presence:gateway:{instance}}}", self.prefix)
+    }
+
+    /// Claims, deadlines and the epoch.
+    pub(super) fn gateways(&self) -> Vec<String> {
+        let name = |what| format!("{{{}:presence}}:{what}", self.prefix);
+        ["claims", "deadlines", "epoch"].map(name).to_vec()
+    }
+
+    /// Users, those of them who are online, gateways, and users who went.
+    pub(super) fn group(&self, group: GroupId) -> Vec<String> {
+        let name = |what| format!("{{{}:presence:group:{group}}}:{what}", self.prefix);
+        ["users", "online", "gateways", "gone"].map(name).to_vec()
+    }
+}
+
+/// An id of a length that all have, so that their order is that of the numbers.
+pub(super) fn padded(user: UserId) -> String {
+    format!("{:019}", user.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_one_thing_have_one_tag_and_those_of_others_another() {
+        let names = Names::new("kith", 0);
+        let tag = |key: &str| key.split_once('}').unwrap().0.to_owned();
+        let (seven, eight) = (GroupId::new(7).unwrap(), GroupId::new(8).unwrap());
+        let tags: Vec<_> = names.group(seven).iter().map(|key| tag(key)).collect();
+        assert!(tags.iter().all(|other| *other == tags[0]));
+        assert_ne!(tags[0], tag(&names.group(eight)[0]));
+        assert_ne!(tag(&names.gateways()[0]), tag(&names.user(UserId::new(7).unwrap())));
+    }
+
+    #[test]
+    fn ids_stand_in_their_order() {
+        let ids = [1, 9, 10, i64::MAX].map(|id| padded(UserId::new(id).unwrap()));
+        assert!(ids.is_sorted() && ids.iter().all(|id| id.len() == 19));
+    }
+}

@@ -1,0 +1,193 @@
+//! What a node that died left undone of an application: its effect, or its end when it ran out.
+//!
+//! The store notes what may be left undone before it begins. Every node, of several the one that has the lease, looks at what
+//! is older than a moment, and does it. Twice is as good as once, so that the lease only spares work.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{
+    ApplicationChange, ApplicationEffect, ApplicationStore, Coordination, DueApplication, Stores, Timestamp,
+    Write,
+};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use super::{Applications, applications::store_error};
+use crate::{error::Error, metric};
+
+/// How often it is looked, about. With the lease, and with the moment that is left to whoever changed something, what a dead
+/// node left is done within 11 s.
+const PERIOD: Duration = Duration::from_secs(2);
+/// Most that is looked at in one go.
+const DUE_MAX: usize = 500;
+/// Most that is forgotten in one go, and how often.
+const FORGOTTEN_MAX: usize = 1_000;
+const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
+/// How often it is noted where the next search begins: after a change of the lease as much is looked at again.
+const NOTED_EVERY: Duration = Duration::from_secs(30);
+/// Name of the lease, and of the mark where the next search begins.
+const LEASE: &str = "applications";
+/// A few times as long as it takes to look.
+const LEASE_LASTS: Duration = Duration::from_secs(5);
+/// Who holds the lease where there are no other nodes.
+const ALONE: &str = "alone";
+
+/// Does what is due.
+#[derive(Debug)]
+pub(crate) struct Janitor {
+    rounds: Rounds,
+    /// It ends with this.
+    task: Mutex<JoinSet<()>>,
+}
+
+impl Janitor {
+    /// It does nothing yet. `among`: the id of this node, where there are others.
+    pub(crate) fn new(stores: &Stores, applications: Applications, among: Option<&str>) -> Self {
+        metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
+        metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
+        let rounds = Rounds {
+            applications,
+            store: Arc::clone(&stores.applications),
+            coordination: Arc::clone(&stores.coordination),
+            among: among.map(str::to_owned),
+            led: None,
+            mark: None,
+            noted: None,
+            forgot: None,
+        };
+        Self { rounds, task: Mutex::default() }
+    }
+
+    /// Begins, once.
+    pub(crate) fn start(&self) {
+        let mut task = self.task.lock();
+        if task.is_empty() {
+            task.spawn(self.rounds.clone().run());
+        }
+    }
+
+    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    pub(crate) fn stop(&self) {
+        self.task.lock().abort_all();
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rounds {
+    applications: Applications,
+    store: Arc<dyn ApplicationStore>,
+    coordination: Arc<dyn Coordination>,
+    /// The id of this node, where there are others.
+    among: Option<String>,
+    /// When it was last found that no other node is to look.
+    led: Option<Instant>,
+    /// Where the next search begins.
+    mark: Option<Vec<u8>>,
+    /// When that was noted.
+    noted: Option<Instant>,
+    /// When it was last looked for what need not be kept.
+    forgot: Option<Instant>,
+}
+
+impl Rounds {
+    async fn run(mut self) {
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::warn!(%error, "applications of which something is outstanding cannot be looked for");
+            }
+            let pause = PERIOD.mul_f64(rand::random_range(0.75..1.25));
+            sleep(pause).await;
+        }
+    }
+
+    /// Does what is due, if that is this node's part.
+    async fn round(&mut self) -> Result<(), Error> {
+        let led = self.led.is_some();
+        if !self.leads().await {
+            return Ok(());
+        }
+        if !led || self.mark.is_none() {
+            self.mark = self.coordination.mark(LEASE).await.map_err(store_error)?;
+        }
+        let now = Timestamp::now();
+        let found =
+            self.store.due_applications(self.mark.as_deref(), now, DUE_MAX).await.map_err(store_error)?;
+        for due in found.due {
+            // Others may fare better.
+            drop(self.take_up(due).await.inspect_err(tell));
+            if !self.leads().await {
+                return Ok(());
+            }
+        }
+        self.note(found.mark).await;
+        self.forget(now).await
+    }
+
+    async fn forget(&mut self, now: Timestamp) -> Result<(), Error> {
+        if self.forgot.is_some_and(|forgot| forgot.elapsed() < FORGOTTEN_EVERY) {
+            return Ok(());
+        }
+        self.store.forget_applications(now, FORGOTTEN_MAX).await.map_err(store_error)?;
+        self.applications.forget_log(now).await?;
+        self.forgot = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn take_up(&self, due: DueApplication) -> Result<(), Error> {
+        let now = Timestamp::now();
+        let Some(found) = self.store.resume_application(due, now).await.map_err(store_error)? else {
+            return Ok(());
+        };
+        let this = self.applications.clone();
+        let work = async move {
+            if found.effect == ApplicationEffect::Outstanding {
+                metrics::counter!(metric::APPLICATIONS_RESUMED.name).increment(1);
+                return this.finish(found).await.map(drop);
+            }
+            let change = ApplicationChange::Expire(found.id);
+            this.change(found.asks.receiver(), change, Write::at(now)).await.map(drop)
+        };
+        self.applications.mutations.run(Instant::now() + LEASE_LASTS, Box::pin(work)).await
+    }
+
+    /// Notes where the next search begins, for whoever has the lease then.
+    async fn note(&mut self, mark: Option<Vec<u8>>) {
+        let Some(mark) = mark else { return };
+        self.mark = Some(mark.clone());
+        if self.noted.is_some_and(|noted| noted.elapsed() < NOTED_EVERY) {
+            return;
+        }
+        let holder = self.among.as_deref().unwrap_or(ALONE);
+        let held = match self.among {
+            Some(_) => Ok(true),
+            None => self.coordination.lease(LEASE, ALONE, LEASE_LASTS).await,
+        };
+        if matches!(held, Ok(true))
+            && matches!(self.coordination.set_mark(LEASE, holder, &mark).await, Ok(true))
+        {
+            self.noted = Some(Instant::now());
+        }
+    }
+
+    /// Whether no other node is to look. That two do would be no harm.
+    async fn leads(&mut self) -> bool {
+        let Some(node) = &self.among else {
+            self.led = Some(Instant::now());
+            return true;
+        };
+        if self.led.is_some_and(|led| led.elapsed() < LEASE_LASTS / 5) {
+            return true;
+        }
+        let asked = Instant::now();
+        let leads = matches!(self.coordination.lease(LEASE, node, LEASE_LASTS).await, Ok(true));
+        self.led = leads.then_some(asked);
+        leads
+    }
+}
+
+fn tell(error: &Error) {
+    tracing::warn!(%error, "an application could not be brought to its end; it is tried again");
+}

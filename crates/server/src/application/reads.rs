@@ -1,0 +1,32 @@
+//! Single applications, and what is pending: decode, one call, encode.
+
+use kith_proto::application::v1 as wire;
+
+use super::{ApplicationRpc, convert};
+use crate::{call::Call, error::Error};
+
+impl ApplicationRpc {
+    pub(super) async fn one(
+        &self,
+        request: wire::GetApplicationRequest,
+        call: Call,
+    ) -> Result<wire::GetApplicationResponse, Error> {
+        let key = convert::key(request.receiver, request.application_id)?;
+        let found = self.applications.seen(key, call.acting).await?;
+        Ok(wire::GetApplicationResponse { application: Some(convert::application_to_wire(&found)) })
+    }
+
+    pub(super) async fn pending(
+        &self,
+        request: wire::CountPendingRequest,
+        call: Call,
+    ) -> Result<wire::CountPendingResponse, Error> {
+        let receiver = convert::receiver(request.receiver)?;
+        self.applications.may_decide(receiver, call.acting).await?;
+        let docket = self.applications.docket(receiver).await?;
+        Ok(wire::CountPendingResponse {
+            requests: i64::from(docket.requests),
+            invites: i64::from(docket.invites),
+        })
+    }
+}

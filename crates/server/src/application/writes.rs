@@ -1,0 +1,74 @@
+//! Changes of applications: decode, one call, encode.
+
+use kith_proto::application::v1 as wire;
+use kith_store::{ApplicationList, ApplicationMark, ListedApplication};
+use prost::Message;
+
+use super::{ApplicationRpc, convert};
+use crate::{
+    call::{Call, own},
+    error::Error,
+    request::{RequestSeed, Terms},
+};
+
+impl ApplicationRpc {
+    pub(super) async fn make(
+        &self,
+        mut request: wire::ApplyRequest,
+        call: Call,
+    ) -> Result<wire::ApplyResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("Apply", &id, call, &request)?;
+        let draft = convert::draft(request, call.acting)?;
+        let application = self.applications.apply(draft, terms).await?;
+        Ok(wire::ApplyResponse { application: Some(convert::application_to_wire(&application)) })
+    }
+
+    pub(super) async fn settle(
+        &self,
+        mut request: wire::DecideRequest,
+        call: Call,
+    ) -> Result<wire::DecideResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("Decide", &id, call, &request)?;
+        let key = convert::key(request.receiver, request.application_id)?;
+        let decision = convert::decision(request.decision)?;
+        let decided = self.applications.decide(key, decision, terms).await?;
+        Ok(wire::DecideResponse {
+            application: Some(convert::application_to_wire(&decided.application)),
+            consistency_token: decided.token.map(|token| token.to_string()).unwrap_or_default(),
+        })
+    }
+
+    pub(super) async fn take_back(
+        &self,
+        mut request: wire::WithdrawRequest,
+        call: Call,
+    ) -> Result<wire::WithdrawResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = terms("Withdraw", &id, call, &request)?;
+        let key = convert::key(request.receiver, request.application_id)?;
+        let application = self.applications.withdraw(key, terms).await?;
+        Ok(wire::WithdrawResponse { application: Some(convert::application_to_wire(&application)) })
+    }
+
+    /// Marks some of those that a user has received.
+    pub(super) async fn mark(
+        &self,
+        (user_id, ids): (i64, &[i64]),
+        mark: ApplicationMark,
+        call: Call,
+    ) -> Result<Vec<wire::ListedApplication>, Error> {
+        let user = convert::user("user_id", user_id)?;
+        let ids = convert::ids(ids)?;
+        own(user, call.acting)?;
+        let marked: Vec<ListedApplication> =
+            self.applications.mark(ApplicationList::Received(user), &ids, mark).await?;
+        Ok(marked.iter().map(convert::listed_to_wire).collect())
+    }
+}
+
+fn terms(method: &str, id: &str, call: Call, body: &impl Message) -> Result<Terms, Error> {
+    let seed = RequestSeed::of(method, id, call.acting, body)?;
+    Terms::of(call, 0, seed)
+}

@@ -1,0 +1,174 @@
+//! Which service answers a call, by the name in its path.
+//!
+//! A router for paths in general costs a call some ten allocations: parameters of the path, a box of the service, one
+//! of its future, two of each body. Here a path has two parts, and the first is looked up.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use ahash::RandomState;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use tonic::{body::Body, codegen::StdError, server::NamedService};
+use tower::Service;
+
+use super::answer;
+
+/// The services of one port. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Routes {
+    by_name: Arc<HashMap<&'static str, Arc<dyn Answers>, RandomState>>,
+    /// Answers what no service of a name does.
+    rest: Option<Arc<dyn Answers>>,
+}
+
+/// What a service answers with.
+pub(super) type RouteFuture = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+trait Answers: Send + Sync {
+    fn answer(&self, request: Request<Body>) -> RouteFuture;
+}
+
+/// As tonic generates them; a clone is a clone of an `Arc`.
+impl<S> Answers for S
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>
+        + Clone
+        + Send
+        + Sync,
+{
+    fn answer(&self, request: Request<Body>) -> RouteFuture {
+        // Services of tonic are always ready.
+        self.clone().call(request)
+    }
+}
+
+impl Routes {
+    /// One service.
+    #[must_use]
+    pub fn new<S>(service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
+        S: NamedService + Clone + Send + Sync + 'static,
+    {
+        Self::default().add_service(service)
+    }
+
+    /// One service more; it takes the place of one of the same name.
+    #[must_use]
+    pub fn add_service<S>(mut self, service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
+        S: NamedService + Clone + Send + Sync + 'static,
+    {
+        let mut by_name = HashMap::clone(&self.by_name);
+        by_name.insert(S::NAME, Arc::new(service));
+        self.by_name = Arc::new(by_name);
+        self
+    }
+
+    /// One service for all calls, whatever their path.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn all<S>(service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
+        S: Clone + Send + Sync + 'static,
+    {
+        Self { by_name: Arc::default(), rest: Some(Arc::new(service)) }
+    }
+
+    /// Has the service of this name answer; UNIMPLEMENTED where there is none.
+    pub(super) fn answer<B>(&self, name: &str, request: Request<B>) -> RouteFuture
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<StdError>,
+    {
+        match self.by_name.get(name).or(self.rest.as_ref()) {
+            Some(service) => service.answer(request.map(Body::new)),
+            None => Box::pin(async { Ok(answer::method_unknown().into_http()) }),
+        }
+    }
+}
+
+/// For callers within the process.
+impl<B> Service<Request<B>> for Routes
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<StdError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = RouteFuture;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let name = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
+        self.answer(&name, request)
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routes").field("services", &self.by_name.keys()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone)]
+    struct Named(&'static str);
+
+    impl NamedService for Named {
+        const NAME: &'static str = "kith.test.v1.NamedService";
+    }
+
+    impl Service<Request<Body>> for Named {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = RouteFuture;
+
+        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _request: Request<Body>) -> Self::Future {
+            let response = Response::builder().header("who", self.0).body(Body::empty()).unwrap();
+            Box::pin(async move { Ok(response) })
+        }
+    }
+
+    async fn who(mut routes: Routes, path: &str) -> String {
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        let response = routes.call(request).await.unwrap();
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        header("who").or(header("grpc-status")).unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn the_service_that_the_path_names_answers_and_others_are_unimplemented() {
+        let routes = Routes::new(Named("first"));
+        assert_eq!(who(routes.clone(), "/kith.test.v1.NamedService/Any").await, "first");
+        for path in ["/kith.test.v1.Other/Any", "/", "/kith.test.v1.NamedServices/Any"] {
+            assert_eq!(who(routes.clone(), path).await, "12", "{path}");
+        }
+        let routes = routes.add_service(Named("second"));
+        assert_eq!(who(routes, "/kith.test.v1.NamedService/Any").await, "second");
+    }
+
+    #[cfg(feature = "embedded")]
+    #[tokio::test]
+    async fn one_service_for_all_answers_every_path() {
+        assert_eq!(who(Routes::all(Named("all")), "/kith.test.v1.Other/Any").await, "all");
+    }
+}

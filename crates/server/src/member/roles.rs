@@ -1,0 +1,68 @@
+//! Which role somebody has, for who decides by it.
+
+use kith_cache::{Consistency, Policy, TieredCache};
+use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, Stores, UserId};
+
+use super::{
+    codec::{MemberCodec, RosterCodec},
+    loader::{MemberLoader, RosterLoader},
+};
+use crate::{call::Acting, error::Error, tiers::Tiers};
+
+/// Members and rosters through the tiers of this node; both namespaces are strict. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Roles {
+    pub(super) members: TieredCache<MemberKey, Member>,
+    pub(super) rosters: TieredCache<GroupId, Roster>,
+}
+
+impl Roles {
+    /// Over `stores`, with namespaces of its own in the tiers.
+    #[must_use]
+    pub fn new(stores: &Stores, tiers: &Tiers, (members, rosters): (Policy<Member>, Policy<Roster>)) -> Self {
+        let store = || std::sync::Arc::clone(&stores.members);
+        Self {
+            members: tiers.namespace(members, std::sync::Arc::new(MemberLoader(store())), MemberCodec),
+            rosters: tiers.namespace(rosters, std::sync::Arc::new(RosterLoader(store())), RosterCodec),
+        }
+    }
+
+    /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn of(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
+        let key = MemberKey { group: group.id, user };
+        let member = self.members.get_with(&key, &Consistency::Cached).await;
+        if let Some(member) = member.map_err(|error| Error::cache("member", &error))? {
+            return Ok(Some(member.value.role));
+        }
+        let creates = group.creator == Some(user) && !self.was_founded(group.id).await?;
+        Ok(creates.then_some(Role::Owner))
+    }
+
+    /// Makes sure that whoever acts has at least this role, or is a service.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, or what a failing store makes.
+    pub async fn allow(&self, group: &Group, acting: Acting, least: Role) -> Result<(), Error> {
+        let Acting::User(user) = acting else { return Ok(()) };
+        if self.of(group, user).await?.is_some_and(|role| role >= least) {
+            return Ok(());
+        }
+        Err(Error::not_allowed(match least {
+            Role::Owner => "only the owner of the group and services may do this",
+            Role::Admin => "only the owner of the group, its admins and services may do this",
+            Role::Member => "only members of the group and services may do this",
+        }))
+    }
+
+    /// Whether anybody was ever in the group.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
+        let roster = self.rosters.get_with(&group, &Consistency::Cached).await;
+        Ok(roster.map_err(|error| Error::cache("roster", &error))?.is_some())
+    }
+}

@@ -1,0 +1,66 @@
+use kith_cache::remote::Codec;
+use kith_presence::Distribution;
+use prost::Message;
+
+/// Form of the bytes; nodes of another one miss.
+const SCHEMA: u16 = 1;
+
+/// How distributions are written down in the tier that nodes share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DistributionCodec;
+
+/// A distribution as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
+/// [`SCHEMA`].
+#[derive(Clone, PartialEq, Message)]
+struct Packed {
+    #[prost(int64, tag = "1")]
+    version: i64,
+    #[prost(uint32, tag = "2")]
+    total: u32,
+    #[prost(string, repeated, tag = "3")]
+    gateways: Vec<String>,
+    #[prost(uint32, repeated, tag = "4")]
+    counts: Vec<u32>,
+    /// Written last: bytes that were cut off lack it.
+    #[prost(bool, tag = "15")]
+    whole: bool,
+}
+
+impl Codec<Distribution> for DistributionCodec {
+    fn schema(&self) -> u16 {
+        SCHEMA
+    }
+
+    fn encode(&self, distribution: &Distribution) -> Vec<u8> {
+        let (gateways, counts) =
+            distribution.gateways.iter().map(|(gateway, count)| (gateway.to_string(), *count)).unzip();
+        let Distribution { version, total, .. } = *distribution;
+        Packed { version, total, gateways, counts, whole: true }.encode_to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<Distribution> {
+        let packed = Packed::decode(bytes).ok().filter(|packed| packed.whole)?;
+        let pairs = packed.gateways.iter().zip(&packed.counts);
+        let gateways = pairs.map(|(gateway, count)| Some((gateway.parse().ok()?, *count)));
+        let gateways = gateways.collect::<Option<Vec<_>>>()?;
+        let whole = packed.gateways.len() == packed.counts.len();
+        whole.then_some(Distribution { version: packed.version, total: packed.total, gateways })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distributions_come_back_as_they_were_and_not_cut_off() {
+        let gateways = vec![("a".parse().unwrap(), 2), ("b".parse().unwrap(), 7)];
+        for distribution in [Distribution { version: 9, total: 8, gateways }, Distribution::default()] {
+            let bytes = DistributionCodec.encode(&distribution);
+            assert_eq!(DistributionCodec.decode(&bytes), Some(distribution));
+            for cut in 0..bytes.len() {
+                assert_eq!(DistributionCodec.decode(&bytes[..cut]), None, "{cut}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Tells the groups of a user where it is online.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_cache::Consistency;
+use kith_presence::{Presences, Seen, Standing};
+use kith_store::{GroupId, MemberKey, UserId};
+use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
+
+use super::active::Active;
+use crate::{error::Error, member::Members, metric};
+
+/// Groups that are told in one go.
+const PAGE: usize = 500;
+/// Users that may wait for their turn; those beyond are come to by their heartbeats and the sweep.
+const WAITING_MAX: usize = 10_000;
+/// A user that changes meanwhile is told of anew so often, before others have their turn.
+const TRIES: usize = 5;
+
+/// Tells groups. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct FanOut {
+    pub(super) stores: Presences,
+    pub(super) active: Active,
+    pub(super) members: Members,
+    turns: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    at_once: usize,
+}
+
+impl FanOut {
+    pub(super) fn new(stores: Presences, active: Active, members: Members, at_once: usize) -> Self {
+        let turns = Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)));
+        Self { stores, active, members, turns, waiting: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
+    }
+
+    /// Begins to tell the groups of a user, if they were not, and waits for it at most so long.
+    pub(super) async fn within(&self, limit: Duration, user: UserId, standing: Standing) {
+        if let Some(telling) = self.begin(user, standing) {
+            // It goes on.
+            drop(timeout(limit, telling).await);
+        }
+    }
+
+    /// Begins to, of a change that somebody else made: it was cut, or goes on there.
+    pub(super) fn resume(&self, user: UserId, standing: Standing) {
+        if standing.is_untold() {
+            metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
+            drop(self.begin(user, standing));
+        }
+    }
+
+    /// Tells the groups of all of these, several users at a time.
+    ///
+    /// # Errors
+    /// As [`Self::tell`], of one of them; the groups of the others may have been told.
+    pub(super) async fn all(&self, users: Vec<(UserId, Standing)>) -> Result<(), Error> {
+        let untold = users.into_iter().filter(|(_, standing)| standing.is_untold());
+        stream::iter(untold.map(|(user, standing)| self.tell(user, standing)))
+            .buffer_unordered(self.at_once)
+            .try_collect()
+            .await
+    }
+
+    /// Tells the groups of a user, until none has to be told of anything newer.
+    ///
+    /// # Errors
+    /// What a failing store makes; some were told then, and it is not noted.
+    pub(super) async fn tell(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
+        metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
+        for _ in 0..TRIES {
+            self.tell_all(user, &standing).await?;
+            let current = self.stores.sessions.fanned(user, standing.version).await;
+            if current.map_err(Error::presence)? <= standing.version {
+                break;
+            }
+            standing = self.standing(user).await?;
+        }
+        Ok(())
+    }
+
+    /// Of users that joined a group or left it: tells it who of them is online.
+    ///
+    /// # Errors
+    /// As [`Self::tell`].
+    pub(super) async fn moved(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+        let keys: Vec<MemberKey> = users.iter().map(|user| MemberKey { group, user: *user }).collect();
+        let among = self.members.among(&keys, &Consistency::Cached).await?;
+        let is_in = |user: &UserId| among.iter().any(|entry| entry.value.key.user == *user);
+        let (in_it, out): (Vec<UserId>, Vec<UserId>) = users.iter().copied().partition(is_in);
+        let found = self.stores.sessions.sessions(&in_it).await.map_err(Error::presence)?;
+        for (user, seen) in in_it.iter().zip(found.users).filter(|(_, seen)| seen.version > 0) {
+            self.tell_some(*user, &of(seen), &[group]).await?;
+        }
+        self.leave(group, &out).await
+    }
+
+    fn begin(&self, user: UserId, standing: Standing) -> Option<JoinHandle<()>> {
+        if !standing.is_untold() {
+            return None;
+        }
+        let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
+        let this = self.clone();
+        Some(tokio::spawn(async move {
+            let turn = this.turns.acquire().await;
+            if let Err(error) = Box::pin(this.tell(user, standing)).await {
+                tracing::debug!(%error, "groups could not be told who is online; it is tried again");
+            }
+            drop((turn, place));
+        }))
+    }
+
+    async fn standing(&self, user: UserId) -> Result<Standing, Error> {
+        let found = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
+        Ok(found.users.into_iter().next().map(of).unwrap_or_default())
+    }
+
+    async fn tell_all(&self, user: UserId, standing: &Standing) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let (groups, more) = self.members.groups_after(user, after, PAGE).await?;
+            self.tell_some(user, standing, &groups).await?;
+            match groups.last().filter(|_| more) {
+                Some(last) => after = Some(*last),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Whoever leaves a group while it is told is taken out after it: by this, or by what tells of the leaving.
+    async fn tell_some(&self, user: UserId, standing: &Standing, groups: &[GroupId]) -> Result<(), Error> {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let telling = self.active.telling(groups).await;
+        let applied = self.stores.active.apply(user, standing, groups).await;
+        telling.told(groups, &applied).await?;
+        if standing.gateways.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
+        let among = self.members.among(&keys, &Consistency::Cached).await?;
+        for group in groups.iter().filter(|group| among.iter().all(|entry| entry.value.key.group != **group))
+        {
+            self.leave(*group, &[user]).await?;
+        }
+        Ok(())
+    }
+
+    async fn leave(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+        if users.is_empty() {
+            return Ok(());
+        }
+        let telling = self.active.telling(&[group]).await;
+        let left = self.stores.active.leave(group, users).await;
+        let failed = left.iter().find(|left| left.is_err());
+        let changed = failed.copied().unwrap_or(Ok(left.contains(&Ok(true))));
+        telling.told(&[group], &[changed]).await
+    }
+}
+
+/// Where a user is online by its sessions.
+fn of(seen: Seen) -> Standing {
+    let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
+    gateways.sort_unstable();
+    gateways.dedup();
+    Standing { version: seen.version, fanned: seen.fanned, gateways }
+}

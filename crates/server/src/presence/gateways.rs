@@ -1,0 +1,130 @@
+//! What this node knows of gateways: who lives, and whether presence was lost a moment ago.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
+
+use kith_presence::{GatewayId, Gateways, Instance};
+use parking_lot::RwLock;
+use tokio::time::Instant;
+
+/// As of the last look.
+#[derive(Debug, Default)]
+pub(super) struct KnownGateways(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The epoch, when it was looked at, and how old it was then.
+    epoch: Option<(u64, Instant, Duration)>,
+    /// Another epoch was seen, and nobody has been told yet.
+    lost: bool,
+    dead: HashSet<Instance>,
+    /// Until when each lives, by what was seen.
+    living: BTreeMap<GatewayId, Instant>,
+}
+
+impl KnownGateways {
+    /// Takes what was seen.
+    pub(super) fn take(&self, seen: Gateways) {
+        let now = Instant::now();
+        let (mut dead, mut living) = (HashSet::new(), BTreeMap::new());
+        for state in seen.all {
+            if state.left.is_zero() {
+                dead.insert(state.instance);
+            } else {
+                living.insert(state.instance.gateway, now + state.left);
+            }
+        }
+        let mut known = self.0.write();
+        let lost = known.lost || known.epoch.is_some_and(|(epoch, ..)| epoch != seen.epoch);
+        *known = Known { epoch: Some((seen.epoch, now, seen.age)), lost, dead, living };
+    }
+
+    /// Whether all was lost since this was asked before.
+    pub(super) fn was_lost(&self) -> bool {
+        std::mem::take(&mut self.0.write().lost)
+    }
+
+    /// Whether it was seen dead. One that came since is not.
+    pub(super) fn is_dead(&self, instance: &Instance) -> bool {
+        self.0.read().dead.contains(instance)
+    }
+
+    /// Those of these that are not dead, under any incarnation.
+    pub(super) fn without_dead(&self, gateways: &[GatewayId]) -> Vec<GatewayId> {
+        let known = self.0.read();
+        if known.dead.is_empty() {
+            return gateways.to_vec();
+        }
+        let is_dead = |id: &GatewayId| {
+            !known.living.contains_key(id) && known.dead.iter().any(|instance| instance.gateway == *id)
+        };
+        gateways.iter().filter(|id| !is_dead(id)).cloned().collect()
+    }
+
+    /// Whether presence was not lost for so long: who is not seen is not there.
+    pub(super) fn is_settled(&self, unknown_for: Duration) -> bool {
+        self.0.read().epoch.is_some_and(|(_, at, age)| age + at.elapsed() >= unknown_for)
+    }
+
+    /// Those that live, after this one: by their ids, each with how long it does; at most so many.
+    pub(super) fn living(&self, after: &str, limit: usize) -> Vec<(GatewayId, Duration)> {
+        let now = Instant::now();
+        let known = self.0.read();
+        let living = known.living.iter().filter(|(id, until)| id.as_str() > after && **until > now);
+        living.map(|(id, until)| (id.clone(), until.saturating_duration_since(now))).take(limit).collect()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.read().living.len()
+    }
+
+    /// Those that were seen dead: they are forgotten once they are swept.
+    pub(super) fn count_dead(&self) -> usize {
+        self.0.read().dead.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_presence::{GatewayState, Incarnation};
+
+    use super::*;
+
+    fn seen(epoch: u64, age: u64, all: &[(&str, i64, u64)]) -> Gateways {
+        let state = |(id, incarnation, left): &(&str, i64, u64)| GatewayState {
+            instance: Instance {
+                gateway: id.parse().unwrap(),
+                incarnation: Incarnation::new(*incarnation).unwrap(),
+            },
+            left: Duration::from_secs(*left),
+        };
+        Gateways { epoch, age: Duration::from_secs(age), all: all.iter().map(state).collect() }
+    }
+
+    #[test]
+    fn a_gateway_that_lives_anew_is_not_dead_though_it_was() {
+        let known = KnownGateways::default();
+        known.take(seen(1, 0, &[("a", 1, 0), ("a", 2, 9), ("b", 1, 0)]));
+        let ids: Vec<GatewayId> = ["a", "b", "c"].map(|id| id.parse().unwrap()).to_vec();
+        assert_eq!(known.without_dead(&ids), [ids[0].clone(), ids[2].clone()]);
+        let living: Vec<_> = known.living("", 9).into_iter().map(|(id, _)| id.to_string()).collect();
+        assert_eq!(living, ["a"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_young_epoch_settles_with_time_and_another_one_is_a_loss() {
+        let known = KnownGateways::default();
+        let thirty = Duration::from_secs(30);
+        assert!(!known.is_settled(thirty), "nothing is known yet");
+        known.take(seen(1, 20, &[]));
+        assert!(!known.is_settled(thirty) && !known.was_lost());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(known.is_settled(thirty));
+        known.take(seen(2, 0, &[]));
+        known.take(seen(2, 0, &[]));
+        assert!(!known.is_settled(thirty));
+        assert!(known.was_lost() && !known.was_lost());
+    }
+}

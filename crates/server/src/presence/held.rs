@@ -1,0 +1,214 @@
+//! Sessions that were opened or renewed through this node, to be brought back where presence is lost.
+
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    time::Duration,
+};
+
+use kith_presence::{Change, DeviceId, Event, Instance, Op};
+use kith_store::UserId;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// One device at one gateway.
+#[derive(Clone, Debug)]
+struct Session {
+    at: Instance,
+    device: DeviceId,
+    /// When it ends.
+    until: Instant,
+    /// Since when it is none any more, by what all nodes were told: where all was lost before, that says nothing.
+    gone: Option<Instant>,
+}
+
+/// Bounded: sessions beyond are not held, and come back by their gateways alone.
+#[derive(Debug)]
+pub(super) struct Held {
+    most: usize,
+    users: Mutex<Users>,
+}
+
+#[derive(Debug, Default)]
+struct Users {
+    count: usize,
+    of: HashMap<UserId, Vec<Session>>,
+    /// Those who have sessions that are gone, and perhaps others.
+    with_gone: HashSet<UserId>,
+}
+
+impl Held {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, users: Mutex::default() }
+    }
+
+    pub(super) fn put(&self, user: UserId, instance: &Instance, device: &DeviceId, lasts: Duration) {
+        let until = Instant::now() + lasts;
+        let mut users = self.users.lock();
+        let room = users.count < self.most;
+        let sessions = users.of.entry(user).or_default();
+        let known = sessions.iter_mut().find(|session| session.is(instance, device));
+        match known {
+            Some(known) => (known.until, known.gone) = (until, None),
+            None if room => {
+                sessions.push(Session { at: instance.clone(), device: device.clone(), until, gone: None });
+                users.count += 1;
+            }
+            None => users.tidy(user),
+        }
+    }
+
+    pub(super) fn remove(&self, user: UserId, instance: &Instance, device: &DeviceId) {
+        self.users.lock().retain(user, |session| !session.is(instance, device));
+    }
+
+    /// Notes what is no session any more by what all nodes were told. It is brought back nevertheless if it turns out that
+    /// all was lost before: then another node has told what it brings back, which is not all that there was.
+    pub(super) fn told(&self, event: &Event) {
+        let now = Instant::now();
+        let mut users = self.users.lock();
+        let users = &mut *users;
+        let Some(sessions) = users.of.get_mut(&event.user) else { return };
+        for session in &mut *sessions {
+            let goes_on = event.gateways.contains(&session.at.gateway);
+            session.gone = if goes_on { None } else { session.gone.or(Some(now)) };
+        }
+        if sessions.iter().any(|session| session.gone.is_some()) {
+            users.with_gone.insert(event.user);
+        }
+    }
+
+    /// Nothing was lost until then: forgets what was told before to be gone.
+    pub(super) fn settle(&self, until: Instant) {
+        let mut users = self.users.lock();
+        for user in mem::take(&mut users.with_gone) {
+            users.retain(user, |session| session.gone.is_none_or(|gone| gone > until));
+            let sessions = users.of.get(&user);
+            if sessions.is_some_and(|sessions| sessions.iter().any(|session| session.gone.is_some())) {
+                users.with_gone.insert(user);
+            }
+        }
+    }
+
+    /// Forgets those whose time has passed.
+    pub(super) fn forget(&self) {
+        let now = Instant::now();
+        let mut users = self.users.lock();
+        users.of.retain(|_, sessions| {
+            sessions.retain(|session| session.until > now);
+            !sessions.is_empty()
+        });
+        users.count = users.of.values().map(Vec::len).sum();
+    }
+
+    /// What brings all of them back, for no longer than this: one that was closed elsewhere meanwhile is soon gone.
+    pub(super) fn again(&self, at_most: Duration) -> Vec<Change> {
+        let now = Instant::now();
+        let mut users = self.users.lock();
+        users.with_gone.clear();
+        let sessions = users.of.iter_mut().flat_map(|(user, all)| all.iter_mut().map(|one| (*user, one)));
+        let open = |(user, session): (UserId, &mut Session)| {
+            session.gone = None;
+            let left = session.until.checked_duration_since(now).filter(|left| !left.is_zero())?.min(at_most);
+            Some(Change { user, instance: session.at.clone(), op: Op::Open(session.device.clone(), left) })
+        };
+        sessions.filter_map(open).collect()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.users.lock().count
+    }
+}
+
+impl Users {
+    fn retain(&mut self, user: UserId, keep: impl Fn(&Session) -> bool) {
+        let Some(sessions) = self.of.get_mut(&user) else { return };
+        let before = sessions.len();
+        sessions.retain(keep);
+        self.count -= before - sessions.len();
+        self.tidy(user);
+    }
+
+    fn tidy(&mut self, user: UserId) {
+        if self.of.get(&user).is_some_and(Vec::is_empty) {
+            self.of.remove(&user);
+        }
+    }
+}
+
+impl Session {
+    fn is(&self, at: &Instance, device: &DeviceId) -> bool {
+        self.at == *at && self.device == *device
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_presence::Incarnation;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn at(id: &str) -> Instance {
+        Instance { gateway: id.parse().unwrap(), incarnation: Incarnation::new(1).unwrap() }
+    }
+
+    fn put(held: &Held, id: i64, gateway: &str, device: &str) {
+        held.put(user(id), &at(gateway), &device.parse().unwrap(), MINUTE);
+    }
+
+    fn event(id: i64, gateways: &[&str]) -> Event {
+        let gateways = gateways.iter().map(|id| id.parse().unwrap()).collect();
+        Event { user: user(id), version: 9, gateways }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_goes_on_is_brought_back_and_nothing_else() {
+        let held = Held::new(3);
+        for (id, gateway, device) in
+            [(1, "a", "x"), (1, "a", "y"), (1, "b", "x"), (2, "a", "x"), (1, "a", "x")]
+        {
+            put(&held, id, gateway, device);
+        }
+        assert_eq!(held.count(), 3, "no more than may be");
+        held.remove(user(1), &at("a"), &"y".parse().unwrap());
+        held.told(&event(1, &["a"]));
+        held.settle(Instant::now());
+        assert_eq!(held.count(), 1, "the one at b is gone");
+        let again = held.again(Duration::from_secs(5));
+        assert_eq!(again.len(), 1);
+        assert_eq!(again[0].instance, at("a"));
+        assert_eq!(again[0].op, Op::Open("x".parse().unwrap(), Duration::from_secs(5)));
+        tokio::time::advance(MINUTE).await;
+        assert!(held.again(MINUTE).is_empty());
+        held.forget();
+        assert_eq!(held.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_node_brings_back_first_does_not_take_what_this_one_has_to_bring_back() {
+        let held = Held::new(9);
+        put(&held, 1, "a", "x");
+        put(&held, 1, "b", "y");
+        let looked = Instant::now();
+        tokio::time::advance(Duration::from_millis(500)).await;
+        held.told(&event(1, &["a"]));
+        held.settle(looked);
+        assert_eq!(held.count(), 2, "it is not known yet whether all was lost before");
+        assert_eq!(held.again(MINUTE).len(), 2, "it was");
+        held.settle(Instant::now());
+        assert_eq!(held.count(), 2);
+        held.told(&event(1, &["a"]));
+        held.told(&event(1, &["a", "b"]));
+        held.settle(Instant::now());
+        assert_eq!(held.count(), 2, "it is where it was, by what was told later");
+        held.told(&event(1, &[]));
+        held.settle(Instant::now());
+        assert_eq!(held.count(), 0);
+    }
+}

@@ -1,0 +1,208 @@
+//! One subscription of the node, shared by all who watch.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use kith_presence::Event;
+use kith_store::UserId;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{
+        OwnedSemaphorePermit, Semaphore,
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
+    time::timeout,
+};
+
+use crate::error::{Error, Reason};
+
+/// What one who watches is told.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    /// Somebody is online elsewhere.
+    Event(Event),
+    /// Some may be missed, or who is not seen is not unknown any more: all is to be read again.
+    ReadAgain,
+}
+
+/// Tells those who watch.
+#[derive(Debug)]
+pub(super) struct Hub {
+    places: Arc<Semaphore>,
+    behind_max: usize,
+    watching: Mutex<Watching>,
+    next: AtomicU64,
+    /// Whether it is heard what changes.
+    live: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Watching {
+    watchers: HashMap<u64, mpsc::Sender<News>>,
+    of_user: HashMap<UserId, HashSet<u64>>,
+}
+
+/// The place of one who watches; given back when it is dropped. Its news end where it does not keep up.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) news: mpsc::Receiver<News>,
+    hub: Arc<Hub>,
+    number: u64,
+    users: Vec<UserId>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Hub {
+    pub(super) fn new(most: usize, behind_max: usize) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            behind_max,
+            watching: Mutex::default(),
+            next: AtomicU64::new(0),
+            live: watch::Sender::default(),
+        }
+    }
+
+    /// Begins to tell of these users. When it returns, each change from then on is told. Waits at most so long for the
+    /// node to hear.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when as many watch as may, UNAVAILABLE.
+    pub(super) async fn watch(self: &Arc<Self>, users: Vec<UserId>, limit: Duration) -> Result<Place, Error> {
+        let full =
+            |_| Error::new(Reason::Overloaded, "presence is watched by as many as may (presence.watchers)");
+        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
+        let mut live = self.live.subscribe();
+        let hears = timeout(limit, live.wait_for(|live| *live)).await;
+        if !matches!(hears, Ok(Ok(_))) {
+            return Err(Error::new(Reason::StoreUnavailable, "changes of presence cannot be heard now"));
+        }
+        let (tell, news) = mpsc::channel(self.behind_max);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut watching = self.watching.lock();
+        watching.watchers.insert(number, tell);
+        for user in &users {
+            watching.of_user.entry(*user).or_default().insert(number);
+        }
+        drop(watching);
+        Ok(Place { news, hub: Arc::clone(self), number, users, _permit: permit })
+    }
+
+    /// Tells those who watch the user.
+    pub(super) fn tell(&self, event: &Event) {
+        let mut watching = self.watching.lock();
+        let told = watching.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());
+        for number in told.unwrap_or_default() {
+            watching.send(number, News::Event(event.clone()));
+        }
+    }
+
+    /// Tells all to read again.
+    pub(super) fn read_again(&self) {
+        let mut watching = self.watching.lock();
+        let all: Vec<u64> = watching.watchers.keys().copied().collect();
+        for number in all {
+            watching.send(number, News::ReadAgain);
+        }
+    }
+
+    /// Whether it is heard what changes, from now on. Where it was not, all read again.
+    pub(super) fn hears(&self, hears: bool) {
+        let before = self.live.send_replace(hears);
+        if hears && !before {
+            self.read_again();
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.watching.lock().watchers.len()
+    }
+}
+
+impl Watching {
+    /// One who does not keep up is told no more.
+    fn send(&mut self, number: u64, news: News) {
+        let sent = self.watchers.get(&number).map(|watcher| watcher.try_send(news));
+        if matches!(sent, Some(Err(TrySendError::Full(_)))) {
+            self.watchers.remove(&number);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut watching = self.hub.watching.lock();
+        watching.watchers.remove(&self.number);
+        for user in &self.users {
+            if let Some(numbers) = watching.of_user.get_mut(user) {
+                numbers.remove(&self.number);
+                if numbers.is_empty() {
+                    watching.of_user.remove(user);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn event(id: i64, version: i64) -> Event {
+        Event { user: user(id), version, gateways: Vec::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_keep_up_is_told_no_more_and_others_are() {
+        let hub = Arc::new(Hub::new(2, 2));
+        hub.hears(true);
+        let mut slow = hub.watch(vec![user(1), user(2)], Duration::ZERO).await.unwrap();
+        let mut quick = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
+        for version in 1..=3 {
+            hub.tell(&event(1, version));
+            assert!(matches!(quick.news.recv().await, Some(News::Event(event)) if event.version == version));
+        }
+        hub.tell(&event(2, 9));
+        assert!(slow.news.recv().await.is_some() && slow.news.recv().await.is_some());
+        assert!(slow.news.recv().await.is_none(), "its news have ended");
+        assert_eq!(hub.count(), 1);
+        drop((slow, quick));
+        assert!(hub.watching.lock().of_user.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_watch_than_may_and_none_where_nothing_is_heard() {
+        let hub = Arc::new(Hub::new(1, 2));
+        let away = hub.watch(vec![user(1)], Duration::from_secs(2)).await.unwrap_err();
+        assert_eq!(away.reason(), Reason::StoreUnavailable);
+        hub.hears(true);
+        let first = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
+        let full = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap_err();
+        assert_eq!(full.reason(), Reason::Overloaded);
+        drop(first);
+        hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_read_again_once_it_is_heard_again() {
+        let hub = Arc::new(Hub::new(1, 4));
+        hub.hears(true);
+        let mut one = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
+        hub.hears(true);
+        hub.hears(false);
+        hub.hears(true);
+        assert!(matches!(one.news.try_recv(), Ok(News::ReadAgain)));
+        assert!(one.news.try_recv().is_err());
+    }
+}

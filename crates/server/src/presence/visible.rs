@@ -1,0 +1,64 @@
+//! Whose presence is shown to whom, and what is read ahead for who comes online.
+
+use std::sync::Arc;
+
+use kith_store::UserId;
+use tokio::sync::Semaphore;
+
+use crate::{
+    call::Acting,
+    error::Error,
+    relation::{Blocks, Follows, are_friends, warm},
+};
+
+/// Users that are read ahead for at one time; others read when they ask.
+const WARMED_AT_ONCE: usize = 32;
+
+/// Who sees whom. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Visible {
+    follows: Follows,
+    blocks: Blocks,
+}
+
+impl Visible {
+    pub(super) const fn new(follows: Follows, blocks: Blocks) -> Self {
+        Self { follows, blocks }
+    }
+
+    /// Which of these are shown to whoever acts, in their order: to services all, to a user itself and its friends.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn of(&self, users: &[UserId], acting: Acting) -> Result<Vec<bool>, Error> {
+        let Acting::User(acting) = acting else { return Ok(vec![true; users.len()]) };
+        let others: Vec<UserId> = users.iter().copied().filter(|user| *user != acting).collect();
+        let friends = are_friends(&self.follows, &self.blocks, acting, &others).await?;
+        let mut friends = friends.into_iter();
+        Ok(users.iter().map(|user| *user == acting || friends.next().unwrap_or_default()).collect())
+    }
+}
+
+/// Reads ahead what a user that comes online asks for first. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Warmth {
+    visible: Visible,
+    turns: Arc<Semaphore>,
+}
+
+impl Warmth {
+    pub(super) fn new(visible: Visible) -> Self {
+        Self { visible, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
+    }
+
+    /// Begins to, beside whoever waits for an answer. The record of the user is there already, and its groups come with
+    /// telling them.
+    pub(super) fn begin(&self, user: UserId) {
+        let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
+        let Visible { follows, blocks } = self.visible.clone();
+        tokio::spawn(async move {
+            Box::pin(warm(&follows, &blocks, user)).await;
+            drop(turn);
+        });
+    }
+}

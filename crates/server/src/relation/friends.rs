@@ -1,0 +1,54 @@
+//! What others ask about relations.
+
+use kith_cache::Consistency;
+use kith_store::{BlockList, Edge, FollowList, UserId};
+
+use super::{
+    Blocks, Follows,
+    compared::{AT_ONCE, Between, Compared},
+    lists::ListOf,
+};
+use crate::error::Error;
+
+/// Entries of a list that are read ahead: a page as callers ask for it when they say nothing.
+const READ_AHEAD: usize = 50;
+
+/// Which of these and a user follow each other, neither of whom has blocked the other; in their order. From memory
+/// where it is there; else two batches of reads for 250 users.
+///
+/// # Errors
+/// What a failing store makes.
+pub(crate) async fn are_friends(
+    follows: &Follows,
+    blocks: &Blocks,
+    user: UserId,
+    others: &[UserId],
+) -> Result<Vec<bool>, Error> {
+    let edges: Vec<Edge> = others.iter().map(|other| Edge { from: user, to: *other }).collect();
+    let mut friends = Vec::with_capacity(edges.len());
+    for edges in edges.chunks(AT_ONCE) {
+        let found = Compared::read(follows, blocks, edges, &Consistency::Cached).await;
+        for (_, between) in found.pairs() {
+            friends.push(is_friendly(&between?));
+        }
+    }
+    Ok(friends)
+}
+
+/// Reads the first page of each list of a user into memory, where it can be read.
+pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
+    let first = (None, READ_AHEAD);
+    let cached = Consistency::Cached;
+    let follows = |list| follows.list(ListOf { list, user }, first, &cached);
+    let blocks = |list| blocks.list(ListOf { list, user }, first, &cached);
+    drop(follows(FollowList::Following).await);
+    drop(follows(FollowList::Fans).await);
+    drop(blocks(BlockList::Blocked).await);
+    drop(blocks(BlockList::DoNotDisturb).await);
+}
+
+fn is_friendly(between: &Between<'_>) -> bool {
+    let blocks = [between.set, between.set_by_other];
+    let blocked = blocks.into_iter().flatten().any(|entry| entry.value.blocked.is_some());
+    between.follow.is_some() && between.followed_by.is_some() && !blocked
+}

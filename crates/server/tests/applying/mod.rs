@@ -1,0 +1,159 @@
+//! Calls of applications as tests make them.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test file uses a part; a test may panic"
+)]
+
+use kith_proto::{
+    application::v1::{list_applications_request::List, receiver::Receiver as Of, *},
+    group::v1 as groups,
+    member::v1 as members,
+};
+use tonic::{Code, Status};
+
+use crate::{
+    node::{TestNode, acting, assert_refused},
+    relating::relation,
+};
+
+pub const fn of_user(user: i64) -> Option<Receiver> {
+    Some(Receiver { receiver: Some(Of::UserId(user)) })
+}
+
+pub const fn of_group(group: i64) -> Option<Receiver> {
+    Some(Receiver { receiver: Some(Of::GroupId(group)) })
+}
+
+pub async fn apply(node: &TestNode, by: i64, request: ApplyRequest) -> Result<Application, Status> {
+    Ok(node.applications().apply(acting(by, request)).await?.into_inner().application.unwrap())
+}
+
+pub fn to_be_friends(user_id: i64) -> ApplyRequest {
+    ApplyRequest { kind: Kind::Friend.into(), user_id, message: "Hello".into(), ..Default::default() }
+}
+
+pub async fn befriend(node: &TestNode, by: i64, user: i64) -> Application {
+    apply(node, by, to_be_friends(user)).await.unwrap()
+}
+
+pub fn to_join(group_id: i64, code: &str) -> ApplyRequest {
+    ApplyRequest { kind: Kind::Join.into(), group_id, code: code.into(), ..Default::default() }
+}
+
+pub fn to_invite(group_id: i64, user_id: i64) -> ApplyRequest {
+    ApplyRequest { kind: Kind::Invite.into(), group_id, user_id, ..Default::default() }
+}
+
+pub fn decision(receiver: Option<Receiver>, application_id: i64, decision: Decision) -> DecideRequest {
+    DecideRequest { receiver, application_id, decision: decision.into(), ..Default::default() }
+}
+
+pub async fn decide(node: &TestNode, by: i64, request: DecideRequest) -> Result<Application, Status> {
+    Ok(node.applications().decide(acting(by, request)).await?.into_inner().application.unwrap())
+}
+
+pub async fn accept(
+    node: &TestNode,
+    by: i64,
+    receiver: Option<Receiver>,
+    id: i64,
+) -> Result<Application, Status> {
+    decide(node, by, decision(receiver, id, Decision::Accept)).await
+}
+
+pub async fn refuse(
+    node: &TestNode,
+    by: i64,
+    receiver: Option<Receiver>,
+    id: i64,
+) -> Result<Application, Status> {
+    decide(node, by, decision(receiver, id, Decision::Refuse)).await
+}
+
+pub async fn withdraw(
+    node: &TestNode,
+    by: i64,
+    receiver: Option<Receiver>,
+    application_id: i64,
+) -> Result<Application, Status> {
+    let request = WithdrawRequest { receiver, application_id, ..Default::default() };
+    Ok(node.applications().withdraw(acting(by, request)).await?.into_inner().application.unwrap())
+}
+
+pub async fn get(
+    node: &TestNode,
+    by: i64,
+    receiver: Option<Receiver>,
+    application_id: i64,
+) -> Result<Application, Status> {
+    let request = GetApplicationRequest { receiver, application_id };
+    Ok(node.applications().get_application(acting(by, request)).await?.into_inner().application.unwrap())
+}
+
+/// What is pending with this receiver: requests, and invites.
+pub async fn pending(node: &TestNode, receiver: Option<Receiver>) -> (i64, i64) {
+    let answer = node.applications().count_pending(CountPendingRequest { receiver }).await;
+    let CountPendingResponse { requests, invites } = answer.unwrap().into_inner();
+    (requests, invites)
+}
+
+pub async fn list(node: &TestNode, by: i64, list: List) -> Result<Vec<ListedApplication>, Status> {
+    let request = ListApplicationsRequest { list: Some(list), ..Default::default() };
+    Ok(node.applications().list_applications(acting(by, request)).await?.into_inner().applications)
+}
+
+/// Ids and states of those that a list shows.
+pub async fn shown(node: &TestNode, by: i64, of: List) -> Vec<(i64, State)> {
+    let listed = list(node, by, of).await.unwrap();
+    let shown = listed.into_iter().map(|listed| listed.application.unwrap());
+    shown.map(|application| (application.application_id, application.state())).collect()
+}
+
+pub async fn are_friends(node: &TestNode, user: i64, other: i64) -> bool {
+    relation(node, user, other).await.friends
+}
+
+/// A public group that is joined so.
+pub async fn group(node: &TestNode, owner: i64, policy: groups::JoinPolicy) -> i64 {
+    let group = groups::Group {
+        name: "Chess".into(),
+        visibility: groups::Visibility::Public.into(),
+        join_policy: policy.into(),
+        creator_id: owner,
+        ..Default::default()
+    };
+    node.group(group).await.group_id
+}
+
+pub async fn is_in(node: &TestNode, group_id: i64, user_id: i64) -> bool {
+    let request = members::GetMemberRequest { group_id, user_id, consistency: None };
+    node.members().get_member(request).await.is_ok()
+}
+
+pub async fn make_admin(node: &TestNode, group_id: i64, user_id: i64) {
+    let request = members::AddMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
+    node.members().add_members(request).await.unwrap();
+    let role = members::Role::Admin.into();
+    let request = members::SetRoleRequest { group_id, user_id, role, ..Default::default() };
+    node.members().set_role(request).await.unwrap();
+}
+
+#[track_caller]
+pub fn assert_denied(refused: Result<impl std::fmt::Debug, Status>) {
+    assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+}
+
+#[track_caller]
+pub fn assert_forbidden(refused: Result<impl std::fmt::Debug, Status>) -> Status {
+    let refused = refused.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    refused
+}
+
+#[track_caller]
+pub fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
+    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
+}

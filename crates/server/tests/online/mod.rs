@@ -1,0 +1,146 @@
+//! Calls of gateways, and of who asks who is online, as tests make them.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test file uses a part; a test may panic"
+)]
+
+use std::time::{Duration, Instant};
+
+use kith_proto::presence::v1::*;
+use tonic::{Status, Streaming};
+
+use crate::node::{TestNode, acting};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A connection server.
+#[derive(Clone)]
+pub struct Gateway {
+    pub id: String,
+    pub token: String,
+}
+
+impl Gateway {
+    /// One that nobody has heard of.
+    pub fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), token: String::new() }
+    }
+
+    /// One that has come.
+    pub async fn of(node: &TestNode, id: &str) -> Self {
+        let mut gateway = Self::new(id);
+        gateway.beat(node, &[]).await.unwrap();
+        gateway
+    }
+
+    /// Returns the sessions that are not there.
+    pub async fn beat(
+        &mut self,
+        node: &TestNode,
+        sessions: &[(i64, &str)],
+    ) -> Result<Vec<(i64, String)>, Status> {
+        let name = |(user_id, device_id): &(i64, &str)| SessionName {
+            user_id: *user_id,
+            device_id: (*device_id).to_owned(),
+        };
+        let request = HeartbeatRequest {
+            gateway_id: self.id.clone(),
+            gateway_token: self.token.clone(),
+            sessions: sessions.iter().map(name).collect(),
+        };
+        let answer = node.presence().heartbeat(request).await?.into_inner();
+        self.token = answer.gateway_token;
+        Ok(answer.unknown_sessions.into_iter().map(|name| (name.user_id, name.device_id)).collect())
+    }
+}
+
+pub async fn open(
+    node: &TestNode,
+    gateway: &mut Gateway,
+    user_id: i64,
+    device: &str,
+) -> Result<OpenSessionResponse, Status> {
+    let request = OpenSessionRequest {
+        user_id,
+        device_id: device.to_owned(),
+        gateway_id: gateway.id.clone(),
+        gateway_token: gateway.token.clone(),
+    };
+    let answer = node.presence().open_session(request).await?.into_inner();
+    gateway.token.clone_from(&answer.gateway_token);
+    Ok(answer)
+}
+
+/// Returns the version of the user.
+pub async fn close(
+    node: &TestNode,
+    gateway: &mut Gateway,
+    user_id: i64,
+    device: &str,
+) -> Result<i64, Status> {
+    let request = CloseSessionRequest {
+        user_id,
+        device_id: device.to_owned(),
+        gateway_id: gateway.id.clone(),
+        gateway_token: gateway.token.clone(),
+    };
+    Ok(node.presence().close_session(request).await?.into_inner().session_version)
+}
+
+pub async fn state(node: &TestNode, user_id: i64) -> PresenceState {
+    let answer = node.presence().get_presence(GetPresenceRequest { user_id }).await.unwrap();
+    answer.into_inner().presence.unwrap().state()
+}
+
+/// As a user is told them.
+pub async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
+    let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
+    let answer = node.presence().batch_get_presence(acting(user, request)).await.unwrap().into_inner();
+    assert!(answer.presences.iter().map(|one| one.user_id).eq(user_ids.iter().copied()));
+    answer.presences.iter().map(Presence::state).collect()
+}
+
+pub async fn counted(node: &TestNode, group_id: i64) -> i64 {
+    let request = CountActiveMembersRequest { group_id, consistency: None };
+    node.presence().count_active_members(request).await.unwrap().into_inner().count
+}
+
+pub async fn gateways_of(node: &TestNode, group_id: i64) -> Vec<(String, i64)> {
+    let request = ListActiveGatewaysRequest { group_id, consistency: None };
+    let answer = node.presence().list_active_gateways(request).await.unwrap().into_inner();
+    answer.gateways.into_iter().map(|gateway| (gateway.gateway_id, gateway.count)).collect()
+}
+
+pub async fn online_in(node: &TestNode, group_id: i64) -> Vec<i64> {
+    let request = ListActiveMembersRequest { group_id, ..Default::default() };
+    let answer = node.presence().list_active_members(request).await.unwrap().into_inner();
+    answer.members.iter().map(|member| member.user_id).collect()
+}
+
+pub async fn watch(node: &TestNode, user_ids: &[i64]) -> Streaming<WatchPresenceResponse> {
+    let request = WatchPresenceRequest { user_ids: user_ids.to_vec() };
+    node.presence().watch_presence(request).await.unwrap().into_inner()
+}
+
+/// The next ones.
+pub async fn events(watch: &mut Streaming<WatchPresenceResponse>, count: usize) -> Vec<(i64, PresenceState)> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        let told = tokio::time::timeout(PATIENCE, watch.message()).await.expect("it is told in time");
+        let presence = told.unwrap().expect("the stream goes on").presence.unwrap();
+        events.push((presence.user_id, presence.state()));
+    }
+    events
+}
+
+/// Waits until it is so.
+pub async fn until(mut is: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is().await {
+        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

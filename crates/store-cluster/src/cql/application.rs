@@ -1,0 +1,82 @@
+//! Who asks to be a friend, or to be in a group. All applications to one receiver stand in one partition, so that one conditional
+//! write decides, counts what is pending, and keeps what was answered.
+
+use async_trait::async_trait;
+use kith_store::{
+    APPLICATIONS_AT_ONCE, Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList,
+    ApplicationMark, ApplicationStore, Applied, Docket, DueApplication, DueApplications, ListedApplication,
+    Receiver, StoreError, Timestamp, Write,
+};
+
+use super::session::Cql;
+
+#[async_trait]
+impl ApplicationStore for Cql {
+    async fn change_application(
+        &self,
+        receiver: Receiver,
+        change: ApplicationChange,
+        write: Write,
+    ) -> Result<Applied<Application>, StoreError> {
+        let _entered = self.enter()?;
+        Box::pin(self.hear_for_request(receiver, change, write)).await
+    }
+
+    async fn application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
+        let _entered = self.enter()?;
+        Ok(self.application_of(key).await?.map(|seen| seen.application))
+    }
+
+    async fn docket(&self, receiver: Receiver) -> Result<Docket, StoreError> {
+        let _entered = self.enter()?;
+        Ok(self.docket_of(receiver).await?.docket)
+    }
+
+    async fn application_list(
+        &self,
+        list: ApplicationList,
+        after: ApplicationId,
+        limit: usize,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        let _entered = self.enter()?;
+        self.listed_after(list, after, limit).await
+    }
+
+    async fn mark_applications(
+        &self,
+        list: ApplicationList,
+        ids: &[ApplicationId],
+        mark: ApplicationMark,
+        now: Timestamp,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        if ids.len() > APPLICATIONS_AT_ONCE {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        self.mark_listed(list, ids, mark, now).await
+    }
+
+    async fn due_applications(
+        &self,
+        from: Option<&[u8]>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<DueApplications, StoreError> {
+        let _entered = self.enter()?;
+        self.due_jobs(from, now, limit).await
+    }
+
+    async fn resume_application(
+        &self,
+        due: DueApplication,
+        now: Timestamp,
+    ) -> Result<Option<Application>, StoreError> {
+        let _entered = self.enter()?;
+        Box::pin(self.resume_job(due, now)).await
+    }
+
+    /// Each has a time to live.
+    async fn forget_applications(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+}

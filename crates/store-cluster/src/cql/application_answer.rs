@@ -1,0 +1,51 @@
+//! What was answered to requests about applications. It stands in the partition of the receiver for a day, and is written with
+//! the change itself.
+
+use kith_store::{Application, Receiver, StoreError};
+
+use super::{
+    error::malformed,
+    record::Record,
+    request::Key,
+    session::{Bound, Cql, Statement, values},
+};
+
+/// It has no condition of its own: whoever answers the same request again has read that nobody has, and the condition of the
+/// docket holds as long as nobody does.
+const PUT: Statement = Statement::conditional(
+    "INSERT INTO %k.applications (side, receiver, kind, place, origin, request, reply) \
+     VALUES (?, ?, 2, ?, ?, ?, ?) USING TTL 86400",
+);
+const ANSWER: Statement = Statement::serial(
+    "SELECT request, reply FROM %k.applications \
+     WHERE side = ? AND receiver = ? AND kind = 2 AND place = ? AND origin = ?",
+);
+
+impl Cql {
+    /// What was answered to this request before. Serially: what an earlier call left under way has ended then.
+    pub(super) async fn answer_before(
+        &self,
+        receiver: Receiver,
+        key: Key<'_>,
+    ) -> Result<Option<Application>, StoreError> {
+        let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
+        let rows = self.records(&ANSWER, values![side, id, sum, begun]).await?;
+        rows.iter().find(|row| is_of(row, key)).map(reply).transpose()
+    }
+}
+
+/// What is kept of an answer.
+pub(super) fn part(receiver: Receiver, key: Key<'_>, answered: &Application) -> Result<Bound, StoreError> {
+    let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
+    let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;
+    Ok(Bound(&PUT, values![side, id, sum, begun, key.request.id.as_str().to_owned(), reply]))
+}
+
+fn is_of(row: &Record, key: Key<'_>) -> bool {
+    matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str())
+}
+
+fn reply(row: &Record) -> Result<Application, StoreError> {
+    let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
+    serde_json::from_str(reply).map_err(|_| malformed("reply"))
+}

@@ -1,0 +1,163 @@
+//! Notes of what may be left undone of applications, by the minute in which it was begun or in which it runs out. Each is written
+//! before what it is about, and flipped when nothing is left to be done.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{
+    Application, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationState, DueApplication,
+    DueApplications, LEFT_TO_WHO_CHANGED, Receiver, StoreError, Timestamp,
+};
+
+use super::{
+    error::malformed,
+    follow::AT_A_TIME,
+    record::Record,
+    session::{Bound, Cql, Statement, values},
+};
+
+const NOTE: Statement = Statement::plain(
+    "INSERT INTO %k.application_jobs (shard, minute, stamp, side, receiver, id, done) \
+     VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?",
+);
+const UNDONE: Statement = Statement::read(
+    "SELECT stamp, side, receiver, id FROM %k.application_jobs \
+     WHERE shard = ? AND minute = ? AND done = 0 LIMIT ? ALLOW FILTERING",
+);
+/// It never changes: notes are found by it.
+const SHARDS: i32 = 4;
+const MINUTE: i64 = 60_000;
+/// How long a note is kept, in seconds.
+const KEPT: i32 = 7 * 24 * 60 * 60;
+/// Minutes that are looked at where nobody has noted how far it was looked before.
+const LOOK_BACK: i64 = 120;
+/// How old a note is when the write that it is about has ended, one way or the other, in microseconds.
+const WRITE_ENDED: i64 = 60_000_000;
+/// In place of a stamp: what runs out in the minute.
+const RUNS_OUT: i64 = 0;
+
+/// Where something is noted about an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) minute: i64,
+    pub(super) stamp: i64,
+}
+
+impl Job {
+    /// That something is begun now.
+    pub(super) fn now(cql: &Cql) -> Self {
+        Self { minute: cql.clock.minute(), stamp: cql.clock.version(0) }
+    }
+
+    /// That an application runs out.
+    const fn expiry(application: &Application) -> Self {
+        Self { minute: application.expires.0.div_euclid(MINUTE), stamp: RUNS_OUT }
+    }
+}
+
+impl Cql {
+    /// Notes that something is begun with an application.
+    pub(super) async fn note_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
+        self.write(part(key, job, false, KEPT), Some(job.stamp)).await
+    }
+
+    /// Notes when an application runs out.
+    pub(super) async fn note_expiry(&self, application: &Application) -> Result<(), StoreError> {
+        let ttl = self.ttl(application.expires).saturating_add(KEPT);
+        let part = part(application.key(), Job::expiry(application), false, ttl);
+        self.write(part, Some(self.clock.version(0))).await
+    }
+
+    /// Notes that nothing is left to be done.
+    pub(super) async fn end_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
+        let after = if job.stamp == RUNS_OUT { self.clock.version(0) } else { job.stamp + 1 };
+        self.write(part(key, job, true, KEPT), Some(after)).await
+    }
+
+    /// What may be left undone, from the minute on to which it was looked before.
+    pub(super) async fn due_jobs(
+        &self,
+        from: Option<&[u8]>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<DueApplications, StoreError> {
+        let last = now.0.div_euclid(MINUTE);
+        let apart = i64::try_from(self.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        // Into those after it something may be noted yet.
+        let closed = (now.0.saturating_sub(apart)).div_euclid(MINUTE);
+        let first = from.and_then(minute_of).unwrap_or(last - LOOK_BACK).min(closed);
+        let places = (first..=last).flat_map(|minute| (0..SHARDS).map(move |shard| (shard, minute)));
+        let reads = places.map(|(shard, minute)| self.undone(shard, minute, limit));
+        let found: Vec<Vec<DueApplication>> = stream::iter(reads).buffered(AT_A_TIME).try_collect().await?;
+        let found: Vec<DueApplication> = found.into_iter().flatten().collect();
+        let mark = found.iter().map(|due| due.noted.0).min().map_or(closed, |minute| minute.min(closed));
+        let old = stamp_at(now) - i64::try_from(LEFT_TO_WHO_CHANGED.as_micros()).unwrap_or(i64::MAX);
+        let due = found.into_iter().filter(|due| due.noted.1 <= old).take(limit).collect();
+        Ok(DueApplications { due, mark: Some(mark.to_be_bytes().to_vec()) })
+    }
+
+    /// Writes the lists once more; tells what is left to be done by others, or ends the note.
+    pub(super) async fn resume_job(
+        &self,
+        due: DueApplication,
+        now: Timestamp,
+    ) -> Result<Option<Application>, StoreError> {
+        let DueApplication { key, noted: (minute, stamp) } = due;
+        let job = Job { minute, stamp };
+        let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
+        let Some(seen) = self.decided_application(key).await? else {
+            // Its write may be under way.
+            return if has_ended { self.end_job(key, job).await.map(|()| None) } else { Ok(None) };
+        };
+        let application = seen.application;
+        if stamp == RUNS_OUT && application.is_open(now) {
+            return Ok(None);
+        }
+        self.write_lists(&application).await?;
+        if application.is_due(now) {
+            return Ok(Some(application));
+        }
+        let is_over = if stamp == RUNS_OUT {
+            application.state != ApplicationState::Pending
+        } else {
+            seen.noted == job || has_ended
+        };
+        if is_over && application.effect != ApplicationEffect::Outstanding {
+            self.end_job(key, job).await?;
+        }
+        Ok(None)
+    }
+
+    async fn undone(&self, shard: i32, minute: i64, limit: usize) -> Result<Vec<DueApplication>, StoreError> {
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let rows = self.records(&UNDONE, values![shard, minute, limit]).await?;
+        rows.iter().map(|row| due(minute, row)).collect()
+    }
+}
+
+fn part(key: ApplicationKey, job: Job, done: bool, ttl: i32) -> Bound {
+    let (side, receiver) = key.receiver.numbers();
+    let mut row = values![shard(receiver), job.minute, job.stamp, side, receiver, key.id.get()];
+    row.extend(values![done, ttl]);
+    Bound(&NOTE, row)
+}
+
+fn due(minute: i64, row: &Record) -> Result<DueApplication, StoreError> {
+    let receiver = Receiver::of(row.some_number("side")?, row.some_number("receiver")?);
+    let receiver = receiver.ok_or_else(|| malformed("receiver"))?;
+    let id = ApplicationId::new(row.some_number("id")?).map_err(|_| malformed("id"))?;
+    Ok(DueApplication { key: ApplicationKey { receiver, id }, noted: (minute, row.some_number("stamp")?) })
+}
+
+/// Where what is about this receiver is noted.
+fn shard(receiver: i64) -> i32 {
+    let mixed = receiver.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    i32::try_from(mixed % u64::from(SHARDS.unsigned_abs())).unwrap_or_default()
+}
+
+/// A moment as stamps are.
+const fn stamp_at(moment: Timestamp) -> i64 {
+    moment.0.saturating_mul(1000)
+}
+
+fn minute_of(mark: &[u8]) -> Option<i64> {
+    mark.try_into().ok().map(i64::from_be_bytes)
+}

@@ -1,0 +1,161 @@
+//! The lists that applications stand in. They follow the applications: before a change is acknowledged, and by whoever resumes
+//! it where its node has died. Of several writes that of the highest version stands, whichever came last.
+
+use std::ops::RangeInclusive;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{
+    Application, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark, ListedApplication,
+    StoreError, Timestamp,
+};
+
+use super::{
+    application_row::{application, body},
+    follow::AT_A_TIME,
+    record::Record,
+    session::{Bound, Cql, Statement, values},
+};
+
+const PUT: Statement = Statement::plain(
+    "INSERT INTO %k.application_lists (list, owner, month, id, version, body) VALUES (?, ?, ?, ?, ?, ?) USING TTL ?",
+);
+/// What has no version is a mark of what is forgotten.
+const LIST: Statement = Statement::read(
+    "SELECT body, received, read_at FROM %k.application_lists \
+     WHERE list = ? AND owner = ? AND month = ? AND id > ? AND version > 0 LIMIT ? ALLOW FILTERING",
+);
+const LISTED: Statement = Statement::read(
+    "SELECT body, received, read_at FROM %k.application_lists \
+     WHERE list = ? AND owner = ? AND month = ? AND id IN ?",
+);
+const RECEIVED: Statement = Statement::plain(
+    "UPDATE %k.application_lists USING TTL ? SET received = ? WHERE list = ? AND owner = ? AND month = ? AND id = ?",
+);
+const READ: Statement = Statement::plain(
+    "UPDATE %k.application_lists USING TTL ? SET read_at = ? WHERE list = ? AND owner = ? AND month = ? AND id = ?",
+);
+/// Milliseconds of what a list calls a month.
+const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
+/// Above all milliseconds of the next hundred thousand years: the earlier a mark, the higher its timestamp.
+const EARLIEST_STANDS: i64 = 1 << 52;
+
+impl Cql {
+    /// Writes an application into the lists that it stands in, as it is there.
+    pub(super) async fn write_lists(&self, application: &Application) -> Result<(), StoreError> {
+        let (id, version) = (application.id, application.version.get());
+        let (body, ttl) = (body(application)?, self.ttl(application.forgotten()));
+        let put = |list: ApplicationList| {
+            let (list, owner) = list.numbers();
+            let mut row = values![list, owner, month(id.moment()), id.get(), version, body.clone()];
+            row.extend(values![ttl]);
+            self.write(Bound(&PUT, row), Some(version))
+        };
+        let puts: Vec<_> = application.lists().map(put).collect();
+        stream::iter(puts).buffer_unordered(AT_A_TIME).try_collect().await
+    }
+
+    /// Writes an application into its lists once more, once the writes that are under way have ended.
+    pub(super) async fn mend_lists(&self, key: ApplicationKey) -> Result<(), StoreError> {
+        match self.decided_application(key).await? {
+            Some(seen) => self.write_lists(&seen.application).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A part of a list. A month may be empty.
+    pub(super) async fn listed_after(
+        &self,
+        list: ApplicationList,
+        after: ApplicationId,
+        limit: usize,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        let (list, owner) = list.numbers();
+        let mut found = Vec::new();
+        for month in self.months(after.moment()) {
+            let left = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
+            if left == 0 {
+                break;
+            }
+            for row in self.records(&LIST, values![list, owner, month, after.get(), left]).await? {
+                found.push(listed(&row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// From the month of a moment on all until now.
+    pub(super) fn months(&self, from: Timestamp) -> RangeInclusive<i64> {
+        // One more: the clock of another node may be ahead.
+        month(from)..=month(Timestamp(self.clock.millis())) + 1
+    }
+
+    /// Marks those that are in a list.
+    pub(super) async fn mark_listed(
+        &self,
+        list: ApplicationList,
+        ids: &[ApplicationId],
+        mark: ApplicationMark,
+        now: Timestamp,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut found = Vec::with_capacity(ids.len());
+        for of_month in ids.chunk_by(|a, b| month(a.moment()) == month(b.moment())) {
+            let (list, owner) = list.numbers();
+            let named: Vec<i64> = of_month.iter().map(|id| id.get()).collect();
+            let month = month(of_month[0].moment());
+            for row in self.records(&LISTED, values![list, owner, month, named]).await? {
+                // A mark alone is left of what is forgotten.
+                if row.text("body")?.is_some() {
+                    found.push(listed(&row)?);
+                }
+            }
+        }
+        let marks = found.iter().flat_map(|listed| self.marks(list, listed, mark, now));
+        let writes: Vec<_> =
+            marks.map(|mark| self.write(mark, Some(EARLIEST_STANDS.saturating_sub(now.0)))).collect();
+        stream::iter(writes).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
+        Ok(found.into_iter().map(|listed| marked(listed, mark, now)).collect())
+    }
+
+    fn marks(
+        &self,
+        list: ApplicationList,
+        listed: &ListedApplication,
+        mark: ApplicationMark,
+        now: Timestamp,
+    ) -> Vec<Bound> {
+        let (list, owner) = list.numbers();
+        let application = &listed.application;
+        let (id, ttl) = (application.id, self.ttl(application.forgotten()));
+        let row = || values![ttl, now.0, list, owner, month(id.moment()), id.get()];
+        match mark {
+            ApplicationMark::Received => vec![Bound(&RECEIVED, row())],
+            ApplicationMark::Read => vec![Bound(&RECEIVED, row()), Bound(&READ, row())],
+        }
+    }
+}
+
+/// As it is once it is marked: the earliest mark stands.
+fn marked(mut listed: ListedApplication, mark: ApplicationMark, now: Timestamp) -> ListedApplication {
+    let earliest = |noted: Option<Timestamp>| Some(noted.map_or(now, |noted| noted.min(now)));
+    listed.received = earliest(listed.received);
+    if mark == ApplicationMark::Read {
+        listed.read = earliest(listed.read);
+    }
+    listed
+}
+
+fn listed(row: &Record) -> Result<ListedApplication, StoreError> {
+    Ok(ListedApplication {
+        application: application(row)?,
+        received: row.time("received")?,
+        read: row.time("read_at")?,
+    })
+}
+
+/// In which month this is.
+pub(super) const fn month(moment: Timestamp) -> i64 {
+    moment.0.div_euclid(MONTH)
+}

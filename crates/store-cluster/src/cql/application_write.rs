@@ -1,0 +1,235 @@
+//! Changes of applications. Those to one receiver are decided one after the other on this node, and each is made by one
+//! conditional write. It is noted before, and the note is ended when all is done that follows.
+
+use kith_store::{
+    Application, ApplicationChange, ApplicationEffect, ApplicationKey, Applied, Outcome, Receiver,
+    StoreError, Verdict, Write,
+};
+
+use super::{
+    application_job::Job,
+    application_row::{SeenApplication, SeenDocket, docket_part},
+    error::as_outcome,
+    member_write::TRIES_MAX,
+    request::{Asked, Key},
+    session::{Bound, Cql},
+};
+
+/// A change that is to be made.
+struct Hearing<'a> {
+    receiver: Receiver,
+    change: &'a ApplicationChange,
+    write: &'a Write,
+    /// Of its request, if it has one.
+    key: Option<Key<'a>>,
+    /// Where it is noted, and of which application; all tries are noted in one place.
+    noted: Option<(ApplicationKey, Job)>,
+}
+
+/// What is decided about a change.
+enum Heard {
+    /// Nothing is to be written.
+    Told(Applied<Application>),
+    /// This is, where the docket is still so.
+    Decided(Box<Decided>),
+}
+
+/// What is to be written.
+struct Decided {
+    before: SeenDocket,
+    verdict: Verdict,
+    /// Where the last change of the application was noted.
+    stood: Option<Job>,
+}
+
+impl Cql {
+    /// Makes a change, for a request at most once.
+    pub(super) async fn hear_for_request(
+        &self,
+        receiver: Receiver,
+        change: ApplicationChange,
+        write: Write,
+    ) -> Result<Applied<Application>, StoreError> {
+        let hearing = Hearing { receiver, change: &change, write: &write, key: None, noted: None };
+        let Some(request) = &write.request else { return self.hear(hearing).await };
+        let asked = self.once(request, write.now, async { Ok(write.now.0) }).await?;
+        let is_new = matches!(asked, Asked::New(_));
+        let (Asked::New(begun) | Asked::Planned(begun) | Asked::Done(begun)) = asked;
+        let heard = self.hear(Hearing { key: Some(Key { request, begun }), ..hearing }).await;
+        self.close_request(request, is_new, heard.as_ref().err()).await?;
+        heard
+    }
+
+    /// Decides a change and makes it, whatever is changed meanwhile.
+    async fn hear(&self, mut hearing: Hearing<'_>) -> Result<Applied<Application>, StoreError> {
+        let partition = partition(hearing.receiver);
+        let _turn = match self.locks.at_once(partition) {
+            Some(turn) => turn,
+            None => {
+                drop(self.locks.of(partition).await);
+                // Of many who waited one was heard, and the others are told so: for that they need not wait for each other.
+                if let Heard::Told(applied) = self.listen(&hearing).await? {
+                    return Ok(applied);
+                }
+                self.locks.of(partition).await
+            }
+        };
+        for tries in 0..TRIES_MAX {
+            if let Some(applied) = self.try_hear(&mut hearing).await? {
+                return Ok(applied);
+            }
+            self.back_off(tries).await;
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    /// Decides by what is stored, and makes it so; `None`: somebody else changed it meanwhile.
+    async fn try_hear(&self, hearing: &mut Hearing<'_>) -> Result<Option<Applied<Application>>, StoreError> {
+        let Decided { before, verdict, stood } = match self.listen(hearing).await? {
+            Heard::Told(applied) => return Ok(Some(applied)),
+            Heard::Decided(decided) => *decided,
+        };
+        let noted = self.noted(hearing, &verdict, stood).await;
+        let noted = noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        if !self.put_verdict(hearing, before, &verdict, noted).await? {
+            return Ok(None);
+        }
+        if verdict.changed {
+            self.dies_at("heard")?;
+            let followed = self.follow_verdict(&verdict, noted).await;
+            followed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        }
+        Ok(Some(Applied { record: verdict.application, replayed: false }))
+    }
+
+    /// Decides by what is stored.
+    async fn listen(&self, hearing: &Hearing<'_>) -> Result<Heard, StoreError> {
+        // Before all else that is read: the condition is that it still is so, and then nothing else was older.
+        let before = self.docket_of(hearing.receiver).await?;
+        if let Some(key) = hearing.key
+            && let Some(record) = self.answer_before(hearing.receiver, key).await?
+        {
+            self.mend_lists(record.key()).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+            return Ok(Heard::Told(Applied { record, replayed: true }));
+        }
+        let found = self.about(hearing).await?;
+        let stood = found.as_ref().map(|seen| seen.noted);
+        let found = found.map(|seen| seen.application);
+        let verdict = match before.docket.change(found, hearing.change, hearing.write.now) {
+            Ok(verdict) => verdict,
+            Err(refused) => return self.refused(hearing, refused).await,
+        };
+        if !verdict.changed && hearing.key.is_none() {
+            return Ok(Heard::Told(Applied { record: verdict.application, replayed: false }));
+        }
+        Ok(Heard::Decided(Box::new(Decided { before, verdict, stood })))
+    }
+
+    /// What was answered to the same request meanwhile, by whose effect it is refused; else the refusal.
+    async fn refused(&self, hearing: &Hearing<'_>, refused: StoreError) -> Result<Heard, StoreError> {
+        let Some(key) = hearing.key else { return Err(refused) };
+        match self.answer_before(hearing.receiver, key).await? {
+            Some(record) => Ok(Heard::Told(Applied { record, replayed: true })),
+            None => Err(refused),
+        }
+    }
+
+    /// What a change is about.
+    async fn about(&self, hearing: &Hearing<'_>) -> Result<Option<SeenApplication>, StoreError> {
+        let receiver = hearing.receiver;
+        match hearing.change {
+            ApplicationChange::Apply(new) => self.application_in(receiver, new.slot()).await,
+            ApplicationChange::Close(slot, _) => self.application_in(receiver, *slot).await,
+            ApplicationChange::Decide(id, ..)
+            | ApplicationChange::Withdraw(id, _)
+            | ApplicationChange::Expire(id)
+            | ApplicationChange::Settle(id, _) => {
+                self.application_of(ApplicationKey { receiver, id: *id }).await
+            }
+            ApplicationChange::Again => Ok(None),
+        }
+    }
+
+    /// Notes a change before it is made. What settles an effect ends the note of what it was outstanding by.
+    async fn noted(
+        &self,
+        hearing: &mut Hearing<'_>,
+        verdict: &Verdict,
+        stood: Option<Job>,
+    ) -> Result<Job, StoreError> {
+        let application = &verdict.application;
+        let settled = stood.filter(|_| matches!(hearing.change, ApplicationChange::Settle(..)));
+        let before = hearing.noted.filter(|(key, _)| *key == application.key()).map(|(_, noted)| noted);
+        if let Some(noted) = settled.or(before) {
+            return Ok(noted);
+        }
+        let noted = Job::now(self);
+        if !verdict.changed {
+            return Ok(noted);
+        }
+        hearing.noted = Some((application.key(), noted));
+        self.note_job(application.key(), noted).await?;
+        if let ApplicationChange::Apply(_) = hearing.change {
+            self.note_expiry(application).await?;
+        }
+        Ok(noted)
+    }
+
+    /// Writes what was decided; `false`: somebody else changed something meanwhile.
+    async fn put_verdict(
+        &self,
+        hearing: &Hearing<'_>,
+        before: SeenDocket,
+        verdict: &Verdict,
+        noted: Job,
+    ) -> Result<bool, StoreError> {
+        let writer = if verdict.changed { rand::random() } else { before.writer };
+        let after = SeenDocket { docket: verdict.docket, writer };
+        let mut parts: Vec<Bound> = vec![docket_part(hearing.receiver, before.docket.version, after)];
+        for row in verdict.rows() {
+            parts.push(self.application_part(row, noted)?);
+        }
+        if verdict.changed && matches!(hearing.change, ApplicationChange::Apply(_)) {
+            parts.push(self.slot_part(&verdict.application));
+        }
+        if let Some(key) = hearing.key {
+            parts.push(super::application_answer::part(hearing.receiver, key, &verdict.application)?);
+        }
+        match self.decide(parts).await {
+            Ok(refused) => Ok(refused.is_none()),
+            // The answer to a request is looked for before the next try.
+            Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // The reading ends what is under way, so that it is written now or never will be.
+                let found = self.decided_docket(hearing.receiver).await;
+                let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                if found.docket.version > after.docket.version {
+                    // Others may have written after this one.
+                    return Err(error);
+                }
+                Ok(found == after)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does what follows a change, and ends its note where nothing is outstanding.
+    async fn follow_verdict(&self, verdict: &Verdict, noted: Job) -> Result<(), StoreError> {
+        for row in verdict.rows() {
+            self.write_lists(row).await?;
+        }
+        let application = &verdict.application;
+        match application.effect {
+            ApplicationEffect::Outstanding => Ok(()),
+            _ => self.end_job(application.key(), noted).await,
+        }
+    }
+}
+
+/// By what those who change one partition wait for each other.
+const fn partition(receiver: Receiver) -> i64 {
+    match receiver {
+        Receiver::User(user) => user.get(),
+        Receiver::Group(group) => !group.get(),
+    }
+}

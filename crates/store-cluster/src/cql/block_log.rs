@@ -1,0 +1,43 @@
+//! What is told of changes of permissions. It is kept for a day beside the record, by the write that changes it, so that whoever
+//! resumes a change of a node that died knows what both logs are to have.
+
+use kith_store::{Block, Edge, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp, Version};
+
+use super::{
+    error::malformed,
+    relation_log::event_body,
+    session::{Bound, Cql, Statement, values},
+};
+
+/// It has no condition of its own, but that of the record.
+const KEEP: Statement = Statement::conditional(
+    "INSERT INTO %k.blocks (owner, kind, placed, other, reply) VALUES (?, 4, ?, ?, ?) USING TTL 86400",
+);
+const KEPT: Statement =
+    Statement::read("SELECT reply FROM %k.blocks WHERE owner = ? AND kind = 4 AND placed = ? LIMIT ?");
+/// Most that is looked at, the newest first: as much as is changed of one record before somebody looks, and more.
+const LOOKED_AT: i32 = 100;
+
+/// What is told of a change; `None`: permissions stay as they are.
+pub(super) fn told(before: &Block, after: &Block, now: Timestamp) -> Option<RelationEvent> {
+    let deed = RelationDeed::SetPermissions { before: before.permissions, after: after.permissions };
+    let id = RelationEventId::at(now, rand::random());
+    (before.permissions != after.permissions).then_some(RelationEvent { id, edge: after.edge, deed })
+}
+
+/// Keeps what is told of the change that made this version.
+pub(super) fn kept_part(version: Version, event: &RelationEvent) -> Result<Bound, StoreError> {
+    let Edge { from, to } = event.edge;
+    Ok(Bound(&KEEP, values![from.get(), to.get(), version.get(), event_body(event)?]))
+}
+
+impl Cql {
+    /// Writes what was kept of a record into the logs, once more or because nobody has.
+    pub(super) async fn resume_log(&self, edge: Edge) -> Result<(), StoreError> {
+        for row in self.records(&KEPT, values![edge.from.get(), edge.to.get(), LOOKED_AT]).await? {
+            let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
+            self.write_event(&serde_json::from_str(reply).map_err(|_| malformed("reply"))?).await?;
+        }
+        Ok(())
+    }
+}

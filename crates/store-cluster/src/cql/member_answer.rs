@@ -1,0 +1,75 @@
+//! What was answered to requests about members. It stands in the partition of the group for a day, and is written with the
+//! change itself.
+
+use kith_store::{Applied, GroupId, MemberKey, MembersChanged, Outcome, StoreError};
+
+use super::{
+    error::{as_outcome, malformed},
+    member_queue::Wish,
+    record::Record,
+    request::Key,
+    session::{Bound, Cql, Statement, values},
+};
+
+/// It has no condition of its own: whoever answers the same request again has read that nobody has, and the condition of the
+/// roster holds as long as nobody does.
+const PUT: Statement = Statement::conditional(
+    "INSERT INTO %k.members (grp, kind, place, member, request, reply) VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
+);
+const ANSWERS: Statement = Statement::serial(
+    "SELECT place, member, request, reply FROM %k.members WHERE grp = ? AND kind = 3 AND place IN ?",
+);
+
+impl Cql {
+    /// Answers those of the wishes that were answered before, and leaves the others. Serially: what an earlier call left under
+    /// way has ended then.
+    pub(super) async fn answer_again(
+        &self,
+        group: GroupId,
+        wishes: &mut Vec<Wish>,
+    ) -> Result<(), StoreError> {
+        let places: Vec<i64> = wishes.iter().filter_map(|wish| wish.key().map(|key| key.place().1)).collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let answers = self.records(&ANSWERS, values![group.get(), places]).await?;
+        for wish in std::mem::take(wishes) {
+            match wish.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
+                None => wishes.push(wish),
+                Some(row) => wish.tell(reply(row).map(|record| Applied { record, replayed: true })),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does again what may have been left undone after the write of a request that comes once more.
+    pub(super) async fn end_memberships(&self, done: &MembersChanged) -> Result<(), StoreError> {
+        let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
+        self.mend_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
+    }
+}
+
+impl Wish {
+    /// What is kept of the answer, where it has a request.
+    pub(super) fn answer_part(
+        &self,
+        group: GroupId,
+        changed: &MembersChanged,
+    ) -> Result<Option<Bound>, StoreError> {
+        let Some(key) = self.key() else { return Ok(None) };
+        let (begun, sum) = key.place();
+        let reply = serde_json::to_string(changed).map_err(|_| malformed("reply"))?;
+        let id = key.request.id.as_str().to_owned();
+        Ok(Some(Bound(&PUT, values![group.get(), sum, begun, id, reply])))
+    }
+}
+
+fn is_of(row: &Record, key: Key<'_>) -> bool {
+    matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str())
+        && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
+}
+
+fn reply(row: &Record) -> Result<MembersChanged, StoreError> {
+    let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
+    serde_json::from_str(reply).map_err(|_| malformed("reply"))
+}

@@ -1,0 +1,126 @@
+//! What changes make of a group, before it is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kith_store::{GroupId, MemberRow, MembersChanged, Room, Roster, StoreError, Timestamp, UserId, Version};
+
+use super::{
+    journal::{Note, Subject},
+    member_queue::Wish,
+    member_ring::ring_part,
+    member_row::member_parts,
+    roster::{SeenRoster, roster_part},
+    session::Bound,
+};
+
+/// A group as it was read, and what it is to become.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) group: GroupId,
+    before: SeenRoster,
+    was: BTreeMap<UserId, MemberRow>,
+    roster: Roster,
+    rows: BTreeMap<UserId, MemberRow>,
+    /// Whom each version changed.
+    changes: Vec<(Version, Vec<UserId>)>,
+    /// The last version that changed nobody.
+    of_all: Option<Version>,
+    answers: Vec<Bound>,
+}
+
+impl Draft {
+    /// Of what was read: the roster first, so that the rows are not older.
+    pub(super) fn new(group: GroupId, before: SeenRoster, rows: impl IntoIterator<Item = MemberRow>) -> Self {
+        let was: BTreeMap<_, _> = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
+        let (roster, rows) = (before.roster, was.clone());
+        Self { group, before, was, roster, rows, changes: Vec::new(), of_all: None, answers: Vec::new() }
+    }
+
+    /// Decides a change by what those before it have left, each with a moment of its own.
+    pub(super) fn decide(&mut self, wish: &Wish) -> Result<MembersChanged, StoreError> {
+        let current = self.roster.version;
+        if wish.write.expected.is_some_and(|expected| expected != current) {
+            return Err(StoreError::Conflict { current });
+        }
+        let named: BTreeSet<UserId> = wish.users().chain(self.roster.owner).collect();
+        let rows = named.iter().filter_map(|user| self.rows.get(user)).cloned();
+        let mut room = Room::new(self.group, self.roster, rows, wish.write.now);
+        room.change(&wish.change, wish.terms)?;
+        let changed = MembersChanged { roster: *room.roster(), rows: room.changed().cloned().collect() };
+        self.answers.extend(wish.answer_part(self.group, &changed)?);
+        self.take(&changed);
+        Ok(changed)
+    }
+
+    /// Ends all whose rows were read.
+    pub(super) fn end(&mut self, now: Timestamp) -> Roster {
+        let mut room = Room::new(self.group, self.roster, self.rows.values().cloned(), now);
+        room.end();
+        self.take(&MembersChanged { roster: *room.roster(), rows: room.changed().cloned().collect() });
+        self.roster
+    }
+
+    /// Whether nothing is to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.changes_something() && self.answers.is_empty()
+    }
+
+    /// Whether the group is changed, and not only a request answered.
+    pub(super) fn changes_something(&self) -> bool {
+        self.roster != self.before.roster
+    }
+
+    /// Who is changed, noted as this is, which is about the roster.
+    pub(super) fn notes(&self, of_all: Note) -> Vec<Note> {
+        let of_member = |row: &MemberRow| Note {
+            subject: Subject::Member(row.member.key),
+            version: Some(row.member.version),
+            ..of_all
+        };
+        let mut notes: Vec<Note> = self.changed().into_iter().map(of_member).collect();
+        notes.extend(self.of_all.map(|version| Note { version: Some(version), ..of_all }));
+        notes
+    }
+
+    /// What the roster becomes. Where nobody is changed, it is that of whoever changed somebody last.
+    pub(super) fn after(&self, writer: i64) -> SeenRoster {
+        let writer = if self.changes_something() { writer } else { self.before.writer };
+        SeenRoster { roster: self.roster, writer }
+    }
+
+    /// All of it, with one condition.
+    pub(super) fn parts(&self, after: SeenRoster) -> Vec<Bound> {
+        let mut parts = vec![roster_part(self.group, self.before.roster.version, after)];
+        for row in self.changed() {
+            parts.extend(member_parts(self.was.get(&row.member.key.user), row));
+        }
+        parts.extend(self.changes.iter().map(|(version, users)| ring_part(self.group, *version, users)));
+        parts.extend(self.answers.iter().cloned());
+        parts
+    }
+
+    /// Those who came or went.
+    pub(super) fn crossed(&self) -> Vec<MemberRow> {
+        let lived = |row: &MemberRow| self.was.get(&row.member.key.user).is_some_and(|was| was.live);
+        self.changed().into_iter().filter(|row| row.live != lived(row)).cloned().collect()
+    }
+
+    fn take(&mut self, changed: &MembersChanged) {
+        let MembersChanged { roster, rows } = changed;
+        if roster.version > self.roster.version {
+            if rows.is_empty() {
+                self.of_all = Some(roster.version);
+            } else {
+                self.changes.push((roster.version, rows.iter().map(|row| row.member.key.user).collect()));
+            }
+        }
+        self.roster = *roster;
+        self.rows.extend(rows.iter().map(|row| (row.member.key.user, row.clone())));
+    }
+
+    /// Those who were changed, as they are in the end.
+    fn changed(&self) -> Vec<&MemberRow> {
+        let users: BTreeSet<UserId> = self.changes.iter().flat_map(|(_, users)| users).copied().collect();
+        users.iter().filter_map(|user| self.rows.get(user)).collect()
+    }
+}

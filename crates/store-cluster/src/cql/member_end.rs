@@ -1,0 +1,47 @@
+//! The end of the members of a group that is dismissed.
+
+use kith_store::{GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
+
+use super::{
+    journal::{Note, Subject},
+    member_draft::Draft,
+    member_write::TRIES_MAX,
+    session::Cql,
+};
+
+impl Cql {
+    /// Ends some members; tells how many are left.
+    pub(super) async fn end_some(
+        &self,
+        group: GroupId,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<u32, StoreError> {
+        let mut room = limit;
+        loop {
+            let at_once = room.min(MEMBERS_AT_ONCE);
+            let left = self.end_at_once(group, at_once, now).await?;
+            room -= at_once;
+            if left == 0 || room == 0 {
+                return Ok(left);
+            }
+        }
+    }
+
+    async fn end_at_once(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
+        let mut about = Note::about(self, Subject::Roster(group));
+        for tries in 0..TRIES_MAX {
+            about = self.fresh(about);
+            let before = self.roster(group).await?;
+            let rows = self.list_members(group, Role::Member, None, limit).await?;
+            let mut draft = Draft::new(group, before, rows);
+            let left = draft.end(now).count;
+            if let Some(notes) = self.make(&draft, about).await? {
+                self.follow_up(&draft, notes).await?;
+                return Ok(left);
+            }
+            self.back_off(tries).await;
+        }
+        Err(StoreError::Overloaded)
+    }
+}

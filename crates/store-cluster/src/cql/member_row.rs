@@ -1,0 +1,129 @@
+//! Members as they are stored: each once among all who were ever in the group, and those whose role is above that of a member
+//! once more among their like, so that these are found among many.
+
+use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, StoreError, UserId};
+
+use super::{
+    error::malformed,
+    record::Record,
+    roster::{count, until, until_number},
+    session::{Bound, Cql, Statement, values},
+};
+
+const ROWS: Statement = Statement::read(
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+     WHERE grp = ? AND kind = 0 AND place = 0 AND member IN ?",
+);
+const DECIDED: Statement = Statement::serial(
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+     WHERE grp = ? AND kind = 0 AND place = 0 AND member IN ?",
+);
+const LIST: Statement = Statement::read(
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+     WHERE grp = ? AND kind = 0 AND place = 0 AND member > ? AND live = 1 LIMIT ? ALLOW FILTERING",
+);
+const ABOVE: Statement = Statement::read(
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+     WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? LIMIT ? ALLOW FILTERING",
+);
+const PUT: Statement = Statement::conditional(
+    "INSERT INTO %k.members (live, changed, role, ordinal, remark, muted_until, joined, grp, kind, place, member) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+);
+/// Users that one request names: ScyllaDB takes no more.
+const NAMED_MAX: usize = 100;
+
+impl Cql {
+    /// The rows of these users, as a quorum has them; those who were never in the group are left out.
+    pub(super) async fn members_of(
+        &self,
+        group: GroupId,
+        users: &[UserId],
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        self.read_members(&ROWS, group, users).await
+    }
+
+    /// The rows of these users, once the writes that are under way have ended.
+    pub(super) async fn decided_members(
+        &self,
+        group: GroupId,
+        users: &[UserId],
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        self.read_members(&DECIDED, group, users).await
+    }
+
+    /// Some of who is in a group, by rising id.
+    pub(super) async fn list_members(
+        &self,
+        group: GroupId,
+        least: Role,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let after = after.map_or(0, UserId::get);
+        let rows = if least == Role::Member {
+            self.records(&LIST, values![group.get(), after, limit]).await?
+        } else {
+            self.records(&ABOVE, values![group.get(), after, number(least), limit]).await?
+        };
+        rows.iter().map(|row| member_row(group, row)).collect()
+    }
+
+    async fn read_members(
+        &self,
+        statement: &'static Statement,
+        group: GroupId,
+        users: &[UserId],
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        let mut found = Vec::with_capacity(users.len());
+        for named in users.chunks(NAMED_MAX) {
+            let named: Vec<i64> = named.iter().map(|user| user.get()).collect();
+            for row in self.records(statement, values![group.get(), named]).await? {
+                found.push(member_row(group, &row)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The rows of a member that was changed.
+pub(super) fn member_parts(before: Option<&MemberRow>, after: &MemberRow) -> Vec<Bound> {
+    let mut parts = vec![part(&after.member, after.live, 0)];
+    // Among those above it is flipped and not deleted: what is deleted makes pages slow, too.
+    if is_above(after) || before.is_some_and(is_above) {
+        parts.push(part(&after.member, is_above(after), 1));
+    }
+    parts
+}
+
+fn part(member: &Member, live: bool, kind: i32) -> Bound {
+    let Member { key, version, role, ordinal, remark, muted_until, joined } = member;
+    let mut row = values![live, version.get(), number(*role), i64::from(*ordinal), remark.to_string()];
+    row.extend(values![until_number(*muted_until), joined.0, key.group.get(), kind, key.user.get()]);
+    Bound(&PUT, row)
+}
+
+fn is_above(row: &MemberRow) -> bool {
+    row.live && row.member.role > Role::Member
+}
+
+fn number(role: Role) -> i32 {
+    i32::from(role as u8)
+}
+
+fn member_row(group: GroupId, row: &Record) -> Result<MemberRow, StoreError> {
+    let member = Member {
+        key: MemberKey { group, user: row.user("member")? },
+        version: row.version("changed")?,
+        role: Role::of(row.some_number("role")?).ok_or_else(|| malformed("role"))?,
+        ordinal: count(row, "ordinal")?,
+        remark: row.text("remark")?.unwrap_or_default().into(),
+        muted_until: until(row.some_number("muted_until")?),
+        joined: row.time("joined")?.ok_or_else(|| malformed("joined"))?,
+    };
+    Ok(MemberRow { member, live: row.some_number("live")? != 0 })
+}

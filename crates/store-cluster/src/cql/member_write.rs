@@ -1,0 +1,207 @@
+//! Changes of members. Those of a group that wait on this node are decided one after the other and made by one conditional write.
+//!
+//! Whom it changes is noted before the write, and once more with the versions when their groups are written too: what a node that
+//! died left between is found by the note that has no version, and ended by the sweep.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{
+    Applied, GroupId, MemberChange, MemberTerms, MembersChanged, Outcome, StoreError, UserId, Write,
+};
+use scylla::statement::batch::BatchType;
+use tokio::task::JoinHandle;
+
+use super::{
+    error::{as_outcome, away},
+    journal::{Note, Subject},
+    member_draft::Draft,
+    member_queue::{Answer, Wish, answer},
+    request::Asked,
+    session::Cql,
+};
+
+pub(super) const TRIES_MAX: u32 = 16;
+const BACKOFF: Duration = Duration::from_millis(5);
+/// Tries of one change are noted in one place as long as that is no older, in microseconds: what was noted of a try that came to
+/// nothing is then ended by what is noted in the end, and nobody has to look at it.
+const NOTED_AT_ONCE: i64 = 1_000_000;
+
+/// Changes that were made, and are not answered yet.
+struct Made {
+    draft: Draft,
+    /// That they were made.
+    notes: Vec<Note>,
+    answers: Vec<(Wish, Result<MembersChanged, StoreError>)>,
+}
+
+impl Cql {
+    /// Makes a change, for a request at most once.
+    pub(super) async fn change_for_request(
+        &self,
+        group: GroupId,
+        change: MemberChange,
+        terms: MemberTerms,
+        write: Write,
+    ) -> Answer {
+        let Some(request) = write.request.clone() else {
+            return self.wish(group, change, terms, write, None).await;
+        };
+        let asked = self.once(&request, write.now, async { Ok(write.now.0) }).await?;
+        let is_new = matches!(asked, Asked::New(_));
+        let (Asked::New(begun) | Asked::Planned(begun) | Asked::Done(begun)) = asked;
+        let changed = self.wish(group, change, terms, write, Some(begun)).await;
+        if let Ok(Applied { record, replayed: true }) = &changed {
+            self.end_memberships(record).await?;
+        }
+        self.close_request(&request, is_new, changed.as_ref().err()).await?;
+        changed
+    }
+
+    /// Queues a change, and waits for what comes of it.
+    async fn wish(
+        &self,
+        group: GroupId,
+        change: MemberChange,
+        terms: MemberTerms,
+        write: Write,
+        begun: Option<i64>,
+    ) -> Answer {
+        let this = self.this.upgrade().ok_or_else(away)?;
+        let (wish, answered) = Wish::new(change, terms, write, begun);
+        if self.wishes.push(group, wish)? {
+            // In a task of its own: the changes of others must not end with this call.
+            tokio::spawn(async move {
+                let (mut turn, mut ending) = (this.wishes.turn(group), None::<JoinHandle<()>>);
+                while let Some(step) = turn.next() {
+                    let made = Box::pin(this.step(group, step)).await;
+                    if let Some(before) = ending.take() {
+                        before.await.ok();
+                    }
+                    // What follows a change takes as long as the next one, which need not wait for it.
+                    ending = made.map(|made| tokio::spawn(Arc::clone(&this).end_step(made)));
+                }
+            });
+        }
+        answer(answered).await
+    }
+
+    /// Decides these changes and makes them, whatever is changed meanwhile. `None`: all is answered.
+    async fn step(&self, group: GroupId, mut wishes: Vec<Wish>) -> Option<Made> {
+        let mut about = Note::about(self, Subject::Roster(group));
+        for tries in 0..TRIES_MAX {
+            about = self.fresh(about);
+            match self.try_step(group, &mut wishes, about).await {
+                Ok(Some(made)) => return Some(made),
+                Ok(None) => self.back_off(tries).await,
+                Err(error) => {
+                    tell_all(wishes, &error);
+                    return None;
+                }
+            }
+        }
+        tell_all(wishes, &StoreError::Overloaded);
+        None
+    }
+
+    /// Writes what follows changes that were made, and answers them.
+    async fn end_step(self: Arc<Self>, made: Made) {
+        let followed = self.follow_up(&made.draft, made.notes).await;
+        for (wish, decided) in made.answers {
+            // What was refused stays so whatever becomes of the others.
+            let answer = decided.and_then(|record| followed.clone().map(|()| record));
+            wish.tell(answer.map(|record| Applied { record, replayed: false }));
+        }
+    }
+
+    /// Waits a little, so that those who refuse each other do not go on doing so.
+    pub(super) async fn back_off(&self, tries: u32) {
+        tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
+    }
+
+    /// What a try is noted as.
+    pub(super) fn fresh(&self, about: Note) -> Note {
+        let is_old = self.clock.micros() - about.stamp > NOTED_AT_ONCE;
+        if is_old { Note::about(self, about.subject) } else { about }
+    }
+
+    /// Decides these changes by what is stored and makes them; `None`: somebody else changed the group meanwhile.
+    async fn try_step(
+        &self,
+        group: GroupId,
+        wishes: &mut Vec<Wish>,
+        about: Note,
+    ) -> Result<Option<Made>, StoreError> {
+        // Before all else that is read: the condition is that it still is so, and then nothing else was older.
+        let before = self.roster(group).await?;
+        let mut users: Vec<UserId> = wishes.iter().flat_map(Wish::users).chain(before.roster.owner).collect();
+        users.sort_unstable();
+        users.dedup();
+        let rows = self.members_of(group, &users).await?;
+        // After all else that is read: a request whose effect is among it was answered by then, and is not refused by it.
+        self.answer_again(group, wishes).await?;
+        let mut draft = Draft::new(group, before, rows);
+        let decided: Vec<_> = wishes.iter().map(|wish| draft.decide(wish)).collect();
+        let Some(notes) = self.make(&draft, about).await? else { return Ok(None) };
+        Ok(Some(Made { draft, notes, answers: wishes.drain(..).zip(decided).collect() }))
+    }
+
+    /// Writes a draft, if something is to be written; `None`: somebody else changed the group meanwhile. What is told has to be
+    /// given to [`Self::follow_up`].
+    pub(super) async fn make(&self, draft: &Draft, about: Note) -> Result<Option<Vec<Note>>, StoreError> {
+        if draft.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let notes = draft.notes(about);
+        let begun = notes.iter().map(|note| Note { version: None, ..*note }).collect();
+        self.note_members(begun).await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        if !self.put(draft).await? {
+            return Ok(None);
+        }
+        self.dies_at("changed")?;
+        Ok(Some(notes))
+    }
+
+    /// Writes what follows a draft that was written.
+    pub(super) async fn follow_up(&self, draft: &Draft, notes: Vec<Note>) -> Result<(), StoreError> {
+        let ended = async {
+            self.write_memberships(&draft.crossed()).await?;
+            // Not before: it says that there is nothing left to be done.
+            self.note_members(notes).await
+        };
+        ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))
+    }
+
+    /// Writes notes of one group and moment, which stand in one partition. What they say in the end stands, whichever came last.
+    async fn note_members(&self, notes: Vec<Note>) -> Result<(), StoreError> {
+        let Some(first) = notes.first() else { return Ok(()) };
+        let timestamp = first.stamp + i64::from(first.version.is_some());
+        let parts = notes.into_iter().map(|note| note.part(self)).collect();
+        self.batch(BatchType::Unlogged, parts, timestamp).await
+    }
+
+    async fn put(&self, draft: &Draft) -> Result<bool, StoreError> {
+        let after = draft.after(rand::random());
+        match self.decide(draft.parts(after)).await {
+            Ok(refused) => Ok(refused.is_none()),
+            // The answer to a request is looked for before the next try.
+            Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_something() => Ok(false),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // The reading ends what is under way, so that it is written now or never will be.
+                let found = self.decided_roster(draft.group).await;
+                let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                if found.roster.version > after.roster.version {
+                    // Others may have written after this one.
+                    return Err(error);
+                }
+                Ok(found == after)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn tell_all(wishes: Vec<Wish>, error: &StoreError) {
+    for wish in wishes {
+        wish.tell(Err(error.clone()));
+    }
+}

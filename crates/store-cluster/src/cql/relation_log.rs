@@ -1,0 +1,74 @@
+//! What users did about each other, in the logs of both. An entry is the same whoever writes it, so that it may be written again.
+
+use async_trait::async_trait;
+use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId};
+use scylla::statement::batch::BatchType;
+
+use super::{
+    application_list::month,
+    error::malformed,
+    record::Record,
+    session::{Bound, Cql, Statement, values},
+};
+
+const PUT: Statement =
+    Statement::plain("INSERT INTO %k.relation_log (owner, month, id, body) VALUES (?, ?, ?, ?) USING TTL ?");
+const LIST: Statement =
+    Statement::read("SELECT body FROM %k.relation_log WHERE owner = ? AND month = ? AND id > ? LIMIT ?");
+
+#[async_trait]
+impl RelationLog for Cql {
+    async fn relation_log(
+        &self,
+        user: UserId,
+        after: RelationEventId,
+        limit: usize,
+    ) -> Result<Vec<RelationEvent>, StoreError> {
+        let _entered = self.enter()?;
+        let mut found = Vec::new();
+        for month in self.months(after.moment()) {
+            let left = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
+            if left == 0 {
+                break;
+            }
+            for row in self.records(&LIST, values![user.get(), month, after.get(), left]).await? {
+                found.push(event(&row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Each entry has a time to live.
+    async fn forget_relation_log(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+}
+
+impl Cql {
+    /// The entries of an event in both logs.
+    pub(super) fn event_parts(&self, event: &RelationEvent) -> Result<[Bound; 2], StoreError> {
+        let (id, ttl) = (event.id, self.ttl(event.forgotten(self.options.log_kept)));
+        let body = event_body(event)?;
+        let part = |owner: UserId| {
+            Bound(&PUT, values![owner.get(), month(id.moment()), id.get(), body.clone(), ttl])
+        };
+        Ok(event.owners().map(part))
+    }
+
+    /// Writes an event into both logs.
+    pub(super) async fn write_event(&self, event: &RelationEvent) -> Result<(), StoreError> {
+        let parts = self.event_parts(event)?.to_vec();
+        self.batch(BatchType::Logged, parts, self.clock.version(0)).await
+    }
+}
+
+/// An event as it is stored.
+pub(super) fn event_body(event: &RelationEvent) -> Result<String, StoreError> {
+    serde_json::to_string(event).map_err(|_| malformed("event"))
+}
+
+/// The event of a row whose body it is.
+pub(super) fn event(row: &Record) -> Result<RelationEvent, StoreError> {
+    let body = row.text("body")?.ok_or_else(|| malformed("body"))?;
+    serde_json::from_str(body).map_err(|_| malformed("body"))
+}

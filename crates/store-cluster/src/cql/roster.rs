@@ -1,0 +1,107 @@
+//! What is true of all members of a group together: the static columns of its partition. Every change of the group writes them,
+//! under the condition that the version is still the one that was read.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{GroupId, Roster, StoreError, Timestamp, UserId, Version};
+
+use super::{
+    error::malformed,
+    follow::AT_A_TIME,
+    record::Record,
+    session::{Bound, Cql, Statement, values},
+};
+
+const ROSTER: Statement = Statement::read(
+    "SELECT version, living, ordinals, owner, muted, writer FROM %k.members WHERE grp = ? LIMIT 1",
+);
+const DECIDED: Statement = Statement::serial(
+    "SELECT version, living, ordinals, owner, muted, writer FROM %k.members WHERE grp = ? LIMIT 1",
+);
+/// Of a group that never was the version is null, which is compared too.
+const CHANGE: Statement = Statement::conditional(
+    "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? WHERE grp = ? IF version = ?",
+);
+/// For test builds that lack the condition: it holds whatever was changed since.
+const CHANGE_ANYHOW: Statement = Statement::conditional(
+    "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? WHERE grp = ? IF version >= ?",
+);
+/// For somebody who is not muted.
+const NEVER: i64 = i64::MIN;
+/// For an owner who is not.
+const NOBODY: i64 = 0;
+
+/// A roster as it is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SeenRoster {
+    pub(super) roster: Roster,
+    /// Chosen by the write that raised the version last.
+    pub(super) writer: i64,
+}
+
+impl SeenRoster {
+    fn of(row: &Record) -> Result<Self, StoreError> {
+        let owner = row.some_number("owner")?;
+        let owner = (owner != NOBODY).then(|| UserId::new(owner).map_err(|_| malformed("owner")));
+        let roster = Roster {
+            version: row.version("version")?,
+            count: count(row, "living")?,
+            ordinals: count(row, "ordinals")?,
+            owner: owner.transpose()?,
+            muted_until: until(row.some_number("muted")?),
+        };
+        Ok(Self { roster, writer: row.some_number("writer")? })
+    }
+}
+
+impl Cql {
+    /// The rosters of these groups, in their order.
+    pub(super) async fn rosters_of(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
+        let read = |group| async move { self.roster(group).await.map(|seen| seen.roster) };
+        stream::iter(groups.to_vec()).map(read).buffered(AT_A_TIME).try_collect().await
+    }
+
+    /// The roster, as a quorum has it.
+    pub(super) async fn roster(&self, group: GroupId) -> Result<SeenRoster, StoreError> {
+        self.read_roster(&ROSTER, group).await
+    }
+
+    /// The roster, once the writes that are under way have ended.
+    pub(super) async fn decided_roster(&self, group: GroupId) -> Result<SeenRoster, StoreError> {
+        self.read_roster(&DECIDED, group).await
+    }
+
+    async fn read_roster(
+        &self,
+        statement: &'static Statement,
+        group: GroupId,
+    ) -> Result<SeenRoster, StoreError> {
+        let rows = self.records(statement, values![group.get()]).await?;
+        rows.first().map_or_else(|| Ok(SeenRoster::default()), SeenRoster::of)
+    }
+}
+
+/// Puts a roster in the place of that of this version.
+pub(super) fn roster_part(group: GroupId, before: Version, after: SeenRoster) -> Bound {
+    let SeenRoster { roster, writer } = after;
+    let (living, ordinals) = (i64::from(roster.count), i64::from(roster.ordinals));
+    let owner = roster.owner.map_or(NOBODY, UserId::get);
+    let mut row = values![roster.version.get(), living, ordinals, owner, until_number(roster.muted_until)];
+    row.extend(values![writer, group.get(), (before > Version::NONE).then(|| before.get())]);
+    let is_anyhow = before > Version::NONE && super::broken::lacks("group_if_same");
+    Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
+}
+
+/// How a moment is stored until which somebody is muted.
+pub(super) fn until_number(until: Option<Timestamp>) -> i64 {
+    until.map_or(NEVER, |at| at.0)
+}
+
+/// Until when somebody is muted, as it was stored.
+pub(super) fn until(number: i64) -> Option<Timestamp> {
+    (number != NEVER).then_some(Timestamp(number))
+}
+
+/// A number of users.
+pub(super) fn count(row: &Record, name: &'static str) -> Result<u32, StoreError> {
+    u32::try_from(row.some_number(name)?).map_err(|_| malformed(name))
+}

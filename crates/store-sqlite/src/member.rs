@@ -1,0 +1,257 @@
+//! Who is in which group. A change is decided and written in one transaction.
+
+use std::sync::LazyLock;
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, BATCH_MAX, GroupId, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged,
+    MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Room, Roster, StoreError, Stored,
+    Timestamp, UserId, Version, Write,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    Sqlite,
+    batch::BatchQuery,
+    error::{Failure, corrupt},
+    request::once,
+    row::{member_of, roster_of, size, stored_member},
+    state::expect,
+};
+
+macro_rules! select {
+    () => {
+        "SELECT group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms FROM members"
+    };
+}
+
+/// Primary key.
+pub(crate) static BY_KEYS: LazyLock<BatchQuery> =
+    LazyLock::new(|| BatchQuery::by_pair(select!(), "group_id, user_id"));
+/// Primary key.
+pub(crate) const BY_KEY: &str = concat!(select!(), " WHERE group_id = ?1 AND user_id = ?2");
+/// Index `members_living`, then the primary key.
+pub(crate) const LIST: &str = concat!(
+    select!(),
+    " INDEXED BY members_living WHERE live = 1 AND group_id = ?1 AND user_id > ?2 AND role >= ?3 ORDER BY user_id LIMIT ?4"
+);
+/// Index `members_above`, then the primary key.
+pub(crate) const ABOVE: &str = concat!(
+    select!(),
+    " INDEXED BY members_above WHERE live = 1 AND role > 1 AND group_id = ?1 AND user_id > ?2 AND role >= ?3
+    ORDER BY user_id LIMIT ?4"
+);
+/// Index `members_groups` alone.
+pub(crate) const GROUPS: &str = "SELECT group_id FROM members WHERE live = 1 AND user_id = ?1 AND group_id > ?2 ORDER BY group_id LIMIT ?3";
+/// Index `members_changed` alone.
+pub(crate) const CHANGES: &str = "SELECT version, user_id FROM members
+    WHERE group_id = ?1 AND (version, user_id) > (?2, ?3) ORDER BY version, user_id LIMIT ?4";
+/// Primary key.
+pub(crate) static ROSTERS: LazyLock<BatchQuery> =
+    LazyLock::new(|| BatchQuery::new("SELECT id, version, count, ordinals, owner, muted_ms FROM rosters"));
+/// On conflict: the member as it was, which the new state takes the place of.
+const PUT: &str = "INSERT OR REPLACE INTO members
+        (group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+/// On conflict: the roster as it was.
+const PUT_ROSTER: &str = "INSERT OR REPLACE INTO rosters (id, version, count, ordinals, owner, muted_ms)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+#[async_trait]
+impl MemberStore for Sqlite {
+    async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
+        self.readers.by_keys(&BY_KEYS, keys, stored_member).await
+    }
+
+    async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
+        if groups.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let groups = groups.to_vec();
+        self.readers.read(move |connection| rosters(connection, &groups)).await
+    }
+
+    async fn change_members(
+        &self,
+        group: GroupId,
+        change: MemberChange,
+        terms: MemberTerms,
+        write: Write,
+    ) -> Result<Applied<MembersChanged>, StoreError> {
+        if change.users().len() > MEMBERS_AT_ONCE {
+            return Err(StoreError::Overloaded);
+        }
+        let change = move |connection: &Connection| {
+            once(connection, &write, || decide(connection, group, &change, terms, &write))
+        };
+        self.writer.write(change).await
+    }
+
+    async fn member_list(
+        &self,
+        group: GroupId,
+        least: Role,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<Member>, StoreError> {
+        let sql = if least > Role::Member { ABOVE } else { LIST };
+        let after = after.map_or(0, UserId::get);
+        let page = move |connection: &Connection| {
+            let mut read = connection.prepare_cached(sql)?;
+            let mut rows = read.query(params![group.get(), after, least as u8, size(limit)])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(member_of(row)?.member);
+            }
+            Ok(found)
+        };
+        self.readers.read(page).await
+    }
+
+    async fn memberships(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError> {
+        let after = after.map_or(0, GroupId::get);
+        let page = move |connection: &Connection| {
+            let mut read = connection.prepare_cached(GROUPS)?;
+            let mut rows = read.query(params![user.get(), after, size(limit)])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(GroupId::new(row.get(0)?).map_err(|_| corrupt("members.group_id"))?);
+            }
+            Ok(found)
+        };
+        self.readers.read(page).await
+    }
+
+    async fn member_changes(
+        &self,
+        group: GroupId,
+        after: MemberChanged,
+        limit: usize,
+    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+        self.readers.read(move |connection| changes(connection, group, after, limit)).await
+    }
+
+    async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
+        self.writer.write(move |connection| end(connection, group, limit, now)).await
+    }
+}
+
+fn decide(
+    connection: &Connection,
+    group: GroupId,
+    change: &MemberChange,
+    terms: MemberTerms,
+    write: &Write,
+) -> Result<MembersChanged, Failure> {
+    let before = roster(connection, group)?;
+    expect(write, before.version)?;
+    let mut users = change.users();
+    users.extend(terms.by.into_iter().chain(before.owner));
+    users.sort_unstable();
+    users.dedup();
+    let mut rows = Vec::with_capacity(users.len());
+    for user in users {
+        rows.extend(row(connection, MemberKey { group, user })?);
+    }
+    let mut room = Room::new(group, before, rows, write.now);
+    room.change(change, terms).map_err(StoreError::from)?;
+    let rows: Vec<MemberRow> = room.changed().cloned().collect();
+    if *room.roster() != before {
+        put_all(connection, group, room.roster(), &rows)?;
+    }
+    Ok(MembersChanged { roster: *room.roster(), rows })
+}
+
+fn put_all(
+    connection: &Connection,
+    group: GroupId,
+    roster: &Roster,
+    rows: &[MemberRow],
+) -> Result<(), Failure> {
+    let owner = roster.owner.map(UserId::get);
+    let muted = roster.muted_until.map(|at| at.0);
+    let row = params![group.get(), roster.version.get(), roster.count, roster.ordinals, owner, muted];
+    connection.prepare_cached(PUT_ROSTER)?.execute(row)?;
+    let mut put = connection.prepare_cached(PUT)?;
+    for MemberRow { member, live } in rows {
+        put.execute(params![
+            group.get(),
+            member.key.user.get(),
+            member.version.get(),
+            live,
+            member.role as u8,
+            member.ordinal,
+            member.remark.as_str(),
+            member.muted_until.map(|at| at.0),
+            member.joined.0
+        ])?;
+    }
+    Ok(())
+}
+
+fn row(connection: &Connection, key: MemberKey) -> Result<Option<MemberRow>, Failure> {
+    let mut read = connection.prepare_cached(BY_KEY)?;
+    let mut rows = read.query([key.group.get(), key.user.get()])?;
+    rows.next()?.map(member_of).transpose()
+}
+
+fn roster(connection: &Connection, group: GroupId) -> Result<Roster, Failure> {
+    Ok(rosters(connection, &[group])?.pop().unwrap_or_default())
+}
+
+fn rosters(connection: &Connection, groups: &[GroupId]) -> Result<Vec<Roster>, Failure> {
+    let mut found = vec![Roster::default(); groups.len()];
+    ROSTERS.run(connection, groups, |row| {
+        let (group, roster) = roster_of(row)?;
+        for (at, _) in groups.iter().enumerate().filter(|(_, asked)| **asked == group) {
+            found[at] = roster;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn changes(
+    connection: &Connection,
+    group: GroupId,
+    after: MemberChanged,
+    limit: usize,
+) -> Result<Option<Vec<MemberChanged>>, Failure> {
+    // Read first: what comes between is told and does no harm.
+    let behind = roster(connection, group)?.version.get() - after.version.get();
+    if !(0..=MEMBER_CHANGES_KEPT).contains(&behind) {
+        return Ok(None);
+    }
+    let mut read = connection.prepare_cached(CHANGES)?;
+    let mut rows = read.query(params![group.get(), after.version.get(), after.user.get(), size(limit)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let version = Version::new(row.get(0)?).ok_or_else(|| corrupt("members.version"))?;
+        let user = UserId::new(row.get(1)?).map_err(|_| corrupt("members.user_id"))?;
+        found.push(MemberChanged { version, user });
+    }
+    Ok(Some(found))
+}
+
+fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, Failure> {
+    let mut read = connection.prepare_cached(LIST)?;
+    let mut found = read.query(params![group.get(), 0, Role::Member as u8, size(limit)])?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        rows.push(member_of(row)?);
+    }
+    drop(found);
+    let before = roster(connection, group)?;
+    let mut room = Room::new(group, before, rows, now);
+    room.end();
+    if *room.roster() != before {
+        let rows: Vec<MemberRow> = room.changed().cloned().collect();
+        put_all(connection, group, room.roster(), &rows)?;
+    }
+    Ok(room.roster().count)
+}

@@ -1,0 +1,75 @@
+//! What users did about each other, in the logs of both, noted in the transaction of the change.
+
+use async_trait::async_trait;
+use kith_store::{
+    Edge, RelationDeed, RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    Sqlite,
+    error::{Failure, corrupt, internal},
+    row::size,
+};
+
+/// Primary key.
+pub(crate) const LIST: &str =
+    "SELECT body FROM relation_log WHERE owner = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+/// Primary key, its ends.
+pub(crate) const LAST: &str = "SELECT MAX(
+    (SELECT IFNULL(MAX(id), 0) FROM relation_log WHERE owner = ?1),
+    (SELECT IFNULL(MAX(id), 0) FROM relation_log WHERE owner = ?2))";
+const NOTE: &str = "INSERT INTO relation_log (owner, id, body) VALUES (?1, ?2, ?3)";
+/// Index `relation_log_id`, then the primary key.
+pub(crate) const FORGET: &str = "DELETE FROM relation_log WHERE (owner, id) IN
+    (SELECT owner, id FROM relation_log INDEXED BY relation_log_id WHERE id < ?1 ORDER BY id LIMIT ?2)";
+
+#[async_trait]
+impl RelationLog for Sqlite {
+    async fn relation_log(
+        &self,
+        user: UserId,
+        after: RelationEventId,
+        limit: usize,
+    ) -> Result<Vec<RelationEvent>, StoreError> {
+        let page = move |connection: &Connection| {
+            let mut read = connection.prepare_cached(LIST)?;
+            let mut rows = read.query(params![user.get(), after.get(), size(limit)])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let body = row.get_ref(0)?.as_str().map_err(|_| corrupt("relation_log.body"))?;
+                found.push(serde_json::from_str(body).map_err(|_| corrupt("relation_log.body"))?);
+            }
+            Ok(found)
+        };
+        self.readers.read(page).await
+    }
+
+    async fn forget_relation_log(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {
+        let first = RelationEventId::at(before, 0).get();
+        let forget = move |connection: &Connection| {
+            let forgotten = connection.prepare_cached(FORGET)?.execute([first, size(limit)])?;
+            Ok(u64::try_from(forgotten).unwrap_or(u64::MAX))
+        };
+        self.writer.write(forget).await
+    }
+}
+
+/// Notes in both logs what `edge.from` did about `edge.to`, under an id above all that they have.
+pub(crate) fn note(
+    connection: &Connection,
+    edge: Edge,
+    deed: RelationDeed,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let both = [edge.from.get(), edge.to.get()];
+    let last: i64 = connection.prepare_cached(LAST)?.query_row(both, |row| row.get(0))?;
+    let above = RelationEventId::new(last.saturating_add(1)).map_err(|_| corrupt("relation_log.id"))?;
+    let event = RelationEvent { id: RelationEventId::at(now, 0).max(above), edge, deed };
+    let body = serde_json::to_string(&event).map_err(|_| internal("an event cannot be written down"))?;
+    let mut note = connection.prepare_cached(NOTE)?;
+    for owner in event.owners() {
+        note.execute(params![owner.get(), event.id.get(), body])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Applications and changes of them that the cases start from.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use super::sample::{applied, group_id, user_id, write};
+use crate::{
+    Application, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationList,
+    ApplicationRefusal, ApplicationState, Applied, Asks, Decision, DueApplication, ListedApplication,
+    NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Write,
+};
+
+/// How long the applications of most cases can be decided.
+pub(super) const PENDING: Duration = Duration::from_secs(3_600);
+/// More than any case has pending.
+const ROOM: u32 = 10_000;
+
+pub(super) fn to_user(id: i64) -> Receiver {
+    Receiver::User(user_id(id))
+}
+
+pub(super) fn to_group(id: i64) -> Receiver {
+    Receiver::Group(group_id(id))
+}
+
+pub(super) fn friend(user: i64) -> Asks {
+    Asks::Friend(user_id(user))
+}
+
+/// An application that a user makes now.
+pub(super) fn new(applicant: i64, asks: Asks) -> NewApplication {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let now = Timestamp::now();
+    let receivers = match asks.receiver() {
+        Receiver::User(user) => vec![user],
+        Receiver::Group(_) => vec![user_id(1), user_id(2)],
+    };
+    NewApplication {
+        id: ApplicationId::at(now, NEXT.fetch_add(1, Ordering::Relaxed)),
+        asks,
+        applicant: user_id(applicant),
+        message: "'; DROP TABLE users;-- \u{1F600}".into(),
+        reference: Text::default(),
+        receivers,
+        expires: now.after(PENDING),
+        kept: Duration::from_secs(86_400),
+        pending_max: ROOM,
+    }
+}
+
+pub(super) async fn change(
+    stores: &Stores,
+    receiver: Receiver,
+    change: ApplicationChange,
+    write: Write,
+) -> Result<Applied<Application>, StoreError> {
+    stores.applications.change_application(receiver, change, write).await
+}
+
+pub(super) async fn making(stores: &Stores, new: NewApplication) -> Result<Application, StoreError> {
+    change(stores, new.asks.receiver(), ApplicationChange::Apply(new), write()).await.map(applied)
+}
+
+/// Somebody applies.
+pub(super) async fn made(stores: &Stores, applicant: i64, asks: Asks) -> Application {
+    making(stores, new(applicant, asks)).await.unwrap()
+}
+
+pub(super) async fn deciding(
+    stores: &Stores,
+    key: ApplicationKey,
+    decision: Decision,
+    by: i64,
+) -> Result<Application, StoreError> {
+    let decide = ApplicationChange::Decide(key.id, decision, Some(user_id(by)));
+    change(stores, key.receiver, decide, write()).await.map(applied)
+}
+
+pub(super) async fn settle(stores: &Stores, key: ApplicationKey, effect: ApplicationEffect) -> Application {
+    applied(change(stores, key.receiver, ApplicationChange::Settle(key.id, effect), write()).await.unwrap())
+}
+
+pub(super) async fn read(stores: &Stores, key: ApplicationKey) -> Application {
+    stores.applications.application(key).await.unwrap().unwrap()
+}
+
+/// What is pending with a receiver: requests, and invites.
+pub(super) async fn pending(stores: &Stores, receiver: Receiver) -> (u32, u32) {
+    let docket = stores.applications.docket(receiver).await.unwrap();
+    (docket.requests, docket.invites)
+}
+
+/// All of a list, which is shorter than a page.
+pub(super) async fn list(stores: &Stores, list: ApplicationList) -> Vec<ListedApplication> {
+    stores.applications.application_list(list, long_ago(), 1_000).await.unwrap()
+}
+
+/// The ids and states of all of a list.
+pub(super) async fn shown(stores: &Stores, of: ApplicationList) -> Vec<(ApplicationId, ApplicationState)> {
+    let shown = list(stores, of).await;
+    shown.iter().map(|listed| (listed.application.id, listed.application.state)).collect()
+}
+
+/// An id from before all that the cases make.
+pub(super) fn long_ago() -> ApplicationId {
+    ApplicationId::at(Timestamp(Timestamp::now().0 - 86_400_000), 0)
+}
+
+/// What is due at a moment.
+pub(super) async fn due(stores: &Stores, now: Timestamp) -> Vec<DueApplication> {
+    stores.applications.due_applications(None, now, 1_000).await.unwrap().due
+}
+
+/// It was refused for this reason.
+pub(super) fn refused_as<T: std::fmt::Debug>(result: Result<T, StoreError>, why: ApplicationRefusal) {
+    let error = result.unwrap_err();
+    assert!(matches!(error, StoreError::Application(refusal) if refusal == why), "{error:?}");
+}

@@ -1,0 +1,110 @@
+//! Groups and changes of members that the cases start from.
+
+use super::sample::{applied, group_id, user_id, write};
+use crate::{
+    GroupId, Member, MemberChange, MemberKey, MemberRefusal, MemberTerms, MembersChanged, Role, Roster,
+    StoreError, Stored, Stores, UserId, Version, Write,
+};
+
+/// The group of most cases.
+pub(super) const GROUP: i64 = 9;
+/// More than any case has members.
+const ROOM: u32 = 10_000;
+
+pub(super) fn key(group: i64, user: i64) -> MemberKey {
+    MemberKey { group: group_id(group), user: user_id(user) }
+}
+
+pub(super) fn users(ids: impl IntoIterator<Item = i64>) -> Vec<UserId> {
+    ids.into_iter().map(user_id).collect()
+}
+
+/// On behalf of a service.
+pub(super) const fn service() -> MemberTerms {
+    MemberTerms { by: None, members_max: ROOM }
+}
+
+/// On behalf of this user.
+pub(super) fn by(user: i64) -> MemberTerms {
+    MemberTerms { by: Some(user_id(user)), members_max: ROOM }
+}
+
+pub(super) async fn changing(
+    stores: &Stores,
+    change: MemberChange,
+    terms: MemberTerms,
+) -> Result<MembersChanged, StoreError> {
+    stores.members.change_members(group_id(GROUP), change, terms, write()).await.map(applied)
+}
+
+/// A change on behalf of a service.
+pub(super) async fn change(stores: &Stores, change: MemberChange) -> MembersChanged {
+    changing(stores, change, service()).await.unwrap()
+}
+
+/// A change of another group on behalf of a service.
+pub(super) async fn change_of(stores: &Stores, group: i64, change: MemberChange) -> MembersChanged {
+    let write: Write = write();
+    applied(stores.members.change_members(group_id(group), change, service(), write).await.unwrap())
+}
+
+/// User 1 owns the group, 2 is an admin, the others up to `last` are members.
+pub(super) async fn founded(stores: &Stores, last: i64) {
+    change(stores, MemberChange::Found(user_id(1))).await;
+    for some in users(2..=last).chunks(crate::MEMBERS_AT_ONCE) {
+        change(stores, MemberChange::Add(some.to_vec())).await;
+    }
+    if last > 1 {
+        change(stores, MemberChange::SetRole(user_id(2), Role::Admin)).await;
+    }
+}
+
+pub(super) async fn state(stores: &Stores, group: i64, user: i64) -> Stored<Member> {
+    let asked = key(group, user);
+    let read = stores.members.members(&[asked]).await.unwrap();
+    assert!(read.len() <= 1, "one member was asked for, {} were told", read.len());
+    read.into_iter().next().map_or(Stored::Never, |(key, stored)| {
+        assert_eq!(key, asked);
+        stored
+    })
+}
+
+pub(super) async fn member(stores: &Stores, user: i64) -> Member {
+    state(stores, GROUP, user).await.live().unwrap()
+}
+
+pub(super) async fn roster(stores: &Stores, group: i64) -> Roster {
+    let mut rosters = stores.members.rosters(&[group_id(group)]).await.unwrap();
+    assert_eq!(rosters.len(), 1);
+    rosters.remove(0)
+}
+
+/// All members of the group, which are fewer than a page holds, with their roles.
+pub(super) async fn roles(stores: &Stores) -> Vec<(i64, Role)> {
+    let list = stores.members.member_list(group_id(GROUP), Role::Member, None, 10_000).await.unwrap();
+    list.iter().map(|member| (member.key.user.get(), member.role)).collect()
+}
+
+/// The ids of all members, which are fewer than a page holds.
+pub(super) async fn list(stores: &Stores, group: i64) -> Vec<i64> {
+    let list = stores.members.member_list(group_id(group), Role::Member, None, 10_000).await.unwrap();
+    list.iter().map(|member| member.key.user.get()).collect()
+}
+
+/// The groups of a user, which are fewer than a page holds.
+pub(super) async fn groups(stores: &Stores, user: i64) -> Vec<i64> {
+    let groups = stores.members.memberships(user_id(user), None, 1_000).await.unwrap();
+    groups.into_iter().map(GroupId::get).collect()
+}
+
+/// It was refused for this reason.
+pub(super) fn refused_as<T: std::fmt::Debug>(result: Result<T, StoreError>, why: MemberRefusal) {
+    let error = result.unwrap_err();
+    assert!(matches!(error, StoreError::Member(refusal) if refusal == why), "{error:?}");
+}
+
+/// The versions of those whom a change changed, with whether they are in the group.
+pub(super) fn told(changed: &MembersChanged) -> Vec<(i64, bool, Version)> {
+    let told = changed.rows.iter();
+    told.map(|row| (row.member.key.user.get(), row.live, row.member.version)).collect()
+}

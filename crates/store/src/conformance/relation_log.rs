@@ -1,0 +1,219 @@
+//! Cases of the log of what users did about each other.
+
+use super::{
+    relation_sample::{allowing, blocking, disturbing_not, edge, follow, remarking, set, unfollow},
+    sample::{at_once, requested, user_id, write},
+};
+use crate::{
+    Edge, Permissions, RelationDeed, RelationEvent, RelationEventId, StoreError, Stores, Timestamp, Write,
+};
+
+#[macro_export]
+macro_rules! relation_log_conformance {
+    ($open:ident, $attributes:tt) => {
+        $crate::conformance_cases! { relation_log, $open, $attributes:
+            friends_who_part_are_told_so_both
+            a_follow_that_is_no_friendship_ends_silently
+            friends_who_part_again_are_told_so_again
+            a_block_that_parts_friends_is_told_as_their_parting
+            a_block_alone_is_told_to_nobody
+            a_change_of_permissions_is_told_to_both_with_what_they_were
+            permissions_that_stay_as_they_are_are_told_to_nobody
+            a_parting_that_is_asked_for_twice_is_told_once
+            permissions_that_are_set_twice_by_one_request_are_told_once
+            friends_who_part_from_both_sides_at_once_are_told_so_once
+            permissions_that_are_set_at_once_are_told_each_once
+            a_refused_change_is_told_to_nobody
+            a_log_is_told_by_pages_by_rising_id
+            a_removed_user_tells_nobody_of_it
+            what_is_old_is_forgotten
+        }
+    };
+}
+
+/// An id from before all that the cases do.
+fn long_ago() -> RelationEventId {
+    RelationEventId::at(Timestamp(Timestamp::now().0 - 86_400_000), 0)
+}
+
+/// All of a log, which is shorter than a page.
+async fn log(stores: &Stores, user: i64) -> Vec<RelationEvent> {
+    stores.relation_log.relation_log(user_id(user), long_ago(), 1_000).await.unwrap()
+}
+
+/// Who did what about whom, as it stands in a log.
+async fn told(stores: &Stores, user: i64) -> Vec<(Edge, RelationDeed)> {
+    log(stores, user).await.iter().map(|event| (event.edge, event.deed)).collect()
+}
+
+fn parted(by: i64, other: i64) -> (Edge, RelationDeed) {
+    (edge(by, other), RelationDeed::Unfriended)
+}
+
+fn permissions(by: i64, other: i64, before: Option<u32>, after: Option<u32>) -> (Edge, RelationDeed) {
+    let of = |bits: u32| Permissions::new(bits).unwrap();
+    (edge(by, other), RelationDeed::SetPermissions { before: before.map(of), after: after.map(of) })
+}
+
+async fn befriend(stores: &Stores, one: i64, other: i64) {
+    follow(stores, one, other).await;
+    follow(stores, other, one).await;
+}
+
+pub async fn friends_who_part_are_told_so_both(stores: Stores) {
+    befriend(&stores, 1, 2).await;
+    assert_eq!(told(&stores, 1).await, []);
+    let before = Timestamp::now();
+    unfollow(&stores, 1, 2).await;
+    let found = log(&stores, 1).await;
+    assert_eq!(told(&stores, 1).await, [parted(1, 2)]);
+    assert_eq!(log(&stores, 2).await, found, "both have the same");
+    assert!(before <= found[0].id.moment() && found[0].id.moment() <= Timestamp::now());
+    unfollow(&stores, 2, 1).await;
+    assert_eq!(log(&stores, 1).await, found, "they were friends no more");
+    assert_eq!(log(&stores, 2).await, found);
+    assert_eq!(told(&stores, 3).await, []);
+}
+
+pub async fn a_follow_that_is_no_friendship_ends_silently(stores: Stores) {
+    follow(&stores, 1, 2).await;
+    unfollow(&stores, 1, 2).await;
+    assert_eq!((told(&stores, 1).await, told(&stores, 2).await), (vec![], vec![]));
+}
+
+pub async fn friends_who_part_again_are_told_so_again(stores: Stores) {
+    befriend(&stores, 1, 2).await;
+    unfollow(&stores, 1, 2).await;
+    follow(&stores, 1, 2).await;
+    unfollow(&stores, 2, 1).await;
+    for user in [1, 2] {
+        assert_eq!(told(&stores, user).await, [parted(1, 2), parted(2, 1)]);
+    }
+}
+
+pub async fn a_block_that_parts_friends_is_told_as_their_parting(stores: Stores) {
+    befriend(&stores, 1, 2).await;
+    set(&stores, 1, 2, blocking(true)).await;
+    for user in [1, 2] {
+        assert_eq!(told(&stores, user).await, [parted(1, 2)], "by whoever blocked");
+    }
+}
+
+pub async fn a_block_alone_is_told_to_nobody(stores: Stores) {
+    follow(&stores, 2, 1).await;
+    for patch in [blocking(true), blocking(false), disturbing_not(true), remarking("a")] {
+        set(&stores, 1, 2, patch).await;
+    }
+    assert_eq!((told(&stores, 1).await, told(&stores, 2).await), (vec![], vec![]));
+}
+
+pub async fn a_change_of_permissions_is_told_to_both_with_what_they_were(stores: Stores) {
+    let mut expected = Vec::new();
+    for (before, after) in [(None, Some(9)), (Some(9), Some(0)), (Some(0), None)] {
+        set(&stores, 1, 2, allowing(after)).await;
+        expected.push(permissions(1, 2, before, after));
+        assert_eq!(told(&stores, 1).await, expected);
+        assert_eq!(log(&stores, 2).await, log(&stores, 1).await);
+    }
+}
+
+pub async fn permissions_that_stay_as_they_are_are_told_to_nobody(stores: Stores) {
+    set(&stores, 1, 2, allowing(None)).await;
+    assert_eq!(told(&stores, 1).await, []);
+    for _ in 0..3 {
+        set(&stores, 1, 2, allowing(Some(5))).await;
+    }
+    assert_eq!(told(&stores, 2).await, [permissions(1, 2, None, Some(5))]);
+}
+
+pub async fn a_parting_that_is_asked_for_twice_is_told_once(stores: Stores) {
+    befriend(&stores, 1, 2).await;
+    for _ in 0..3 {
+        stores.follows.unfollow(edge(1, 2), requested("r", 1)).await.unwrap();
+    }
+    assert_eq!(told(&stores, 2).await, [parted(1, 2)]);
+    assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
+}
+
+pub async fn permissions_that_are_set_twice_by_one_request_are_told_once(stores: Stores) {
+    for _ in 0..3 {
+        stores.blocks.set_block(edge(1, 2), allowing(Some(1)), requested("r", 1)).await.unwrap();
+        set(&stores, 1, 2, remarking("between")).await;
+    }
+    assert_eq!(told(&stores, 2).await, [permissions(1, 2, None, Some(1))]);
+    assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
+}
+
+pub async fn friends_who_part_from_both_sides_at_once_are_told_so_once(stores: Stores) {
+    for round in 1..=8 {
+        befriend(&stores, 1, 2).await;
+        let parts = [(1, 2), (2, 1), (1, 2)].map(|(from, to)| {
+            let stores = stores.clone();
+            async move { stores.follows.unfollow(edge(from, to), write()).await }
+        });
+        at_once(parts).await;
+        let found = log(&stores, 1).await;
+        assert_eq!(found.len(), round, "{found:?}");
+        assert_eq!(log(&stores, 2).await, found);
+    }
+}
+
+pub async fn permissions_that_are_set_at_once_are_told_each_once(stores: Stores) {
+    let sets = (1..=8).map(|bits| {
+        let stores = stores.clone();
+        async move { set(&stores, 1, 2, allowing(Some(bits))).await }
+    });
+    at_once(sets).await;
+    let told = told(&stores, 1).await;
+    for bits in 1..=8 {
+        let after = Some(Permissions::new(bits).unwrap());
+        let sets = |(_, deed): &&(Edge, RelationDeed)| matches!(deed, RelationDeed::SetPermissions { after: to, .. } if *to == after);
+        assert_eq!(told.iter().filter(sets).count(), 1, "{bits} {told:?}");
+    }
+    assert_eq!((told.len(), log(&stores, 2).await), (8, log(&stores, 1).await));
+}
+
+pub async fn a_refused_change_is_told_to_nobody(stores: Stores) {
+    set(&stores, 1, 2, remarking("a")).await;
+    let stale = Write { expected: Some(crate::Version::NONE), ..write() };
+    let refused = stores.blocks.set_block(edge(1, 2), allowing(Some(1)), stale).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Conflict { .. }), "{refused:?}");
+    stores.follows.unfollow(edge(1, 2), write()).await.unwrap_err();
+    assert_eq!((told(&stores, 1).await, told(&stores, 2).await), (vec![], vec![]));
+}
+
+pub async fn a_log_is_told_by_pages_by_rising_id(stores: Stores) {
+    for other in 2..=8 {
+        set(&stores, 1, other, allowing(Some(1))).await;
+    }
+    let (mut told, mut after) = (Vec::<RelationEvent>::new(), long_ago());
+    for expected in [3, 3, 1, 0] {
+        let page = stores.relation_log.relation_log(user_id(1), after, 3).await.unwrap();
+        assert_eq!(page.len(), expected);
+        told.extend(page);
+        after = told.last().map(|event| event.id).unwrap();
+    }
+    assert!(told.is_sorted_by_key(|event| event.id));
+    assert_eq!(told.iter().map(|event| event.edge.to.get()).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(stores.relation_log.relation_log(user_id(1), long_ago(), 0).await.unwrap(), []);
+}
+
+pub async fn a_removed_user_tells_nobody_of_it(stores: Stores) {
+    befriend(&stores, 1, 2).await;
+    set(&stores, 1, 3, allowing(Some(1))).await;
+    while !stores.edges.remove_edges(user_id(1), 100).await.unwrap().is_empty() {}
+    assert_eq!(told(&stores, 2).await, []);
+    assert_eq!(told(&stores, 3).await, [permissions(1, 3, None, Some(1))]);
+}
+
+pub async fn what_is_old_is_forgotten(stores: Stores) {
+    set(&stores, 1, 2, allowing(Some(1))).await;
+    let found = log(&stores, 1).await;
+    let forget = |before| stores.relation_log.forget_relation_log(before, 10);
+    assert_eq!(forget(found[0].id.moment()).await.unwrap(), 0);
+    assert_eq!(log(&stores, 1).await, found);
+    // A store that forgets by itself does so in its own time.
+    if forget(found[0].id.moment().after(std::time::Duration::from_millis(1))).await.unwrap() > 0 {
+        assert_eq!((log(&stores, 1).await, log(&stores, 2).await), (vec![], vec![]));
+    }
+}

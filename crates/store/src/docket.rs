@@ -1,0 +1,292 @@
+//! How changes of applications are decided, in every backend alike.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Application, ApplicationChange, ApplicationEffect, ApplicationKind, ApplicationRefusal, ApplicationState,
+    Decision, NewApplication, StoreError, Timestamp, UserId, Version,
+};
+
+/// What is pending with one receiver. Every change of one of its applications raises its version by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Docket {
+    /// Of the last change; [`Version::NONE`]: nobody ever applied.
+    pub version: Version,
+    /// Friend requests of a user, or those who ask to be let into a group.
+    pub requests: u32,
+    /// Invites into groups.
+    pub invites: u32,
+}
+
+/// What a change comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The docket from then on.
+    pub docket: Docket,
+    /// The application that the change is about, as it leaves it.
+    pub application: Application,
+    /// One that had run out when another one took its slot, as it is ended by that.
+    pub ended: Option<Application>,
+    /// Whether anything is to be written.
+    pub changed: bool,
+}
+
+impl Verdict {
+    /// What is to be written.
+    pub fn rows(&self) -> impl Iterator<Item = &Application> {
+        self.ended.iter().chain(self.changed.then_some(&self.application))
+    }
+}
+
+impl Docket {
+    /// How many are pending, of all kinds.
+    #[must_use]
+    pub const fn pending(&self) -> u32 {
+        self.requests.saturating_add(self.invites)
+    }
+
+    /// Decides a change. `found` is what it is about: the application of the id that it names, or the last one of the slot.
+    /// Whoever writes what comes of it sees to it that both are still so then: that the version is still this one.
+    ///
+    /// # Errors
+    /// [`StoreError::Application`], or [`StoreError::NotFound`] where there is nothing that it could be about.
+    pub fn change(
+        self,
+        found: Option<Application>,
+        change: &ApplicationChange,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        if let ApplicationChange::Apply(new) = change {
+            return self.apply(found, new, now);
+        }
+        let found = found.ok_or(StoreError::NotFound)?;
+        match change {
+            ApplicationChange::Apply(_) | ApplicationChange::Again => Err(StoreError::NotFound),
+            ApplicationChange::Decide(_, Decision::Accept, by) => {
+                let accepted = self.decide(found, ApplicationState::Accepted, *by, now)?;
+                Ok(with_effect(accepted, ApplicationEffect::Outstanding))
+            }
+            ApplicationChange::Decide(_, Decision::Refuse, by) => {
+                self.decide(found, ApplicationState::Refused, *by, now)
+            }
+            ApplicationChange::Withdraw(_, by) => self.decide(found, ApplicationState::Withdrawn, *by, now),
+            ApplicationChange::Close(_, by_then) => self.close(found, *by_then, now),
+            ApplicationChange::Expire(_) => Ok(self.expire(found, now)),
+            ApplicationChange::Settle(_, effect) => Ok(self.settle(found, *effect)),
+        }
+    }
+
+    fn apply(
+        self,
+        found: Option<Application>,
+        new: &NewApplication,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let pending = found.filter(|found| found.state == ApplicationState::Pending);
+        let (docket, ended) = match pending {
+            Some(stands) if stands.is_open(now) => return Ok(self.unchanged(stands)),
+            Some(expired) => {
+                let Verdict { docket, application, .. } = self.expire(expired, now);
+                (docket, Some(application))
+            }
+            None => (self, None),
+        };
+        if docket.pending() >= new.pending_max {
+            return Err(ApplicationRefusal::TooManyPending.into());
+        }
+        let docket = docket.counting(new.asks.kind(), 1);
+        Ok(Verdict { docket, application: made(new, docket.version, now), ended, changed: true })
+    }
+
+    fn decide(
+        self,
+        found: Application,
+        state: ApplicationState,
+        by: Option<UserId>,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        if found.state != ApplicationState::Pending {
+            return Err(ApplicationRefusal::Decided(found.state, found.decider).into());
+        }
+        if !found.is_open(now) {
+            return Err(ApplicationRefusal::Decided(ApplicationState::Expired, None).into());
+        }
+        Ok(self.end(found, state, by, now))
+    }
+
+    fn close(self, found: Application, by_then: Timestamp, now: Timestamp) -> Result<Verdict, StoreError> {
+        if found.state != ApplicationState::Pending || found.created > by_then {
+            return Err(StoreError::NotFound);
+        }
+        Ok(self.end(found, ApplicationState::Closed, None, now))
+    }
+
+    fn expire(self, found: Application, now: Timestamp) -> Verdict {
+        if found.state != ApplicationState::Pending || found.is_open(now) {
+            return self.unchanged(found);
+        }
+        let at = found.expires;
+        self.end(found, ApplicationState::Expired, None, at)
+    }
+
+    fn settle(self, found: Application, effect: ApplicationEffect) -> Verdict {
+        if found.effect != ApplicationEffect::Outstanding || effect == ApplicationEffect::Outstanding {
+            return self.unchanged(found);
+        }
+        let docket = Self { version: self.version.next(), ..self };
+        let application = Application { effect, version: docket.version, ..found };
+        Verdict { docket, application, ended: None, changed: true }
+    }
+
+    /// Of one that is pending.
+    fn end(self, found: Application, state: ApplicationState, by: Option<UserId>, now: Timestamp) -> Verdict {
+        let docket = self.counting(found.asks.kind(), -1);
+        let version = docket.version;
+        let application = Application { state, decider: by, decided: Some(now), version, ..found };
+        Verdict { docket, application, ended: None, changed: true }
+    }
+
+    fn unchanged(self, application: Application) -> Verdict {
+        Verdict { docket: self, application, ended: None, changed: false }
+    }
+
+    fn counting(self, kind: ApplicationKind, more: i32) -> Self {
+        let mut next = Self { version: self.version.next(), ..self };
+        let count = match kind {
+            ApplicationKind::Friend | ApplicationKind::Join => &mut next.requests,
+            ApplicationKind::Invite => &mut next.invites,
+        };
+        *count = count.saturating_add_signed(more);
+        next
+    }
+}
+
+fn with_effect(mut verdict: Verdict, effect: ApplicationEffect) -> Verdict {
+    verdict.application.effect = effect;
+    verdict
+}
+
+fn made(new: &NewApplication, version: Version, now: Timestamp) -> Application {
+    Application {
+        id: new.id,
+        asks: new.asks,
+        applicant: new.applicant,
+        version,
+        message: new.message.clone(),
+        reference: new.reference.clone(),
+        receivers: new.receivers.clone(),
+        state: ApplicationState::Pending,
+        decider: None,
+        effect: ApplicationEffect::None,
+        created: now,
+        expires: new.expires,
+        decided: None,
+        kept: new.kept,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{ApplicationId, Asks, Text};
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn new(low: u32) -> NewApplication {
+        NewApplication {
+            id: ApplicationId::at(NOW, low),
+            asks: Asks::Friend(user(2)),
+            applicant: user(1),
+            message: "Hi".into(),
+            reference: Text::default(),
+            receivers: vec![user(2)],
+            expires: Timestamp(NOW.0 + 1_000),
+            kept: Duration::from_secs(60),
+            pending_max: 2,
+        }
+    }
+
+    fn applied() -> Verdict {
+        Docket::default().change(None, &ApplicationChange::Apply(new(1)), NOW).unwrap()
+    }
+
+    fn decide(verdict: &Verdict, decision: Decision, by: i64, now: i64) -> Result<Verdict, StoreError> {
+        let change = ApplicationChange::Decide(verdict.application.id, decision, Some(user(by)));
+        verdict.docket.change(Some(verdict.application.clone()), &change, Timestamp(now))
+    }
+
+    #[track_caller]
+    fn refused(result: &Result<Verdict, StoreError>, why: ApplicationRefusal) {
+        assert!(matches!(result, Err(StoreError::Application(refusal)) if *refusal == why), "{result:?}");
+    }
+
+    #[test]
+    fn one_that_is_pending_stands_when_another_one_is_made() {
+        let first = applied();
+        let again = ApplicationChange::Apply(new(2));
+        let second = first.docket.change(Some(first.application.clone()), &again, NOW).unwrap();
+        assert!(!second.changed && second.rows().next().is_none());
+        assert_eq!((second.application, second.docket), (first.application, first.docket));
+    }
+
+    #[test]
+    fn the_first_decision_stands_and_whoever_comes_later_is_told_it() {
+        let accepted = decide(&applied(), Decision::Accept, 2, NOW.0).unwrap();
+        assert_eq!((accepted.docket.requests, accepted.docket.version.get()), (0, 2));
+        assert_eq!(accepted.application.effect, ApplicationEffect::Outstanding);
+        let why = ApplicationRefusal::Decided(ApplicationState::Accepted, Some(user(2)));
+        refused(&decide(&accepted, Decision::Refuse, 3, NOW.0), why);
+    }
+
+    #[test]
+    fn one_that_has_run_out_is_not_decided_and_gives_its_slot_up() {
+        let first = applied();
+        let late = NOW.0 + 1_000;
+        let why = ApplicationRefusal::Decided(ApplicationState::Expired, None);
+        refused(&decide(&first, Decision::Accept, 2, late), why);
+        let again = ApplicationChange::Apply(NewApplication { expires: Timestamp(late + 9), ..new(2) });
+        let second = first.docket.change(Some(first.application.clone()), &again, Timestamp(late)).unwrap();
+        let states: Vec<_> = second.rows().map(|row| (row.id, row.state)).collect();
+        let expected =
+            [(first.application.id, ApplicationState::Expired), (new(2).id, ApplicationState::Pending)];
+        assert_eq!((states, second.docket.requests), (expected.to_vec(), 1));
+    }
+
+    #[test]
+    fn no_more_are_pending_than_may_be() {
+        let full = Docket { requests: 1, invites: 1, ..Docket::default() };
+        let change = ApplicationChange::Apply(new(1));
+        refused(&full.change(None, &change, NOW), ApplicationRefusal::TooManyPending);
+    }
+
+    #[test]
+    fn a_crossed_one_is_closed_but_not_one_that_was_made_since() {
+        let first = applied();
+        let close = |then| ApplicationChange::Close(first.application.slot(), Timestamp(then));
+        let found = || Some(first.application.clone());
+        assert!(matches!(first.docket.change(found(), &close(NOW.0 - 1), NOW), Err(StoreError::NotFound)));
+        let closed = first.docket.change(found(), &close(NOW.0), NOW).unwrap();
+        assert_eq!((closed.application.state, closed.docket.requests), (ApplicationState::Closed, 0));
+        let again = closed.docket.change(Some(closed.application), &close(NOW.0), NOW);
+        assert!(matches!(again, Err(StoreError::NotFound)));
+    }
+
+    #[test]
+    fn an_effect_is_settled_once() {
+        let accepted = decide(&applied(), Decision::Accept, 2, NOW.0).unwrap();
+        let settle = |effect| ApplicationChange::Settle(accepted.application.id, effect);
+        let change = settle(ApplicationEffect::Done);
+        let done = accepted.docket.change(Some(accepted.application.clone()), &change, NOW).unwrap();
+        assert_eq!((done.application.effect, done.docket.version.get()), (ApplicationEffect::Done, 3));
+        let change = settle(ApplicationEffect::Refused);
+        let again = done.docket.change(Some(done.application.clone()), &change, NOW).unwrap();
+        assert!(!again.changed);
+        assert_eq!(again.application.effect, ApplicationEffect::Done);
+    }
+}

@@ -1,0 +1,301 @@
+use std::{fmt, str::FromStr};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Applied, GroupId, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes, text,
+};
+
+const REMARK_CHARS_MAX: usize = 64;
+/// Most users that one change names.
+pub const MEMBERS_AT_ONCE: usize = 100;
+
+/// One user in one group. Written as `7,8`, the group first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MemberKey {
+    /// In which group.
+    pub group: GroupId,
+    /// Who.
+    pub user: UserId,
+}
+
+impl fmt::Display for MemberKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.group, self.user)
+    }
+}
+
+impl FromStr for MemberKey {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let both = text.split_once(',');
+        let (group, user) =
+            both.ok_or_else(|| Invalid::new("must be a group id and a user id with a comma between"))?;
+        Ok(Self { group: group.parse()?, user: user.parse()? })
+    }
+}
+
+/// What a member may do, the least first. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Talks, where the group lets it.
+    Member = 1,
+    /// Decides who is in, who is muted and what the group is called; of members alone.
+    Admin = 2,
+    /// The same of admins too; gives roles, and dismisses the group. A group has one, which cannot leave.
+    Owner = 3,
+}
+
+impl Role {
+    /// The role of this number; `None`: there is none.
+    #[must_use]
+    pub const fn of(number: i64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Member),
+            2 => Some(Self::Admin),
+            3 => Some(Self::Owner),
+            _ => None,
+        }
+    }
+}
+
+/// A user who is in a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Who, and where.
+    pub key: MemberKey,
+    /// That of the [`Roster`] when this was changed last: it rises, not by one.
+    pub version: Version,
+    /// What it may do.
+    pub role: Role,
+    /// Its number among all who were ever in the group, from 0, without gaps. It is kept by who leaves and comes again.
+    pub ordinal: u32,
+    /// By which name the group knows it; empty: by its own.
+    pub remark: Text,
+    /// Until when it may not talk; `None`: it may.
+    pub muted_until: Option<Timestamp>,
+    /// Since when it is in the group, without a break.
+    pub joined: Timestamp,
+}
+
+impl Member {
+    /// Checks a remark: at most 64 characters.
+    ///
+    /// # Errors
+    /// When it is too long, or has characters that hide or reorder others.
+    pub fn remark(remark: &str) -> Result<Text, Invalid> {
+        text(remark, REMARK_CHARS_MAX)
+    }
+
+    /// Bytes that the record takes in memory, roughly.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + heap_bytes(&self.remark)
+    }
+}
+
+/// What is true of all members of a group together. Every change of one of them raises its version by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roster {
+    /// Of the last change; [`Version::NONE`]: nobody was ever in it.
+    pub version: Version,
+    /// How many are in it.
+    pub count: u32,
+    /// How many ever were: the ordinal of who comes next.
+    pub ordinals: u32,
+    /// Who owns it; `None`: nobody was ever in it.
+    pub owner: Option<UserId>,
+    /// Until when only owner and admins may talk; `None`: all may.
+    pub muted_until: Option<Timestamp>,
+}
+
+/// What is stored of somebody who is in a group or was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberRow {
+    /// As it is, or as it was left.
+    pub member: Member,
+    /// Whether it is in the group.
+    pub live: bool,
+}
+
+/// A change of who is in a group, or of what they may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberChange {
+    /// Makes somebody the first member of a group, and its owner. Nothing happens where the group has that owner.
+    Found(UserId),
+    /// Takes somebody in who asks for it, or is let in. Nothing happens to who is in.
+    Join(UserId),
+    /// Takes these in; by an admin, the owner or a service. Nothing happens to those who are in.
+    Add(Vec<UserId>),
+    /// Puts these out; by somebody whose role is above theirs, or a service. Nothing happens to those who are not in.
+    Remove(Vec<UserId>),
+    /// Takes out who wants it.
+    Leave(UserId),
+    /// Takes out somebody whose account has ended, whatever its role; by a service. Where it owned the group, nobody does then.
+    Depart(UserId),
+    /// Gives a role below that of the owner; by the owner or a service.
+    SetRole(UserId, Role),
+    /// Makes somebody the owner, and the owner an admin; by the owner or a service. The row of the owner is asked for too.
+    Transfer(UserId),
+    /// Says until when somebody may not talk; by somebody whose role is above, or a service.
+    Mute(UserId, Option<Timestamp>),
+    /// Says until when only owner and admins may talk; by one of them or a service.
+    MuteAll(Option<Timestamp>),
+    /// Sets by which name the group knows somebody; by that user, by an admin or the owner, or a service.
+    Remark(UserId, Text),
+}
+
+impl MemberChange {
+    /// Whom it names; who wants it is asked for too.
+    #[must_use]
+    pub fn users(&self) -> Vec<UserId> {
+        match self {
+            Self::Add(users) | Self::Remove(users) => users.clone(),
+            Self::Found(user)
+            | Self::Join(user)
+            | Self::Leave(user)
+            | Self::Depart(user)
+            | Self::SetRole(user, _)
+            | Self::Transfer(user)
+            | Self::Mute(user, _)
+            | Self::Remark(user, _) => vec![*user],
+            Self::MuteAll(_) => Vec::new(),
+        }
+    }
+}
+
+/// Why a change of members was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemberRefusal {
+    /// Who is to be changed is not in the group.
+    #[error("the user is not a member of the group")]
+    NotAMember,
+    /// Who wants it may not.
+    #[error("the role of the acting user does not allow it")]
+    RoleTooLow,
+    /// It has as many members as it may.
+    #[error("the group has as many members as it may")]
+    Full,
+    /// The owner can only go when somebody else is the owner.
+    #[error("the owner of a group stays in it as that until somebody else is made the owner")]
+    OwnerStays,
+    /// The group has another owner.
+    #[error("the group has an owner")]
+    Owned,
+}
+
+/// Who wants a change, and what bounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberTerms {
+    /// On whose behalf; `None`: a service, which may do all.
+    pub by: Option<UserId>,
+    /// How many may be in the group.
+    pub members_max: u32,
+}
+
+/// What a change of members did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MembersChanged {
+    /// The roster as the change left it.
+    pub roster: Roster,
+    /// Those whom it changed as it left them, by rising id; none where all was so already.
+    pub rows: Vec<MemberRow>,
+}
+
+/// Most versions between what a caller knows of a group and what is so, that the changes between are told of.
+pub const MEMBER_CHANGES_KEPT: i64 = 1_000;
+
+/// One of the changes of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MemberChanged {
+    /// Of the roster.
+    pub version: Version,
+    /// Who was changed.
+    pub user: UserId,
+}
+
+/// Durable home of [`Member`] records, of the roster of each group, and of the groups of each user. All that one change
+/// changes of a group changes in one step; the groups of a user follow it before the change is acknowledged, and soon where
+/// the node dies between.
+///
+/// Changes of one group come one after the other. Of several that wait for one group on one node many are made in one step.
+/// A group is not looked up: who calls sees to it that it lives.
+#[async_trait]
+pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) members; each once, in any order. Those that never were may be left out;
+    /// of who has left the version is told. Sees every change that was acknowledged before it began.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError>;
+
+    /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default of one that nobody was
+    /// ever in.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more groups.
+    async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError>;
+
+    /// Makes a change of members in one atomic step, as [`Room::change`](crate::Room::change) decides it by what is stored then.
+    /// `write.expected` is compared with the version of the roster.
+    ///
+    /// # Errors
+    /// [`StoreError::Member`] where it is refused, [`StoreError::Conflict`], [`StoreError::RequestMismatch`],
+    /// [`StoreError::Overloaded`] for more than [`MEMBERS_AT_ONCE`] users: nothing is changed then. Else see
+    /// [`StoreError::outcome`].
+    async fn change_members(
+        &self,
+        group: GroupId,
+        change: MemberChange,
+        terms: MemberTerms,
+        write: Write,
+    ) -> Result<Applied<MembersChanged>, StoreError>;
+
+    /// Reads who is in a group, by rising id above `after`, at most `limit`: fewer only at the end. With `least` only those
+    /// of that role and above. Costs the same at any depth.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn member_list(
+        &self,
+        group: GroupId,
+        least: Role,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<Member>, StoreError>;
+
+    /// Reads which groups a user is in, by rising id above `after`, at most `limit`: fewer only at the end.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn memberships(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError>;
+
+    /// Reads who was changed after this one, by rising version and user, at most `limit`: fewer only at the end. Of several
+    /// changes of one user the last is told, and those before may be. `None`: more than [`MEMBER_CHANGES_KEPT`] versions
+    /// came since, or the group never had that version.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn member_changes(
+        &self,
+        group: GroupId,
+        after: MemberChanged,
+        limit: usize,
+    ) -> Result<Option<Vec<MemberChanged>>, StoreError>;
+
+    /// Ends up to `limit` of the members of a group that is dismissed, owner included, whatever their roles; tells how many
+    /// are left. Versions and ordinals are kept.
+    ///
+    /// # Errors
+    /// When the store cannot answer; some may have been ended then.
+    async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError>;
+}

@@ -1,0 +1,454 @@
+//! How changes of members are decided, in every backend alike.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    GroupId, Member, MemberChange, MemberKey, MemberRefusal, MemberRow, MemberTerms, Role, Roster, Text,
+    Timestamp, UserId, Version,
+};
+
+/// A group and those of its members whom changes name, as one moment has them: what changes of members are decided by, in
+/// every backend alike. Whoever writes what has become of it has to see to it that the moment has not passed: that the
+/// version of the roster is still the one that was read.
+#[derive(Clone, Debug)]
+pub struct Room {
+    group: GroupId,
+    roster: Roster,
+    rows: BTreeMap<UserId, MemberRow>,
+    changed: BTreeMap<UserId, Version>,
+    now: Timestamp,
+}
+
+impl Room {
+    /// Of what was read: the roster, and the rows of all whom the changes name and who want them. `now` is noted.
+    #[must_use]
+    pub fn new(
+        group: GroupId,
+        roster: Roster,
+        rows: impl IntoIterator<Item = MemberRow>,
+        now: Timestamp,
+    ) -> Self {
+        let rows = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
+        Self { group, roster, rows, changed: BTreeMap::new(), now }
+    }
+
+    /// The roster as it is by now.
+    #[must_use]
+    pub const fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// The rows that were changed, by rising id.
+    pub fn changed(&self) -> impl Iterator<Item = &MemberRow> {
+        self.changed.keys().filter_map(|user| self.rows.get(user))
+    }
+
+    /// The row of a user as it is by now; `None`: it was never in the group.
+    #[must_use]
+    pub fn row(&self, user: UserId) -> Option<&MemberRow> {
+        self.rows.get(&user)
+    }
+
+    /// Decides a change and makes it: all of it, or nothing where it is refused. Tells whom it changed, by rising id.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn change(
+        &mut self,
+        change: &MemberChange,
+        terms: MemberTerms,
+    ) -> Result<Vec<UserId>, MemberRefusal> {
+        match change {
+            MemberChange::Found(user) => self.found(*user, terms),
+            MemberChange::Join(user) => self.add(&[*user], terms),
+            MemberChange::Add(users) => {
+                self.at_least(Role::Admin, terms)?;
+                self.add(users, terms)
+            }
+            MemberChange::Remove(users) => self.remove(users, terms),
+            MemberChange::Leave(user) => self.leave(*user),
+            MemberChange::Depart(user) => self.depart(*user, terms),
+            MemberChange::SetRole(user, role) => {
+                self.at_least(Role::Owner, terms)?;
+                self.give(*user, *role)
+            }
+            MemberChange::Transfer(user) => {
+                self.at_least(Role::Owner, terms)?;
+                self.transfer(*user)
+            }
+            MemberChange::Mute(user, until) => {
+                self.above(*user, terms)?;
+                self.set(*user, |member| std::mem::replace(&mut member.muted_until, *until) != *until)
+            }
+            MemberChange::MuteAll(until) => self.mute_all(*until, terms),
+            MemberChange::Remark(user, remark) => {
+                if terms.by != Some(*user) {
+                    self.at_least(Role::Admin, terms)?;
+                }
+                self.set(*user, |member| std::mem::replace(&mut member.remark, remark.clone()) != *remark)
+            }
+        }
+    }
+
+    /// Ends all members that were read, whatever their roles: of a group that is dismissed. An owner goes with the last one.
+    pub fn end(&mut self) {
+        let going: Vec<UserId> =
+            self.rows.values().filter(|row| row.live).map(|row| row.member.key.user).collect();
+        self.go(going);
+        if self.roster.count == 0 {
+            self.roster.owner = None;
+        }
+    }
+
+    fn found(&mut self, user: UserId, terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+        match self.roster.owner {
+            Some(owner) if owner == user => return Ok(Vec::new()),
+            Some(_) => return Err(MemberRefusal::Owned),
+            None => {}
+        }
+        let changed = self.add(&[user], terms)?;
+        self.roster.owner = Some(user);
+        if changed.is_empty() {
+            return self.set(user, |member| std::mem::replace(&mut member.role, Role::Owner) != Role::Owner);
+        }
+        if let Some(row) = self.rows.get_mut(&user) {
+            row.member.role = Role::Owner;
+        }
+        Ok(changed)
+    }
+
+    fn add(&mut self, users: &[UserId], terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+        let mut coming: Vec<UserId> =
+            users.iter().filter(|user| self.live(**user).is_none()).copied().collect();
+        coming.sort_unstable();
+        coming.dedup();
+        let coming_count = u32::try_from(coming.len()).unwrap_or(u32::MAX);
+        if self.roster.count.saturating_add(coming_count) > terms.members_max && !coming.is_empty() {
+            return Err(MemberRefusal::Full);
+        }
+        let Some(version) = self.begins(&coming) else { return Ok(coming) };
+        self.roster.count += coming_count;
+        for user in &coming {
+            let key = MemberKey { group: self.group, user: *user };
+            let ordinal = self.rows.get(user).map(|row| row.member.ordinal);
+            let ordinal = ordinal.unwrap_or_else(|| {
+                self.roster.ordinals += 1;
+                self.roster.ordinals - 1
+            });
+            // What was said of it before is not said of who comes anew.
+            let member = Member {
+                key,
+                version,
+                role: Role::Member,
+                ordinal,
+                remark: Text::default(),
+                muted_until: None,
+                joined: self.now,
+            };
+            self.rows.insert(*user, MemberRow { member, live: true });
+        }
+        Ok(coming)
+    }
+
+    fn remove(&mut self, users: &[UserId], terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+        self.at_least(Role::Admin, terms)?;
+        let mut going: Vec<UserId> =
+            users.iter().filter(|user| self.live(**user).is_some()).copied().collect();
+        going.sort_unstable();
+        going.dedup();
+        for user in &going {
+            self.above(*user, terms)?;
+        }
+        Ok(self.go(going))
+    }
+
+    fn leave(&mut self, user: UserId) -> Result<Vec<UserId>, MemberRefusal> {
+        if self.live(user).ok_or(MemberRefusal::NotAMember)?.role == Role::Owner {
+            return Err(MemberRefusal::OwnerStays);
+        }
+        Ok(self.go(vec![user]))
+    }
+
+    fn depart(&mut self, user: UserId, terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+        if terms.by.is_some() {
+            return Err(MemberRefusal::RoleTooLow);
+        }
+        if self.live(user).is_none() {
+            return Ok(Vec::new());
+        }
+        if self.roster.owner == Some(user) {
+            self.roster.owner = None;
+        }
+        Ok(self.go(vec![user]))
+    }
+
+    fn go(&mut self, going: Vec<UserId>) -> Vec<UserId> {
+        let Some(version) = self.begins(&going) else { return going };
+        self.roster.count -= u32::try_from(going.len()).unwrap_or_default();
+        for user in &going {
+            if let Some(row) = self.rows.get_mut(user) {
+                row.live = false;
+                row.member.version = version;
+            }
+        }
+        going
+    }
+
+    fn give(&mut self, user: UserId, role: Role) -> Result<Vec<UserId>, MemberRefusal> {
+        let before = self.live(user).ok_or(MemberRefusal::NotAMember)?.role;
+        if role == Role::Owner || before == Role::Owner {
+            return Err(MemberRefusal::OwnerStays);
+        }
+        self.set(user, |member| std::mem::replace(&mut member.role, role) != role)
+    }
+
+    fn transfer(&mut self, to: UserId) -> Result<Vec<UserId>, MemberRefusal> {
+        if self.live(to).ok_or(MemberRefusal::NotAMember)?.role == Role::Owner {
+            return Ok(Vec::new());
+        }
+        let mut changed: Vec<UserId> = self.roster.owner.into_iter().chain([to]).collect();
+        changed.sort_unstable();
+        let version = self.begins(&changed);
+        for user in &changed {
+            if let (Some(row), Some(version)) = (self.rows.get_mut(user), version) {
+                row.member.role = if *user == to { Role::Owner } else { Role::Admin };
+                row.member.version = version;
+            }
+        }
+        self.roster.owner = Some(to);
+        Ok(changed)
+    }
+
+    fn mute_all(
+        &mut self,
+        until: Option<Timestamp>,
+        terms: MemberTerms,
+    ) -> Result<Vec<UserId>, MemberRefusal> {
+        self.at_least(Role::Admin, terms)?;
+        if self.roster.muted_until != until {
+            self.roster.muted_until = until;
+            self.roster.version = self.roster.version.next();
+        }
+        Ok(Vec::new())
+    }
+
+    /// Changes a member by what tells whether it did.
+    fn set(
+        &mut self,
+        user: UserId,
+        change: impl FnOnce(&mut Member) -> bool,
+    ) -> Result<Vec<UserId>, MemberRefusal> {
+        let mut member = self.live(user).ok_or(MemberRefusal::NotAMember)?.clone();
+        if !change(&mut member) {
+            return Ok(Vec::new());
+        }
+        let version = self.begins(&[user]).unwrap_or(member.version);
+        self.rows.insert(user, MemberRow { member: Member { version, ..member }, live: true });
+        Ok(vec![user])
+    }
+
+    /// The version of a change of these; `None`: it changes nobody.
+    fn begins(&mut self, users: &[UserId]) -> Option<Version> {
+        if users.is_empty() {
+            return None;
+        }
+        self.roster.version = self.roster.version.next();
+        self.changed.extend(users.iter().map(|user| (*user, self.roster.version)));
+        Some(self.roster.version)
+    }
+
+    fn live(&self, user: UserId) -> Option<&Member> {
+        self.rows.get(&user).filter(|row| row.live).map(|row| &row.member)
+    }
+
+    /// Who wants it has at least this role.
+    fn at_least(&self, role: Role, terms: MemberTerms) -> Result<(), MemberRefusal> {
+        let Some(by) = terms.by else { return Ok(()) };
+        match self.live(by) {
+            Some(member) if member.role >= role => Ok(()),
+            _ => Err(MemberRefusal::RoleTooLow),
+        }
+    }
+
+    /// Who wants it has a role above that of this member.
+    fn above(&self, user: UserId, terms: MemberTerms) -> Result<(), MemberRefusal> {
+        let role = self.live(user).ok_or(MemberRefusal::NotAMember)?.role;
+        let by = terms.by.map(|by| self.live(by).map(|member| member.role));
+        match by {
+            // A service, or the owner about itself.
+            None | Some(Some(Role::Owner)) if role == Role::Owner => Err(MemberRefusal::OwnerStays),
+            None => Ok(()),
+            Some(Some(by)) if by > role => Ok(()),
+            Some(_) => Err(MemberRefusal::RoleTooLow),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: u32 = 100;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn by(user: i64) -> MemberTerms {
+        MemberTerms { by: UserId::new(user).ok(), members_max: LARGE }
+    }
+
+    fn service() -> MemberTerms {
+        MemberTerms { by: None, members_max: LARGE }
+    }
+
+    /// User 1 owns it, 2 is an admin, 3 to 5 are members.
+    fn room() -> Room {
+        let group = GroupId::new(9).unwrap();
+        let mut room = Room::new(group, Roster::default(), [], Timestamp(7));
+        room.change(&MemberChange::Found(user(1)), service()).unwrap();
+        room.change(&MemberChange::Add((2..=5).map(user).collect()), by(1)).unwrap();
+        room.change(&MemberChange::SetRole(user(2), Role::Admin), by(1)).unwrap();
+        room
+    }
+
+    fn roles(room: &Room) -> Vec<(i64, Role)> {
+        let live = room.rows.values().filter(|row| row.live);
+        live.map(|row| (row.member.key.user.get(), row.member.role)).collect()
+    }
+
+    #[test]
+    fn whoever_is_taken_in_gets_the_next_ordinal_and_keeps_it() {
+        let mut room = room();
+        let ordinal = |room: &Room, id| room.row(user(id)).unwrap().member.ordinal;
+        let before = ordinal(&room, 4);
+        room.change(&MemberChange::Leave(user(4)), by(4)).unwrap();
+        room.change(&MemberChange::Join(user(6)), by(6)).unwrap();
+        room.change(&MemberChange::Join(user(4)), by(4)).unwrap();
+        assert_eq!((ordinal(&room, 4), ordinal(&room, 6), room.roster().ordinals), (before, 5, 6));
+        assert_eq!(room.roster().count, 6);
+    }
+
+    #[test]
+    fn the_limit_is_met_and_not_passed() {
+        let mut room = room();
+        let terms = MemberTerms { by: None, members_max: 7 };
+        let three = MemberChange::Add(vec![user(6), user(7), user(8)]);
+        assert_eq!(room.change(&three, terms), Err(MemberRefusal::Full));
+        assert_eq!(room.change(&MemberChange::Add(vec![user(6), user(7), user(3)]), terms).unwrap().len(), 2);
+        assert_eq!(room.change(&MemberChange::Join(user(8)), terms), Err(MemberRefusal::Full));
+        assert_eq!(room.change(&MemberChange::Join(user(7)), terms), Ok(Vec::new()), "it is in");
+    }
+
+    #[test]
+    fn nobody_puts_out_whoever_is_not_below() {
+        let mut room = room();
+        for (by_user, out) in [(2, 1), (2, 2), (3, 4), (3, 2), (99, 3)] {
+            assert!(
+                room.change(&MemberChange::Remove(vec![user(out)]), by(by_user)).is_err(),
+                "{by_user} {out}"
+            );
+        }
+        assert_eq!(room.change(&MemberChange::Remove(vec![user(3), user(77)]), by(2)).unwrap(), [user(3)]);
+        assert_eq!(room.change(&MemberChange::Remove(vec![user(2)]), by(1)).unwrap(), [user(2)]);
+    }
+
+    #[test]
+    fn a_group_has_one_owner_who_cannot_go() {
+        let mut room = room();
+        assert_eq!(room.change(&MemberChange::Leave(user(1)), by(1)), Err(MemberRefusal::OwnerStays));
+        assert_eq!(
+            room.change(&MemberChange::Remove(vec![user(1)]), service()),
+            Err(MemberRefusal::OwnerStays)
+        );
+        assert_eq!(
+            room.change(&MemberChange::SetRole(user(1), Role::Member), by(1)),
+            Err(MemberRefusal::OwnerStays)
+        );
+        assert_eq!(
+            room.change(&MemberChange::SetRole(user(3), Role::Owner), by(1)),
+            Err(MemberRefusal::OwnerStays)
+        );
+        for change in [MemberChange::Remove(vec![user(1)]), MemberChange::Mute(user(1), None)] {
+            assert_eq!(room.change(&change, by(1)), Err(MemberRefusal::OwnerStays), "{change:?}");
+            assert_eq!(room.change(&change, by(2)), Err(MemberRefusal::RoleTooLow), "{change:?}");
+        }
+        assert_eq!(room.change(&MemberChange::Found(user(3)), service()), Err(MemberRefusal::Owned));
+        assert_eq!(room.change(&MemberChange::Transfer(user(3)), by(2)), Err(MemberRefusal::RoleTooLow));
+        assert_eq!(room.change(&MemberChange::Transfer(user(3)), by(1)).unwrap(), [user(1), user(3)]);
+        let owners = roles(&room).into_iter().filter(|(_, role)| *role == Role::Owner);
+        assert_eq!(owners.collect::<Vec<_>>(), [(3, Role::Owner)]);
+        assert_eq!(room.roster().owner, Some(user(3)));
+        assert!(room.change(&MemberChange::Leave(user(1)), by(1)).is_ok(), "an admin by then");
+    }
+
+    #[test]
+    fn who_is_in_a_group_without_an_owner_may_become_its_owner() {
+        let mut room = Room::new(GroupId::new(9).unwrap(), Roster::default(), [], Timestamp(7));
+        room.change(&MemberChange::Add(vec![user(1), user(2)]), service()).unwrap();
+        assert_eq!(room.roster().owner, None);
+        let before = room.roster().version;
+        assert_eq!(room.change(&MemberChange::Found(user(2)), service()), Ok(vec![user(2)]));
+        assert_eq!(roles(&room), [(1, Role::Member), (2, Role::Owner)]);
+        assert_eq!((room.roster().version, room.roster().count), (before.next(), 2));
+    }
+
+    #[test]
+    fn who_departs_goes_whatever_the_role_and_by_a_service_alone() {
+        let mut room = room();
+        assert_eq!(room.change(&MemberChange::Depart(user(1)), by(1)), Err(MemberRefusal::RoleTooLow));
+        assert_eq!(room.change(&MemberChange::Depart(user(1)), service()), Ok(vec![user(1)]));
+        assert_eq!((room.roster().owner, room.roster().count), (None, 4));
+        assert_eq!(room.change(&MemberChange::Depart(user(1)), service()), Ok(Vec::new()));
+        assert_eq!(room.change(&MemberChange::Depart(user(2)), service()), Ok(vec![user(2)]));
+    }
+
+    #[test]
+    fn a_refused_change_changes_nothing() {
+        let mut room = room();
+        let before = (*room.roster(), roles(&room));
+        let some = MemberChange::Remove(vec![user(3), user(1)]);
+        assert!(room.change(&some, service()).is_err());
+        assert_eq!((*room.roster(), roles(&room)), before);
+    }
+
+    #[test]
+    fn what_changes_nothing_raises_no_version() {
+        let mut room = room();
+        let version = room.roster().version;
+        for (change, terms) in [
+            (MemberChange::Found(user(1)), service()),
+            (MemberChange::Join(user(3)), by(3)),
+            (MemberChange::SetRole(user(2), Role::Admin), by(1)),
+            (MemberChange::Mute(user(3), None), by(2)),
+            (MemberChange::MuteAll(None), by(2)),
+            (MemberChange::Remark(user(3), Text::default()), by(3)),
+            (MemberChange::Remove(vec![user(77)]), by(2)),
+        ] {
+            assert_eq!(room.change(&change, terms), Ok(Vec::new()), "{change:?}");
+        }
+        assert_eq!(room.roster().version, version);
+    }
+
+    #[test]
+    fn who_comes_again_comes_with_nothing_of_what_was_said_before() {
+        let mut room = room();
+        room.change(&MemberChange::Mute(user(3), Some(Timestamp(9))), by(2)).unwrap();
+        room.change(&MemberChange::Remark(user(3), "Bo".into()), by(3)).unwrap();
+        room.change(&MemberChange::Leave(user(3)), by(3)).unwrap();
+        room.change(&MemberChange::Join(user(3)), by(3)).unwrap();
+        let member = &room.row(user(3)).unwrap().member;
+        assert_eq!((member.muted_until, &*member.remark), (None, ""));
+    }
+
+    #[test]
+    fn each_change_raises_the_version_by_one_and_is_that_of_whom_it_changed() {
+        let mut room = room();
+        let before = room.roster().version;
+        room.change(&MemberChange::Remove(vec![user(3), user(4)]), by(1)).unwrap();
+        assert_eq!(room.roster().version, before.next());
+        let of = |id| room.row(user(id)).unwrap().member.version;
+        assert_eq!([of(3), of(4)], [before.next(); 2]);
+        assert!(of(5) < before.next());
+    }
+}
