@@ -9,7 +9,7 @@ async fn open() -> (Stores, server::Cleaning) {
 }
 
 async fn open_relations() -> (Stores, server::Cleaning) {
-    server::open_relations(server::options(), server::cql_options()).await
+    server::open_shared().await
 }
 
 kith_store::records_conformance!(open, #[ignore = "needs MongoDB: run cargo xtask test"]);

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[allow(dead_code, reason = "not every test file has relations")]
+mod keyspaces;
+
 use kith_store::Stores;
 use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
 use mongodb::{Client, Database};
@@ -37,7 +40,17 @@ pub(crate) async fn node(mongo: &MongoOptions, cql: &CqlOptions) -> ClusterHandl
 pub(crate) async fn open_relations(mongo: MongoOptions, cql: CqlOptions) -> (Stores, Cleaning) {
     let stores = node(&mongo, &cql).await.stores();
     stores.migrations.migrate().await.unwrap();
-    (stores, Cleaning { options: mongo, cql: Some(cql) })
+    (stores, Cleaning { options: mongo, keyspace: Some(Keyspace::Own(cql.keyspace)) })
+}
+
+/// As [`open_relations`], for cases that are many and look at nothing but what they wrote.
+#[allow(dead_code, reason = "not every test file has relations")]
+pub(crate) async fn open_shared() -> (Stores, Cleaning) {
+    let keyspace = keyspaces::take(&cql_address()).await;
+    let (stores, mut cleaning) =
+        open_relations(options(), CqlOptions { keyspace: keyspace.clone(), ..cql_options() }).await;
+    cleaning.keyspace = Some(Keyspace::Shared(keyspace));
+    (stores, cleaning)
 }
 
 /// The driver's own view of a keyspace.
@@ -55,7 +68,7 @@ pub(crate) fn options() -> MongoOptions {
 pub(crate) async fn open_with(options: MongoOptions) -> (Stores, Cleaning) {
     let stores = connect(options.clone()).await.unwrap().stores();
     stores.migrations.migrate().await.unwrap();
-    (stores, Cleaning { options, cql: None })
+    (stores, Cleaning { options, keyspace: None })
 }
 
 /// The driver's own view of a database.
@@ -64,25 +77,39 @@ pub(crate) async fn database(options: &MongoOptions) -> Database {
     Client::with_uri_str(&options.uri).await.unwrap().database(&options.database)
 }
 
-/// Removes the database when it is dropped.
+/// Removes the database when it is dropped, and the keyspace or what is in it.
 #[derive(Debug)]
 pub(crate) struct Cleaning {
     options: MongoOptions,
-    cql: Option<CqlOptions>,
+    keyspace: Option<Keyspace>,
+}
+
+/// What becomes of a keyspace in the end.
+#[derive(Debug)]
+#[allow(dead_code, reason = "not every test file has relations")]
+enum Keyspace {
+    /// It is dropped.
+    Own(String),
+    /// It is emptied for another case.
+    Shared(String),
 }
 
 impl Drop for Cleaning {
     fn drop(&mut self) {
         let MongoOptions { uri, database, .. } = self.options.clone();
-        let keyspace = self.cql.as_ref().map(|cql| cql.keyspace.clone());
+        let keyspace = self.keyspace.take();
         let cleaning = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let client = Client::with_uri_str(uri).await.unwrap();
                 client.database(&database).drop().await.unwrap();
-                if let Some(keyspace) = keyspace {
-                    let drop = format!("DROP KEYSPACE IF EXISTS {keyspace}");
-                    session().await.query_unpaged(drop, ()).await.unwrap();
+                match keyspace {
+                    Some(Keyspace::Own(name)) => {
+                        let drop = format!("DROP KEYSPACE IF EXISTS {name}");
+                        session().await.query_unpaged(drop, ()).await.unwrap();
+                    }
+                    Some(Keyspace::Shared(name)) => keyspaces::give_back(name),
+                    None => {}
                 }
             });
         });

@@ -90,6 +90,7 @@ fn start_in(folder: &Path, jars: &Path, port: u16) -> Result<Started> {
     fs::write(folder.join("logback.xml"), LOGGING)?;
     let log = File::create(folder.join(LOG))?;
     let mut command = Command::new("java");
+    command.args(flags::UNHARMED.map(|property| format!("-D{property}")));
     command.args(arguments(&data, jars, &free_port()?.to_string())?);
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
     let child = command.spawn().context("Java does not start")?;
@@ -100,7 +101,7 @@ fn start_in(folder: &Path, jars: &Path, port: u16) -> Result<Started> {
 fn arguments(data: &str, jars: &Path, jmx: &str) -> Result<Vec<String>> {
     let agent = files(jars).into_iter().find(|jar| is_named(jar, "jamm-"));
     let agent = agent.context("the jars of Cassandra lack its agent")?;
-    let mut words = vec!["-Xms512m".to_owned(), "-Xmx1g".to_owned(), "-XX:+UseSerialGC".to_owned()];
+    let mut words = vec!["-Xms512m".to_owned(), "-Xmx1536m".to_owned(), "-XX:+UseSerialGC".to_owned()];
     words.push(format!("-javaagent:{}", agent.display()));
     words.push(format!("-Dcassandra.config=file://{data}/cassandra.yaml"));
     words.push(format!("-Dcassandra.storagedir={data}"));

@@ -35,7 +35,7 @@ fn script(folder: &Path, arguments: &[String]) -> String {
     let from = folder.display();
     let ports = "-e \"s|@PORT@|$2|g\" -e \"s|@STORAGE_PORT@|$(($2 + 1))|g\"";
     let words: Vec<String> = arguments.iter().map(|word| format!("\"{word}\"")).collect();
-    let words = words.join(" ").replace("-Xmx1g", "-Xmx512m");
+    let words = words.join(" ").replace("-Xmx1536m", "-Xmx512m");
     format!(
         "#!/bin/sh\n\
          sed -e \"s|@DATA@|$1|g\" {ports} \"{from}/cassandra.yaml\" > \"$1/cassandra.yaml\"\n\
