@@ -1,10 +1,12 @@
 //! A few of the copies that memory holds, where a read finds them at once.
 //!
 //! A hit in moka costs some 150 ns: a bucket of its hash table, a note for the popularity sketch, now and then the
-//! bookkeeping of a hundred such notes. Here it costs one place that the hash of the key names. Only whoever holds the
-//! shard lock of a key changes what stands here of it, so that a copy goes from both with the same invalidation; one that
-//! moka has evicted may be served from here until another takes its place. One read in sixteen asks moka all the same:
+//! bookkeeping of a hundred such notes. Here it costs one of two places that the hash of the key names. Only whoever holds
+//! the shard lock of a key changes what stands here of it, so that a copy goes from both with the same invalidation; one
+//! that moka has evicted may be served from here until another takes its place. One read in sixteen asks moka all the same:
 //! then its sketch hears of the key, and a key that came to be read often gets its place.
+//!
+//! Two places and not one: of as many keys as a third of the places, one in seven would stand in the way of another.
 
 use std::sync::OnceLock;
 
@@ -26,7 +28,7 @@ type Place<K, V> = RwLock<Option<(K, Slot<V>)>>;
 /// Made when one of them is first needed.
 type Chunk<K, V> = OnceLock<Box<[Place<K, V>]>>;
 
-/// Each key has one place, which it shares with others.
+/// Each key has two places beside each other, which it shares with others; it stands in one of them at most.
 pub(crate) struct Recent<K, V> {
     chunks: Box<[Chunk<K, V>]>,
     hasher: ahash::RandomState,
@@ -61,8 +63,12 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     /// The copy of the key, if it stands here and nobody is changing its place.
     #[inline]
     pub(crate) fn get(&self, spot: Spot, key: &K) -> Option<Slot<V>> {
-        let place = self.chunk(spot)?.get()?[within(spot)].try_read()?;
-        place.as_ref().filter(|(here, _)| here == key).map(|(_, slot)| slot.clone())
+        let chunk = self.chunk(spot)?.get()?;
+        let copy = |place: &Place<K, V>| {
+            place.try_read()?.as_ref().filter(|(here, _)| here == key).map(|(_, slot)| slot.clone())
+        };
+        let [first, second] = both(spot);
+        copy(&chunk[first]).or_else(|| copy(&chunk[second]))
     }
 
     /// Puts a copy in its place. Shard lock held.
@@ -74,15 +80,25 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
             return;
         }
         let places = chunk.get_or_init(|| (0..CHUNK).map(|_| RwLock::new(None)).collect());
-        let before = places[within(spot)].write().replace((key.clone(), slot.clone()));
+        // Both are held, in one order for all: else two keys could find the same place empty, or a key stand in both.
+        let [first, second] = both(spot);
+        let (mut low, mut high) = (places[first.min(second)].write(), places[first.max(second)].write());
+        let (own, other) = if first < second { (&mut low, &mut high) } else { (&mut high, &mut low) };
+        let is_here = |place: &Option<(K, Slot<V>)>| place.as_ref().is_some_and(|(here, _)| here == key);
+        let is_other = is_here(other) || (own.is_some() && !is_here(own) && other.is_none());
+        let place = if is_other { other } else { own };
+        let before = place.replace((key.clone(), slot.clone()));
+        drop((low, high));
         drop(before);
     }
 
     /// Takes out the copy of the key. Shard lock held.
     pub(crate) fn take(&self, key: &K) -> Option<Slot<V>> {
         let spot = self.spot(key);
-        let mut place = self.chunk(spot)?.get()?[within(spot)].write();
-        place.take_if(|(here, _)| here == key).map(|(_, slot)| slot)
+        let chunk = self.chunk(spot)?.get()?;
+        let taken = |place: usize| chunk[place].write().take_if(|(here, _)| here == key);
+        let [first, second] = both(spot);
+        taken(first).or_else(|| taken(second)).map(|(_, slot)| slot)
     }
 
     #[inline]
@@ -92,11 +108,12 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     }
 }
 
-/// Which place of its chunk.
+/// Which places of its chunk.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lowest byte is meant")]
-const fn within(spot: Spot) -> usize {
-    spot.0 as u8 as usize
+const fn both(spot: Spot) -> [usize; 2] {
+    let first = spot.0 as u8 as usize;
+    [first, first ^ 1]
 }
 
 #[cfg(test)]
@@ -125,6 +142,27 @@ mod tests {
             assert_eq!(value(&recent, key), Some(key));
             assert!(recent.take(&key).is_some() && recent.take(&key).is_none());
             assert_eq!(value(&recent, key), None);
+        }
+    }
+
+    #[test]
+    fn few_of_as_many_keys_as_a_third_of_the_places_stand_in_each_others_way() {
+        let recent = Recent::new(1 << 20);
+        (0..170).for_each(|key| recent.put(&key, &slot(key, 100)));
+        let standing = (0..170).filter(|key| value(&recent, *key).is_some()).count();
+        assert!(standing >= 150, "{standing} of 170: with one place each some 145 would");
+    }
+
+    #[test]
+    fn a_newer_copy_takes_the_place_of_the_older_one_whatever_came_between() {
+        let recent = Recent::new(1 << 20);
+        for round in 0..3 {
+            (0..2_000).for_each(|key| recent.put(&key, &slot(key + round, 100)));
+        }
+        for key in 0..2_000 {
+            assert!(value(&recent, key).is_none_or(|value| value == key + 2));
+            recent.take(&key);
+            assert_eq!(value(&recent, key), None, "it stood twice");
         }
     }
 

@@ -13,13 +13,17 @@ const NOTE: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 );
+/// Of members of one group: who they are, each with the version, 0 where there is none yet.
+const NOTE_MEMBERS: Statement = Statement::plain(
+    "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, ?, ?, 0, ?)",
+);
 const READ: Statement = Statement::read(
-    "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans FROM %k.changes \
+    "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans, named FROM %k.changes \
      WHERE shard = ? AND minute = ? AND (stamp, kind, from_user, to_user) > (?, ?, ?, ?) LIMIT ?",
 );
-/// Notes of one answer.
+/// Rows of one answer.
 const PAGE: i32 = 5_000;
-type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>);
+type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
 
 /// What a note is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,11 +130,44 @@ impl Note {
         Bound(&NOTE, values![shard, self.minute, self.stamp, kind, from, to, version, following, fans])
     }
 
-    fn read(minute: i64, row: Row) -> Result<Option<Self>, StoreError> {
-        let (stamp, kind, from, to, version, following, fans) = row;
-        let Some(subject) = Subject::of(kind, from, to)? else { return Ok(None) };
-        let (version, buckets) = (version.and_then(Version::new), following.zip(fans));
-        Ok(Some(Self { minute, stamp, subject, version, buckets }))
+    /// The statements that write notes of one group and moment, of which those of members stand in one row. What they say is
+    /// written over what was said of the moment before.
+    pub(super) fn parts_of_group(cql: &Cql, notes: &[Self]) -> Vec<Bound> {
+        let (mut parts, mut named) = (Vec::new(), Vec::new());
+        for note in notes {
+            match note.subject {
+                Subject::Member(key) => named.extend([key.user.get(), note.version.map_or(0, Version::get)]),
+                _ => parts.push(note.part(cql)),
+            }
+        }
+        let of_member = notes.iter().find(|note| matches!(note.subject, Subject::Member(_)));
+        parts.extend(of_member.map(|Self { minute, stamp, subject, .. }| {
+            let (shard, group) = (cql.shard(*subject), subject.named().0);
+            Bound(&NOTE_MEMBERS, values![shard, *minute, *stamp, subject.number(), group, named])
+        }));
+        parts
+    }
+
+    fn read(minute: i64, row: Row) -> Result<Vec<Self>, StoreError> {
+        let (stamp, kind, from, to, version, following, fans, named) = row;
+        let note = |subject: Subject, version: Option<i64>| {
+            let version = version.filter(|version| *version > 0).and_then(Version::new);
+            Self { minute, stamp, subject, version, buckets: following.zip(fans) }
+        };
+        let Some(named) = named else {
+            return Ok(Subject::of(kind, from, to)?
+                .map(|subject| note(subject, version))
+                .into_iter()
+                .collect());
+        };
+        let (named, rest) = named.as_chunks();
+        if !rest.is_empty() {
+            return Err(malformed("named"));
+        }
+        let of_each = |[user, version]: &[i64; 2]| {
+            Ok(Subject::of(kind, from, *user)?.map(|subject| note(subject, Some(*version))))
+        };
+        named.iter().filter_map(|pair| of_each(pair).transpose()).collect()
     }
 }
 
@@ -151,7 +188,7 @@ impl Cql {
             let rows = self.read(&READ, values![shard, minute, stamp, kind, from, to, PAGE]).await?;
             let mut read = 0;
             for row in rows.rows::<Row>().map_err(|_| malformed("note"))? {
-                let row = row.map_err(|_| malformed("note"))?;
+                let row: Row = row.map_err(|_| malformed("note"))?;
                 last = (row.0, row.1, row.2, row.3);
                 notes.extend(Note::read(minute, row)?);
                 read += 1;

@@ -94,7 +94,7 @@ impl Draft {
         for row in self.changed() {
             parts.extend(member_parts(self.was.get(&row.member.key.user), row));
         }
-        parts.extend(self.changes.iter().map(|(version, users)| ring_part(self.group, *version, users)));
+        parts.extend(ring_part(self.group, &self.changes));
         parts.extend(self.answers.iter().cloned());
         parts
     }

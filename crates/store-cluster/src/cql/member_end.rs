@@ -36,7 +36,8 @@ impl Cql {
             let rows = self.list_members(group, Role::Member, None, limit).await?;
             let mut draft = Draft::new(group, before, rows);
             let left = draft.end(now).count;
-            if let Some(notes) = self.make(&draft, about).await? {
+            let after = draft.after(rand::random());
+            if let Some(notes) = self.make(&draft, after, about).await? {
                 self.follow_up(&draft, notes).await?;
                 return Ok(left);
             }

@@ -1,5 +1,6 @@
 //! Whom the last versions of a group changed: a ring of rows, each of which is overwritten in place when its turn comes again,
-//! so that it neither grows nor has to be deleted from.
+//! so that it neither grows nor has to be deleted from. A row tells of all versions of one write, and stands where the last of
+//! them belongs.
 
 use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChanged, StoreError, UserId, Version};
 
@@ -41,28 +42,31 @@ impl Cql {
                 break;
             }
             let slice = values![group.get(), from, to, after.version.get(), room];
-            for row in self.records(&SLICE, slice).await? {
-                found.push((row.version("changed")?, users(&row)?));
-            }
+            let rows = self.records(&SLICE, slice).await?;
+            found.extend(rows.iter().map(|row| Ok((row.version("changed")?, told(row)?))));
         }
+        let found = found.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
         if found.iter().any(|(version, _)| *version > last) {
             // It stands where one stood that came after what is known: so much has been changed since.
             return Ok(None);
         }
-        let told = found
-            .into_iter()
-            .flat_map(|(version, users)| users.into_iter().map(move |user| MemberChanged { version, user }));
-        let mut told: Vec<MemberChanged> = told.filter(|changed| *changed > after).collect();
+        let all = found.into_iter().flat_map(|(_, told)| told);
+        let mut told: Vec<MemberChanged> = all.filter(|changed| *changed > after).collect();
         told.sort_unstable();
         told.truncate(limit);
         Ok(Some(told))
     }
 }
 
-/// Notes whom a version has changed.
-pub(super) fn ring_part(group: GroupId, version: Version, users: &[UserId]) -> Bound {
-    let named: Vec<i64> = users.iter().map(|user| user.get()).collect();
-    Bound(&PUT, values![group.get(), slot(version), version.get(), named])
+/// Notes whom the versions of one write have changed, where the last of them belongs.
+pub(super) fn ring_part(group: GroupId, changes: &[(Version, Vec<UserId>)]) -> Option<Bound> {
+    let (last, _) = changes.last()?;
+    let pairs = |(version, users): &(Version, Vec<UserId>)| {
+        let version = version.get();
+        users.iter().flat_map(move |user| [version, user.get()]).collect::<Vec<i64>>()
+    };
+    let named: Vec<i64> = changes.iter().flat_map(pairs).collect();
+    Some(Bound(&PUT, values![group.get(), slot(*last), last.get(), named]))
 }
 
 fn slot(version: Version) -> i64 {
@@ -75,9 +79,14 @@ fn slices(first: Version, last: Version) -> Vec<(i64, i64)> {
     if from <= to { vec![(from, to)] } else { vec![(from, SLOTS - 1), (0, to)] }
 }
 
-fn users(row: &Record) -> Result<Vec<UserId>, StoreError> {
+fn told(row: &Record) -> Result<Vec<MemberChanged>, StoreError> {
     let named = row.numbers("named")?;
-    named.into_iter().map(|id| UserId::new(id).map_err(|_| malformed("named"))).collect()
+    let (pairs, []) = named.as_chunks() else { return Err(malformed("named")) };
+    let changed = |[version, user]: &[i64; 2]| {
+        let user = UserId::new(*user).map_err(|_| malformed("named"))?;
+        Ok(MemberChanged { version: Version::new(*version).ok_or_else(|| malformed("named"))?, user })
+    };
+    pairs.iter().map(changed).collect()
 }
 
 #[cfg(test)]

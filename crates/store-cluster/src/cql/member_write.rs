@@ -17,6 +17,7 @@ use super::{
     member_draft::Draft,
     member_queue::{Answer, Wish, answer},
     request::Asked,
+    roster::SeenRoster,
     session::Cql,
 };
 
@@ -31,6 +32,8 @@ struct Made {
     draft: Draft,
     /// That they were made.
     notes: Vec<Note>,
+    /// The roster as it was written.
+    left: Option<SeenRoster>,
     answers: Vec<(Wish, Result<MembersChanged, StoreError>)>,
 }
 
@@ -72,8 +75,10 @@ impl Cql {
             // In a task of its own: the changes of others must not end with this call.
             tokio::spawn(async move {
                 let (mut turn, mut ending) = (this.wishes.turn(group), None::<JoinHandle<()>>);
+                let mut known = None;
                 while let Some(step) = turn.next() {
-                    let made = Box::pin(this.step(group, step)).await;
+                    let made = Box::pin(this.step(group, step, known)).await;
+                    known = made.as_ref().and_then(|made| made.left);
                     if let Some(before) = ending.take() {
                         before.await.ok();
                     }
@@ -86,11 +91,19 @@ impl Cql {
     }
 
     /// Decides these changes and makes them, whatever is changed meanwhile. `None`: all is answered.
-    async fn step(&self, group: GroupId, mut wishes: Vec<Wish>) -> Option<Made> {
+    /// `known`: what the step before left, which nobody may have changed since.
+    async fn step(
+        &self,
+        group: GroupId,
+        mut wishes: Vec<Wish>,
+        mut known: Option<SeenRoster>,
+    ) -> Option<Made> {
         let mut about = Note::about(self, Subject::Roster(group));
         for tries in 0..TRIES_MAX {
             about = self.fresh(about);
-            match self.try_step(group, &mut wishes, about).await {
+            match self.try_step(group, &mut wishes, known.take(), about).await {
+                // Where others change the group too, the next step does better to read first.
+                Ok(Some(made)) if tries > 0 => return Some(Made { left: None, ..made }),
                 Ok(Some(made)) => return Some(made),
                 Ok(None) => self.back_off(tries).await,
                 Err(error) => {
@@ -129,10 +142,14 @@ impl Cql {
         &self,
         group: GroupId,
         wishes: &mut Vec<Wish>,
+        known: Option<SeenRoster>,
         about: Note,
     ) -> Result<Option<Made>, StoreError> {
         // Before all else that is read: the condition is that it still is so, and then nothing else was older.
-        let before = self.roster(group).await?;
+        let before = match known {
+            Some(known) => known,
+            None => self.roster(group).await?,
+        };
         let mut users: Vec<UserId> = wishes.iter().flat_map(Wish::users).chain(before.roster.owner).collect();
         users.sort_unstable();
         users.dedup();
@@ -141,20 +158,31 @@ impl Cql {
         self.answer_again(group, wishes).await?;
         let mut draft = Draft::new(group, before, rows);
         let decided: Vec<_> = wishes.iter().map(|wish| draft.decide(wish)).collect();
-        let Some(notes) = self.make(&draft, about).await? else { return Ok(None) };
-        Ok(Some(Made { draft, notes, answers: wishes.drain(..).zip(decided).collect() }))
+        if known.is_some() && draft.is_empty() {
+            // No write proves that what is known still is so, and answers may be by what is not.
+            return Ok(None);
+        }
+        let after = draft.after(rand::random());
+        let Some(notes) = self.make(&draft, after, about).await? else { return Ok(None) };
+        let left = (!draft.is_empty()).then_some(after);
+        Ok(Some(Made { draft, notes, left, answers: wishes.drain(..).zip(decided).collect() }))
     }
 
     /// Writes a draft, if something is to be written; `None`: somebody else changed the group meanwhile. What is told has to be
-    /// given to [`Self::follow_up`].
-    pub(super) async fn make(&self, draft: &Draft, about: Note) -> Result<Option<Vec<Note>>, StoreError> {
+    /// given to [`Self::follow_up`]. `after`: what the roster becomes, by [`Draft::after`].
+    pub(super) async fn make(
+        &self,
+        draft: &Draft,
+        after: SeenRoster,
+        about: Note,
+    ) -> Result<Option<Vec<Note>>, StoreError> {
         if draft.is_empty() {
             return Ok(Some(Vec::new()));
         }
         let notes = draft.notes(about);
         let begun = notes.iter().map(|note| Note { version: None, ..*note }).collect();
         self.note_members(begun).await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put(draft).await? {
+        if !self.put(draft, after).await? {
             return Ok(None);
         }
         self.dies_at("changed")?;
@@ -171,16 +199,14 @@ impl Cql {
         ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Writes notes of one group and moment, which stand in one partition. What they say in the end stands, whichever came last.
+    /// Writes notes of one group and moment, which stand in one partition. What this node says of the moment last stands.
     async fn note_members(&self, notes: Vec<Note>) -> Result<(), StoreError> {
         let Some(first) = notes.first() else { return Ok(()) };
-        let timestamp = first.stamp + i64::from(first.version.is_some());
-        let parts = notes.into_iter().map(|note| note.part(self)).collect();
-        self.batch(BatchType::Unlogged, parts, timestamp).await
+        let timestamp = self.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
+        self.batch(BatchType::Unlogged, Note::parts_of_group(self, &notes), timestamp).await
     }
 
-    async fn put(&self, draft: &Draft) -> Result<bool, StoreError> {
-        let after = draft.after(rand::random());
+    async fn put(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
         match self.decide(draft.parts(after)).await {
             Ok(refused) => Ok(refused.is_none()),
             // The answer to a request is looked for before the next try.

@@ -310,13 +310,14 @@ async fn who_takes_over_from_a_node_that_died_tells_at_once_what_it_changed_of_a
     tell_within(AT_ONCE, &mut open_after(&stage.stores, &marks).await, expected).await;
 }
 
-/// A member and a mute of all, by a node that dies after each.
+/// Two members and a mute of all, by a node that dies after each change.
 async fn left_by_the_dead(stage: &Stage) -> BTreeMap<FeedRecord, Version> {
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
-    change(&dying, 7, MemberChange::Join(user(2))).await.unwrap_err();
+    change(&dying, 7, MemberChange::Add(vec![user(2), user(3)])).await.unwrap_err();
     change(&dying, 7, MemberChange::MuteAll(Some(Timestamp(9)))).await.unwrap_err();
     let (first, second) = (Version::FIRST, Version::FIRST.next());
-    BTreeMap::from([(FeedRecord::Member(key(7, 2)), first), (FeedRecord::Roster(group(7)), second)])
+    let members = [2, 3].map(|id| (FeedRecord::Member(key(7, id)), first));
+    members.into_iter().chain([(FeedRecord::Roster(group(7)), second)]).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
