@@ -8,8 +8,6 @@
     reason = "every test file uses a part; a test may panic"
 )]
 
-mod keyspace;
-
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -33,13 +31,10 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use self::keyspace::Keyspace;
-
 pub struct TestNode {
     pub address: std::net::SocketAddr,
     pub channel: Channel,
     data: tempfile::TempDir,
-    keyspace: Option<Keyspace>,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
 }
@@ -67,7 +62,6 @@ impl TestNode {
         config.drain_wait = Duration::ZERO;
         change(&mut config);
         let elsewhere = over_the_store_of_the_tests(&mut config);
-        let keyspace = Keyspace::of(&mut config).await;
         let (ready, bound) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
@@ -79,7 +73,7 @@ impl TestNode {
         if elsewhere {
             until_it_serves(&channel).await;
         }
-        Self { address, channel, data, keyspace, stop: Some(stop), running }
+        Self { address, channel, data, stop: Some(stop), running }
     }
 
     pub fn users(&self) -> UserServiceClient<Channel> {
@@ -136,13 +130,11 @@ impl TestNode {
         assert_eq!(answer.unwrap_err().code(), Code::NotFound);
     }
 
-    /// Stops the node in order and waits until it has ended; what it stored is there still.
+    /// Stops the node in order and waits until it has ended.
     pub async fn stop(mut self) -> tempfile::TempDir {
         self.stop.take().unwrap().send(()).unwrap();
         drop(self.channel);
         self.running.await.unwrap();
-        // Another node may come to the same data.
-        self.keyspace.into_iter().for_each(Keyspace::keep);
         self.data
     }
 }
@@ -157,6 +149,7 @@ fn over_the_store_of_the_tests(config: &mut Config) -> bool {
     config.store.backend = Backend::Cluster;
     config.store.mongodb.database = format!("kith_policy_{:016x}", name.finish());
     config.store.mongodb.uri = variable("KITH_TEST_MONGODB").map(Secret::new);
+    config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
     true
 }
 
