@@ -9,7 +9,17 @@ use crate::{
 
 const CLIPPY: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
 const DOC: &[&str] = &["doc", "--workspace", "--no-deps", "--quiet"];
-const EMBEDDED: &[&str] = &["check", "-p", "kith-server", "--no-default-features", "--features", "embedded"];
+const EMBEDDED: &[&str] = &[
+    "clippy",
+    "-p",
+    "kith-server",
+    "--no-default-features",
+    "--features",
+    "embedded",
+    "--",
+    "-D",
+    "warnings",
+];
 
 /// Runs every check; the first that fails ends it.
 pub(crate) fn run() -> Result<()> {

@@ -2,11 +2,11 @@
 
 mod cassandra;
 mod mongodb;
+mod ports;
 mod redis;
 mod wire;
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
@@ -52,13 +52,6 @@ impl Drop for Running {
             }
         }
     }
-}
-
-/// A port that nobody listens on. Another program may take it before it is used; nothing prevents that
-/// without handing the socket over.
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on the loopback")?;
-    Ok(listener.local_addr()?.port())
 }
 
 fn docker_answers() -> bool {

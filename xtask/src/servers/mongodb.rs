@@ -13,7 +13,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    Running, Started, docker_answers, free_port, in_docker,
+    Running, Started, docker_answers, in_docker,
+    ports::free_ports,
     wire::{self, Command as Wire},
 };
 use crate::{process::succeed, tools::cache_folder};
@@ -43,7 +44,7 @@ impl Mongodb {
             let uri = uri.into_string().ok().with_context(|| format!("{ADDRESS} is not Unicode"))?;
             return Ok(Running { uri, started: Started::Nothing });
         }
-        let port = free_port()?;
+        let [port] = free_ports()?;
         let started =
             if docker_answers() { in_docker(IMAGE, port, &in_container(port))? } else { as_process(port)? };
         let uri = format!("mongodb://127.0.0.1:{port}/?replicaSet={SET}");

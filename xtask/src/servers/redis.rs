@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Running, Started, docker_answers, free_port, in_docker};
+use super::{Running, Started, docker_answers, in_docker, ports::free_ports};
 use crate::{process::succeed, tools::on_path};
 
 const ADDRESS: &str = "KITH_TEST_REDIS";
@@ -39,7 +39,7 @@ impl Redis {
             let uri = uri.into_string().ok().with_context(|| format!("{ADDRESS} is not Unicode"))?;
             return Ok(Running { uri, started: Started::Nothing });
         }
-        let port = free_port()?;
+        let [port] = free_ports()?;
         let started =
             if docker_answers() { in_docker(IMAGE, port, &arguments(port))? } else { as_process(port)? };
         let running = Running { uri: format!("redis://127.0.0.1:{port}"), started };

@@ -27,7 +27,9 @@ mod visible;
 mod watch;
 
 pub(crate) use active::{ACTIVE, active_weight};
-pub(crate) use assemble::{Online, assemble, in_memory, limits};
+#[cfg(feature = "cluster")]
+pub(crate) use assemble::limits;
+pub(crate) use assemble::{Online, assemble, in_memory};
 pub(crate) use keeper::Keeper;
 pub(crate) use moves::{Moved, Moves, moves};
 pub(crate) use rpc::PresenceRpc;

@@ -153,7 +153,7 @@ mod tests {
     use kith_presence::{Claim, Claimed, MemoryPresence};
 
     use super::*;
-    use crate::{config::PresenceConfig, presence::limits};
+    use crate::{config::PresenceConfig, presence::assemble::limits};
 
     #[tokio::test(start_paused = true)]
     async fn whoever_watches_is_told_of_all_who_went_before_any_group_is() {

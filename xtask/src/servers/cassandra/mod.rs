@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 pub(crate) use self::program::program;
-use super::{Running, Started, docker_answers, free_port};
+use super::{Running, Started, docker_answers, ports::free_ports};
 use crate::{process::succeed, tools::cache_folder};
 
 const ADDRESS: &str = "KITH_TEST_CQL";
@@ -29,6 +29,8 @@ const LOGGING: &str = include_str!("logback.xml");
 const LOG: &str = "cassandra.log";
 const READY_WITHIN: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(200);
+/// Lines of its log that are told when it ends at once.
+const WORDS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// OPTIONS of the protocol, version 4, without a body; the answer is SUPPORTED.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
@@ -49,8 +51,9 @@ impl Cassandra {
             let uri = uri.into_string().ok().with_context(|| format!("{ADDRESS} is not Unicode"))?;
             return Ok(Running { uri, started: Started::Nothing });
         }
-        let port = free_port()?;
-        let started = if docker_answers() { in_docker(port)? } else { as_process(port)? };
+        let ports: [u16; 3] = free_ports()?;
+        let port = ports[0];
+        let started = if docker_answers() { in_docker(port)? } else { as_process(ports)? };
         let mut running = Running { uri: format!("127.0.0.1:{port}"), started };
         await_answer(port, &mut running.started)?;
         Ok(running)
@@ -69,29 +72,30 @@ fn in_docker(port: u16) -> Result<Started> {
     Ok(Started::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
-fn as_process(port: u16) -> Result<Started> {
+/// Its ports are those for clients, for other nodes and for its management.
+fn as_process(ports: [u16; 3]) -> Result<Started> {
     let jars = jars().with_context(|| {
         format!("the tests need Cassandra: name one in {ADDRESS}, start Docker, or install Maven and Java 17")
     })?;
-    let folder = env::temp_dir().join(format!("kith-cassandra-{}-{port}", process::id()));
-    let started = start_in(&folder, &jars, port);
+    let folder = env::temp_dir().join(format!("kith-cassandra-{}-{}", process::id(), ports[0]));
+    let started = start_in(&folder, &jars, ports);
     if started.is_err() {
         fs::remove_dir_all(&folder).ok();
     }
     started
 }
 
-fn start_in(folder: &Path, jars: &Path, port: u16) -> Result<Started> {
+fn start_in(folder: &Path, jars: &Path, [port, storage, jmx]: [u16; 3]) -> Result<Started> {
     fs::create_dir_all(folder).context("no folder for the data of Cassandra")?;
     let data = folder.display().to_string();
     let filled = CONFIGURATION.replace("@DATA@", &data).replace("@PORT@", &port.to_string());
-    let filled = filled.replace("@STORAGE_PORT@", &free_port()?.to_string());
+    let filled = filled.replace("@STORAGE_PORT@", &storage.to_string());
     fs::write(folder.join("cassandra.yaml"), filled)?;
     fs::write(folder.join("logback.xml"), LOGGING)?;
     let log = File::create(folder.join(LOG))?;
     let mut command = Command::new("java");
     command.args(flags::UNHARMED.map(|property| format!("-D{property}")));
-    command.args(arguments(&data, jars, &free_port()?.to_string())?);
+    command.args(arguments(&data, jars, &jmx.to_string())?);
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
     let child = command.spawn().context("Java does not start")?;
     Ok(Started::Process { child, folder: folder.to_owned() })
@@ -180,6 +184,11 @@ fn ensure_alive(started: &mut Started) -> Result<()> {
         return Ok(());
     };
     let log = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
-    let last: Vec<&str> = log.lines().rev().take(5).collect();
-    bail!("Cassandra ended at once ({status}); its last words:\n{}", last.join("\n"))
+    bail!("Cassandra ended at once ({status}); its words:\n{}", words(&log).join("\n"))
+}
+
+/// The last lines of a log, without the places in its code.
+fn words(log: &str) -> Vec<&str> {
+    let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with('\t')).collect();
+    lines[lines.len().saturating_sub(WORDS)..].to_vec()
 }

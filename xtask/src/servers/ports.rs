@@ -1,0 +1,47 @@
+//! Ports for servers that are started here.
+
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    ops::Range,
+};
+
+use anyhow::{Result, bail};
+use rand::Rng as _;
+
+/// Below those that the kernel gives to whoever asks for any: no connection or listener of the tests takes one of these.
+const PORTS: Range<u16> = 15_000..32_000;
+const TRIES: usize = 100;
+
+/// Ports that nobody listens on, no two the same. Another program may take one before it is used; nothing prevents that
+/// without handing the sockets over.
+///
+/// # Errors
+/// When not that many are found in a hundred tries.
+pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
+    // All are held until the last is found, so that none is found twice.
+    let held: Vec<(u16, TcpListener)> = rand::rng()
+        .random_iter::<u16>()
+        .map(|any| PORTS.start + any % (PORTS.end - PORTS.start))
+        .take(TRIES)
+        .filter_map(|port| {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok().map(|listener| (port, listener))
+        })
+        .take(COUNT)
+        .collect();
+    let ports: Vec<u16> = held.iter().map(|(port, _)| *port).collect();
+    ports.try_into().or_else(|_| bail!("no {COUNT} free ports on the loopback"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_ports_are_the_same_and_the_kernel_gives_none_of_them() {
+        let ports = free_ports::<40>().unwrap();
+        assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), 40);
+        assert!(ports.iter().all(|port| PORTS.contains(port)));
+    }
+}
