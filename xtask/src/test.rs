@@ -11,13 +11,15 @@ use crate::{
 };
 
 /// What callers meet, whatever the store.
-const POLICY: [&str; 20] = [
+const POLICY: [&str; 22] = [
     "--test",
     "users",
     "--test",
     "groups",
     "--test",
     "members",
+    "--test",
+    "dismissed",
     "--test",
     "presence",
     "--test",

@@ -89,10 +89,10 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         Self { cache, recent, flushes: AtomicU32::new(0), resident, evicted, fills }
     }
 
-    /// The copy, expired or not, of before a flush or not.
-    #[inline]
+    /// The copy, expired or not, of before a flush or not: for whoever decides about it, since a copy that moka has evicted
+    /// may still be read.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
-        self.recent.get(self.recent.spot(key), key).or_else(|| self.cache.get(key))
+        self.recent.standing(key).or_else(|| self.cache.get(key))
     }
 
     /// The same for a read at this moment, and whether the key has earned a place that [`Self::promote`] gives it.
@@ -103,8 +103,13 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         if !spot.is_sampled(now) {
             return recent.or_else(|| self.cache.get(key)).map(|slot| (slot, false));
         }
-        let (here, standing) = (self.cache.get(key), recent.is_some());
-        here.or(recent).map(|slot| (slot, !standing))
+        // Asked in any case: its sketch is to hear of it.
+        let here = self.cache.get(key);
+        let is_new = recent.is_none();
+        recent.or(here).map(|slot| {
+            let earned = is_new && self.recent.takes(&slot);
+            (slot, earned)
+        })
     }
 
     /// Puts what memory has of the key where reads find it at once. Shard lock held.
@@ -152,7 +157,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         if guards::fill_newer_only() && reachable.is_some_and(|here| here.beats(slot.version, slot.read_at)) {
             return false;
         }
-        self.resident.fetch_add(i64::from(reachable.is_none()), Ordering::Relaxed);
+        let is_new = reachable.is_none() || !self.holds(key);
+        self.resident.fetch_add(i64::from(is_new), Ordering::Relaxed);
         self.insert(key, slot);
         self.fills.fetch_add(1, Ordering::Release);
         true
@@ -180,8 +186,10 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
 
     /// Shard lock held.
     fn insert(&self, key: &K, slot: Slot<V>) {
+        // In between only moka has one: else who read the new one here could read the old one there after it.
+        drop(self.recent.take(key));
+        self.cache.insert(key.clone(), slot.clone());
         self.recent.put(key, &slot);
-        self.cache.insert(key.clone(), slot);
     }
 
     /// Makes all copies unreachable at once; their room comes back later.

@@ -10,7 +10,7 @@
 
 use std::sync::OnceLock;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::{Moment, memory::Slot};
 
@@ -25,6 +25,7 @@ const SIZE_MAX: u32 = 512;
 const SAMPLE: u64 = 16;
 
 type Place<K, V> = RwLock<Option<(K, Slot<V>)>>;
+type Look<'a, K, V> = RwLockReadGuard<'a, Option<(K, Slot<V>)>>;
 /// Made when one of them is first needed.
 type Chunk<K, V> = OnceLock<Box<[Place<K, V>]>>;
 
@@ -63,19 +64,24 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     /// The copy of the key, if it stands here and nobody is changing its place.
     #[inline]
     pub(crate) fn get(&self, spot: Spot, key: &K) -> Option<Slot<V>> {
-        let chunk = self.chunk(spot)?.get()?;
-        let copy = |place: &Place<K, V>| {
-            place.try_read()?.as_ref().filter(|(here, _)| here == key).map(|(_, slot)| slot.clone())
-        };
-        let [first, second] = both(spot);
-        copy(&chunk[first]).or_else(|| copy(&chunk[second]))
+        self.find(spot, key, RwLock::try_read)
+    }
+
+    /// The copy of the key, if it stands here: whoever changes its place is waited for.
+    pub(crate) fn standing(&self, key: &K) -> Option<Slot<V>> {
+        self.find(self.spot(key), key, |place| Some(place.read()))
+    }
+
+    /// Whether such a copy could have a place.
+    pub(crate) fn takes(&self, slot: &Slot<V>) -> bool {
+        slot.size <= SIZE_MAX && !self.chunks.is_empty()
     }
 
     /// Puts a copy in its place. Shard lock held.
     pub(crate) fn put(&self, key: &K, slot: &Slot<V>) {
         let spot = self.spot(key);
         let Some(chunk) = self.chunk(spot) else { return };
-        if slot.size > SIZE_MAX {
+        if !self.takes(slot) {
             drop(self.take(key));
             return;
         }
@@ -99,6 +105,21 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         let taken = |place: usize| chunk[place].write().take_if(|(here, _)| here == key);
         let [first, second] = both(spot);
         taken(first).or_else(|| taken(second)).map(|(_, slot)| slot)
+    }
+
+    #[inline]
+    fn find<'a>(
+        &'a self,
+        spot: Spot,
+        key: &K,
+        look: impl Fn(&'a Place<K, V>) -> Option<Look<'a, K, V>>,
+    ) -> Option<Slot<V>> {
+        let chunk = self.chunk(spot)?.get()?;
+        let copy = |place: &'a Place<K, V>| {
+            look(place)?.as_ref().filter(|(here, _)| here == key).map(|(_, slot)| slot.clone())
+        };
+        let [first, second] = both(spot);
+        copy(&chunk[first]).or_else(|| copy(&chunk[second]))
     }
 
     #[inline]
@@ -172,6 +193,21 @@ mod tests {
         recent.put(&7, &slot(1, 100));
         recent.put(&7, &slot(2, SIZE_MAX + 1));
         assert_eq!(value(&recent, 7), None);
+    }
+
+    #[test]
+    fn whoever_decides_about_a_copy_waits_for_its_place_and_whoever_reads_does_not() {
+        let recent = Recent::new(1 << 20);
+        recent.put(&7, &slot(1, 100));
+        let spot = recent.spot(&7);
+        let places = recent.chunk(spot).unwrap().get().unwrap();
+        let changing = both(spot).map(|place| places[place].write());
+        assert_eq!(value(&recent, 7), None, "it is not waited for");
+        std::thread::scope(|scope| {
+            let standing = scope.spawn(|| recent.standing(&7).is_some());
+            drop(changing);
+            assert!(standing.join().unwrap());
+        });
     }
 
     #[test]

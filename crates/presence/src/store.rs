@@ -54,7 +54,8 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     /// When nobody answers.
     async fn forget(&self, instance: &Instance) -> Result<(), PresenceError>;
 
-    /// Makes changes of sessions, and answers each in their order; they are no unit. Sessions of the users named whose
+    /// Makes changes of sessions, and answers each in their order; they are no unit, and of a failing store some may be
+    /// made without those before them. Sessions of the users named whose
     /// time has passed end with it. Where by it a user comes to be online elsewhere than before, its version rises and
     /// all who hear are told, in the same step.
     async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>>;

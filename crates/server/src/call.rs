@@ -37,6 +37,17 @@ pub enum Acting {
     User(UserId),
 }
 
+impl Acting {
+    /// On whose behalf; `None`: a service.
+    #[must_use]
+    pub const fn user(self) -> Option<UserId> {
+        match self {
+            Self::Service => None,
+            Self::User(user) => Some(user),
+        }
+    }
+}
+
 /// Makes sure that whoever acts is this user, or a service.
 ///
 /// # Errors

@@ -192,6 +192,21 @@ impl Mutations {
         beside(given_up, write).await
     }
 
+    /// A write of what no tier holds, in its turn and within the same time. Call it within [`Self::run`], and never within
+    /// another write: that has a turn already.
+    ///
+    /// # Errors
+    /// What the store says; [`StoreError::Overloaded`] at once when it cannot be expected to come to it in time.
+    pub(crate) async fn plain<T: Send + 'static>(
+        &self,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let turn = self.turn().await?;
+        let written = self.bounded(write).await;
+        turn.ended();
+        written
+    }
+
     async fn turn(&self) -> Result<Turn<'_>, StoreError> {
         let turn = self.turns.take().await;
         turn.ok_or_else(|| {
@@ -201,7 +216,7 @@ impl Mutations {
     }
 
     /// Of a change that is told later: no memory has it surely.
-    fn untold(&self) -> Token {
+    pub(crate) fn untold(&self) -> Token {
         Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNTOLD })
     }
 

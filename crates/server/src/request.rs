@@ -104,6 +104,20 @@ impl Terms {
         Ok(Self { acting, expected: expected_version(expected)?, seed, deadline })
     }
 
+    /// The same of a message whose `request_id` has been taken out, and is `id`.
+    ///
+    /// # Errors
+    /// When the version is below 0, or the request id cannot be taken.
+    pub fn of_request(
+        method: &str,
+        id: &str,
+        call: Call,
+        expected: i64,
+        body: &impl Message,
+    ) -> Result<Self, Error> {
+        Self::of(call, expected, RequestSeed::of(method, id, call.acting, body)?)
+    }
+
     /// The write that begins now.
     ///
     /// # Errors

@@ -70,6 +70,7 @@ struct World {
     /// These end with the sandbox.
     _janitor: Janitor,
     _applications: crate::application::Janitor,
+    _presence: crate::presence::Keeper,
     _store: SqliteHandle,
 }
 
@@ -124,10 +125,12 @@ impl Sandboxes {
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
         services.janitor.start();
         services.applications.start();
+        services.presence.start();
         Ok(World {
             routes: services.routes,
             _janitor: services.janitor,
             _applications: services.applications,
+            _presence: services.presence,
             _store: store,
         })
     }

@@ -99,12 +99,13 @@ impl Services {
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         self.janitor.stop();
-        self.presence.stop();
         self.applications.stop();
         if let Some(observer) = &self.observer {
             observer.stop();
         }
         let written = self.mutations.drain(limit).await;
+        // It is told of those who joined and left by the last writes.
+        self.presence.stop();
         if let Some(cluster) = &self.cluster {
             cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
         }

@@ -8,6 +8,7 @@ mod spawned;
 
 use std::{
     net::{Ipv4Addr, TcpListener, TcpStream},
+    ops::Range,
     path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -24,6 +25,8 @@ use tonic::transport::{Channel, Endpoint};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than a node trusts what it knows, and than it serves it after that.
 const OUTAGE: Duration = Duration::from_secs(4);
+/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
+const PORTS: Range<u16> = 15_000..32_000;
 
 fn variable(name: &str) -> Option<String> {
     std::env::vars().find(|(wanted, _)| wanted == name).map(|(_, value)| value)
@@ -182,12 +185,19 @@ async fn a_node_that_stands_still_is_not_taken_for_stale() {
     other.end();
 }
 
+/// Nobody listens there, for now.
+fn free_port() -> u16 {
+    std::iter::repeat_with(|| rand::random_range(PORTS))
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .unwrap()
+}
+
 /// A Redis of the test's own; ends with it.
 struct Redis(Child, u16);
 
 impl Redis {
     fn start() -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let program = variable("KITH_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".to_owned());
         let mut command = Command::new(program);
         command.args([

@@ -9,6 +9,7 @@ mod torn;
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, TcpListener},
+    ops::Range,
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -30,6 +31,8 @@ use torn::End;
 /// Kills, and with `KITH_FULL=1`.
 const KILLS: [usize; 2] = [100, 1_000];
 const WRITERS: i64 = 16;
+/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
+const PORTS: Range<u16> = 15_000..32_000;
 
 /// What the node has acknowledged.
 #[derive(Default)]
@@ -140,8 +143,15 @@ async fn verify(channel: &Channel, ledger: &Ledger) {
     }
 }
 
+/// Nobody listens there, for now.
+fn free_port() -> u16 {
+    std::iter::repeat_with(|| rand::random_range(PORTS))
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .unwrap()
+}
+
 async fn start(data: &Path) -> (KilledOnDrop, Channel) {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let node = Command::new(env!("CARGO_BIN_EXE_kith"))
         .arg("serve")
         .env_remove("KITH_FULL")

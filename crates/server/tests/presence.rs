@@ -8,17 +8,28 @@ mod relating;
 
 use std::time::Duration;
 
-use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
+use kith_proto::{
+    group::v1::*,
+    member::v1::*,
+    presence::v1::{presence_service_client::PresenceServiceClient, *},
+};
 use kith_server::config::Config;
-use node::{TestNode, acting, assert_refused};
-use online::{Gateway, close, counted, events, gateways_of, online_in, open, state, state_for, until, watch};
+use node::{TestNode, acting, assert_refused, until};
+use online::{Gateway, Online, close, counted, events, gateways_of, online_in, open, state, watch};
 use relating::{block, follow, users};
-use tonic::Code;
+use tonic::{Code, transport::Channel};
+
+impl Online for TestNode {
+    fn presence(&self) -> PresenceServiceClient<Channel> {
+        PresenceServiceClient::new(self.channel.clone())
+    }
+}
 
 /// Everything that takes time takes little, and who is not seen is offline at once.
 fn quick(config: &mut Config) {
     config.presence.unknown_for = Duration::ZERO;
-    config.presence.gateway_ttl = Duration::from_secs(2);
+    // A gateway that is slow is not dead.
+    config.presence.gateway_ttl = Duration::from_secs(60);
     config.presence.look_every = Duration::from_millis(50);
     config.presence.sweep_every = Duration::from_millis(50);
     config.presence.fan_out_wait = Duration::from_secs(10);
@@ -28,6 +39,14 @@ async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
     let node = TestNode::start_with_relations(quick).await;
     let ids = users(&node).await;
     (node, ids)
+}
+
+/// As a user is told them.
+async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
+    let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
+    let answer = node.presence().batch_get_presence(acting(user, request)).await.unwrap().into_inner();
+    assert!(answer.presences.iter().map(|one| one.user_id).eq(user_ids.iter().copied()));
+    answer.presences.iter().map(Presence::state).collect()
 }
 
 /// A group of these, that the first one makes.
@@ -155,7 +174,12 @@ async fn nobody_uses_the_id_of_another_gateway() {
 
 #[tokio::test]
 async fn a_dead_gateway_is_gone_with_its_sessions_and_one_offline_event_for_each_user() {
-    let (node, [ann, bob]) = with_users().await;
+    let node = TestNode::start_with_relations(|config| {
+        quick(config);
+        config.presence.gateway_ttl = Duration::from_secs(5);
+    })
+    .await;
+    let [ann, bob] = users(&node).await;
     let group = group_of(&node, &[ann, bob], Visibility::Public).await;
     let (mut dying, mut living) = (Gateway::new("dying"), Gateway::new("living"));
     for device in ["phone", "tablet"] {
@@ -173,7 +197,11 @@ async fn a_dead_gateway_is_gone_with_its_sessions_and_one_offline_event_for_each
     close(&node, &mut living, bob, "phone").await.unwrap();
     let last = events(&mut watch, 2).await;
     assert_eq!(last, [(ann, PresenceState::Offline), (bob, PresenceState::Offline)], "one for each");
-    until(async || gateway_ids(&node, 0, "").await.0 == ["living"]).await;
+    until(async || {
+        living.beat(&node, &[]).await.unwrap();
+        gateway_ids(&node, 0, "").await.0 == ["living"]
+    })
+    .await;
     let again = Gateway::of(&node, "dying").await;
     assert_ne!(again.token, dying.token, "the id is free again");
 }
@@ -201,7 +229,6 @@ async fn gateways_are_listed_by_pages_for_services_alone() {
 async fn a_session_that_nobody_renews_ends_and_is_told_of() {
     let node = TestNode::start_with_relations(|config| {
         quick(config);
-        config.presence.gateway_ttl = Duration::from_secs(60);
         config.presence.session_ttl = Duration::from_millis(400);
     })
     .await;
@@ -231,7 +258,8 @@ async fn a_watcher_is_told_what_is_so_and_then_each_change_in_its_order() {
     }
     let mut last = 0;
     for number in 0..40 {
-        let told = watch.message().await.unwrap().unwrap();
+        let told = tokio::time::timeout(Duration::from_secs(30), watch.message()).await;
+        let told = told.expect("it is told in time").unwrap().unwrap();
         let presence = told.presence.unwrap();
         let online = presence.state() == PresenceState::Online;
         assert_eq!((online, told.gateway_ids.len()), (number % 2 == 0, usize::from(number % 2 == 0)));
@@ -306,7 +334,8 @@ async fn a_user_has_no_more_sessions_than_it_may() {
 
 #[tokio::test]
 async fn who_is_not_seen_is_unknown_while_presence_is_young() {
-    let node = TestNode::start_with_relations(|_| {}).await;
+    let young = Duration::from_secs(3600);
+    let node = TestNode::start_with_relations(|config| config.presence.unknown_for = young).await;
     let [ann, bob] = users(&node).await;
     let group = group_of(&node, &[ann, bob], Visibility::Public).await;
     let mut gateway = Gateway::new("gw-1");

@@ -1,4 +1,4 @@
-//! Batch reads by id or by edge as one statement of a fixed form, so that it is prepared once.
+//! Batch reads by id or by a pair of columns as one statement of a fixed form, so that it is prepared once.
 
 use kith_store::{Edge, GroupId, MemberKey, UserId};
 use rusqlite::{Connection, Row, params_from_iter};

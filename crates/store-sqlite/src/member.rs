@@ -28,8 +28,6 @@ macro_rules! select {
 /// Primary key.
 pub(crate) static BY_KEYS: LazyLock<BatchQuery> =
     LazyLock::new(|| BatchQuery::by_pair(select!(), "group_id, user_id"));
-/// Primary key.
-pub(crate) const BY_KEY: &str = concat!(select!(), " WHERE group_id = ?1 AND user_id = ?2");
 /// Index `members_living`, then the primary key.
 pub(crate) const LIST: &str = concat!(
     select!(),
@@ -154,10 +152,12 @@ fn decide(
     users.extend(terms.by.into_iter().chain(before.owner));
     users.sort_unstable();
     users.dedup();
-    let mut rows = Vec::with_capacity(users.len());
-    for user in users {
-        rows.extend(row(connection, MemberKey { group, user })?);
-    }
+    let keys: Vec<MemberKey> = users.into_iter().map(|user| MemberKey { group, user }).collect();
+    let mut rows = Vec::with_capacity(keys.len());
+    BY_KEYS.run(connection, &keys, |row| {
+        rows.push(member_of(row)?);
+        Ok(())
+    })?;
     let mut room = Room::new(group, before, rows, write.now);
     room.change(change, terms).map_err(StoreError::from)?;
     let rows: Vec<MemberRow> = room.changed().cloned().collect();
@@ -192,12 +192,6 @@ fn put_all(
         ])?;
     }
     Ok(())
-}
-
-fn row(connection: &Connection, key: MemberKey) -> Result<Option<MemberRow>, Failure> {
-    let mut read = connection.prepare_cached(BY_KEY)?;
-    let mut rows = read.query([key.group.get(), key.user.get()])?;
-    rows.next()?.map(member_of).transpose()
 }
 
 fn roster(connection: &Connection, group: GroupId) -> Result<Roster, Failure> {

@@ -69,7 +69,7 @@ pub struct DueApplication {
 pub struct DueApplications {
     /// Some of it, the oldest first.
     pub due: Vec<DueApplication>,
-    /// Before which there is nothing more: where the next search begins.
+    /// Where the next search looks: nothing more is left elsewhere.
     pub mark: Option<Vec<u8>>,
 }
 

@@ -107,7 +107,7 @@ pub struct Roster {
     pub count: u32,
     /// How many ever were: the ordinal of who comes next.
     pub ordinals: u32,
-    /// Who owns it; `None`: nobody was ever in it.
+    /// Who owns it; `None`: nobody does. Its owner has departed, all have gone, or nobody founded it.
     pub owner: Option<UserId>,
     /// Until when only owner and admins may talk; `None`: all may.
     pub muted_until: Option<Timestamp>,

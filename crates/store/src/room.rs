@@ -1,6 +1,6 @@
 //! How changes of members are decided, in every backend alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     GroupId, Member, MemberChange, MemberKey, MemberRefusal, MemberRow, MemberTerms, Role, Roster, Text,
@@ -15,7 +15,7 @@ pub struct Room {
     group: GroupId,
     roster: Roster,
     rows: BTreeMap<UserId, MemberRow>,
-    changed: BTreeMap<UserId, Version>,
+    changed: BTreeSet<UserId>,
     now: Timestamp,
 }
 
@@ -29,7 +29,7 @@ impl Room {
         now: Timestamp,
     ) -> Self {
         let rows = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
-        Self { group, roster, rows, changed: BTreeMap::new(), now }
+        Self { group, roster, rows, changed: BTreeSet::new(), now }
     }
 
     /// The roster as it is by now.
@@ -40,7 +40,7 @@ impl Room {
 
     /// The rows that were changed, by rising id.
     pub fn changed(&self) -> impl Iterator<Item = &MemberRow> {
-        self.changed.keys().filter_map(|user| self.rows.get(user))
+        self.changed.iter().filter_map(|user| self.rows.get(user))
     }
 
     /// The row of a user as it is by now; `None`: it was never in the group.
@@ -184,7 +184,9 @@ impl Room {
 
     fn go(&mut self, going: Vec<UserId>) -> Vec<UserId> {
         let Some(version) = self.begins(&going) else { return going };
-        self.roster.count -= u32::try_from(going.len()).unwrap_or_default();
+        // The rows may be of a later moment than the roster; what is decided by both is then not written.
+        let count = u32::try_from(going.len()).unwrap_or(u32::MAX);
+        self.roster.count = self.roster.count.saturating_sub(count);
         for user in &going {
             if let Some(row) = self.rows.get_mut(user) {
                 row.live = false;
@@ -253,7 +255,7 @@ impl Room {
             return None;
         }
         self.roster.version = self.roster.version.next();
-        self.changed.extend(users.iter().map(|user| (*user, self.roster.version)));
+        self.changed.extend(users);
         Some(self.roster.version)
     }
 

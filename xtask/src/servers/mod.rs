@@ -11,7 +11,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 pub(crate) use cassandra::{Cassandra, program as cassandra_program};
 pub(crate) use mongodb::{Mongodb, program as mongod_program};

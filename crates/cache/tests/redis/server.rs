@@ -2,6 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, TcpListener, TcpStream},
+    ops::Range,
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -11,6 +12,10 @@ use fred::prelude::*;
 
 /// Longest time for a server to begin.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
+const PORTS: Range<u16> = 15_000..22_000;
+/// A cluster's members speak with each other at a port that is so much higher.
+const BESIDE: u16 = 10_000;
 
 /// A redis-server with a folder of its own; ends with the test.
 pub(crate) struct Server {
@@ -139,11 +144,8 @@ pub(crate) async fn command(client: &Client, name: &'static str, words: &[&str])
 }
 
 fn free_port() -> u16 {
-    // A cluster's members speak with each other at a port that is 10,000 higher.
-    loop {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        if port < 55_000 {
-            return port;
-        }
-    }
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    std::iter::repeat_with(|| rand::random_range(PORTS))
+        .find(|port| is_free(*port) && is_free(*port + BESIDE))
+        .unwrap()
 }

@@ -39,7 +39,8 @@ pub(crate) struct HuntArguments {
     /// How many rows are run at once, each on a cluster of its own, but for those about load or delay.
     #[arg(long, value_name = "ROWS", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     beside: u8,
-    /// So many acknowledged writes in the rows F50 and F52, and a tenth of it in those of them that have a fault [default: 100000].
+    /// So many acknowledged writes in the rows F50 and F52, and a tenth of it in those of them that have a fault;
+    /// a tenth of it are the applications of F53, a 25th the users of F54 [default: 100000].
     #[arg(long, value_name = "COUNT")]
     writes: Option<u64>,
     /// Of the rows that are about load, a tenth of it: for builds that are not optimised.

@@ -33,6 +33,8 @@ struct Group {
 struct Entry {
     version: i64,
     gateways: Vec<GatewayId>,
+    /// Since when it is offline: it may have come back and gone again since it was noted to go.
+    went: Option<Instant>,
 }
 
 impl Groups {
@@ -85,8 +87,9 @@ impl Groups {
         let entry = group.users.entry(user).or_default();
         entry.version = of_user;
         let before = std::mem::replace(&mut entry.gateways, gateways.clone());
-        if gateways.is_empty() {
-            self.gone.push_back((Instant::now(), id, user));
+        entry.went = gateways.is_empty().then(Instant::now);
+        if let Some(went) = entry.went {
+            self.gone.push_back((went, id, user));
         }
         if before == gateways {
             return false;
@@ -110,7 +113,8 @@ impl Groups {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id, user)) = self.gone.pop_front_if(|(at, ..)| at.elapsed() >= kept) else { return };
             let Some(group) = self.groups.get_mut(&id) else { continue };
-            if group.users.get(&user).is_some_and(|entry| entry.gateways.is_empty()) {
+            let went = group.users.get(&user).and_then(|entry| entry.went);
+            if went.is_some_and(|went| went.elapsed() >= kept) {
                 group.users.remove(&user);
             }
             if group.users.is_empty() {

@@ -20,6 +20,8 @@ pub(super) struct User {
     version: i64,
     fanned: i64,
     told: Vec<GatewayId>,
+    /// Since when it is offline: it may have come back and gone again since it was noted to go.
+    went: Option<Instant>,
     sessions: HashMap<(DeviceId, Instance), Instant>,
 }
 
@@ -62,19 +64,22 @@ impl State {
 
     pub(super) fn fanned(&mut self, id: UserId, version: i64) -> i64 {
         let Some(mut user) = self.users.remove(&id) else { return 0 };
-        user.fanned = user.fanned.max(version.min(user.version));
+        if version <= user.version {
+            user.fanned = user.fanned.max(version);
+        }
         let version = user.version;
         self.keep(id, user);
         version
     }
 
     /// Of who is offline the version is kept for a while.
-    fn keep(&mut self, id: UserId, user: User) {
+    fn keep(&mut self, id: UserId, mut user: User) {
         if user.version == 0 {
             return;
         }
-        if user.is_idle() {
-            self.gone.push_back((Instant::now(), id));
+        user.went = user.is_idle().then(Instant::now);
+        if let Some(went) = user.went {
+            self.gone.push_back((went, id));
         }
         self.users.insert(id, user);
     }
@@ -83,7 +88,8 @@ impl State {
     fn forget_gone(&mut self, kept: Duration) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id)) = self.gone.pop_front_if(|(at, _)| at.elapsed() >= kept) else { return };
-            if self.users.get(&id).is_some_and(User::is_idle) {
+            let went = self.users.get(&id).and_then(|user| user.went);
+            if went.is_some_and(|went| went.elapsed() >= kept) {
                 self.users.remove(&id);
             }
         }

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::Token;
 use kith_store::{
     Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
-    ApplicationStore, Asks, Decision, Docket, ListedApplication, NewApplication, Receiver, RelationLog,
-    StoreError, Stores, Text, Timestamp, UserId, Write,
+    ApplicationStore, Applied, Asks, Decision, Docket, ListedApplication, NewApplication, Receiver,
+    RelationLog, StoreError, Stores, Text, Timestamp, UserId, Write,
 };
+use tokio::time::Instant;
 
 use crate::{
-    call::Acting,
     error::Error,
     member::Members,
     mutation::Mutations,
@@ -129,8 +129,10 @@ impl Applications {
             if decision == Decision::Accept && found.is_open(write.now) {
                 this.is_possible(&found).await?;
             }
-            let change = ApplicationChange::Decide(key.id, decision, user_of(terms.acting));
-            let decided = this.change(key.receiver, change, write).await?;
+            let change = ApplicationChange::Decide(key.id, decision, terms.acting.user());
+            let applied = this.applied(key.receiver, change, write).await.map_err(store_error)?;
+            // The answer that is kept is of the moment of the decision: what it brings about may be done since.
+            let decided = if applied.replayed { this.find(key).await? } else { applied.record };
             Ok(this.brought_about(decided).await)
         };
         self.mutations.run(terms.deadline, Box::pin(work)).await
@@ -146,7 +148,7 @@ impl Applications {
         let work = async move {
             let found = this.seen(key, terms.acting).await?;
             this.may_withdraw(&found, terms.acting).await?;
-            let change = ApplicationChange::Withdraw(key.id, user_of(terms.acting));
+            let change = ApplicationChange::Withdraw(key.id, terms.acting.user());
             this.change(key.receiver, change, write).await
         };
         self.mutations.run(terms.deadline, Box::pin(work)).await
@@ -176,8 +178,16 @@ impl Applications {
         list: ApplicationList,
         ids: &[ApplicationId],
         mark: ApplicationMark,
+        deadline: Instant,
     ) -> Result<Vec<ListedApplication>, Error> {
-        self.store.mark_applications(list, ids, mark, Timestamp::now()).await.map_err(store_error)
+        let (this, ids) = (self.clone(), ids.to_vec());
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write =
+                Box::pin(async move { store.mark_applications(list, &ids, mark, Timestamp::now()).await });
+            this.mutations.plain(write).await.map_err(store_error)
+        };
+        self.mutations.run(deadline, work).await
     }
 
     /// What is pending with a receiver.
@@ -198,8 +208,23 @@ impl Applications {
         change: ApplicationChange,
         write: Write,
     ) -> Result<Application, Error> {
-        let applied = self.store.change_application(receiver, change, write).await;
+        let applied = self.applied(receiver, change, write).await;
         applied.map(|applied| applied.record).map_err(store_error)
+    }
+
+    /// The same; tells whether an earlier request did it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn applied(
+        &self,
+        receiver: Receiver,
+        change: ApplicationChange,
+        write: Write,
+    ) -> Result<Applied<Application>, StoreError> {
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.change_application(receiver, change, write).await });
+        self.mutations.plain(write).await
     }
 
     /// What was answered to a request before; else that it is refused for this reason now.
@@ -207,7 +232,7 @@ impl Applications {
         if write.request.is_none() {
             return Err(refused);
         }
-        match self.store.change_application(receiver, ApplicationChange::Again, write).await {
+        match self.applied(receiver, ApplicationChange::Again, write).await {
             Ok(applied) => Ok(applied.record),
             Err(StoreError::NotFound) => Err(refused),
             Err(error) => Err(store_error(error)),
@@ -246,12 +271,4 @@ impl Applications {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 pub(super) fn store_error(error: StoreError) -> Error {
     Error::store(KIND, &error)
-}
-
-/// On whose behalf; `None`: a service.
-const fn user_of(acting: Acting) -> Option<UserId> {
-    match acting {
-        Acting::Service => None,
-        Acting::User(user) => Some(user),
-    }
 }

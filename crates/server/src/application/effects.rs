@@ -43,7 +43,9 @@ impl Applications {
     /// What a failing store makes: something is outstanding then.
     pub(super) async fn finish(&self, application: Application) -> Result<Decided, Error> {
         if application.effect != ApplicationEffect::Outstanding {
-            return Ok(Decided { application, token: None });
+            // Nobody knows any more which token was of it: with this one the store is asked.
+            let done = application.effect == ApplicationEffect::Done;
+            return Ok(Decided { application, token: done.then(|| self.mutations.untold()) });
         }
         let (effect, token) = match Box::pin(self.bring_about(&application)).await {
             Ok(token) => (ApplicationEffect::Done, Some(token)),
@@ -85,7 +87,7 @@ impl Applications {
         let (receiver, slot) = crossed(application);
         let by_then = application.decided.unwrap_or(application.created);
         let change = ApplicationChange::Close(slot, by_then);
-        match self.store.change_application(receiver, change, now()).await {
+        match self.applied(receiver, change, now()).await {
             // None was pending, or one that was made since.
             Ok(_) | Err(StoreError::NotFound) => Ok(()),
             Err(error) => Err(store_error(error)),

@@ -23,7 +23,7 @@ use crate::{error::Error, metric};
 const PERIOD: Duration = Duration::from_secs(2);
 /// Most that is looked at in one go.
 const DUE_MAX: usize = 500;
-/// Most that is forgotten in one go, and how often.
+/// Most that is forgotten in one go, of applications and of logs, and how often once nothing is left.
 const FORGOTTEN_MAX: usize = 1_000;
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 /// How often it is noted where the next search begins: after a change of the lease as much is looked at again.
@@ -130,9 +130,12 @@ impl Rounds {
         if self.forgot.is_some_and(|forgot| forgot.elapsed() < FORGOTTEN_EVERY) {
             return Ok(());
         }
-        self.store.forget_applications(now, FORGOTTEN_MAX).await.map_err(store_error)?;
-        self.applications.forget_log(now).await?;
-        self.forgot = Some(Instant::now());
+        let some = self.store.forget_applications(now, FORGOTTEN_MAX).await.map_err(store_error)?;
+        let events = self.applications.forget_log(now, FORGOTTEN_MAX).await?;
+        // As much as may be in one go: there may be more, and the next round goes on.
+        if some.max(events) < u64::try_from(FORGOTTEN_MAX).unwrap_or(u64::MAX) {
+            self.forgot = Some(Instant::now());
+        }
         Ok(())
     }
 

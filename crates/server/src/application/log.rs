@@ -9,9 +9,6 @@ use crate::{
     error::Error,
 };
 
-/// Most that is forgotten in one go.
-const FORGOTTEN_MAX: usize = 1_000;
-
 impl ApplicationRpc {
     pub(super) async fn log_page(
         &self,
@@ -53,13 +50,12 @@ impl Applications {
         self.log.relation_log(user, after, limit).await.map_err(store_error)
     }
 
-    /// Forgets some of what logs need not keep any more.
+    /// Forgets some of what logs need not keep any more, at most so much. Returns how much it was.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn forget_log(&self, now: Timestamp) -> Result<(), Error> {
-        let forgotten = self.log.forget_relation_log(self.known_since(now), FORGOTTEN_MAX).await;
-        forgotten.map(drop).map_err(store_error)
+    pub(super) async fn forget_log(&self, now: Timestamp, limit: usize) -> Result<u64, Error> {
+        self.log.forget_relation_log(self.known_since(now), limit).await.map_err(store_error)
     }
 
     /// Before which logs tell nothing.

@@ -111,8 +111,9 @@ impl Applications {
                 let edge = Edge { from: found.applicant, to: user };
                 self.is_open_to(edge, Permissions::NONE).await?;
                 self.is_open_to(edge.reversed(), Permissions::NONE).await?;
+                // Whoever follows then looks again, in the store.
                 for edge in [edge, edge.reversed()] {
-                    self.follows.may_begin(edge, Acting::Service).await?;
+                    self.follows.may_begin(edge, Acting::Service, &Consistency::Cached).await?;
                 }
                 Ok(())
             }
@@ -121,7 +122,7 @@ impl Applications {
         }
     }
 
-    async fn find(&self, key: ApplicationKey) -> Result<Application, Error> {
+    pub(super) async fn find(&self, key: ApplicationKey) -> Result<Application, Error> {
         let found = self.store.application(key).await.map_err(store_error)?;
         found.ok_or_else(|| Error::not_found(KIND))
     }

@@ -2,13 +2,12 @@
 
 use kith_proto::application::v1 as wire;
 use kith_store::{ApplicationList, ApplicationMark, ListedApplication};
-use prost::Message;
 
 use super::{ApplicationRpc, convert};
 use crate::{
     call::{Call, own},
     error::Error,
-    request::{RequestSeed, Terms},
+    request::Terms,
 };
 
 impl ApplicationRpc {
@@ -18,7 +17,7 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<wire::ApplyResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Apply", &id, call, &request)?;
+        let terms = Terms::of_request("Apply", &id, call, 0, &request)?;
         let draft = convert::draft(request, call.acting)?;
         let application = self.applications.apply(draft, terms).await?;
         Ok(wire::ApplyResponse { application: Some(convert::application_to_wire(&application)) })
@@ -30,7 +29,7 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<wire::DecideResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Decide", &id, call, &request)?;
+        let terms = Terms::of_request("Decide", &id, call, 0, &request)?;
         let key = convert::key(request.receiver, request.application_id)?;
         let decision = convert::decision(request.decision)?;
         let decided = self.applications.decide(key, decision, terms).await?;
@@ -46,7 +45,7 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<wire::WithdrawResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Withdraw", &id, call, &request)?;
+        let terms = Terms::of_request("Withdraw", &id, call, 0, &request)?;
         let key = convert::key(request.receiver, request.application_id)?;
         let application = self.applications.withdraw(key, terms).await?;
         Ok(wire::WithdrawResponse { application: Some(convert::application_to_wire(&application)) })
@@ -63,12 +62,7 @@ impl ApplicationRpc {
         let ids = convert::ids(ids)?;
         own(user, call.acting)?;
         let marked: Vec<ListedApplication> =
-            self.applications.mark(ApplicationList::Received(user), &ids, mark).await?;
+            self.applications.mark(ApplicationList::Received(user), &ids, mark, call.deadline).await?;
         Ok(marked.iter().map(convert::listed_to_wire).collect())
     }
-}
-
-fn terms(method: &str, id: &str, call: Call, body: &impl Message) -> Result<Terms, Error> {
-    let seed = RequestSeed::of(method, id, call.acting, body)?;
-    Terms::of(call, 0, seed)
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Config,
-    wrong::{Wrong, wrong},
+    wrong::{Wrong, above_zero},
 };
 
 /// Members of groups.
@@ -24,11 +24,8 @@ impl Default for MembersConfig {
 }
 
 pub(super) fn check(config: &Config) -> Result<(), Wrong> {
-    if config.members.members_max == 0 {
-        return wrong("members.members_max", "must be above 0");
-    }
-    if config.members.code_tries_per_minute == 0 {
-        return wrong("members.code_tries_per_minute", "must be above 0");
-    }
-    Ok(())
+    above_zero(&[
+        ("members.members_max", config.members.members_max == 0),
+        ("members.code_tries_per_minute", config.members.code_tries_per_minute == 0),
+    ])
 }

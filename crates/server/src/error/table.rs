@@ -141,7 +141,8 @@ pub(super) const TABLE: [Entry; 25] = [
         name: "TOO_MANY_TRIES",
         code: Code::ResourceExhausted,
         cause: "There were more tries within a minute than are allowed.",
-        fix: "Wait as long as `RetryInfo` says. Operators set `users.verify_tries_per_minute`.",
+        fix: "Wait as long as `RetryInfo` says. Operators set `users.verify_tries_per_minute`, for codes of groups \
+              `members.code_tries_per_minute`, for searches `limits.searches_per_minute`.",
         retry: NEXT_TRY,
     },
     Entry {

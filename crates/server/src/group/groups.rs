@@ -183,7 +183,7 @@ impl Groups {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
+    pub(crate) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
@@ -195,6 +195,14 @@ impl Groups {
             this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
         self.mutations.run(terms.deadline, work).await
+    }
+
+    /// Whether there was a group of this id that is dismissed, as the store has it.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn was_dismissed(&self, id: GroupId) -> Result<bool, Error> {
+        Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
     }
 
     /// Reads the invite code from the store.
@@ -340,7 +348,8 @@ impl Groups {
         self.listed(buckets, self.mutations.write(&self.cache, job)).await
     }
 
-    /// The creator never changes, so that a copy in memory is good enough to ask; absence is asked of the store.
+    /// Roles decide, and they are strict: copies in memory are good enough to ask. So is one of the group, of which the
+    /// creator alone is looked at: it never changes while the group stands.
     async fn allow(&self, id: GroupId, acting: Acting, least: Role) -> Result<(), Error> {
         if acting == Acting::Service {
             return Ok(());

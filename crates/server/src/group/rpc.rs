@@ -59,11 +59,13 @@ impl GroupRpc {
         let seed = RequestSeed::of("CreateGroup", &request_id, call.acting, &request)?;
         let group = request.group.ok_or_else(|| bulk::missing("group"))?;
         let draft = GroupDraft::new(&group, call.acting)?;
-        let written = self.groups.create(draft, Terms::of(call, 0, seed)?).await?;
-        if let Some(creator) = written.record.creator {
-            // Where this fails, whoever comes first finds it founded all the same.
-            drop(self.members.found(written.record.id, creator).await);
+        let terms = Terms::of(call, 0, seed)?;
+        if let Some(id) = draft.id {
+            self.members.make_way(id, terms.deadline).await?;
         }
+        let written = self.groups.create(draft, terms).await?;
+        // Where this fails, whoever comes first finds it founded all the same.
+        drop(self.members.created(written.record.id).await);
         Ok(wire::CreateGroupResponse {
             group: Some(convert::to_wire(&written.record)),
             consistency_token: written.token.to_string(),
@@ -201,8 +203,7 @@ impl GroupService for GroupRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let seed = RequestSeed::of("DismissGroup", &request_id, call.acting, &request)?;
         let id = convert::group_id(request.group_id)?;
-        let written = self.groups.dismiss(id, Terms::of(call, request.expected_version, seed)?).await?;
-        self.members.end(id);
+        let written = self.members.dismiss(id, Terms::of(call, request.expected_version, seed)?).await?;
         Ok(Response::new(wire::DismissGroupResponse {
             version: written.record.get(),
             consistency_token: written.token.to_string(),

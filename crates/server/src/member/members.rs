@@ -1,6 +1,6 @@
 //! What membership means: who comes in how, what is cached, what a write settles.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{future::ready, num::NonZeroU32, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use kith_cache::{Consistency, Entry, ListPolicies, ListWrite};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Roles,
+    ending::Ending,
     lists::{Asked, MemberLists},
 };
 use crate::{
@@ -29,11 +30,7 @@ use crate::{
 
 pub(super) const KIND: &str = "member";
 /// To found a group takes one write.
-const FOUNDED_WITHIN: Duration = Duration::from_secs(10);
-/// Groups that a deleted user leaves in one step.
-const DEPARTED_AT_ONCE: usize = 20;
-/// Members of a dismissed group that end in one step.
-const ENDED_AT_ONCE: usize = 100;
+pub(super) const FOUNDED_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is configured about members.
 #[derive(Clone, Copy, Debug)]
@@ -52,16 +49,18 @@ pub struct Members {
     pub(super) groups: Groups,
     pub(super) store: Arc<dyn MemberStore>,
     users: Users,
-    mutations: Mutations,
+    pub(super) mutations: Mutations,
     hasher: SecretHasher,
     tries: Arc<Tries<MemberKey>>,
     pub(super) rules: MemberRules,
+    /// Dismissed groups whose members are being ended.
+    pub(super) ending: Arc<Ending>,
     /// Whoever wants to know of joins and leaves.
     moves: Option<Moves>,
 }
 
 /// What a write of members settles: their lists, those of the groups of each, and the roster.
-struct GivenUp {
+pub(super) struct GivenUp {
     members: Option<ListWrite<GroupId>>,
     groups: Option<ListWrite<UserId>>,
     roster: Records<GroupId, Roster>,
@@ -88,6 +87,7 @@ impl Members {
             hasher,
             tries: Arc::new(Tries::per_minute(rules.code_tries_per_minute)),
             rules,
+            ending: Arc::default(),
             moves: None,
         }
     }
@@ -144,13 +144,32 @@ impl Members {
         let group = self.groups.get(id, &Consistency::Cached).await?.value;
         if let Some(creator) = group.creator
             && !self.roles.was_founded(id).await?
+            && self.lives(creator).await?
         {
             self.found(id, creator).await?;
         }
         Ok(group)
     }
 
-    /// Makes the creator of a group its owner, where nobody was ever in it.
+    /// Makes the creator of a group that was created its owner. Nothing happens where it is dismissed by now: a request to
+    /// create it may be sent again much later.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(crate) async fn created(&self, id: GroupId) -> Result<(), Error> {
+        match self.groups.get(id, &Consistency::Cached).await?.value.creator {
+            Some(creator) => self.found(id, creator).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Who is the last one in a group when its account ends leaves it to nobody: it is not taken in again.
+    async fn lives(&self, user: UserId) -> Result<bool, Error> {
+        let found = self.users.get_many(&[user], &Consistency::Cached).await.into_iter().next();
+        Ok(found.transpose()?.flatten().is_some())
+    }
+
+    /// Makes the creator of a group its owner, where nobody is.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -201,58 +220,6 @@ impl Members {
         terms: Terms,
     ) -> Result<Written<MembersChanged>, Error> {
         self.set(id, MemberChange::Transfer(owner), terms).await
-    }
-
-    /// Takes a user whose account has ended out of some of its groups. False: it was in none. A group that it owned goes to an
-    /// admin, else to a member, else to nobody.
-    ///
-    /// # Errors
-    /// What a failing store makes.
-    pub(crate) async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
-        let groups = self.store.memberships(user, None, DEPARTED_AT_ONCE).await.map_err(store_error)?;
-        for group in &groups {
-            let (this, group) = (self.clone(), *group);
-            let work = async move { this.depart(group, user).await };
-            self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await?;
-        }
-        Ok(!groups.is_empty())
-    }
-
-    async fn depart(&self, group: GroupId, user: UserId) -> Result<(), Error> {
-        let terms = self.terms(Acting::Service);
-        let write = || Write::at(Timestamp::now());
-        if self.roster(group, &Consistency::Strong).await?.owner == Some(user)
-            && let Some(heir) = self.heir(group, user).await?
-        {
-            match self.change(group, MemberChange::Transfer(heir), terms, write()).await {
-                // It went meanwhile: nobody owns the group then.
-                Err(error) if error.reason() == Reason::NotFound => {}
-                changed => drop(changed?),
-            }
-        }
-        self.change(group, MemberChange::Depart(user), terms, write()).await.map(drop)
-    }
-
-    /// Who owns the group after this one: of admins, else of members, that of the lowest id.
-    async fn heir(&self, group: GroupId, user: UserId) -> Result<Option<UserId>, Error> {
-        for least in [Role::Admin, Role::Member] {
-            let some = self.store.member_list(group, least, None, 2).await.map_err(store_error)?;
-            let others = some.iter().map(|member| member.key.user).filter(|other| *other != user);
-            if let Some(heir) = others.min() {
-                return Ok(Some(heir));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Begins to end the members of a group that is dismissed, whom nobody is told of any more: their own lists go with
-    /// them. Goes on beside.
-    pub(crate) fn end(&self, group: GroupId) {
-        let this = self.clone();
-        let work = async move { this.end_all(group).await };
-        let mutations = self.mutations.clone();
-        let deadline = Instant::now() + FOUNDED_WITHIN;
-        tokio::spawn(async move { mutations.run(deadline, work).await });
     }
 
     /// Lets somebody in who asks for it, as the group has it.
@@ -311,7 +278,7 @@ impl Members {
     }
 
     /// The store decides; what tiers hold of those named is given up around it.
-    async fn change(
+    pub(super) async fn change(
         &self,
         group: GroupId,
         change: MemberChange,
@@ -326,48 +293,44 @@ impl Members {
             let applied: Applied<MembersChanged> = store.change_members(group, change, terms, write).await?;
             Ok(applied.record)
         });
-        let done = self.around(given_up, keys, write).await?;
+        let done = self.around(given_up, keys.clone(), write).await?;
+        let done = self.give_up_rest(&keys, done).await?;
         self.tell(group, moved).await;
         Ok(done)
     }
 
+    /// Who owned a group was looked up before it was given away, and another one may have come between. Whom the write
+    /// changed besides those of `keys` is given up too, before it is acknowledged.
+    async fn give_up_rest(
+        &self,
+        keys: &[MemberKey],
+        done: Written<MembersChanged>,
+    ) -> Result<Written<MembersChanged>, Error> {
+        let changed = done.record.rows.iter().map(|row| row.member.key);
+        let rest: Vec<MemberKey> = changed.filter(|key| !keys.contains(key)).collect();
+        if rest.is_empty() {
+            return Ok(done);
+        }
+        // Without a turn at the store: the write stands, and must not be answered as one that was turned away.
+        let given_up = Records { guard: self.roles.members.begin_write(&rest).await, keys: rest };
+        beside(given_up, ready(Ok(done))).await.map_err(store_error)
+    }
+
     /// Those whom the change lets come or go.
-    fn moved(&self, change: &MemberChange) -> Vec<UserId> {
+    pub(super) fn moved(&self, change: &MemberChange) -> Vec<UserId> {
         let told = self.moves.is_some() && comes_or_goes(change);
         if told { change.users() } else { Vec::new() }
     }
 
     /// Tells that they came or went, which stands.
-    async fn tell(&self, group: GroupId, moved: Vec<UserId>) {
+    pub(super) async fn tell(&self, group: GroupId, moved: Vec<UserId>) {
         if let Some(moves) = self.moves.as_ref().filter(|_| !moved.is_empty()) {
             moves.tell(group, moved).await;
         }
     }
 
-    /// A step at a time: what tiers hold of those who are ended by a step is given up around it.
-    async fn end_all(&self, group: GroupId) -> Result<(), Error> {
-        loop {
-            let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
-            let users: Vec<UserId> =
-                some.map_err(store_error)?.iter().map(|member| member.key.user).collect();
-            if users.is_empty() {
-                return Ok(());
-            }
-            let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
-            let change = MemberChange::Remove(users);
-            let (given_up, moved) = (self.given_up(group, &change).await, self.moved(&change));
-            let store = Arc::clone(&self.store);
-            let write = Box::pin(async move {
-                store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
-                Ok(MembersChanged { roster: Roster::default(), rows: Vec::new() })
-            });
-            self.around(given_up, keys, write).await?;
-            self.tell(group, moved).await;
-        }
-    }
-
     /// Runs a write with what tiers hold of these given up around it.
-    async fn around(
+    pub(super) async fn around(
         &self,
         GivenUp { members, groups, roster }: GivenUp,
         keys: Vec<MemberKey>,
@@ -390,7 +353,7 @@ impl Members {
         Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
     }
 
-    async fn given_up(&self, group: GroupId, change: &MemberChange) -> GivenUp {
+    pub(super) async fn given_up(&self, group: GroupId, change: &MemberChange) -> GivenUp {
         let (members, groups) = match change {
             change if comes_or_goes(change) => (true, true),
             MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
@@ -439,12 +402,8 @@ impl Members {
         Err(Error::not_allowed("the code is not that of the group"))
     }
 
-    const fn terms(&self, acting: Acting) -> MemberTerms {
-        let by = match acting {
-            Acting::Service => None,
-            Acting::User(user) => Some(user),
-        };
-        MemberTerms { by, members_max: self.rules.members_max }
+    pub(super) const fn terms(&self, acting: Acting) -> MemberTerms {
+        MemberTerms { by: acting.user(), members_max: self.rules.members_max }
     }
 }
 

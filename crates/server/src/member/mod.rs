@@ -5,11 +5,12 @@
 //! that nobody is shown who was put out.
 //!
 //! **Who may.** Roles decide, in the store, by what is so when the change is made ([`kith_store::Room`]); a service may do
-//! all. A group that nobody was ever in is its creator's: whoever comes to it first finds it founded.
+//! all. A group that nobody is in or owns is its creator's: whoever comes to it first finds it founded.
 
 mod applying;
 mod codec;
 mod convert;
+mod ending;
 mod lists;
 mod loader;
 mod members;

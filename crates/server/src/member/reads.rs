@@ -93,7 +93,7 @@ impl MemberRpc {
         consistency(asked, self.limits.tokens)
     }
 
-    /// Those of these groups that a user is in by its records.
+    /// Those of these groups that stand and that a user is in by its records.
     pub(super) async fn of_these(
         &self,
         user: UserId,
@@ -102,7 +102,8 @@ impl MemberRpc {
     ) -> Result<Vec<i64>, Error> {
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
         let among = self.members.among(&keys, consistency).await?;
-        Ok(among.iter().map(|entry| entry.value.key.group.get()).collect())
+        let groups: Vec<GroupId> = among.iter().map(|entry| entry.value.key.group).collect();
+        Ok(self.members.standing(&groups, consistency).await.into_iter().map(GroupId::get).collect())
     }
 }
 

@@ -57,12 +57,14 @@ impl Roles {
         }))
     }
 
-    /// Whether anybody was ever in the group.
+    /// Whether anybody is in the group, or owns it. That somebody was once says nothing: it may have been in a dismissed
+    /// group of the same id.
     ///
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.rosters.get_with(&group, &Consistency::Cached).await;
-        Ok(roster.map_err(|error| Error::cache("roster", &error))?.is_some())
+        let roster = roster.map_err(|error| Error::cache("roster", &error))?;
+        Ok(roster.is_some_and(|roster| roster.value.owner.is_some() || roster.value.count > 0))
     }
 }

@@ -3,14 +3,13 @@
 use kith_cache::Consistency;
 use kith_proto::member::v1 as wire;
 use kith_store::{Member, MemberChange, MemberKey, MembersChanged};
-use prost::Message;
 
 use super::{MemberRpc, convert, members::KIND};
 use crate::{
     call::{Acting, Call},
     error::Error,
     mutation::Written,
-    request::{RequestSeed, Terms},
+    request::Terms,
 };
 
 impl MemberRpc {
@@ -20,7 +19,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::AddMembersResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("AddMembers", &id, call, &request)?;
+        let terms = Terms::of_request("AddMembers", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::Add(convert::users(&request.user_ids)?);
         let written = self.members.set(group, change, terms).await?;
@@ -37,7 +36,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::RemoveMembersResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("RemoveMembers", &id, call, &request)?;
+        let terms = Terms::of_request("RemoveMembers", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::Remove(convert::users(&request.user_ids)?);
         let written = self.members.set(group, change, terms).await?;
@@ -54,7 +53,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::JoinResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Join", &id, call, &request)?;
+        let terms = Terms::of_request("Join", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let written = self.members.join(key, &request.code, terms).await?;
         let member = self.member(&written, key).await?;
@@ -67,7 +66,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::LeaveResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Leave", &id, call, &request)?;
+        let terms = Terms::of_request("Leave", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         if let Acting::User(user) = call.acting
             && user != key.user
@@ -85,7 +84,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::SetRoleResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("SetRole", &id, call, &request)?;
+        let terms = Terms::of_request("SetRole", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let change = MemberChange::SetRole(key.user, convert::role(request.role)?);
         let written = self.members.set(key.group, change, terms).await?;
@@ -99,7 +98,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::MuteMemberResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("MuteMember", &id, call, &request)?;
+        let terms = Terms::of_request("MuteMember", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let change = MemberChange::Mute(key.user, convert::mute(request.mute_time.as_ref())?);
         let written = self.members.set(key.group, change, terms).await?;
@@ -113,7 +112,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::MuteGroupResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("MuteGroup", &id, call, &request)?;
+        let terms = Terms::of_request("MuteGroup", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::MuteAll(convert::mute(request.mute_time.as_ref())?);
         let written = self.members.set(group, change, terms).await?;
@@ -129,7 +128,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::SetMemberRemarkResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("SetMemberRemark", &id, call, &request)?;
+        let terms = Terms::of_request("SetMemberRemark", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let remark = Member::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
         let written = self.members.set(key.group, MemberChange::Remark(key.user, remark), terms).await?;
@@ -152,9 +151,4 @@ impl MemberRpc {
             None => Err(Error::not_found(KIND)),
         }
     }
-}
-
-fn terms(method: &str, id: &str, call: Call, body: &impl Message) -> Result<Terms, Error> {
-    let seed = RequestSeed::of(method, id, call.acting, body)?;
-    Terms::of(call, 0, seed)
 }

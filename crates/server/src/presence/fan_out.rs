@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use kith_cache::Consistency;
 use kith_presence::{Presences, Seen, Standing};
 use kith_store::{GroupId, MemberKey, UserId};
@@ -11,8 +11,12 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use super::active::Active;
 use crate::{error::Error, member::Members, metric};
 
-/// Groups that are told in one go.
+/// Groups of a user that are read in one go.
 const PAGE: usize = 500;
+/// Groups that are told in one go, and so many times at once: while Redis works on some, the next are made up, and what was
+/// held of those before is given up.
+const PART: usize = 100;
+const PARTS_AT_ONCE: usize = 2;
 /// Users that may wait for their turn; those beyond are come to by their heartbeats and the sweep.
 const WAITING_MAX: usize = 10_000;
 /// A user that changes meanwhile is told of anew so often, before others have their turn.
@@ -54,12 +58,12 @@ impl FanOut {
     /// Tells the groups of all of these, several users at a time.
     ///
     /// # Errors
-    /// As [`Self::tell`], of one of them; the groups of the others may have been told.
+    /// As [`Self::tell`], of one of them; the groups of the others were told nevertheless.
     pub(super) async fn all(&self, users: Vec<(UserId, Standing)>) -> Result<(), Error> {
         let untold = users.into_iter().filter(|(_, standing)| standing.is_untold());
         stream::iter(untold.map(|(user, standing)| self.tell(user, standing)))
             .buffer_unordered(self.at_once)
-            .try_collect()
+            .fold(Ok(()), async |all: Result<(), Error>, told| all.and(told))
             .await
     }
 
@@ -85,15 +89,25 @@ impl FanOut {
     /// # Errors
     /// As [`Self::tell`].
     pub(super) async fn moved(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
-        let keys: Vec<MemberKey> = users.iter().map(|user| MemberKey { group, user: *user }).collect();
-        let among = self.members.among(&keys, &Consistency::Cached).await?;
-        let is_in = |user: &UserId| among.iter().any(|entry| entry.value.key.user == *user);
-        let (in_it, out): (Vec<UserId>, Vec<UserId>) = users.iter().copied().partition(is_in);
-        let found = self.stores.sessions.sessions(&in_it).await.map_err(Error::presence)?;
-        for (user, seen) in in_it.iter().zip(found.users).filter(|(_, seen)| seen.version > 0) {
-            self.tell_some(*user, &of(seen), &[group]).await?;
+        let in_it = self.members_among(group, users).await?;
+        let out: Vec<UserId> = users.iter().copied().filter(|user| !in_it.contains(user)).collect();
+        self.put_in(group, in_it).await?;
+        self.take_out(group, &out).await
+    }
+
+    /// Begins to tell a group that these, who were seen in it, are no members: who told of their leaving may have died.
+    pub(super) fn left(&self, group: GroupId, users: Vec<UserId>) {
+        if users.is_empty() {
+            return;
         }
-        self.leave(group, &out).await
+        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else { return };
+        let this = self.clone();
+        tokio::spawn(async move {
+            let turn = this.turns.acquire().await;
+            // Else it is seen again.
+            drop(Box::pin(this.moved(group, &users)).await);
+            drop((turn, place));
+        });
     }
 
     fn begin(&self, user: UserId, standing: Standing) -> Option<JoinHandle<()>> {
@@ -120,7 +134,12 @@ impl FanOut {
         let mut after = None;
         loop {
             let (groups, more) = self.members.groups_after(user, after, PAGE).await?;
-            self.tell_some(user, standing, &groups).await?;
+            let parts: Vec<_> =
+                groups.chunks(PART).map(|part| self.tell_some(user, standing, part).boxed()).collect();
+            stream::iter(parts)
+                .buffer_unordered(PARTS_AT_ONCE)
+                .fold(Ok(()), async |all: Result<(), Error>, told| all.and(told))
+                .await?;
             match groups.last().filter(|_| more) {
                 Some(last) => after = Some(*last),
                 None => return Ok(()),
@@ -143,9 +162,34 @@ impl FanOut {
         let among = self.members.among(&keys, &Consistency::Cached).await?;
         for group in groups.iter().filter(|group| among.iter().all(|entry| entry.value.key.group != **group))
         {
-            self.leave(*group, &[user]).await?;
+            self.take_out(*group, &[user]).await?;
         }
         Ok(())
+    }
+
+    async fn members_among(&self, group: GroupId, users: &[UserId]) -> Result<Vec<UserId>, Error> {
+        let keys: Vec<MemberKey> = users.iter().map(|user| MemberKey { group, user: *user }).collect();
+        let among = self.members.among(&keys, &Consistency::Cached).await?;
+        Ok(among.iter().map(|entry| entry.value.key.user).collect())
+    }
+
+    /// Tells a group where these are online, if they are. In a box, since it comes to this again with whoever comes and goes.
+    fn put_in(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
+        let telling = async move {
+            let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
+            for (user, seen) in users.iter().zip(found.users).filter(|(_, seen)| seen.version > 0) {
+                self.tell_some(*user, &of(seen), &[group]).await?;
+            }
+            Ok(())
+        };
+        telling.boxed()
+    }
+
+    /// Whoever came back while it was taken out is put in after it: by this, or by what tells of the coming.
+    async fn take_out(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+        self.leave(group, users).await?;
+        let back = self.members_among(group, users).await?;
+        if back.is_empty() { Ok(()) } else { self.put_in(group, back).await }
     }
 
     async fn leave(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {

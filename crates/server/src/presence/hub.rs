@@ -14,7 +14,7 @@ use kith_store::UserId;
 use parking_lot::Mutex;
 use tokio::{
     sync::{
-        OwnedSemaphorePermit, Semaphore,
+        OwnedSemaphorePermit, Semaphore, SemaphorePermit,
         mpsc::{self, error::TrySendError},
         watch,
     },
@@ -22,6 +22,9 @@ use tokio::{
 };
 
 use crate::error::{Error, Reason};
+
+/// Watchers that read at one time: more would have Redis late for all others.
+const READERS: usize = 8;
 
 /// What one who watches is told.
 #[derive(Clone, Debug)]
@@ -36,6 +39,7 @@ pub(super) enum News {
 #[derive(Debug)]
 pub(super) struct Hub {
     places: Arc<Semaphore>,
+    readers: Semaphore,
     behind_max: usize,
     watching: Mutex<Watching>,
     next: AtomicU64,
@@ -63,6 +67,7 @@ impl Hub {
     pub(super) fn new(most: usize, behind_max: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            readers: Semaphore::new(READERS),
             behind_max,
             watching: Mutex::default(),
             next: AtomicU64::new(0),
@@ -111,6 +116,11 @@ impl Hub {
         for number in all {
             watching.send(number, News::ReadAgain);
         }
+    }
+
+    /// A turn to read: when it is dropped, another one has it. `None` never comes.
+    pub(super) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
+        self.readers.acquire().await.ok()
     }
 
     /// Whether it is heard what changes, from now on. Where it was not, all read again.

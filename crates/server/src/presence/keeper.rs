@@ -1,9 +1,10 @@
 //! What a node does about presence beside the calls: it looks, hears, sweeps, and tells who joined.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
-use kith_presence::{Change, Claim, Instance, PresenceError};
+use kith_presence::{Change, Claim, Claimed, Instance, PresenceError, Standing};
+use kith_store::UserId;
 use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::{
@@ -22,6 +23,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 const FORGET_EVERY: u32 = 60;
 /// Sessions that are brought back in one go.
 const BROUGHT_AT_ONCE: usize = 500;
+/// So often it is tried to tell a group who joined or left it: nobody else would come to it.
+const MOVED_TRIES: usize = 5;
 /// Joins and leaves that are dealt with at one time.
 const MOVES_AT_ONCE: usize = 32;
 /// What is brought back lasts for this part of what a session does unless its gateway renews it: it may have been closed
@@ -74,7 +77,8 @@ impl Keeper {
         tasks.spawn(self.parts.clone().tell_moved(moved));
     }
 
-    /// Ends all of it. What it was at is taken up by other nodes.
+    /// Ends all of it. What it was at is taken up by other nodes, but for who left groups just now: that is found by whoever
+    /// lists who is online in them.
     pub(crate) fn stop(&self) {
         self.tasks.lock().abort_all();
     }
@@ -124,23 +128,32 @@ impl Parts {
     /// All was lost: what this node knows of is there again. Gateways that do not come to say that they live die anew, and
     /// are swept.
     async fn bring_back(&self) {
-        let changes = self.sessions.held.again(self.sessions.rules.session_ttl / BROUGHT_PART);
+        let mut changes = self.sessions.held.again(self.sessions.rules.session_ttl / BROUGHT_PART);
         tracing::warn!(sessions = changes.len(), "presence was lost; it is brought back");
         let mut gateways: Vec<Instance> = changes.iter().map(|change| change.instance.clone()).collect();
         gateways.sort_unstable();
         gateways.dedup();
-        for Instance { gateway, incarnation } in gateways {
-            let lasts = self.sessions.rules.gateway_ttl;
-            let claim = Claim { gateway, offered: Some(incarnation), lasts };
-            // Its own heartbeat does the same.
-            self.sessions.stores.sessions.claim(&claim).await.ok();
+        let mut claimed = HashSet::new();
+        for instance in gateways {
+            let (gateway, offered) = (instance.gateway.clone(), Some(instance.incarnation));
+            let claim = Claim { gateway, offered, lasts: self.sessions.rules.gateway_ttl };
+            // Its own heartbeat does the same. Nobody would sweep what is at one that could not be claimed.
+            if let Ok(Claimed::Held(_)) = self.sessions.stores.sessions.claim(&claim).await {
+                claimed.insert(instance);
+            }
         }
+        changes.retain(|change| claimed.contains(&change.instance));
+        let mut standings = Vec::with_capacity(changes.len());
         for changes in changes.chunks(BROUGHT_AT_ONCE) {
-            self.bring(changes).await;
+            standings.extend(self.bring(changes).await);
         }
+        // First all are online again, then their groups are told, which takes longer. Who is left out is come to by its
+        // heartbeats.
+        let fan_out = self.sessions.fan_out.clone();
+        tokio::spawn(async move { drop(Box::pin(fan_out.all(standings)).await) });
     }
 
-    async fn bring(&self, changes: &[Change]) {
+    async fn bring(&self, changes: &[Change]) -> Vec<(UserId, Standing)> {
         let changed = self.sessions.stores.sessions.change(changes).await;
         if changed.contains(&Err(PresenceError::Unavailable)) {
             tracing::warn!(
@@ -148,9 +161,7 @@ impl Parts {
             );
         }
         let standings = changes.iter().zip(changed);
-        let standings = standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.standing)));
-        // Who is left out is come to by its heartbeats.
-        drop(self.sessions.fan_out.all(standings.collect()).await);
+        standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.standing))).collect()
     }
 
     /// Hears what changes, for all who watch here.
@@ -184,8 +195,10 @@ impl Parts {
     async fn tell_moved(self, moved: mpsc::Receiver<Moved>) {
         let fan_out = &self.sessions.fan_out;
         let each = |Moved { group, users, done }: Moved| async move {
-            if let Err(error) = Box::pin(fan_out.moved(group, &users)).await {
+            for _ in 0..MOVED_TRIES {
+                let Err(error) = Box::pin(fan_out.moved(group, &users)).await else { break };
                 tracing::debug!(%error, "a group could not be told who joined or left it while online");
+                sleep(pause()).await;
             }
             drop(done);
         };

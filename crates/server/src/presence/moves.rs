@@ -10,7 +10,8 @@ use tokio::{
 
 use crate::metric;
 
-/// Changes that may wait. Those beyond are made up for by the next change of each user.
+/// Changes that may wait. Those beyond are made up for where it is listed who is online in the group, and joins by the next
+/// change of each user.
 const WAITING_MAX: usize = 10_000;
 
 /// Some users joined a group or left it.

@@ -1,6 +1,6 @@
 //! Lists of gateways, and of who of a group is online: decode, one call, encode.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use kith_cache::Consistency;
 use kith_presence::{Distribution, GatewayId};
@@ -87,7 +87,9 @@ impl PresenceRpc {
         let last = found.last().filter(|_| more).map(|member| member.user);
         let keys: Vec<MemberKey> = found.iter().map(|one| MemberKey { group, user: one.user }).collect();
         let among = self.members.among(&keys, &Consistency::Cached).await?;
-        let among: Vec<UserId> = among.iter().map(|entry| entry.value.key.user).collect();
+        let among: HashSet<UserId> = among.iter().map(|entry| entry.value.key.user).collect();
+        let strangers = found.iter().map(|one| one.user).filter(|user| !among.contains(user));
+        self.sessions.fan_out.left(group, strangers.collect());
         let members = found.into_iter().filter(|member| among.contains(&member.user)).filter_map(|member| {
             let living = self.sessions.gateways.without_dead(&member.gateways);
             let shown =

@@ -95,12 +95,14 @@ impl PresenceRpc {
     async fn shown(&self, ids: &[i64], call: Call) -> Result<Vec<wire::Presence>, Error> {
         let users = convert::users(ids, self.limits.batch_ids)?;
         let visible = self.visible.of(&users, call.acting).await?;
-        let found = self.sessions.get_many(&users).await;
-        let shown = found.into_iter().zip(visible).map(|(shown, visible)| {
-            let shown = if visible { shown } else { Shown::unknown(shown.user) };
-            convert::presence(&shown, call.acting)
+        let shown: Vec<_> = users.iter().zip(&visible).filter(|(_, visible)| **visible).collect();
+        let shown: Vec<_> = shown.into_iter().map(|(user, _)| *user).collect();
+        let mut found = self.sessions.get_many(&shown).await.into_iter();
+        let of_each = users.iter().zip(visible).map(|(user, visible)| {
+            let shown = if visible { found.next() } else { None };
+            convert::presence(&shown.unwrap_or_else(|| Shown::unknown(*user)), call.acting)
         });
-        Ok(shown.collect())
+        Ok(of_each.collect())
     }
 }
 

@@ -59,10 +59,12 @@ impl Sweep {
         if !self.leads().await {
             return Ok(());
         }
+        let mut told = Ok(());
         for (state, looked) in self.store.look().await? {
-            self.tell(&state, looked).await?;
+            // One whose groups cannot be told keeps nobody else waiting.
+            told = told.and(self.tell(&state, looked).await);
         }
-        Ok(())
+        told
     }
 
     /// Tells the groups, and notes that it was done: who is not noted is come to again.
@@ -71,9 +73,10 @@ impl Sweep {
         GatewayState { instance, left }: &GatewayState,
         looked: Looked,
     ) -> Result<(), Error> {
+        let mut all_told = Ok(());
         for looked in looked.chunks(PAGE) {
             let told = looked.iter().map(|(user, changed)| (*user, changed.standing.clone())).collect();
-            self.fan_out.all(told).await?;
+            all_told = all_told.and(self.fan_out.all(told).await);
             let users = looked.iter().map(|(user, _)| *user).collect();
             // That took its time: the gateway may have been heard of again, and have opened some anew.
             let now = self.store.change(instance, users, &Op::Look).await?;
@@ -82,7 +85,7 @@ impl Sweep {
             let settled = self.store.0.settle(instance, &noted, left.is_zero());
             settled.await.map_err(Error::presence)?;
         }
-        Ok(())
+        all_told
     }
 
     /// Whether no other node sweeps, as far as can be asked. That two do would be no harm.
@@ -134,17 +137,26 @@ impl Store {
         Ok(looked)
     }
 
-    /// Some at a time: each answer is waited for only so long.
+    /// Some at a time: each answer is waited for only so long. Who cannot be changed is left out, and come to again.
+    ///
+    /// # Errors
+    /// UNAVAILABLE when none can be.
     async fn change(&self, instance: &Instance, users: Vec<UserId>, op: &Op) -> Result<Looked, Error> {
         let change = |user: &UserId| Change { user: *user, instance: instance.clone(), op: op.clone() };
-        let mut looked = Looked::with_capacity(users.len());
+        let (mut looked, mut failed) = (Looked::with_capacity(users.len()), None);
         for some in users.chunks(PAGE) {
             let changes: Vec<Change> = some.iter().map(change).collect();
             for (user, changed) in some.iter().zip(self.0.change(&changes).await) {
-                looked.push((*user, changed.map_err(Error::presence)?));
+                match changed {
+                    Ok(changed) => looked.push((*user, changed)),
+                    Err(error) => failed = Some(error),
+                }
             }
         }
-        Ok(looked)
+        match failed.filter(|_| looked.is_empty()) {
+            Some(error) => Err(Error::presence(error)),
+            None => Ok(looked),
+        }
     }
 }
 

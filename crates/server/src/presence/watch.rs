@@ -59,10 +59,18 @@ impl PresenceRpc {
             waiting: hidden.collect(),
             over: false,
         };
-        for now in self.sessions.get_many(&shown).await {
+        for now in self.read(&shown).await? {
             watcher.tell(&now, &now.gateways());
         }
         Ok(stream::unfold(watcher, Watcher::next).boxed())
+    }
+
+    /// A few watchers at a time: all of them come when they are to read again.
+    async fn read(&self, users: &[UserId]) -> Result<Vec<Shown>, Error> {
+        let turn = self.hub.reading().await;
+        let found = self.sessions.try_get_many(users).await;
+        drop(turn);
+        found
     }
 }
 
@@ -101,8 +109,7 @@ impl Watcher {
     /// Tells what is other than it was told.
     async fn read_again(&mut self) -> Result<(), Error> {
         let users: Vec<UserId> = self.last.keys().copied().collect();
-        let found = self.rpc.sessions.try_get_many(&users).await?;
-        for now in found {
+        for now in self.rpc.read(&users).await? {
             let (version, online) = self.last.get(&now.user).copied().unwrap_or_default();
             let older = now.version < version && now.version > 0;
             if older || (now.version <= version && now.online == online) {

@@ -124,7 +124,7 @@ impl Follows {
         terms: Terms,
     ) -> Result<Written<Follow>, Error> {
         own(edge.from, terms.acting)?;
-        self.may_begin(edge, terms.acting).await?;
+        self.may_begin(edge, terms.acting, &Consistency::Strong).await?;
         // The store looks too, and knows the answer of a request that is repeated after a block.
         if terms.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
             return Err(store_error(StoreError::Blocked));
@@ -191,7 +191,12 @@ impl Follows {
     }
 
     /// Makes sure that both users live; in friend mode friends are made by consent, which a service has, and are not too many.
-    pub(crate) async fn may_begin(&self, edge: Edge, acting: Acting) -> Result<(), Error> {
+    pub(crate) async fn may_begin(
+        &self,
+        edge: Edge,
+        acting: Acting,
+        consistency: &Consistency,
+    ) -> Result<(), Error> {
         for (user, field) in [(edge.from, "user_id"), (edge.to, "target_id")] {
             self.users.get(user, &Consistency::Cached).await.map_err(|error| error.at(field))?;
         }
@@ -204,7 +209,7 @@ impl Follows {
         let of = ListOf { list: FollowList::Following, user: edge.from };
         // Read and not counted: counts are some seconds behind.
         let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
-        let friends = Box::pin(self.list(of, (None, most), &Consistency::Strong)).await?.entries;
+        let friends = Box::pin(self.list(of, (None, most), consistency)).await?.entries;
         // It may be repeated: what it makes is not one more.
         if friends.iter().filter(|friend| friend.edge != edge).count() >= most {
             return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));

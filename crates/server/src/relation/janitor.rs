@@ -1,4 +1,4 @@
-//! What ends with a user: its follows and blocks, soon after its deletion, whoever dies meanwhile.
+//! What ends with a user: its follows, blocks and memberships, soon after its deletion, whoever dies meanwhile.
 //!
 //! A deletion is noted in the store before it is written. Whoever deleted begins at once; every node, of several the one
 //! that has the lease, looks at the notes now and then and does what has not been done. A note is kept for a while after
@@ -128,7 +128,7 @@ impl Rounds {
     async fn run(mut self, mut begun: mpsc::Receiver<UserId>) {
         loop {
             if let Err(error) = self.round().await {
-                tracing::warn!(%error, "deleted users whose follows and blocks have to end cannot be looked for");
+                tracing::warn!(%error, "deleted users of whom something has to end cannot be looked for");
             }
             let until = Instant::now() + PERIOD.mul_f64(rand::rng().random_range(0.75..1.25));
             while Instant::now() < until {
@@ -211,7 +211,7 @@ impl Rounds {
 }
 
 fn tell(error: &Error) {
-    tracing::warn!(%error, "follows and blocks of a deleted user could not be ended; it is tried again");
+    tracing::warn!(%error, "follows, blocks or memberships of a deleted user did not end; it is tried again");
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]

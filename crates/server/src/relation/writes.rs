@@ -2,7 +2,6 @@
 
 use kith_proto::relation::v1 as wire;
 use kith_store::{Block, BlockChange, BlockPatch, Edge};
-use prost::Message;
 
 use super::{RelationRpc, convert};
 use crate::{
@@ -18,7 +17,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::FollowResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Follow", (&id, 0), call, &request)?;
+        let terms = Terms::of_request("Follow", &id, call, 0, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let written = self.follows.follow(edge, &self.blocks, terms).await?;
         Ok(wire::FollowResponse {
@@ -33,7 +32,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::UnfollowResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Unfollow", (&id, 0), call, &request)?;
+        let terms = Terms::of_request("Unfollow", &id, call, 0, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let written = self.follows.unfollow(edge, terms).await?;
         Ok(wire::UnfollowResponse {
@@ -48,7 +47,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::RemoveFanResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("RemoveFan", (&id, 0), call, &request)?;
+        let terms = Terms::of_request("RemoveFan", &id, call, 0, &request)?;
         let edge = convert::edge(request.user_id, (request.fan_id, "fan_id"))?;
         let Changed { settings, consistency_token, .. } = self.set(edge, blocked(true), terms).await?;
         Ok(wire::RemoveFanResponse { settings, consistency_token })
@@ -86,7 +85,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::SetRemarkResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("SetRemark", (&id, request.expected_version), call, &request)?;
+        let terms = Terms::of_request("SetRemark", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let remark = Block::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
         let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
@@ -100,7 +99,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::BlockResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Block", (&id, request.expected_version), call, &request)?;
+        let terms = Terms::of_request("Block", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let Changed { settings, follow_ended, consistency_token } =
             self.set(edge, blocked(true), terms).await?;
@@ -113,7 +112,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::UnblockResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("Unblock", (&id, request.expected_version), call, &request)?;
+        let terms = Terms::of_request("Unblock", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let Changed { settings, consistency_token, .. } = self.set(edge, blocked(false), terms).await?;
         Ok(wire::UnblockResponse { settings, consistency_token })
@@ -125,7 +124,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::SetPermissionsResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("SetPermissions", (&id, request.expected_version), call, &request)?;
+        let terms = Terms::of_request("SetPermissions", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let permissions = request.permissions.map(convert::permissions).transpose()?;
         let patch = BlockPatch { permissions: Some(permissions), ..BlockPatch::default() };
@@ -139,7 +138,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::SetDoNotDisturbResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = terms("SetDoNotDisturb", (&id, request.expected_version), call, &request)?;
+        let terms = Terms::of_request("SetDoNotDisturb", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let patch = BlockPatch { do_not_disturb: Some(request.do_not_disturb), ..BlockPatch::default() };
         let Changed { settings, consistency_token, .. } = self.set(edge, patch, terms).await?;
@@ -162,16 +161,6 @@ struct Changed {
     settings: Option<wire::UserSettings>,
     follow_ended: bool,
     consistency_token: String,
-}
-
-/// Of a request whose id has been taken out.
-fn terms(
-    method: &str,
-    (request_id, expected): (&str, i64),
-    call: Call,
-    request: &impl Message,
-) -> Result<Terms, Error> {
-    Terms::of(call, expected, RequestSeed::of(method, request_id, call.acting, request)?)
 }
 
 fn blocked(blocked: bool) -> BlockPatch {

@@ -142,18 +142,6 @@ pub async fn make_admin(node: &TestNode, group_id: i64, user_id: i64) {
 }
 
 #[track_caller]
-pub fn assert_denied(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
-}
-
-#[track_caller]
-pub fn assert_forbidden(refused: Result<impl std::fmt::Debug, Status>) -> Status {
-    let refused = refused.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
-    refused
-}
-
-#[track_caller]
 pub fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
     assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
 }

@@ -11,6 +11,8 @@ mod fresh;
 mod hand;
 mod metrics;
 mod nodes;
+#[path = "../online/mod.rs"]
+mod online;
 mod presence;
 mod redis;
 mod site;

@@ -12,66 +12,32 @@ use kith_proto::{
 use kith_server::config::Config;
 use kith_store::UserId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tonic::{Code, Status, Streaming, transport::Channel};
+use tonic::{Code, Streaming, transport::Channel};
 
 use crate::{
+    online::{Gateway, Online, open, state, watch},
     redis::Redis,
     site::{Peer, Site, until, variable},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const UNKNOWN_FOR: Duration = Duration::from_secs(3);
+/// No gateway of a test is silent for so long.
+const ALIVE: Duration = Duration::from_secs(60);
+/// Until one that is silent is dead, in the test of that.
+const SILENT: Duration = Duration::from_secs(5);
 
-impl Peer {
+impl Online for Peer {
     fn presence(&self) -> PresenceServiceClient<Channel> {
         PresenceServiceClient::new(self.channel())
     }
+}
 
-    async fn state(&self, user_id: i64) -> PresenceState {
-        let answer = self.presence().get_presence(GetPresenceRequest { user_id }).await.unwrap();
-        answer.into_inner().presence.unwrap().state()
-    }
-
+impl Peer {
     async fn counted(&self, group_id: i64) -> (i64, bool) {
         let request = CountActiveMembersRequest { group_id, consistency: None };
         let answer = self.presence().count_active_members(request).await.unwrap().into_inner();
         (answer.count, answer.incomplete)
-    }
-
-    async fn watch(&self, user_id: i64) -> Streaming<WatchPresenceResponse> {
-        let request = WatchPresenceRequest { user_ids: vec![user_id] };
-        self.presence().watch_presence(request).await.unwrap().into_inner()
-    }
-
-    async fn open(&self, gateway: &mut Gateway, user_id: i64, device: &str) -> Result<i64, Status> {
-        let request = OpenSessionRequest {
-            user_id,
-            device_id: device.to_owned(),
-            gateway_id: gateway.id.clone(),
-            gateway_token: gateway.token.clone(),
-        };
-        let answer = self.presence().open_session(request).await?.into_inner();
-        gateway.token = answer.gateway_token;
-        Ok(answer.session_version)
-    }
-
-    async fn beat(
-        &self,
-        gateway: &mut Gateway,
-        sessions: &[(i64, &str)],
-    ) -> Result<Vec<SessionName>, Status> {
-        let name = |(user_id, device): &(i64, &str)| SessionName {
-            user_id: *user_id,
-            device_id: (*device).to_owned(),
-        };
-        let request = HeartbeatRequest {
-            gateway_id: gateway.id.clone(),
-            gateway_token: gateway.token.clone(),
-            sessions: sessions.iter().map(name).collect(),
-        };
-        let answer = self.presence().heartbeat(request).await?.into_inner();
-        gateway.token = answer.gateway_token;
-        Ok(answer.unknown_sessions)
     }
 
     /// A group of these users.
@@ -94,26 +60,15 @@ impl Peer {
     }
 }
 
-struct Gateway {
-    id: String,
-    token: String,
-}
-
-impl Gateway {
-    fn new(id: &str) -> Self {
-        Self { id: id.to_owned(), token: String::new() }
-    }
-}
-
-/// Two nodes with relations, where what takes time takes little.
-async fn pair(redis: Option<String>) -> (Site, Peer, Peer) {
+/// Two nodes with relations, where what takes time takes little, but for the death of a gateway.
+async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
     let site = Site::new(redis);
     let quick = |config: &mut Config| {
         config.store.cql.contact_points.push(variable("KITH_TEST_CQL"));
         config.store.cql.keyspace.clone_from(&site.database);
         config.redis.command_timeout = Duration::from_secs(1);
         config.presence.unknown_for = UNKNOWN_FOR;
-        config.presence.gateway_ttl = Duration::from_secs(3);
+        config.presence.gateway_ttl = gateway_ttl;
         config.presence.look_every = Duration::from_millis(100);
         config.presence.sweep_every = Duration::from_millis(400);
         config.presence.fan_out_wait = Duration::from_secs(10);
@@ -125,7 +80,7 @@ async fn pair(redis: Option<String>) -> (Site, Peer, Peer) {
 }
 
 async fn pair_in_redis_of_tests() -> (Site, Peer, Peer) {
-    pair(Some(variable("KITH_TEST_REDIS"))).await
+    pair(Some(variable("KITH_TEST_REDIS")), ALIVE).await
 }
 
 /// What the nodes of the site keep, as one of them that does nothing else.
@@ -167,17 +122,17 @@ async fn a_user_with_devices_at_two_nodes_counts_once_on_both_and_changes_come_i
     let (_site, a, b) = pair_in_redis_of_tests().await;
     let (ann, bob) = (a.create("ann").await.user_id, a.create("bob").await.user_id);
     let group = a.group(&[ann, bob]).await;
-    until(PATIENCE, async || a.state(ann).await == PresenceState::Offline).await;
-    let mut watch = b.watch(ann).await;
+    until(PATIENCE, async || state(&a, ann).await == PresenceState::Offline).await;
+    let mut watch = watch(&b, &[ann]).await;
     assert_eq!(told(&mut watch).await, (PresenceState::Offline, 0));
     let (mut one, mut two) = (Gateway::new("one"), Gateway::new("two"));
-    let first = a.open(&mut one, ann, "phone").await.unwrap();
-    let second = b.open(&mut two, ann, "desk").await.unwrap();
+    let first = open(&a, &mut one, ann, "phone").await.unwrap().session_version;
+    let second = open(&b, &mut two, ann, "desk").await.unwrap().session_version;
     assert_eq!(told(&mut watch).await, (PresenceState::Online, first));
     assert_eq!(told(&mut watch).await, (PresenceState::Online, second));
     assert!(second > first);
     for node in [&a, &b] {
-        assert_eq!(node.state(ann).await, PresenceState::Online);
+        assert_eq!(state(node, ann).await, PresenceState::Online);
         until(PATIENCE, async || node.counted(group).await == (1, false)).await;
     }
     a.stop().await;
@@ -187,14 +142,14 @@ async fn a_user_with_devices_at_two_nodes_counts_once_on_both_and_changes_come_i
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB, Redis and Cassandra"]
 async fn a_killed_gateway_is_gone_on_all_nodes_with_one_offline_event() {
-    let (_site, a, b) = pair_in_redis_of_tests().await;
+    let (_site, a, b) = pair(Some(variable("KITH_TEST_REDIS")), SILENT).await;
     let ann = a.create("ann").await.user_id;
     let group = a.group(&[ann]).await;
     let mut gateway = Gateway::new("dying");
     for device in ["phone", "tablet"] {
-        a.open(&mut gateway, ann, device).await.unwrap();
+        open(&a, &mut gateway, ann, device).await.unwrap();
     }
-    let mut watches = [a.watch(ann).await, b.watch(ann).await];
+    let mut watches = [watch(&a, &[ann]).await, watch(&b, &[ann]).await];
     let mut versions = Vec::new();
     for watch in &mut watches {
         let (state, version) = told(watch).await;
@@ -211,13 +166,13 @@ async fn a_killed_gateway_is_gone_on_all_nodes_with_one_offline_event() {
         assert_eq!(state, PresenceState::Offline);
         assert!(version > online);
     }
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     for node in [&a, &b] {
         until(PATIENCE, async || node.counted(group).await == (0, false)).await;
-        assert_eq!(node.state(ann).await, PresenceState::Offline);
+        assert_eq!(state(node, ann).await, PresenceState::Offline);
     }
     // The next that is told is another thing: there was one event.
-    a.open(&mut Gateway::new("new"), ann, "phone").await.unwrap();
+    open(&a, &mut Gateway::new("new"), ann, "phone").await.unwrap();
     for watch in &mut watches {
         assert_eq!(told(watch).await.0, PresenceState::Online);
     }
@@ -229,30 +184,30 @@ async fn a_killed_gateway_is_gone_on_all_nodes_with_one_offline_event() {
 #[ignore = "needs MongoDB, Redis and Cassandra"]
 async fn when_redis_was_emptied_who_is_not_seen_is_unknown_until_all_is_right_again() {
     let redis = Redis::start(&[]).await;
-    let (_site, a, b) = pair(Some(redis.url())).await;
+    let (_site, a, b) = pair(Some(redis.url()), ALIVE).await;
     let (ann, bob) = (a.create("ann").await.user_id, a.create("bob").await.user_id);
     let group = a.group(&[ann, bob]).await;
-    until(PATIENCE, async || b.state(bob).await == PresenceState::Offline).await;
+    until(PATIENCE, async || state(&b, bob).await == PresenceState::Offline).await;
     let mut gateway = Gateway::new("gw");
-    a.open(&mut gateway, ann, "phone").await.unwrap();
+    open(&a, &mut gateway, ann, "phone").await.unwrap();
     until(PATIENCE, async || b.counted(group).await == (1, false)).await;
-    operator(&redis.url(), "FLUSHALL").await;
     let begun = Instant::now();
+    operator(&redis.url(), "FLUSHALL").await;
     for node in [&b, &a] {
-        assert_ne!(node.state(ann).await, PresenceState::Offline, "it is not known to be");
-        assert_ne!(node.state(bob).await, PresenceState::Online);
+        assert_ne!(state(node, ann).await, PresenceState::Offline, "it is not known to be");
+        assert_ne!(state(node, bob).await, PresenceState::Online);
     }
-    assert_eq!(b.state(bob).await, PresenceState::Unknown);
+    assert_eq!(state(&b, bob).await, PresenceState::Unknown);
     until(PATIENCE, async || {
         // Whoever lives says so.
-        a.beat(&mut gateway, &[]).await.unwrap();
-        let states = (b.state(ann).await, b.state(bob).await);
+        gateway.beat(&a, &[]).await.unwrap();
+        let states = (state(&b, ann).await, state(&b, bob).await);
         assert_ne!(states.0, PresenceState::Offline);
         states == (PresenceState::Online, PresenceState::Offline) && b.counted(group).await == (1, false)
     })
     .await;
     assert!(begun.elapsed() >= UNKNOWN_FOR, "{:?}", begun.elapsed());
-    assert_eq!(a.beat(&mut gateway, &[(ann, "phone")]).await.unwrap(), [], "it was brought back");
+    assert!(gateway.beat(&a, &[(ann, "phone")]).await.unwrap().is_empty(), "it was brought back");
     a.stop().await;
     b.stop().await;
 }
@@ -264,7 +219,7 @@ async fn groups_that_a_node_died_before_telling_are_told_by_others() {
     let ann = a.create("ann").await.user_id;
     let group = a.group(&[ann]).await;
     let mut gateway = Gateway::new("gw");
-    a.beat(&mut gateway, &[]).await.unwrap();
+    gateway.beat(&a, &[]).await.unwrap();
     let beside = beside(&site).await;
     let instance = beside.sessions.gateways().await.unwrap().all.pop().unwrap().instance;
     let change = async |op| {
@@ -274,12 +229,12 @@ async fn groups_that_a_node_died_before_telling_are_told_by_others() {
     let opened = change(Op::Open("phone".parse().unwrap(), Duration::from_secs(60))).await;
     assert!(opened.told && opened.standing.is_untold());
     assert_eq!(b.counted(group).await.0, 0);
-    assert_eq!(b.beat(&mut gateway, &[(ann, "phone")]).await.unwrap(), [], "it is there");
+    assert!(gateway.beat(&b, &[(ann, "phone")]).await.unwrap().is_empty(), "it is there");
     until(PATIENCE, async || b.counted(group).await.0 == 1).await;
     let closed = change(Op::Close("phone".parse().unwrap())).await;
     assert!(closed.told && closed.standing.is_untold());
     until(PATIENCE, async || {
-        b.beat(&mut gateway, &[]).await.unwrap();
+        gateway.beat(&b, &[]).await.unwrap();
         a.counted(group).await.0 == 0 && b.counted(group).await.0 == 0
     })
     .await;
@@ -291,28 +246,28 @@ async fn groups_that_a_node_died_before_telling_are_told_by_others() {
 #[ignore = "needs MongoDB, Redis and Cassandra"]
 async fn while_redis_is_away_calls_fail_at_once_and_users_are_unknown() {
     let mut redis = Redis::start(&[]).await;
-    let (_site, a, b) = pair(Some(redis.url())).await;
+    let (_site, a, b) = pair(Some(redis.url()), ALIVE).await;
     let ann = a.create("ann").await.user_id;
     let mut gateway = Gateway::new("gw");
-    a.open(&mut gateway, ann, "phone").await.unwrap();
+    open(&a, &mut gateway, ann, "phone").await.unwrap();
     redis.kill();
     let begun = Instant::now();
-    let refused = a.open(&mut gateway, ann, "desk").await.unwrap_err();
+    let refused = open(&a, &mut gateway, ann, "desk").await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
-    assert_eq!(b.state(ann).await, PresenceState::Unknown);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(state(&b, ann).await, PresenceState::Unknown);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     redis.run().await;
     let mut unknown = Vec::new();
     until(PATIENCE, async || {
-        let beat = a.beat(&mut gateway, &[(ann, "phone")]).await;
+        let beat = gateway.beat(&a, &[(ann, "phone")]).await;
         beat.map(|sessions| unknown = sessions).is_ok()
     })
     .await;
     // Whoever is told that a session is not there opens it anew, unless the node was the first to bring it back.
     if !unknown.is_empty() {
-        a.open(&mut gateway, ann, "phone").await.unwrap();
+        open(&a, &mut gateway, ann, "phone").await.unwrap();
     }
-    until(PATIENCE, async || b.state(ann).await == PresenceState::Online).await;
+    until(PATIENCE, async || state(&b, ann).await == PresenceState::Online).await;
     a.stop().await;
     b.stop().await;
 }

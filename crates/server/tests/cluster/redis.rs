@@ -2,11 +2,15 @@
 
 use std::{
     net::{Ipv4Addr, TcpListener, TcpStream},
+    ops::Range,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use crate::site::until;
+
+/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
+const PORTS: Range<u16> = 15_000..32_000;
 
 /// Ends with the test.
 pub(crate) struct Redis {
@@ -18,9 +22,8 @@ pub(crate) struct Redis {
 impl Redis {
     /// One that does not run yet, on a free port. `arguments`: words of its configuration.
     pub(crate) fn absent(arguments: &[&str]) -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-        Self { port: free.local_addr().unwrap().port(), arguments, child: None }
+        Self { port: free_port(), arguments, child: None }
     }
 
     pub(crate) async fn start(arguments: &[&str]) -> Self {
@@ -58,4 +61,11 @@ impl Drop for Redis {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Nobody listens there, for now.
+fn free_port() -> u16 {
+    std::iter::repeat_with(|| rand::random_range(PORTS))
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .unwrap()
 }

@@ -11,7 +11,7 @@
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use kith_proto::{
@@ -30,6 +30,8 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 use tonic_types::StatusExt as _;
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct TestNode {
     pub address: std::net::SocketAddr,
@@ -188,7 +190,28 @@ pub fn assert_refused(status: &Status, code: Code, reason: &str, field: Option<&
     }
 }
 
+#[track_caller]
+pub fn assert_denied(refused: Result<impl std::fmt::Debug, Status>) {
+    assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+}
+
+#[track_caller]
+pub fn assert_forbidden(refused: Result<impl std::fmt::Debug, Status>) -> Status {
+    let refused = refused.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    refused
+}
+
 /// Parameters.
 pub fn params<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Waits until it is so.
+pub async fn until(mut is: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is().await {
+        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

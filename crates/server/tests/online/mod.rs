@@ -7,14 +7,17 @@
     reason = "every test file uses a part; a test may panic"
 )]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use kith_proto::presence::v1::*;
-use tonic::{Status, Streaming};
-
-use crate::node::{TestNode, acting};
+use kith_proto::presence::v1::{presence_service_client::PresenceServiceClient, *};
+use tonic::{Status, Streaming, transport::Channel};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node that is told, and asked, who is online.
+pub trait Online {
+    fn presence(&self) -> PresenceServiceClient<Channel>;
+}
 
 /// A connection server.
 #[derive(Clone)]
@@ -30,7 +33,7 @@ impl Gateway {
     }
 
     /// One that has come.
-    pub async fn of(node: &TestNode, id: &str) -> Self {
+    pub async fn of(node: &impl Online, id: &str) -> Self {
         let mut gateway = Self::new(id);
         gateway.beat(node, &[]).await.unwrap();
         gateway
@@ -39,7 +42,7 @@ impl Gateway {
     /// Returns the sessions that are not there.
     pub async fn beat(
         &mut self,
-        node: &TestNode,
+        node: &impl Online,
         sessions: &[(i64, &str)],
     ) -> Result<Vec<(i64, String)>, Status> {
         let name = |(user_id, device_id): &(i64, &str)| SessionName {
@@ -58,7 +61,7 @@ impl Gateway {
 }
 
 pub async fn open(
-    node: &TestNode,
+    node: &impl Online,
     gateway: &mut Gateway,
     user_id: i64,
     device: &str,
@@ -76,7 +79,7 @@ pub async fn open(
 
 /// Returns the version of the user.
 pub async fn close(
-    node: &TestNode,
+    node: &impl Online,
     gateway: &mut Gateway,
     user_id: i64,
     device: &str,
@@ -90,37 +93,29 @@ pub async fn close(
     Ok(node.presence().close_session(request).await?.into_inner().session_version)
 }
 
-pub async fn state(node: &TestNode, user_id: i64) -> PresenceState {
+pub async fn state(node: &impl Online, user_id: i64) -> PresenceState {
     let answer = node.presence().get_presence(GetPresenceRequest { user_id }).await.unwrap();
     answer.into_inner().presence.unwrap().state()
 }
 
-/// As a user is told them.
-pub async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
-    let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
-    let answer = node.presence().batch_get_presence(acting(user, request)).await.unwrap().into_inner();
-    assert!(answer.presences.iter().map(|one| one.user_id).eq(user_ids.iter().copied()));
-    answer.presences.iter().map(Presence::state).collect()
-}
-
-pub async fn counted(node: &TestNode, group_id: i64) -> i64 {
+pub async fn counted(node: &impl Online, group_id: i64) -> i64 {
     let request = CountActiveMembersRequest { group_id, consistency: None };
     node.presence().count_active_members(request).await.unwrap().into_inner().count
 }
 
-pub async fn gateways_of(node: &TestNode, group_id: i64) -> Vec<(String, i64)> {
+pub async fn gateways_of(node: &impl Online, group_id: i64) -> Vec<(String, i64)> {
     let request = ListActiveGatewaysRequest { group_id, consistency: None };
     let answer = node.presence().list_active_gateways(request).await.unwrap().into_inner();
     answer.gateways.into_iter().map(|gateway| (gateway.gateway_id, gateway.count)).collect()
 }
 
-pub async fn online_in(node: &TestNode, group_id: i64) -> Vec<i64> {
+pub async fn online_in(node: &impl Online, group_id: i64) -> Vec<i64> {
     let request = ListActiveMembersRequest { group_id, ..Default::default() };
     let answer = node.presence().list_active_members(request).await.unwrap().into_inner();
     answer.members.iter().map(|member| member.user_id).collect()
 }
 
-pub async fn watch(node: &TestNode, user_ids: &[i64]) -> Streaming<WatchPresenceResponse> {
+pub async fn watch(node: &impl Online, user_ids: &[i64]) -> Streaming<WatchPresenceResponse> {
     let request = WatchPresenceRequest { user_ids: user_ids.to_vec() };
     node.presence().watch_presence(request).await.unwrap().into_inner()
 }
@@ -134,13 +129,4 @@ pub async fn events(watch: &mut Streaming<WatchPresenceResponse>, count: usize) 
         events.push((presence.user_id, presence.state()));
     }
     events
-}
-
-/// Waits until it is so.
-pub async fn until(mut is: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is().await {
-        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

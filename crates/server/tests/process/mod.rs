@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "for tests")]
 
 use std::{
-    net::TcpListener,
+    net::{Ipv4Addr, TcpListener},
+    ops::Range,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+
+/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
+const PORTS: Range<u16> = 15_000..32_000;
 
 /// Killed when dropped.
 #[derive(Debug)]
@@ -69,7 +73,10 @@ impl Drop for Node {
 
 /// Nobody listens there, for now.
 pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    let port = std::iter::repeat_with(|| rand::random_range(PORTS))
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .unwrap();
+    format!("127.0.0.1:{port}")
 }
 
 /// The root of the workspace.

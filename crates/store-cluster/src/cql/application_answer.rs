@@ -5,7 +5,6 @@ use kith_store::{Application, Receiver, StoreError};
 
 use super::{
     error::malformed,
-    record::Record,
     request::Key,
     session::{Bound, Cql, Statement, values},
 };
@@ -30,7 +29,7 @@ impl Cql {
     ) -> Result<Option<Application>, StoreError> {
         let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
         let rows = self.records(&ANSWER, values![side, id, sum, begun]).await?;
-        rows.iter().find(|row| is_of(row, key)).map(reply).transpose()
+        rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
     }
 }
 
@@ -39,13 +38,4 @@ pub(super) fn part(receiver: Receiver, key: Key<'_>, answered: &Application) -> 
     let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
     let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;
     Ok(Bound(&PUT, values![side, id, sum, begun, key.request.id.as_str().to_owned(), reply]))
-}
-
-fn is_of(row: &Record, key: Key<'_>) -> bool {
-    matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str())
-}
-
-fn reply(row: &Record) -> Result<Application, StoreError> {
-    let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
-    serde_json::from_str(reply).map_err(|_| malformed("reply"))
 }

@@ -1,6 +1,8 @@
 //! Notes of what may be left undone of applications, by the minute in which it was begun or in which it runs out. Each is written
 //! before what it is about, and flipped when nothing is left to be done.
 
+use std::collections::BTreeSet;
+
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     Application, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationState, DueApplication,
@@ -29,6 +31,8 @@ const MINUTE: i64 = 60_000;
 const KEPT: i32 = 7 * 24 * 60 * 60;
 /// Minutes that are looked at where nobody has noted how far it was looked before.
 const LOOK_BACK: i64 = 120;
+/// Most minutes that a mark names one by one.
+const LEFT_MAX: usize = 512;
 /// How old a note is when the write that it is about has ended, one way or the other, in microseconds.
 const WRITE_ENDED: i64 = 60_000_000;
 /// In place of a stamp: what runs out in the minute.
@@ -83,15 +87,20 @@ impl Cql {
         let apart = i64::try_from(self.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
         // Into those after it something may be noted yet.
         let closed = (now.0.saturating_sub(apart)).div_euclid(MINUTE);
-        let first = from.and_then(minute_of).unwrap_or(last - LOOK_BACK).min(closed);
-        let places = (first..=last).flat_map(|minute| (0..SHARDS).map(move |shard| (shard, minute)));
-        let reads = places.map(|(shard, minute)| self.undone(shard, minute, limit));
+        let mut known = from.and_then(minutes_of).unwrap_or_default().into_iter();
+        let first = known.next().unwrap_or(last - LOOK_BACK).min(closed);
+        let minutes = known.filter(|minute| *minute < first).chain(first..=last);
+        let places: Vec<_> =
+            minutes.flat_map(|minute| (0..SHARDS).map(move |shard| (shard, minute))).collect();
+        let reads = places.into_iter().map(|(shard, minute)| self.undone(shard, minute, limit));
         let found: Vec<Vec<DueApplication>> = stream::iter(reads).buffered(AT_A_TIME).try_collect().await?;
         let found: Vec<DueApplication> = found.into_iter().flatten().collect();
-        let mark = found.iter().map(|due| due.noted.0).min().map_or(closed, |minute| minute.min(closed));
+        // With what is not due yet, or is more than was asked for.
+        let left: BTreeSet<i64> =
+            found.iter().map(|due| due.noted.0).filter(|minute| *minute < closed).collect();
         let old = stamp_at(now) - i64::try_from(LEFT_TO_WHO_CHANGED.as_micros()).unwrap_or(i64::MAX);
         let due = found.into_iter().filter(|due| due.noted.1 <= old).take(limit).collect();
-        Ok(DueApplications { due, mark: Some(mark.to_be_bytes().to_vec()) })
+        Ok(DueApplications { due, mark: Some(mark(closed, &left)) })
     }
 
     /// Writes the lists once more; tells what is left to be done by others, or ends the note.
@@ -158,6 +167,37 @@ const fn stamp_at(moment: Timestamp) -> i64 {
     moment.0.saturating_mul(1000)
 }
 
-fn minute_of(mark: &[u8]) -> Option<i64> {
-    mark.try_into().ok().map(i64::from_be_bytes)
+/// The minute from which on all are looked at next time, and those before it in which something is left: what cannot be ended
+/// does not have all since then read again.
+fn mark(closed: i64, left: &BTreeSet<i64>) -> Vec<u8> {
+    // Where there are too many to be named, all are looked at from the first on that is not.
+    let first = left.iter().nth(LEFT_MAX).copied().unwrap_or(closed);
+    let named = left.iter().copied().take(LEFT_MAX);
+    std::iter::once(first).chain(named).flat_map(i64::to_be_bytes).collect()
+}
+
+fn minutes_of(mark: &[u8]) -> Option<Vec<i64>> {
+    let (minutes, []) = mark.as_chunks::<8>() else { return None };
+    Some(minutes.iter().copied().map(i64::from_be_bytes).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_names_the_minutes_in_which_something_is_left() {
+        assert_eq!(minutes_of(&mark(9, &BTreeSet::new())), Some(vec![9]));
+        assert_eq!(minutes_of(&mark(9, &BTreeSet::from([7, 2]))), Some(vec![9, 2, 7]));
+        assert_eq!(minutes_of(&7_i64.to_be_bytes()), Some(vec![7]), "as it was written before");
+        assert_eq!(minutes_of(&[0; 9]), None);
+    }
+
+    #[test]
+    fn of_too_many_minutes_none_is_lost() {
+        let most = i64::try_from(LEFT_MAX).unwrap();
+        let minutes = minutes_of(&mark(most + 100, &(0..most + 50).collect())).unwrap();
+        assert_eq!(minutes[0], most, "from here on all are looked at");
+        assert!(minutes[1..].iter().copied().eq(0..most));
+    }
 }

@@ -1,8 +1,6 @@
 //! The lists that applications stand in. They follow the applications: before a change is acknowledged, and by whoever resumes
 //! it where its node has died. Of several writes that of the highest version stands, whichever came last.
 
-use std::ops::RangeInclusive;
-
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     Application, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark, ListedApplication,
@@ -13,7 +11,7 @@ use super::{
     application_row::{application, body},
     follow::AT_A_TIME,
     record::Record,
-    session::{Bound, Cql, Statement, values},
+    session::{Bound, Cql, Statement, Values, values},
 };
 
 const PUT: Statement = Statement::plain(
@@ -32,7 +30,8 @@ const RECEIVED: Statement = Statement::plain(
     "UPDATE %k.application_lists USING TTL ? SET received = ? WHERE list = ? AND owner = ? AND month = ? AND id = ?",
 );
 const READ: Statement = Statement::plain(
-    "UPDATE %k.application_lists USING TTL ? SET read_at = ? WHERE list = ? AND owner = ? AND month = ? AND id = ?",
+    "UPDATE %k.application_lists USING TTL ? SET received = ?, read_at = ? \
+     WHERE list = ? AND owner = ? AND month = ? AND id = ?",
 );
 /// Milliseconds of what a list calls a month.
 const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -62,31 +61,39 @@ impl Cql {
         }
     }
 
-    /// A part of a list. A month may be empty.
+    /// A part of a list.
     pub(super) async fn listed_after(
         &self,
         list: ApplicationList,
         after: ApplicationId,
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError> {
-        let (list, owner) = list.numbers();
+        let ((list, owner), after) = (list.numbers(), (after.moment(), after.get()));
+        self.by_month(&LIST, values![list, owner], after, limit).await?.iter().map(listed).collect()
+    }
+
+    /// The first rows after an id, which is of this moment, of what is kept by months. A month may be empty. `statement` asks for
+    /// the owner, the month, after which id, and how many.
+    pub(super) async fn by_month(
+        &self,
+        statement: &'static Statement,
+        owner: Values,
+        (moment, after): (Timestamp, i64),
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        // The clock of another node may be ahead.
+        let until = Timestamp(self.clock.millis()).after(self.options.clocks_apart);
         let mut found = Vec::new();
-        for month in self.months(after.moment()) {
+        for month in month(moment)..=month(until) {
             let left = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
             if left == 0 {
                 break;
             }
-            for row in self.records(&LIST, values![list, owner, month, after.get(), left]).await? {
-                found.push(listed(&row)?);
-            }
+            let mut row = owner.clone();
+            row.extend(values![month, after, left]);
+            found.extend(self.records(statement, row).await?);
         }
         Ok(found)
-    }
-
-    /// From the month of a moment on all until now.
-    pub(super) fn months(&self, from: Timestamp) -> RangeInclusive<i64> {
-        // One more: the clock of another node may be ahead.
-        month(from)..=month(Timestamp(self.clock.millis())) + 1
     }
 
     /// Marks those that are in a list.
@@ -112,28 +119,30 @@ impl Cql {
                 }
             }
         }
-        let marks = found.iter().flat_map(|listed| self.marks(list, listed, mark, now));
+        let after: Vec<_> = found.iter().map(|listed| marked(listed.clone(), mark, now)).collect();
+        let changed = after.iter().zip(&found).filter(|(after, before)| after != before);
+        let parts = changed.map(|(after, _)| self.mark_part(list, &after.application, mark, now));
         let writes: Vec<_> =
-            marks.map(|mark| self.write(mark, Some(EARLIEST_STANDS.saturating_sub(now.0)))).collect();
+            parts.map(|part| self.write(part, Some(EARLIEST_STANDS.saturating_sub(now.0)))).collect();
         stream::iter(writes).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
-        Ok(found.into_iter().map(|listed| marked(listed, mark, now)).collect())
+        Ok(after)
     }
 
-    fn marks(
+    fn mark_part(
         &self,
         list: ApplicationList,
-        listed: &ListedApplication,
+        application: &Application,
         mark: ApplicationMark,
         now: Timestamp,
-    ) -> Vec<Bound> {
+    ) -> Bound {
         let (list, owner) = list.numbers();
-        let application = &listed.application;
         let (id, ttl) = (application.id, self.ttl(application.forgotten()));
-        let row = || values![ttl, now.0, list, owner, month(id.moment()), id.get()];
-        match mark {
-            ApplicationMark::Received => vec![Bound(&RECEIVED, row())],
-            ApplicationMark::Read => vec![Bound(&RECEIVED, row()), Bound(&READ, row())],
-        }
+        let (statement, mut row) = match mark {
+            ApplicationMark::Received => (&RECEIVED, values![ttl, now.0]),
+            ApplicationMark::Read => (&READ, values![ttl, now.0, now.0]),
+        };
+        row.extend(values![list, owner, month(id.moment()), id.get()]);
+        Bound(statement, row)
     }
 }
 

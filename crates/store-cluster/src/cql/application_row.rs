@@ -189,6 +189,5 @@ pub(super) fn body(application: &Application) -> Result<String, StoreError> {
 
 /// The application of a row with such a text.
 pub(super) fn application(row: &Record) -> Result<Application, StoreError> {
-    let body = row.text("body")?.ok_or_else(|| malformed("body"))?;
-    serde_json::from_str(body).map_err(|_| malformed("body"))
+    row.json("body")
 }

@@ -11,7 +11,7 @@ use super::{
     application_row::{SeenApplication, SeenDocket, docket_part},
     error::as_outcome,
     member_write::TRIES_MAX,
-    request::{Asked, Key},
+    request::Key,
     session::{Bound, Cql},
 };
 
@@ -52,9 +52,7 @@ impl Cql {
     ) -> Result<Applied<Application>, StoreError> {
         let hearing = Hearing { receiver, change: &change, write: &write, key: None, noted: None };
         let Some(request) = &write.request else { return self.hear(hearing).await };
-        let asked = self.once(request, write.now, async { Ok(write.now.0) }).await?;
-        let is_new = matches!(asked, Asked::New(_));
-        let (Asked::New(begun) | Asked::Planned(begun) | Asked::Done(begun)) = asked;
+        let (begun, is_new) = self.begun(request, write.now).await?;
         let heard = self.hear(Hearing { key: Some(Key { request, begun }), ..hearing }).await;
         self.close_request(request, is_new, heard.as_ref().err()).await?;
         heard
@@ -106,32 +104,21 @@ impl Cql {
     async fn listen(&self, hearing: &Hearing<'_>) -> Result<Heard, StoreError> {
         // Before all else that is read: the condition is that it still is so, and then nothing else was older.
         let before = self.docket_of(hearing.receiver).await?;
+        let found = self.about(hearing).await?;
+        // After all else that is read: a request whose effect is among it was answered by then, and is not refused by it.
         if let Some(key) = hearing.key
             && let Some(record) = self.answer_before(hearing.receiver, key).await?
         {
             self.mend_lists(record.key()).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
             return Ok(Heard::Told(Applied { record, replayed: true }));
         }
-        let found = self.about(hearing).await?;
         let stood = found.as_ref().map(|seen| seen.noted);
         let found = found.map(|seen| seen.application);
-        let verdict = match before.docket.change(found, hearing.change, hearing.write.now) {
-            Ok(verdict) => verdict,
-            Err(refused) => return self.refused(hearing, refused).await,
-        };
+        let verdict = before.docket.change(found, hearing.change, hearing.write.now)?;
         if !verdict.changed && hearing.key.is_none() {
             return Ok(Heard::Told(Applied { record: verdict.application, replayed: false }));
         }
         Ok(Heard::Decided(Box::new(Decided { before, verdict, stood })))
-    }
-
-    /// What was answered to the same request meanwhile, by whose effect it is refused; else the refusal.
-    async fn refused(&self, hearing: &Hearing<'_>, refused: StoreError) -> Result<Heard, StoreError> {
-        let Some(key) = hearing.key else { return Err(refused) };
-        match self.answer_before(hearing.receiver, key).await? {
-            Some(record) => Ok(Heard::Told(Applied { record, replayed: true })),
-            None => Err(refused),
-        }
     }
 
     /// What a change is about.

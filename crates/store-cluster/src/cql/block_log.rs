@@ -4,9 +4,8 @@
 use kith_store::{Block, Edge, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp, Version};
 
 use super::{
-    error::malformed,
     relation_log::event_body,
-    session::{Bound, Cql, Statement, values},
+    session::{Bound, Cql, Statement, Values, values},
 };
 
 /// It has no condition of its own, but that of the record.
@@ -15,6 +14,8 @@ const KEEP: Statement = Statement::conditional(
 );
 const KEPT: Statement =
     Statement::read("SELECT reply FROM %k.blocks WHERE owner = ? AND kind = 4 AND placed = ? LIMIT ?");
+const KEPT_OF: Statement =
+    Statement::read("SELECT reply FROM %k.blocks WHERE owner = ? AND kind = 4 AND placed = ? AND other = ?");
 /// Most that is looked at, the newest first: as much as is changed of one record before somebody looks, and more.
 const LOOKED_AT: i32 = 100;
 
@@ -34,9 +35,19 @@ pub(super) fn kept_part(version: Version, event: &RelationEvent) -> Result<Bound
 impl Cql {
     /// Writes what was kept of a record into the logs, once more or because nobody has.
     pub(super) async fn resume_log(&self, edge: Edge) -> Result<(), StoreError> {
-        for row in self.records(&KEPT, values![edge.from.get(), edge.to.get(), LOOKED_AT]).await? {
-            let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
-            self.write_event(&serde_json::from_str(reply).map_err(|_| malformed("reply"))?).await?;
+        self.write_kept(&KEPT, values![edge.from.get(), edge.to.get(), LOOKED_AT]).await
+    }
+
+    /// Writes what was kept of the change that made this record so into the logs once more, if it told anything.
+    pub(super) async fn resume_event(&self, block: &Block) -> Result<(), StoreError> {
+        let Edge { from, to } = block.edge;
+        self.write_kept(&KEPT_OF, values![from.get(), to.get(), block.version.get()]).await
+    }
+
+    async fn write_kept(&self, kept: &'static Statement, values: Values) -> Result<(), StoreError> {
+        for row in self.records(kept, values).await? {
+            let event: RelationEvent = row.json("reply")?;
+            self.write_event(&event).await?;
         }
         Ok(())
     }

@@ -15,8 +15,7 @@ use super::{
     block_log,
     error::{as_outcome, malformed},
     journal::{Note, Subject},
-    record::Record,
-    request::{Asked, Key},
+    request::Key,
     session::{Bound, Cql, Statement, values},
 };
 
@@ -75,9 +74,7 @@ impl Cql {
                 self.change_and_cut(edge, &patch, &write, None).await?;
             return Ok(Applied { record, replayed: false });
         };
-        let asked = self.once(&request, write.now, async { Ok(write.now.0) }).await?;
-        let is_new = matches!(asked, Asked::New(_));
-        let (Asked::New(begun) | Asked::Planned(begun) | Asked::Done(begun)) = asked;
+        let (begun, is_new) = self.begun(&request, write.now).await?;
         let changed = self.change_once(edge, &patch, &write, Key { request: &request, begun }).await;
         self.close_request(&request, is_new, changed.as_ref().err()).await?;
         changed
@@ -95,7 +92,7 @@ impl Cql {
             Decided::Now(record) => Ok(Applied { record, replayed: false }),
             Decided::Before(change) => {
                 if patch.permissions.is_some() {
-                    let resumed = self.resume_log(edge).await;
+                    let resumed = self.resume_event(&change.block).await;
                     resumed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 }
                 let record = self.end_answered(key, change, write).await?;
@@ -219,11 +216,7 @@ impl Cql {
     async fn answered(&self, edge: Edge, key: Key<'_>) -> Result<Option<BlockChange>, StoreError> {
         let (placed, other) = key.place();
         let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
-        let of_request =
-            |row: &&Record| matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str());
-        let Some(row) = rows.iter().find(of_request) else { return Ok(None) };
-        let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
-        serde_json::from_str(reply).map(Some).map_err(|_| malformed("reply"))
+        rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
     }
 
     /// Does again what may have been left undone after the write of a request that comes once more.

@@ -34,11 +34,18 @@ pub(super) fn unavailable(said: &'static str, outcome: Outcome) -> StoreError {
     StoreError::Unavailable { outcome, source: Arc::new(Said(said)) }
 }
 
-/// The same error, of a step by which the whole may have taken effect, or not.
+/// The same error, of a step by which the whole may have taken effect, or not. Some errors say by themselves that nothing has:
+/// after a write they cannot stand.
 pub(super) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreError {
     match error {
         StoreError::Unavailable { source, .. } => StoreError::Unavailable { outcome, source },
         StoreError::Internal { source, .. } => StoreError::Internal { outcome, source },
+        StoreError::Overloaded if outcome == Outcome::Unknown => {
+            unavailable("too much to do after a write", outcome)
+        }
+        StoreError::Corrupt { source } if outcome == Outcome::Unknown => {
+            StoreError::Internal { outcome, source }
+        }
         other => other,
     }
 }
@@ -175,6 +182,16 @@ mod tests {
     fn a_store_that_has_too_much_to_do_is_overloaded() {
         assert!(matches!(write_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
         assert!(matches!(read_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
+    }
+
+    #[test]
+    fn after_a_write_no_error_says_that_nothing_was_applied() {
+        for error in [StoreError::Overloaded, malformed("body"), away(), internal("", Outcome::NotApplied)] {
+            assert_eq!(as_outcome(error.clone(), Outcome::Unknown).outcome(), Outcome::Unknown, "{error:?}");
+            let before = as_outcome(error, Outcome::NotApplied);
+            assert_eq!(before.outcome(), Outcome::NotApplied, "{before:?}");
+        }
+        assert!(matches!(as_outcome(StoreError::Overloaded, Outcome::NotApplied), StoreError::Overloaded));
     }
 
     #[test]

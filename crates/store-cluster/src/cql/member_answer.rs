@@ -36,7 +36,7 @@ impl Cql {
         for wish in std::mem::take(wishes) {
             match wish.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
                 None => wishes.push(wish),
-                Some(row) => wish.tell(reply(row).map(|record| Applied { record, replayed: true })),
+                Some(row) => wish.tell(row.json("reply").map(|record| Applied { record, replayed: true })),
             }
         }
         Ok(())
@@ -65,11 +65,5 @@ impl Wish {
 }
 
 fn is_of(row: &Record, key: Key<'_>) -> bool {
-    matches!(row.text("request"), Ok(Some(id)) if id == key.request.id.as_str())
-        && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
-}
-
-fn reply(row: &Record) -> Result<MembersChanged, StoreError> {
-    let reply = row.text("reply")?.ok_or_else(|| malformed("reply"))?;
-    serde_json::from_str(reply).map_err(|_| malformed("reply"))
+    key.is_of(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
 }

@@ -16,7 +16,6 @@ use super::{
     journal::{Note, Subject},
     member_draft::Draft,
     member_queue::{Answer, Wish, answer},
-    request::Asked,
     roster::SeenRoster,
     session::Cql,
 };
@@ -49,9 +48,7 @@ impl Cql {
         let Some(request) = write.request.clone() else {
             return self.wish(group, change, terms, write, None).await;
         };
-        let asked = self.once(&request, write.now, async { Ok(write.now.0) }).await?;
-        let is_new = matches!(asked, Asked::New(_));
-        let (Asked::New(begun) | Asked::Planned(begun) | Asked::Done(begun)) = asked;
+        let (begun, is_new) = self.begun(&request, write.now).await?;
         let changed = self.wish(group, change, terms, write, Some(begun)).await;
         if let Ok(Applied { record, replayed: true }) = &changed {
             self.end_memberships(record).await?;

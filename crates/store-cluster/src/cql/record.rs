@@ -5,6 +5,7 @@ use scylla::{
     response::query_result::QueryRowsResult,
     value::{CqlValue, Row},
 };
+use serde::de::DeserializeOwned;
 
 use super::error::malformed;
 
@@ -48,6 +49,12 @@ impl Record {
             Some(CqlValue::Text(text)) => Ok(Some(text)),
             Some(_) => Err(malformed(name)),
         }
+    }
+
+    /// What a text is in JSON.
+    pub(super) fn json<T: DeserializeOwned>(&self, name: &'static str) -> Result<T, StoreError> {
+        let text = self.text(name)?.ok_or_else(|| malformed(name))?;
+        serde_json::from_str(text).map_err(|_| malformed(name))
     }
 
     pub(super) fn bytes(&self, name: &'static str) -> Result<Option<&[u8]>, StoreError> {

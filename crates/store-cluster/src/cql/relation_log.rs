@@ -25,17 +25,8 @@ impl RelationLog for Cql {
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError> {
         let _entered = self.enter()?;
-        let mut found = Vec::new();
-        for month in self.months(after.moment()) {
-            let left = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
-            if left == 0 {
-                break;
-            }
-            for row in self.records(&LIST, values![user.get(), month, after.get(), left]).await? {
-                found.push(event(&row)?);
-            }
-        }
-        Ok(found)
+        let after = (after.moment(), after.get());
+        self.by_month(&LIST, values![user.get()], after, limit).await?.iter().map(event).collect()
     }
 
     /// Each entry has a time to live.
@@ -69,6 +60,5 @@ pub(super) fn event_body(event: &RelationEvent) -> Result<String, StoreError> {
 
 /// The event of a row whose body it is.
 pub(super) fn event(row: &Record) -> Result<RelationEvent, StoreError> {
-    let body = row.text("body")?.ok_or_else(|| malformed("body"))?;
-    serde_json::from_str(body).map_err(|_| malformed("body"))
+    row.json("body")
 }

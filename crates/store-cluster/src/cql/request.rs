@@ -51,6 +51,11 @@ impl Key<'_> {
         let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
         (self.begun, sum.cast_signed())
     }
+
+    /// Whether a row is of this request: another one may have the same place.
+    pub(super) fn is_of(&self, row: &Record) -> bool {
+        matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
+    }
 }
 
 /// A kept request.
@@ -98,6 +103,14 @@ impl Cql {
         }
     }
 
+    /// When a request whose answer is kept elsewhere was made first, and whether that is now.
+    pub(super) async fn begun(&self, request: &Request, now: Timestamp) -> Result<(i64, bool), StoreError> {
+        Ok(match self.once(request, now, async { Ok(now.0) }).await? {
+            Asked::New(begun) => (begun, true),
+            Asked::Planned(begun) | Asked::Done(begun) => (begun, false),
+        })
+    }
+
     /// What another one kept for the same request at the same time, and has maybe done, so that there was nothing left to
     /// plan; else that this cannot be planned.
     async fn unless_done<P: DeserializeOwned>(
@@ -134,7 +147,7 @@ impl Cql {
         if !is_same && !is_expired(asked, now) {
             return Err(StoreError::RequestMismatch);
         }
-        Ok(Some(Kept { asked, plan: plan(row)?, done: row.some_number("done")? != 0 }))
+        Ok(Some(Kept { asked, plan: row.json("plan")?, done: row.some_number("done")? != 0 }))
     }
 
     /// Notes how a request ended: done, refused and so forgotten, or nobody knows, and so as it was. `is_new`: nobody has
@@ -174,11 +187,6 @@ fn is_forgotten(is_new: bool, error: &StoreError) -> bool {
             | StoreError::Blocked
     );
     error.outcome() == Outcome::NotApplied && (is_new || is_decided)
-}
-
-fn plan<P: DeserializeOwned>(row: &Record) -> Result<P, StoreError> {
-    let text = row.text("plan")?.ok_or_else(|| malformed("plan"))?;
-    serde_json::from_str(text).map_err(|_| malformed("plan"))
 }
 
 fn is_expired(asked: i64, now: Timestamp) -> bool {

@@ -4,7 +4,10 @@ use std::{
     time::Duration,
 };
 
-use kith_store::{Coordination, NamedFeed, StoreError, Stores};
+use kith_store::{
+    ApplicationStore, BlockStore, Coordination, EdgeUpkeep, FollowStore, MemberStore, NamedFeed, RelationLog,
+    StoreError, Stores,
+};
 use mongodb::{
     Client, Collection, Database,
     bson::RawDocumentBuf,
@@ -158,36 +161,28 @@ impl ClusterHandle {
     /// The stores. Clones share the connections.
     #[must_use]
     pub fn stores(&self) -> Stores {
+        match &self.cql {
+            Some(cql) => self.stores_over(cql),
+            None => self.stores_over(&Arc::new(NoRelations)),
+        }
+    }
+
+    fn stores_over<R>(&self, relations: &Arc<R>) -> Stores
+    where
+        R: FollowStore + BlockStore + MemberStore + ApplicationStore + RelationLog + EdgeUpkeep,
+    {
         let mut feeds = vec![NamedFeed {
             name: "change_feed".to_owned(),
             feed: Arc::new(Feed::new(Arc::clone(&self.mongo))),
         }];
         feeds.extend(self.cql.iter().flat_map(Cql::feeds));
         Stores {
-            follows: self
-                .cql
-                .as_ref()
-                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
-            blocks: self
-                .cql
-                .as_ref()
-                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
-            members: self
-                .cql
-                .as_ref()
-                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
-            applications: self
-                .cql
-                .as_ref()
-                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
-            relation_log: self
-                .cql
-                .as_ref()
-                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
-            edges: self
-                .cql
-                .as_ref()
-                .map_or_else(|| Arc::new(NoRelations) as _, |cql| Arc::<Cql>::clone(cql) as _),
+            follows: Arc::<R>::clone(relations),
+            blocks: Arc::<R>::clone(relations),
+            members: Arc::<R>::clone(relations),
+            applications: Arc::<R>::clone(relations),
+            relation_log: Arc::<R>::clone(relations),
+            edges: Arc::<R>::clone(relations),
             users: Arc::<Mongo>::clone(&self.mongo),
             groups: Arc::<Mongo>::clone(&self.mongo),
             strong: Arc::<Mongo>::clone(&self.mongo),

@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
+use futures::future::join_all;
 use kith_store::{Changes, FeedError, FeedRecord, Stores, Version};
 use tokio::time::Instant;
 
@@ -48,8 +49,9 @@ pub(super) async fn tell_within(
     let give_up = Instant::now() + bound;
     while !expected.is_empty() {
         assert!(Instant::now() < give_up, "not told: {expected:?}");
-        for feed in feeds.iter_mut() {
-            for change in feed.next(Duration::from_millis(50)).await.unwrap().changes {
+        // All at once and with patience: a reading that is cut short begins anew.
+        for batch in join_all(feeds.iter_mut().map(|feed| feed.next(Duration::from_secs(1)))).await {
+            for change in batch.unwrap().changes {
                 let version = change.version.unwrap();
                 let before = told.insert(change.record, version);
                 assert!(before.is_none_or(|before| before < version), "{change:?} after {before:?}");

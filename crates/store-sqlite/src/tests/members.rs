@@ -7,7 +7,6 @@ use crate::member;
 async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes_on() {
     let handle = open_in_memory().await.unwrap();
     for (sql, expected) in [
-        (member::BY_KEY, "members USING PRIMARY KEY (group_id=? AND user_id=?)"),
         (member::BY_KEYS.sql(500), "members USING PRIMARY KEY (group_id=? AND user_id=?)"),
         (member::ROSTERS.sql(500), "rosters USING INTEGER PRIMARY KEY (rowid=?)"),
         (member::LIST, "members USING INDEX members_living (group_id=? AND user_id>?)"),

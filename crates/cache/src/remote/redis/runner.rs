@@ -7,7 +7,6 @@ use fred::{
     interfaces::ClientLike,
     types::{Value, config::Config},
 };
-use futures::{StreamExt as _, stream::FuturesOrdered};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
@@ -22,10 +21,8 @@ use super::{
 };
 use crate::remote::SharedError;
 
-/// Calls that go in one part. Those of other callers come in between.
-const PART: usize = 100;
-/// Parts on their way at once: while the server runs one, the next is made up.
-const UNDER_WAY: usize = 2;
+/// Calls that go in one round trip; others wait for its answers, so that none waits for long.
+const AT_ONCE: usize = 250;
 
 /// One run of a script. Nothing of it becomes a part of the script's text.
 #[derive(Clone, Debug)]
@@ -94,22 +91,15 @@ impl ScriptRunner {
         self.config.database.unwrap_or_default()
     }
 
-    /// Runs each, and answers each in their order; in parts of 100, two of them under way. They are no unit: others may
-    /// come between two of them, they may be run in another order, and one may fail while others do not. One that failed otherwise than
+    /// Runs each, and answers each in their order; one round trip for 250 of them. They are no unit: others may come
+    /// between two of them, and one may fail while others do not. One that failed otherwise than
     /// [`SharedError::Refused`] may have been run.
     pub async fn run(&self, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
         let mut answers = Vec::with_capacity(calls.len());
-        let mut parts = calls.chunks(PART);
-        let mut under_way = FuturesOrdered::new();
-        loop {
-            while under_way.len() < UNDER_WAY
-                && let Some(part) = parts.next()
-            {
-                under_way.push_back(self.run_some(part));
-            }
-            let Some(answered) = under_way.next().await else { return answers };
-            answers.extend(answered);
+        for calls in calls.chunks(AT_ONCE) {
+            answers.extend(self.run_some(calls).await);
         }
+        answers
     }
 
     /// Begins to hear. When it returns, whatever is published from then on is heard.

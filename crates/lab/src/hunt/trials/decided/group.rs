@@ -1,6 +1,10 @@
 //! One group: who asks to be let in, who decides, and what was answered.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::{BoxFuture, FutureExt as _, try_join_all};
@@ -137,7 +141,13 @@ impl Bench {
         for (user, id) in asked {
             let accept = random.random_ratio(2, 3);
             let answer = self.decide(decider, *id, accept).await?;
-            let before = *answers.lock().entry(*user).or_insert((*id, answer));
+            let before = match answers.lock().entry(*user) {
+                Entry::Vacant(free) => {
+                    free.insert((*id, answer));
+                    continue;
+                }
+                Entry::Occupied(known) => *known.get(),
+            };
             let mut tally = self.desk.tally.lock();
             if before.1 == answer {
                 tally.later();

@@ -40,6 +40,8 @@ const AT_ONCE: usize = 8;
 const FEWER: u64 = 10;
 /// Between two deaths.
 const DEATH_EVERY: Duration = Duration::from_secs(5);
+/// Before the first one, so that one falls also into a short run.
+const DEATH_FIRST: Duration = Duration::from_secs(1);
 /// What a dead node left is done by others after at most so long, and some more for a machine that has much to do.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
 /// Longer than it takes where nothing is wrong with the laboratory itself.
@@ -118,7 +120,7 @@ async fn decide_all(desk: &Arc<Desk>, site: &mut Site) -> Result<(Vec<Bench>, u6
 async fn kill_by_turns(desk: &Desk, site: &mut Site) -> Result<u64> {
     let mut deaths = 0;
     loop {
-        let until = Instant::now() + DEATH_EVERY;
+        let until = Instant::now() + if deaths == 0 { DEATH_FIRST } else { DEATH_EVERY };
         while Instant::now() < until {
             if desk.over.load(Ordering::Relaxed) {
                 return Ok(deaths);
