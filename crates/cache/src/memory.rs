@@ -188,8 +188,9 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     fn insert(&self, key: &K, slot: Slot<V>) {
         // In between only moka has one: else who read the new one here could read the old one there after it.
         drop(self.recent.take(key));
-        self.cache.insert(key.clone(), slot.clone());
-        self.recent.put(key, &slot);
+        let again = slot.clone();
+        self.cache.insert(key.clone(), slot);
+        self.recent.put(key, &again);
     }
 
     /// Makes all copies unreachable at once; their room comes back later.
