@@ -29,7 +29,8 @@ async fn figures(name: &str) -> Vec<Figure> {
     let timed = |figure: &Figure| {
         // What never came about is no matter of time.
         let came = figure.figure.is_some_and(|of| !of.is_nan());
-        figure.unit == "ms" || figure.name.ends_with("p99") || (figure.name.ends_with(" after") && came)
+        let is_pace = figure.name.ends_with("p99") || figure.name.ends_with("goodput");
+        figure.unit == "ms" || is_pace || (figure.name.ends_with(" after") && came)
     };
     figures.retain(|figure| !timed(figure));
     figures
