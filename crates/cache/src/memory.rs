@@ -105,9 +105,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
         // Asked in any case: its sketch is to hear of it.
         let here = self.cache.get(key);
-        let is_new = recent.is_none();
         recent.or(here).map(|slot| {
-            let earned = is_new && self.recent.takes(&slot);
+            let earned = self.recent.takes(&slot) && self.recent.vote(spot);
             (slot, earned)
         })
     }
@@ -184,13 +183,14 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Shard lock held.
+    /// A key that had a place keeps it; one that had none has to earn it. Shard lock held.
     fn insert(&self, key: &K, slot: Slot<V>) {
         // In between only moka has one: else who read the new one here could read the old one there after it.
-        drop(self.recent.take(key));
-        let again = slot.clone();
+        let again = self.recent.take(key).map(|_| slot.clone());
         self.cache.insert(key.clone(), slot);
-        self.recent.put(key, &again);
+        if let Some(again) = again {
+            self.recent.put(key, &again);
+        }
     }
 
     /// Makes all copies unreachable at once; their room comes back later.

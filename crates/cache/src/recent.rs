@@ -3,12 +3,19 @@
 //! A hit in moka costs some 150 ns: a bucket of its hash table, a note for the popularity sketch, now and then the
 //! bookkeeping of a hundred such notes. Here it costs one of two places that the hash of the key names. Only whoever holds
 //! the shard lock of a key changes what stands here of it, so that a copy goes from both with the same invalidation; one
-//! that moka has evicted may be served from here until another takes its place. One read in sixteen asks moka all the same:
-//! then its sketch hears of the key, and a key that came to be read often gets its place.
+//! that moka has evicted may be served from here until another takes its place.
 //!
 //! Two places and not one: of as many keys as a third of the places, one in seven would stand in the way of another.
+//! A mark of sixteen bits tells which key stands in a place, so that a read of any other key costs next to nothing here.
+//!
+//! One read in sixteen asks moka all the same: then its sketch hears of the key, and the read is a vote. Where a place is
+//! empty one vote is enough; where both are taken, a key needs some more than all others of the two places have between
+//! them: the majority vote of Boyer and Moore (1981). So a walk over many keys takes no place from those read often.
 
-use std::sync::OnceLock;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU8, AtomicU16, Ordering::Relaxed},
+};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -17,27 +24,47 @@ use crate::{Moment, memory::Slot};
 /// Memory for each place: what stands here costs some 4 % of what moka may hold.
 const BYTES_A_PLACE: u64 = 2048;
 const PLACES_MAX: u64 = 1 << 15;
-/// So many places are made at a time.
-const CHUNK: usize = 256;
+/// So many pairs of places are made at a time.
+const CHUNK: usize = 128;
 /// A larger copy has no place: what moka has evicted and stands here takes a quarter of the bound at most.
 const SIZE_MAX: u32 = 512;
 /// One read in so many asks moka.
 const SAMPLE: u64 = 16;
+/// So many votes more than all others together take a place from the key that has it.
+const VOTES: u8 = 3;
 
-type Place<K, V> = RwLock<Option<(K, Slot<V>)>>;
-type Look<'a, K, V> = RwLockReadGuard<'a, Option<(K, Slot<V>)>>;
+type Copies<K, V> = [Option<(K, Slot<V>)>; 2];
+type Look<'a, K, V> = RwLockReadGuard<'a, Copies<K, V>>;
 /// Made when one of them is first needed.
-type Chunk<K, V> = OnceLock<Box<[Place<K, V>]>>;
+type Chunk<K, V> = OnceLock<Pairs<K, V>>;
 
-/// Each key has two places beside each other, which it shares with others; it stands in one of them at most.
+/// Each key has the two places of one pair, which it shares with others; it stands in one of them at most.
 pub(crate) struct Recent<K, V> {
     chunks: Box<[Chunk<K, V>]>,
     hasher: ahash::RandomState,
 }
 
-/// Which place a key has.
+/// Which pair a key has, and its mark there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot(u64);
+
+/// Apart from each other, so that the marks of all places stand in few lines of the processor's cache.
+struct Pairs<K, V> {
+    marks: Box<[Marks]>,
+    copies: Box<[RwLock<Copies<K, V>>]>,
+}
+
+/// What is known of the keys of a pair. Hints: each is read and written alone, and a lost vote is one vote.
+#[derive(Default)]
+struct Marks {
+    /// The marks of the keys that stand here, zero where none does; changed with the copies.
+    here: [AtomicU16; 2],
+    /// The key that asks for a place, and its votes.
+    rival: AtomicU16,
+    votes: AtomicU8,
+    /// Which of the two had the last vote of those that stand here.
+    kept: AtomicU8,
+}
 
 impl Spot {
     /// Whether a read at this moment asks moka first.
@@ -45,13 +72,19 @@ impl Spot {
     pub(crate) const fn is_sampled(self, now: Moment) -> bool {
         (self.0 >> 48).wrapping_add(now.get()).is_multiple_of(SAMPLE)
     }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "sixteen of its bits are meant")]
+    const fn mark(self) -> u16 {
+        (self.0 >> 32) as u16 | 1
+    }
 }
 
 impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     /// For a memory of so many bytes; a small one has none of it.
     pub(crate) fn new(memory_bytes: u64) -> Self {
-        let places = (memory_bytes / BYTES_A_PLACE).min(PLACES_MAX);
-        let chunks = usize::try_from(places).unwrap_or(0) / CHUNK;
+        let pairs = (memory_bytes / BYTES_A_PLACE).min(PLACES_MAX) / 2;
+        let chunks = usize::try_from(pairs).unwrap_or(0) / CHUNK;
         let chunks = if chunks == 0 { 0 } else { 1 << chunks.ilog2() };
         Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), hasher: ahash::RandomState::new() }
     }
@@ -61,20 +94,26 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         Spot(self.hasher.hash_one(key))
     }
 
-    /// The copy of the key, if it stands here and nobody is changing its place.
+    /// The copy of the key, if it stands here and nobody is changing its places.
     #[inline]
     pub(crate) fn get(&self, spot: Spot, key: &K) -> Option<Slot<V>> {
         self.find(spot, key, RwLock::try_read)
     }
 
-    /// The copy of the key, if it stands here: whoever changes its place is waited for.
+    /// The copy of the key, if it stands here: whoever changes its places is waited for.
     pub(crate) fn standing(&self, key: &K) -> Option<Slot<V>> {
-        self.find(self.spot(key), key, |place| Some(place.read()))
+        self.find(self.spot(key), key, |copies| Some(copies.read()))
     }
 
     /// Whether such a copy could have a place.
     pub(crate) fn takes(&self, slot: &Slot<V>) -> bool {
         slot.size <= SIZE_MAX && !self.chunks.is_empty()
+    }
+
+    /// Counts a read of a key. True: it has no place and has earned one.
+    pub(crate) fn vote(&self, spot: Spot) -> bool {
+        let Some(chunk) = self.chunk(spot) else { return false };
+        chunk.get().is_none_or(|pairs| pairs.marks[pair(spot)].vote(spot.mark()))
     }
 
     /// Puts a copy in its place. Shard lock held.
@@ -85,26 +124,25 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
             drop(self.take(key));
             return;
         }
-        let places = chunk.get_or_init(|| (0..CHUNK).map(|_| RwLock::new(None)).collect());
-        // Both are held, in one order for all: else two keys could find the same place empty, or a key stand in both.
-        let [first, second] = both(spot);
-        let (mut low, mut high) = (places[first.min(second)].write(), places[first.max(second)].write());
-        let (own, other) = if first < second { (&mut low, &mut high) } else { (&mut high, &mut low) };
+        let pairs = chunk.get_or_init(Pairs::default);
+        let (marks, mut copies) = (&pairs.marks[pair(spot)], pairs.copies[pair(spot)].write());
         let is_here = |place: &Option<(K, Slot<V>)>| place.as_ref().is_some_and(|(here, _)| here == key);
-        let is_other = is_here(other) || (own.is_some() && !is_here(own) && other.is_none());
-        let place = if is_other { other } else { own };
-        let before = place.replace((key.clone(), slot.clone()));
-        drop((low, high));
+        let own = copies.iter().position(is_here).or_else(|| copies.iter().position(Option::is_none));
+        let place = own.unwrap_or_else(|| marks.least());
+        marks.here[place].store(spot.mark(), Relaxed);
+        let before = copies[place].replace((key.clone(), slot.clone()));
+        drop(copies);
         drop(before);
     }
 
     /// Takes out the copy of the key. Shard lock held.
     pub(crate) fn take(&self, key: &K) -> Option<Slot<V>> {
         let spot = self.spot(key);
-        let chunk = self.chunk(spot)?.get()?;
-        let taken = |place: usize| chunk[place].write().take_if(|(here, _)| here == key);
-        let [first, second] = both(spot);
-        taken(first).or_else(|| taken(second)).map(|(_, slot)| slot)
+        let (marks, copies) = self.pair(spot)?;
+        let mut copies = copies.write();
+        let place = copies.iter().position(|copy| copy.as_ref().is_some_and(|(here, _)| here == key))?;
+        marks.here[place].store(0, Relaxed);
+        copies[place].take().map(|(_, slot)| slot)
     }
 
     #[inline]
@@ -112,14 +150,20 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         &'a self,
         spot: Spot,
         key: &K,
-        look: impl Fn(&'a Place<K, V>) -> Option<Look<'a, K, V>>,
+        look: impl FnOnce(&'a RwLock<Copies<K, V>>) -> Option<Look<'a, K, V>>,
     ) -> Option<Slot<V>> {
-        let chunk = self.chunk(spot)?.get()?;
-        let copy = |place: &'a Place<K, V>| {
-            look(place)?.as_ref().filter(|(here, _)| here == key).map(|(_, slot)| slot.clone())
-        };
-        let [first, second] = both(spot);
-        copy(&chunk[first]).or_else(|| copy(&chunk[second]))
+        let (_, copies) = self.pair(spot)?;
+        let copies = look(copies)?;
+        copies.iter().flatten().find(|(here, _)| here == key).map(|(_, slot)| slot.clone())
+    }
+
+    /// The places of a key, if it may stand there. Whoever holds its shard lock is told surely: the key was put there
+    /// under the same lock, and its mark goes only with its copy.
+    #[inline]
+    fn pair(&self, spot: Spot) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
+        let pairs = self.chunk(spot)?.get()?;
+        let marks = &pairs.marks[pair(spot)];
+        marks.place(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
     }
 
     #[inline]
@@ -129,12 +173,55 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     }
 }
 
-/// Which places of its chunk.
+impl<K, V> Default for Pairs<K, V> {
+    fn default() -> Self {
+        Self {
+            marks: (0..CHUNK).map(|_| Marks::default()).collect(),
+            copies: (0..CHUNK).map(|_| RwLock::new([None, None])).collect(),
+        }
+    }
+}
+
+impl Marks {
+    #[inline]
+    fn place(&self, mark: u16) -> Option<usize> {
+        self.here.iter().position(|here| here.load(Relaxed) == mark)
+    }
+
+    /// A vote for the key of that mark, which is one against its rival where it stands here.
+    fn vote(&self, mark: u16) -> bool {
+        let votes = self.votes.load(Relaxed);
+        if let Some(place) = self.place(mark) {
+            self.kept.store(u8::from(place == 1), Relaxed);
+            self.votes.store(votes.saturating_sub(1), Relaxed);
+            return false;
+        }
+        let is_rival = self.rival.load(Relaxed) == mark;
+        if self.place(0).is_some() || (is_rival && votes + 1 >= VOTES) {
+            self.votes.store(0, Relaxed);
+            return true;
+        }
+        match (is_rival, votes) {
+            (true, _) => self.votes.store(votes + 1, Relaxed),
+            (false, 0) => {
+                self.rival.store(mark, Relaxed);
+                self.votes.store(1, Relaxed);
+            }
+            (false, _) => self.votes.store(votes - 1, Relaxed),
+        }
+        false
+    }
+
+    /// Which of the two gives way.
+    fn least(&self) -> usize {
+        usize::from(self.kept.load(Relaxed) == 0)
+    }
+}
+
+/// Which pair of its chunk.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the lowest byte is meant")]
-const fn both(spot: Spot) -> [usize; 2] {
-    let first = spot.0 as u8 as usize;
-    [first, first ^ 1]
+const fn pair(spot: Spot) -> usize {
+    (spot.0 % CHUNK as u64) as usize
 }
 
 #[cfg(test)]
@@ -199,15 +286,52 @@ mod tests {
     fn whoever_decides_about_a_copy_waits_for_its_place_and_whoever_reads_does_not() {
         let recent = Recent::new(1 << 20);
         recent.put(&7, &slot(1, 100));
-        let spot = recent.spot(&7);
-        let places = recent.chunk(spot).unwrap().get().unwrap();
-        let changing = both(spot).map(|place| places[place].write());
+        let changing = recent.pair(recent.spot(&7)).unwrap().1.write();
         assert_eq!(value(&recent, 7), None, "it is not waited for");
         std::thread::scope(|scope| {
             let standing = scope.spawn(|| recent.standing(&7).is_some());
             drop(changing);
             assert!(standing.join().unwrap());
         });
+    }
+
+    /// Two keys that stand in one pair, and one that could.
+    fn three_of_a_pair(recent: &Recent<u64, u64>) -> [u64; 3] {
+        let of_pair = |key: &u64| (recent.spot(key).0 & 0xffff) == (recent.spot(&0).0 & 0xffff);
+        let mut keys = (0..).filter(of_pair);
+        let keys = [(); 3].map(|()| keys.next().unwrap());
+        keys[..2].iter().for_each(|key| recent.put(key, &slot(*key, 100)));
+        keys
+    }
+
+    #[test]
+    fn a_key_read_more_than_the_two_that_stand_there_takes_the_place_of_the_one_read_less() {
+        let recent = Recent::new(1 << 20);
+        let [one, two, rival] = three_of_a_pair(&recent);
+        let vote = |key: u64| recent.vote(recent.spot(&key));
+        assert_eq!([rival, one, rival, one, rival, rival].map(vote), [false; 6]);
+        assert!(vote(rival));
+        recent.put(&rival, &slot(rival, 100));
+        assert_eq!([one, two, rival].map(|key| value(&recent, key)), [Some(one), None, Some(rival)]);
+    }
+
+    #[test]
+    fn a_walk_over_many_keys_takes_no_place() {
+        let recent = Recent::new(1 << 20);
+        let [one, two, _] = three_of_a_pair(&recent);
+        let earned = (100_000..200_000).filter(|key| recent.vote(recent.spot(key)));
+        earned.for_each(|key| recent.put(&key, &slot(key, 100)));
+        assert_eq!([one, two].map(|key| value(&recent, key)), [Some(one), Some(two)]);
+    }
+
+    #[test]
+    fn an_empty_place_takes_one_vote() {
+        let recent: Recent<u64, u64> = Recent::new(1 << 20);
+        assert!(recent.vote(recent.spot(&7)));
+        let [one, ..] = three_of_a_pair(&recent);
+        assert!(!recent.vote(recent.spot(&one)));
+        recent.take(&one);
+        assert!(recent.vote(recent.spot(&one)));
     }
 
     #[test]
