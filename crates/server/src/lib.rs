@@ -20,6 +20,7 @@ pub mod group;
 pub mod health;
 pub mod ids;
 mod json;
+mod lease;
 pub mod member;
 pub mod metric;
 pub mod mutation;

@@ -4,11 +4,11 @@
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod port;
 mod spawned;
 
 use std::{
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    ops::Range,
+    net::{Ipv4Addr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -25,8 +25,6 @@ use tonic::transport::{Channel, Endpoint};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than a node trusts what it knows, and than it serves it after that.
 const OUTAGE: Duration = Duration::from_secs(4);
-/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
-const PORTS: Range<u16> = 15_000..32_000;
 
 fn variable(name: &str) -> Option<String> {
     std::env::vars().find(|(wanted, _)| wanted == name).map(|(_, value)| value)
@@ -185,19 +183,12 @@ async fn a_node_that_stands_still_is_not_taken_for_stale() {
     other.end();
 }
 
-/// Nobody listens there, for now.
-fn free_port() -> u16 {
-    std::iter::repeat_with(|| rand::random_range(PORTS))
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .unwrap()
-}
-
 /// A Redis of the test's own; ends with it.
 struct Redis(Child, u16);
 
 impl Redis {
     fn start() -> Self {
-        let port = free_port();
+        let port = port::free();
         let program = variable("KITH_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".to_owned());
         let mut command = Command::new(program);
         command.args([

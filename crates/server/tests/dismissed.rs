@@ -7,7 +7,7 @@ mod relating;
 
 use kith_proto::{group::v1::*, member::v1::*};
 use node::{TestNode, acting, until};
-use relating::with_users;
+use relating::{members, with_users};
 
 /// Of an open group; id 0: Kith chooses one.
 fn to_make(group_id: i64, request_id: &str) -> CreateGroupRequest {
@@ -33,12 +33,6 @@ async fn join(node: &TestNode, group_id: i64, user_id: i64) {
 async fn dismiss(node: &TestNode, by: i64, group_id: i64) {
     let request = DismissGroupRequest { group_id, ..Default::default() };
     node.groups().dismiss_group(acting(by, request)).await.unwrap();
-}
-
-async fn members(node: &TestNode, group_id: i64) -> Vec<(i64, Role)> {
-    let request = ListMembersRequest { group_id, ..Default::default() };
-    let page = node.members().list_members(request).await.unwrap().into_inner();
-    page.members.iter().map(|member| (member.user_id, member.role())).collect()
 }
 
 async fn owner(node: &TestNode, group_id: i64) -> i64 {

@@ -4,12 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "embedded")]
 
+mod port;
 mod torn;
 
 use std::{
     collections::BTreeMap,
-    net::{Ipv4Addr, TcpListener},
-    ops::Range,
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -31,8 +30,6 @@ use torn::End;
 /// Kills, and with `KITH_FULL=1`.
 const KILLS: [usize; 2] = [100, 1_000];
 const WRITERS: i64 = 16;
-/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
-const PORTS: Range<u16> = 15_000..32_000;
 
 /// What the node has acknowledged.
 #[derive(Default)]
@@ -143,15 +140,8 @@ async fn verify(channel: &Channel, ledger: &Ledger) {
     }
 }
 
-/// Nobody listens there, for now.
-fn free_port() -> u16 {
-    std::iter::repeat_with(|| rand::random_range(PORTS))
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .unwrap()
-}
-
 async fn start(data: &Path) -> (KilledOnDrop, Channel) {
-    let port = free_port();
+    let port = port::free();
     let node = Command::new(env!("CARGO_BIN_EXE_kith"))
         .arg("serve")
         .env_remove("KITH_FULL")

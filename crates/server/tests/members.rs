@@ -8,7 +8,7 @@ mod relating;
 use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation, user::v1::DeleteUserRequest};
 use node::{TestNode, acting, assert_denied, assert_forbidden, assert_refused, until};
 use prost_types::{FieldMask, Timestamp};
-use relating::with_users;
+use relating::{members, with_users};
 use tonic::{Code, Status};
 
 /// A group that `owner` makes.
@@ -61,13 +61,6 @@ async fn set_role(
 ) -> Result<Member, Status> {
     let request = SetRoleRequest { group_id, user_id, role: role.into(), ..Default::default() };
     Ok(node.members().set_role(acting(by, request)).await?.into_inner().member.unwrap())
-}
-
-/// Who is in the group, with their roles, as a service reads it.
-async fn members(node: &TestNode, group_id: i64) -> Vec<(i64, Role)> {
-    let request = ListMembersRequest { group_id, ..Default::default() };
-    let page = node.members().list_members(request).await.unwrap().into_inner();
-    page.members.iter().map(|member| (member.user_id, member.role())).collect()
 }
 
 async fn roster(node: &TestNode, group_id: i64) -> Roster {

@@ -6,8 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    ApplicationChange, ApplicationEffect, ApplicationStore, Coordination, DueApplication, Stores, Timestamp,
-    Write,
+    ApplicationChange, ApplicationEffect, ApplicationStore, DueApplication, Stores, Timestamp, Write,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -16,7 +15,7 @@ use tokio::{
 };
 
 use super::{Applications, applications::store_error};
-use crate::{error::Error, metric};
+use crate::{error::Error, lease::Lease, metric};
 
 /// How often it is looked, about. With the lease, and with the moment that is left to whoever changed something, what a dead
 /// node left is done within 11 s.
@@ -32,8 +31,6 @@ const NOTED_EVERY: Duration = Duration::from_secs(30);
 const LEASE: &str = "applications";
 /// A few times as long as it takes to look.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
-/// Who holds the lease where there are no other nodes.
-const ALONE: &str = "alone";
 
 /// Does what is due.
 #[derive(Debug)]
@@ -51,9 +48,8 @@ impl Janitor {
         let rounds = Rounds {
             applications,
             store: Arc::clone(&stores.applications),
-            coordination: Arc::clone(&stores.coordination),
-            among: among.map(str::to_owned),
-            led: None,
+            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+            led: false,
             mark: None,
             noted: None,
             forgot: None,
@@ -79,11 +75,10 @@ impl Janitor {
 struct Rounds {
     applications: Applications,
     store: Arc<dyn ApplicationStore>,
-    coordination: Arc<dyn Coordination>,
-    /// The id of this node, where there are others.
-    among: Option<String>,
-    /// When it was last found that no other node is to look.
-    led: Option<Instant>,
+    /// Of who looks.
+    lease: Lease,
+    /// Whether this node looked the last time.
+    led: bool,
     /// Where the next search begins.
     mark: Option<Vec<u8>>,
     /// When that was noted.
@@ -105,12 +100,12 @@ impl Rounds {
 
     /// Does what is due, if that is this node's part.
     async fn round(&mut self) -> Result<(), Error> {
-        let led = self.led.is_some();
+        let led = self.led;
         if !self.leads().await {
             return Ok(());
         }
         if !led || self.mark.is_none() {
-            self.mark = self.coordination.mark(LEASE).await.map_err(store_error)?;
+            self.mark = self.lease.mark().await.map_err(store_error)?;
         }
         let now = Timestamp::now();
         let found =
@@ -163,31 +158,14 @@ impl Rounds {
         if self.noted.is_some_and(|noted| noted.elapsed() < NOTED_EVERY) {
             return;
         }
-        let holder = self.among.as_deref().unwrap_or(ALONE);
-        let held = match self.among {
-            Some(_) => Ok(true),
-            None => self.coordination.lease(LEASE, ALONE, LEASE_LASTS).await,
-        };
-        if matches!(held, Ok(true))
-            && matches!(self.coordination.set_mark(LEASE, holder, &mark).await, Ok(true))
-        {
+        if matches!(self.lease.set_mark(&mark).await, Ok(true)) {
             self.noted = Some(Instant::now());
         }
     }
 
-    /// Whether no other node is to look. That two do would be no harm.
     async fn leads(&mut self) -> bool {
-        let Some(node) = &self.among else {
-            self.led = Some(Instant::now());
-            return true;
-        };
-        if self.led.is_some_and(|led| led.elapsed() < LEASE_LASTS / 5) {
-            return true;
-        }
-        let asked = Instant::now();
-        let leads = matches!(self.coordination.lease(LEASE, node, LEASE_LASTS).await, Ok(true));
-        self.led = leads.then_some(asked);
-        leads
+        self.led = self.lease.is_held().await.unwrap_or(false);
+        self.led
     }
 }
 

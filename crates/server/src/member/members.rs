@@ -136,6 +136,21 @@ impl Members {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
+    /// Those of these users who are members of the group, if it stands, in their order.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn users_among(
+        &self,
+        group: GroupId,
+        users: &[UserId],
+        consistency: &Consistency,
+    ) -> Result<Vec<UserId>, Error> {
+        let keys: Vec<MemberKey> = users.iter().map(|user| MemberKey { group, user: *user }).collect();
+        let among = self.among(&keys, consistency).await?;
+        Ok(among.iter().map(|entry| entry.value.key.user).collect())
+    }
+
     /// The group of this id, founded if it was not yet.
     ///
     /// # Errors

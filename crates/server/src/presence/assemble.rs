@@ -71,7 +71,7 @@ pub(crate) fn in_memory(config: &PresenceConfig) -> Presences {
 pub(crate) fn assemble(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Keeper) {
     let active = Active::new(&of.stores.active, of.tiers, of.policy);
     let fan_out = FanOut::new(of.stores.clone(), active.clone(), of.members.clone(), config.fan_outs_at_once);
-    let sweep = Sweep::new(fan_out.clone(), of.coordination, of.among, config.sweep_every);
+    let sweep = Sweep::new(fan_out.clone(), &of.coordination, of.among, config.sweep_every);
     let (pages, tokens) = of.tokens;
     let visible = Visible::new(of.relations.0, of.relations.1);
     let sessions = Sessions {

@@ -61,10 +61,7 @@ impl FanOut {
     /// As [`Self::tell`], of one of them; the groups of the others were told nevertheless.
     pub(super) async fn all(&self, users: Vec<(UserId, Standing)>) -> Result<(), Error> {
         let untold = users.into_iter().filter(|(_, standing)| standing.is_untold());
-        stream::iter(untold.map(|(user, standing)| self.tell(user, standing)))
-            .buffer_unordered(self.at_once)
-            .fold(Ok(()), async |all: Result<(), Error>, told| all.and(told))
-            .await
+        all_of(untold.map(|(user, standing)| self.tell(user, standing)), self.at_once).await
     }
 
     /// Tells the groups of a user, until none has to be told of anything newer.
@@ -89,7 +86,7 @@ impl FanOut {
     /// # Errors
     /// As [`Self::tell`].
     pub(super) async fn moved(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
-        let in_it = self.members_among(group, users).await?;
+        let in_it = self.members.users_among(group, users, &Consistency::Cached).await?;
         let out: Vec<UserId> = users.iter().copied().filter(|user| !in_it.contains(user)).collect();
         self.put_in(group, in_it).await?;
         self.take_out(group, &out).await
@@ -100,27 +97,32 @@ impl FanOut {
         if users.is_empty() {
             return;
         }
-        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else { return };
-        let this = self.clone();
-        tokio::spawn(async move {
-            let turn = this.turns.acquire().await;
-            // Else it is seen again.
-            drop(Box::pin(this.moved(group, &users)).await);
-            drop((turn, place));
-        });
+        // Where it fails it is seen again.
+        drop(self.aside(async move |this| drop(this.moved(group, &users).await)));
     }
 
     fn begin(&self, user: UserId, standing: Standing) -> Option<JoinHandle<()>> {
         if !standing.is_untold() {
             return None;
         }
-        let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        let this = self.clone();
-        Some(tokio::spawn(async move {
-            let turn = this.turns.acquire().await;
-            if let Err(error) = Box::pin(this.tell(user, standing)).await {
+        self.aside(async move |this| {
+            if let Err(error) = this.tell(user, standing).await {
                 tracing::debug!(%error, "groups could not be told who is online; it is tried again");
             }
+        })
+    }
+
+    /// Does it in its turn, beside whoever asks; `None` when too many wait.
+    fn aside<D, F>(&self, work: D) -> Option<JoinHandle<()>>
+    where
+        D: FnOnce(Self) -> F + Send + 'static,
+        F: Future<Output = ()> + Send,
+    {
+        let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
+        let (this, turns) = (self.clone(), Arc::clone(&self.turns));
+        Some(tokio::spawn(async move {
+            let turn = turns.acquire().await;
+            Box::pin(work(this)).await;
             drop((turn, place));
         }))
     }
@@ -136,10 +138,7 @@ impl FanOut {
             let (groups, more) = self.members.groups_after(user, after, PAGE).await?;
             let parts: Vec<_> =
                 groups.chunks(PART).map(|part| self.tell_some(user, standing, part).boxed()).collect();
-            stream::iter(parts)
-                .buffer_unordered(PARTS_AT_ONCE)
-                .fold(Ok(()), async |all: Result<(), Error>, told| all.and(told))
-                .await?;
+            all_of(parts, PARTS_AT_ONCE).await?;
             match groups.last().filter(|_| more) {
                 Some(last) => after = Some(*last),
                 None => return Ok(()),
@@ -167,12 +166,6 @@ impl FanOut {
         Ok(())
     }
 
-    async fn members_among(&self, group: GroupId, users: &[UserId]) -> Result<Vec<UserId>, Error> {
-        let keys: Vec<MemberKey> = users.iter().map(|user| MemberKey { group, user: *user }).collect();
-        let among = self.members.among(&keys, &Consistency::Cached).await?;
-        Ok(among.iter().map(|entry| entry.value.key.user).collect())
-    }
-
     /// Tells a group where these are online, if they are. In a box, since it comes to this again with whoever comes and goes.
     fn put_in(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
         let telling = async move {
@@ -188,7 +181,7 @@ impl FanOut {
     /// Whoever came back while it was taken out is put in after it: by this, or by what tells of the coming.
     async fn take_out(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         self.leave(group, users).await?;
-        let back = self.members_among(group, users).await?;
+        let back = self.members.users_among(group, users, &Consistency::Cached).await?;
         if back.is_empty() { Ok(()) } else { self.put_in(group, back).await }
     }
 
@@ -202,6 +195,15 @@ impl FanOut {
         let changed = failed.copied().unwrap_or(Ok(left.contains(&Ok(true))));
         telling.told(&[group], &[changed]).await
     }
+}
+
+/// Does all of them, so many at a time. The first error is told when all are done.
+async fn all_of<F: Future<Output = Result<(), Error>>>(
+    tellings: impl IntoIterator<Item = F>,
+    at_once: usize,
+) -> Result<(), Error> {
+    let first = async |all: Result<(), Error>, told| all.and(told);
+    stream::iter(tellings).buffer_unordered(at_once).fold(Ok(()), first).await
 }
 
 /// Where a user is online by its sessions.

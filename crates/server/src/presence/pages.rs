@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use kith_cache::Consistency;
 use kith_presence::{Distribution, GatewayId};
 use kith_proto::{presence::v1 as wire, r#type::v1::Consistency as Asked};
-use kith_store::{MemberKey, UserId};
+use kith_store::UserId;
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -85,10 +85,10 @@ impl PresenceRpc {
         let more = found.len() > size;
         found.truncate(size);
         let last = found.last().filter(|_| more).map(|member| member.user);
-        let keys: Vec<MemberKey> = found.iter().map(|one| MemberKey { group, user: one.user }).collect();
-        let among = self.members.among(&keys, &Consistency::Cached).await?;
-        let among: HashSet<UserId> = among.iter().map(|entry| entry.value.key.user).collect();
-        let strangers = found.iter().map(|one| one.user).filter(|user| !among.contains(user));
+        let users: Vec<UserId> = found.iter().map(|one| one.user).collect();
+        let among = self.members.users_among(group, &users, &Consistency::Cached).await?;
+        let among: HashSet<UserId> = among.into_iter().collect();
+        let strangers = users.into_iter().filter(|user| !among.contains(user));
         self.sessions.fan_out.left(group, strangers.collect());
         let members = found.into_iter().filter(|member| among.contains(&member.user)).filter_map(|member| {
             let living = self.sessions.gateways.without_dead(&member.gateways);

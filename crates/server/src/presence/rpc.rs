@@ -94,13 +94,11 @@ impl PresenceRpc {
     /// Of each user, what whoever acts is shown.
     async fn shown(&self, ids: &[i64], call: Call) -> Result<Vec<wire::Presence>, Error> {
         let users = convert::users(ids, self.limits.batch_ids)?;
-        let visible = self.visible.of(&users, call.acting).await?;
-        let shown: Vec<_> = users.iter().zip(&visible).filter(|(_, visible)| **visible).collect();
-        let shown: Vec<_> = shown.into_iter().map(|(user, _)| *user).collect();
-        let mut found = self.sessions.get_many(&shown).await.into_iter();
-        let of_each = users.iter().zip(visible).map(|(user, visible)| {
-            let shown = if visible { found.next() } else { None };
-            convert::presence(&shown.unwrap_or_else(|| Shown::unknown(*user)), call.acting)
+        let (shown, _) = self.visible.of(&users, call.acting).await?;
+        let mut found = self.sessions.get_many(&shown).await.into_iter().peekable();
+        let of_each = users.into_iter().map(|user| {
+            let shown = found.next_if(|shown| shown.user == user);
+            convert::presence(&shown.unwrap_or_else(|| Shown::unknown(user)), call.acting)
         });
         Ok(of_each.collect())
     }

@@ -4,10 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use kith_presence::{Change, Changed, GatewayState, Instance, Op, PresenceStore};
 use kith_store::{Coordination, UserId};
-use tokio::time::Instant;
 
 use super::fan_out::FanOut;
-use crate::{error::Error, metric};
+use crate::{error::Error, lease::Lease, metric};
 
 /// Users of a gateway that are looked at in one round, and of all gateways: whoever watches is told of all of them before the
 /// groups of the first one are, which takes longer.
@@ -23,12 +22,8 @@ const LEASE: &str = "presence_sweep";
 pub(super) struct Sweep {
     store: Store,
     fan_out: FanOut,
-    coordination: Arc<dyn Coordination>,
-    /// The id of this node, where there are others.
-    among: Option<String>,
-    lease_lasts: Duration,
-    /// When it was last found that no other node sweeps.
-    led: Option<Instant>,
+    /// Of who sweeps.
+    lease: Lease,
 }
 
 #[derive(Debug)]
@@ -41,14 +36,14 @@ impl Sweep {
     /// `every`: how often it sweeps.
     pub(super) fn new(
         fan_out: FanOut,
-        coordination: Arc<dyn Coordination>,
+        coordination: &Arc<dyn Coordination>,
         among: Option<&str>,
         every: Duration,
     ) -> Self {
         let store = Store(Arc::clone(&fan_out.stores.sessions));
         // Short, since nobody sweeps after a node that died for as long.
-        let lease_lasts = every * 5 / 2;
-        Self { store, fan_out, coordination, among: among.map(str::to_owned), lease_lasts, led: None }
+        let lease = Lease::new(coordination, LEASE, among, every * 5 / 2);
+        Self { store, fan_out, lease }
     }
 
     /// One round, if that is this node's part.
@@ -56,7 +51,8 @@ impl Sweep {
     /// # Errors
     /// UNAVAILABLE.
     pub(super) async fn round(&mut self) -> Result<(), Error> {
-        if !self.leads().await {
+        // Where nobody can be asked, all sweep.
+        if !self.lease.is_held().await.unwrap_or(true) {
             return Ok(());
         }
         let mut told = Ok(());
@@ -86,18 +82,6 @@ impl Sweep {
             settled.await.map_err(Error::presence)?;
         }
         all_told
-    }
-
-    /// Whether no other node sweeps, as far as can be asked. That two do would be no harm.
-    async fn leads(&mut self) -> bool {
-        let Some(node) = &self.among else { return true };
-        if self.led.is_some_and(|led| led.elapsed() < self.lease_lasts / 5) {
-            return true;
-        }
-        let asked = Instant::now();
-        let leads = !matches!(self.coordination.lease(LEASE, node, self.lease_lasts).await, Ok(false));
-        self.led = leads.then_some(asked);
-        leads
     }
 }
 

@@ -26,16 +26,22 @@ impl Visible {
         Self { follows, blocks }
     }
 
-    /// Which of these are shown to whoever acts, in their order: to services all, to a user itself and its friends.
+    /// Those of these who are shown to whoever acts, and those who are not, in their order: services are shown all, a user
+    /// itself and its friends.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn of(&self, users: &[UserId], acting: Acting) -> Result<Vec<bool>, Error> {
-        let Acting::User(acting) = acting else { return Ok(vec![true; users.len()]) };
+    pub(super) async fn of(
+        &self,
+        users: &[UserId],
+        acting: Acting,
+    ) -> Result<(Vec<UserId>, Vec<UserId>), Error> {
+        let Acting::User(acting) = acting else { return Ok((users.to_vec(), Vec::new())) };
         let others: Vec<UserId> = users.iter().copied().filter(|user| *user != acting).collect();
         let friends = are_friends(&self.follows, &self.blocks, acting, &others).await?;
         let mut friends = friends.into_iter();
-        Ok(users.iter().map(|user| *user == acting || friends.next().unwrap_or_default()).collect())
+        let is_shown = |user: &UserId| *user == acting || friends.next().unwrap_or_default();
+        Ok(users.iter().copied().partition(is_shown))
     }
 }
 

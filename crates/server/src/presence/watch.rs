@@ -45,12 +45,9 @@ impl PresenceRpc {
         let mut users = convert::watched(ids, self.limits.batch_ids)?;
         users.sort_unstable();
         users.dedup();
-        let visible = self.visible.of(&users, call.acting).await?;
-        let shown: Vec<UserId> =
-            users.iter().zip(&visible).filter(|(_, visible)| **visible).map(|(user, _)| *user).collect();
+        let (shown, hidden) = self.visible.of(&users, call.acting).await?;
         let place = self.hub.watch(shown.clone(), HEARS_WITHIN).await?;
-        let hidden = users.iter().zip(visible).filter(|(_, visible)| !visible);
-        let hidden = hidden.map(|(user, _)| convert::told(&Shown::unknown(*user), &[], call.acting));
+        let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], call.acting));
         let mut watcher = Watcher {
             rpc: self.clone(),
             acting: call.acting,

@@ -6,9 +6,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use kith_store::{
-    Coordination, EdgeUpkeep, Outcome, StoreError, Stored, Stores, StrongReads, Timestamp, UserId,
-};
+use kith_store::{EdgeUpkeep, Outcome, StoreError, Stored, Stores, StrongReads, Timestamp, UserId};
 use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::{
@@ -18,7 +16,10 @@ use tokio::{
 };
 
 use super::Upkeep;
-use crate::error::{Error, Reason};
+use crate::{
+    error::{Error, Reason},
+    lease::Lease,
+};
 
 /// How often notes are looked at, about.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -89,9 +90,7 @@ impl Janitor {
             upkeep,
             store: Arc::clone(&stores.edges),
             users: Arc::clone(&stores.strong),
-            coordination: Arc::clone(&stores.coordination),
-            among: among.map(str::to_owned),
-            led: None,
+            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
             emptied: HashSet::new(),
         };
         Self { rounds, begun: Mutex::new(Some(begun)), task: Mutex::default() }
@@ -115,11 +114,8 @@ struct Rounds {
     upkeep: Upkeep,
     store: Arc<dyn EdgeUpkeep>,
     users: Arc<dyn StrongReads>,
-    coordination: Arc<dyn Coordination>,
-    /// The id of this node, where there are others.
-    among: Option<String>,
-    /// When it was last found that no other node is to look at the notes.
-    led: Option<Instant>,
+    /// Of who looks at the notes.
+    lease: Lease,
     /// Notes that are kept for a while though nothing is left of their users.
     emptied: HashSet<(UserId, Timestamp)>,
 }
@@ -144,7 +140,7 @@ impl Rounds {
 
     /// Looks at the notes that there are, if that is this node's part.
     async fn round(&mut self) -> Result<(), Error> {
-        if !self.leads().await {
+        if !self.lease.is_held().await.unwrap_or(false) {
             return Ok(());
         }
         let notes = self.store.removals(NOTES_MAX).await.map_err(store_error)?;
@@ -157,7 +153,7 @@ impl Rounds {
                 Err(error) => tell(&error),
                 Ok(()) => {}
             }
-            if !self.leads().await {
+            if !self.lease.is_held().await.unwrap_or(false) {
                 break;
             }
         }
@@ -195,18 +191,6 @@ impl Rounds {
     async fn is_deleted(&self, user: UserId) -> Result<bool, Error> {
         let found = self.users.strong_users(&[user]).await.map_err(store_error)?;
         Ok(matches!(found.first(), Some((_, Stored::Deleted(_)))))
-    }
-
-    /// Whether no other node is to look at the notes. That two do would be no harm.
-    async fn leads(&mut self) -> bool {
-        let Some(node) = &self.among else { return true };
-        if self.led.is_some_and(|led| led.elapsed() < LEASE_LASTS / 5) {
-            return true;
-        }
-        let asked = Instant::now();
-        let leads = matches!(self.coordination.lease(LEASE, node, LEASE_LASTS).await, Ok(true));
-        self.led = leads.then_some(asked);
-        leads
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kith_cache::Consistency;
 use kith_proto::{relation::v1 as wire, r#type::v1 as types};
-use kith_store::{BlockList, FollowList, GroupId, MemberKey, UserId};
+use kith_store::{BlockList, FollowList, GroupId, UserId};
 
 use super::{
     RelationRpc,
@@ -97,12 +97,9 @@ impl RelationRpc {
         self.members.may_see(group, call.acting).await?;
         let lists = [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user });
         let (friends, next_page_token, partial) = self.common_page(lists, &page).await?;
-        let keys: Vec<MemberKey> = friends
-            .iter()
-            .filter_map(|friend| Some(MemberKey { group, user: UserId::new(*friend).ok()? }))
-            .collect();
-        let among = self.members.among(&keys, &consistency).await?;
-        let user_ids: Vec<i64> = among.iter().map(|member| member.value.key.user.get()).collect();
+        let users: Vec<UserId> = friends.iter().filter_map(|friend| UserId::new(*friend).ok()).collect();
+        let among = self.members.users_among(group, &users, &consistency).await?;
+        let user_ids: Vec<i64> = among.into_iter().map(UserId::get).collect();
         let partial = partial || user_ids.len() < friends.len();
         Ok(wire::ListFriendsInGroupResponse { user_ids, next_page_token, partial })
     }

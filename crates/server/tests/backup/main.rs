@@ -7,4 +7,6 @@ mod bad_files;
 mod killed;
 mod ledger;
 mod node;
+#[path = "../port/mod.rs"]
+mod port;
 mod under_writes;

@@ -1,8 +1,6 @@
 //! Nodes and commands as processes.
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
-    ops::Range,
     path::Path,
     process::{Child, Command, Output, Stdio},
     time::Duration,
@@ -13,9 +11,6 @@ use kith_store::{NewUser, Params, Timestamp, UserId, UserName, Write};
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 
-/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
-const PORTS: Range<u16> = 15_000..32_000;
-
 /// A node over a data folder; killed when dropped.
 pub(crate) struct Node {
     process: Child,
@@ -25,7 +20,7 @@ pub(crate) struct Node {
 impl Node {
     /// Starts it and waits until it serves.
     pub(crate) async fn start(data: &Path) -> Self {
-        let address = format!("127.0.0.1:{}", free_port());
+        let address = format!("127.0.0.1:{}", crate::port::free());
         let process = command(data, &["serve", "--set", "operations.enabled=false"])
             .args(["--listen", &address])
             .stdout(Stdio::null())
@@ -43,13 +38,6 @@ impl Node {
         tokio::time::timeout(Duration::from_secs(30), serves).await.expect("the node serves");
         node
     }
-}
-
-/// Nobody listens there, for now.
-fn free_port() -> u16 {
-    std::iter::repeat_with(|| rand::random_range(PORTS))
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .unwrap()
 }
 
 impl Drop for Node {

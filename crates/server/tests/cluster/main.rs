@@ -13,6 +13,8 @@ mod metrics;
 mod nodes;
 #[path = "../online/mod.rs"]
 mod online;
+#[path = "../port/mod.rs"]
+mod port;
 mod presence;
 mod redis;
 mod site;

@@ -1,16 +1,12 @@
 //! A Redis of a test's own, which it may stop.
 
 use std::{
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    ops::Range,
+    net::{Ipv4Addr, TcpStream},
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use crate::site::until;
-
-/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
-const PORTS: Range<u16> = 15_000..32_000;
 
 /// Ends with the test.
 pub(crate) struct Redis {
@@ -23,7 +19,7 @@ impl Redis {
     /// One that does not run yet, on a free port. `arguments`: words of its configuration.
     pub(crate) fn absent(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-        Self { port: free_port(), arguments, child: None }
+        Self { port: crate::port::free(), arguments, child: None }
     }
 
     pub(crate) async fn start(arguments: &[&str]) -> Self {
@@ -61,11 +57,4 @@ impl Drop for Redis {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Nobody listens there, for now.
-fn free_port() -> u16 {
-    std::iter::repeat_with(|| rand::random_range(PORTS))
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .unwrap()
 }

@@ -2,16 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "for tests")]
 
+#[path = "../port/mod.rs"]
+mod port;
+
 use std::{
-    net::{Ipv4Addr, TcpListener},
-    ops::Range,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
-
-/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
-const PORTS: Range<u16> = 15_000..32_000;
 
 /// Killed when dropped.
 #[derive(Debug)]
@@ -73,10 +71,7 @@ impl Drop for Node {
 
 /// Nobody listens there, for now.
 pub(crate) fn free_address() -> String {
-    let port = std::iter::repeat_with(|| rand::random_range(PORTS))
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .unwrap();
-    format!("127.0.0.1:{port}")
+    format!("127.0.0.1:{}", port::free())
 }
 
 /// The root of the workspace.

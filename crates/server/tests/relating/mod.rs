@@ -7,7 +7,11 @@
     reason = "every test file uses a part; a test may panic"
 )]
 
-use kith_proto::{relation::v1::*, r#type::v1::import_result};
+use kith_proto::{
+    member::v1::{ListMembersRequest, Role},
+    relation::v1::*,
+    r#type::v1::import_result,
+};
 use tonic::Status;
 
 use crate::node::TestNode;
@@ -55,6 +59,13 @@ pub async fn allowed(node: &TestNode, user_id: i64, target_id: i64, permissions:
     let request = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
     let answer = node.relations().check_permission(request).await.unwrap().into_inner();
     (answer.allowed, answer.denied)
+}
+
+/// Who is in a group, with their roles, as a service reads it.
+pub async fn members(node: &TestNode, group_id: i64) -> Vec<(i64, Role)> {
+    let request = ListMembersRequest { group_id, ..Default::default() };
+    let page = node.members().list_members(request).await.unwrap().into_inner();
+    page.members.iter().map(|member| (member.user_id, member.role())).collect()
 }
 
 pub async fn following(node: &TestNode, user_id: i64) -> Vec<i64> {

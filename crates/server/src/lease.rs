@@ -1,0 +1,132 @@
+//! Work that one node of several does at a time.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{Coordination, StoreError};
+use tokio::time::Instant;
+
+/// Who holds a lease where there are no other nodes.
+const ALONE: &str = "alone";
+
+/// This node's side of a lease. That two nodes believe to hold it, for as long as it lasts, must be no harm: it spares work.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    coordination: Arc<dyn Coordination>,
+    name: &'static str,
+    /// The id of this node, where there are others.
+    among: Option<String>,
+    lasts: Duration,
+    /// When it was last asked for and given.
+    held: Option<Instant>,
+}
+
+impl Lease {
+    /// One that is not held yet. `among`: the id of this node, where there are others.
+    pub(crate) fn new(
+        coordination: &Arc<dyn Coordination>,
+        name: &'static str,
+        among: Option<&str>,
+        lasts: Duration,
+    ) -> Self {
+        let (coordination, among) = (Arc::clone(coordination), among.map(str::to_owned));
+        Self { coordination, name, among, lasts, held: None }
+    }
+
+    /// Whether the work is this node's part, as it is where there are no others. The store is asked again when a fifth of
+    /// the time has passed.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub(crate) async fn is_held(&mut self) -> Result<bool, StoreError> {
+        let Some(node) = &self.among else { return Ok(true) };
+        if self.held.is_some_and(|held| held.elapsed() < self.lasts / 5) {
+            return Ok(true);
+        }
+        let asked = Instant::now();
+        self.held = None;
+        let held = self.coordination.lease(self.name, node, self.lasts).await?;
+        self.held = held.then_some(asked);
+        Ok(held)
+    }
+
+    /// The mark that stands beside the lease, for whoever holds it next.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub(crate) async fn mark(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.coordination.mark(self.name).await
+    }
+
+    /// Leaves a mark beside the lease; `false` when another node has it.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub(crate) async fn set_mark(&self, mark: &[u8]) -> Result<bool, StoreError> {
+        if self.among.is_none() && !self.coordination.lease(self.name, ALONE, self.lasts).await? {
+            return Ok(false);
+        }
+        self.coordination.set_mark(self.name, self.among.as_deref().unwrap_or(ALONE), mark).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Who holds the one lease that there is, and how often it was asked for.
+    #[derive(Debug, Default)]
+    struct OneLease(Mutex<(Option<String>, usize)>);
+
+    #[async_trait::async_trait]
+    impl Coordination for OneLease {
+        async fn lease(&self, _name: &str, holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
+            let (held_by, asked) = &mut *self.0.lock();
+            *asked += 1;
+            Ok(held_by.get_or_insert_with(|| holder.to_owned()) == holder)
+        }
+
+        async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {
+            *self.0.lock() = (None, 0);
+            Ok(())
+        }
+
+        async fn mark(&self, _name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+            Ok(None)
+        }
+
+        async fn set_mark(&self, _name: &str, holder: &str, _mark: &[u8]) -> Result<bool, StoreError> {
+            Ok(self.0.lock().0.as_deref() == Some(holder))
+        }
+    }
+
+    fn lease(store: &Arc<OneLease>, among: Option<&str>) -> Lease {
+        let store: Arc<dyn Coordination> = Arc::<OneLease>::clone(store);
+        Lease::new(&store, "work", among, Duration::from_secs(10))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_two_nodes_holds_it_and_asks_again_after_a_fifth_of_the_time() {
+        let store = Arc::new(OneLease::default());
+        let (mut a, mut b) = (lease(&store, Some("a")), lease(&store, Some("b")));
+        for _ in 0..3 {
+            assert_eq!((a.is_held().await.unwrap(), a.set_mark(b"").await.unwrap()), (true, true));
+        }
+        assert_eq!(store.0.lock().1, 1);
+        assert_eq!((b.is_held().await.unwrap(), b.set_mark(b"").await.unwrap()), (false, false));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        store.release("work", "a").await.unwrap();
+        assert!(b.is_held().await.unwrap());
+        assert!(!a.is_held().await.unwrap(), "it was given to another one meanwhile");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_alone_asks_for_it_to_leave_a_mark_only() {
+        let store = Arc::new(OneLease::default());
+        let mut alone = lease(&store, None);
+        assert!(alone.is_held().await.unwrap());
+        assert_eq!(store.0.lock().1, 0);
+        assert!(alone.set_mark(b"").await.unwrap());
+    }
+}
