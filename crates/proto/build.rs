@@ -26,6 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .extern_path(".kith.user.v1.ImportUsersRequest", "crate::user::v1::ImportUsersRequest")
         .extern_path(".kith.group.v1.ImportGroupsRequest", "crate::group::v1::ImportGroupsRequest")
         .extern_path(".kith.relation.v1.ImportFollowsRequest", "crate::relation::v1::ImportFollowsRequest")
+        .extern_path(
+            ".kith.relation.v1.BatchGetRelationsResponse",
+            "crate::relation::v1::BatchGetRelationsResponse",
+        )
         .compile_fds(descriptors)?;
     Ok(())
 }

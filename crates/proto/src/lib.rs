@@ -1,7 +1,7 @@
 //! The public contract of Kith: messages, clients and servers generated from `proto/`.
 //!
 //! The comments of the `.proto` files are the reference of the API. This crate holds no logic
-//! but that of [`Records`], whose decoding is bounded.
+//! but that of [`Records`], whose decoding is bounded, and of [`Results`], which can be written.
 
 #![expect(missing_docs, reason = "generated from the commented .proto files")]
 #![expect(
@@ -13,8 +13,10 @@
 )]
 
 mod records;
+mod results;
 
 pub use records::{RECORDS_MAX, Records};
+pub use results::{Results, write_message};
 
 /// Types that several domains share.
 pub mod r#type {
@@ -47,6 +49,7 @@ pub mod relation {
         tonic::include_proto!("kith.relation.v1");
 
         pub type ImportFollowsRequest = crate::Records<ImportFollow>;
+        pub type BatchGetRelationsResponse = crate::Results<RelationResult>;
     }
 }
 

@@ -7,7 +7,7 @@ use kith_proto::relation::v1::*;
 use kith_server::config::RelationMode;
 use node::{TestNode, acting, assert_refused};
 use relating::*;
-use tonic::Code;
+use tonic::{Code, Request};
 
 #[tokio::test]
 async fn a_follow_is_seen_on_both_sides_at_once_and_its_end_too() {
@@ -268,6 +268,45 @@ async fn a_batch_answers_for_each_target_in_its_order() {
     let many = BatchGetRelationsRequest { user_id: 1, target_ids: (2..=1002).collect(), consistency: None };
     let refused = node.relations().batch_get_relations(many).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_ids"));
+}
+
+/// A batch writes its answer itself; the answer for one is encoded as all others are.
+#[tokio::test]
+async fn a_batch_says_of_each_target_what_a_read_of_it_alone_says() {
+    let (node, [ann, bob, cid, dan, eve, fay]) = with_users().await;
+    for (one, other) in [(ann, bob), (bob, ann), (cid, ann), (ann, dan)] {
+        follow(&node, one, other).await.unwrap();
+    }
+    block(&node, dan, ann).await;
+    block(&node, ann, eve).await;
+    for (target_id, remark) in [(bob, "Bob".to_owned()), (cid, "é".repeat(64)), (eve, String::new())] {
+        let request = SetRemarkRequest { user_id: ann, target_id, remark, ..Default::default() };
+        node.relations().set_remark(request).await.unwrap();
+        let request =
+            SetPermissionsRequest { user_id: ann, target_id, permissions: Some(5), ..Default::default() };
+        node.relations().set_permissions(request).await.unwrap();
+    }
+    let targets = [bob, cid, dan, eve, fay, 999];
+    let request = BatchGetRelationsRequest { user_id: ann, target_ids: targets.to_vec(), consistency: None };
+    for by in [None, Some(ann)] {
+        let asked = |target_id| GetRelationRequest { user_id: ann, target_id, consistency: None };
+        let mut alone = Vec::new();
+        for target in targets {
+            let answer = node.relations().get_relation(on_behalf(by, asked(target))).await.unwrap();
+            let relation = answer.into_inner().relation.unwrap();
+            let result = Some(relation_result::Result::Relation(relation));
+            alone.push(RelationResult { target_id: target, result });
+        }
+        let answer = node.relations().batch_get_relations(on_behalf(by, request.clone())).await.unwrap();
+        assert_eq!(answer.into_inner().results, alone);
+    }
+}
+
+fn on_behalf<T>(of: Option<i64>, request: T) -> Request<T> {
+    match of {
+        Some(user) => acting(user, request),
+        None => Request::new(request),
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use kith_cache::{CacheError, Consistency, Entry};
 use kith_store::{Block, Edge, Follow};
 
 use super::{Blocks, Follows, blocks, follows};
-use crate::error::Error;
+use crate::{call::Acting, error::Error};
 
 /// Most pairs that are read in one go of each cache: four records each.
 pub(super) const AT_ONCE: usize = 250;
@@ -28,6 +28,17 @@ pub(super) struct Between<'a> {
     pub(super) set: Option<&'a Entry<Block>>,
     /// What the other one has set.
     pub(super) set_by_other: Option<&'a Entry<Block>>,
+}
+
+impl Between<'_> {
+    pub(super) const fn are_friends(&self) -> bool {
+        self.follow.is_some() && self.followed_by.is_some()
+    }
+
+    /// Whether the other one has blocked the user: told to services alone.
+    pub(super) fn is_blocked(&self, told_to: Acting) -> bool {
+        told_to == Acting::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
+    }
 }
 
 impl<'a> Compared<'a> {

@@ -49,18 +49,16 @@ pub(super) fn user_settings(block: &Block, blocks: &Blocks) -> wire::UserSetting
     }
 }
 
-/// Whether the other one has blocked the user is told to services alone.
 pub(super) fn relation(between: Between<'_>, blocks: &Blocks, acting: Acting) -> wire::Relation {
     let set = between.set.map(|entry| &*entry.value);
-    let by_other = between.set_by_other.is_some_and(|entry| entry.value.blocked.is_some());
     wire::Relation {
         user_id: between.edge.from.get(),
         target_id: between.edge.to.get(),
         follow: between.follow.map(|entry| follow_to_wire(&entry.value)),
         followed_by: between.followed_by.map(|entry| follow_to_wire(&entry.value)),
-        friends: between.follow.is_some() && between.followed_by.is_some(),
+        friends: between.are_friends(),
         settings: Some(settings_to_wire(set, blocks)),
-        blocked_by_target: by_other && acting == Acting::Service,
+        blocked_by_target: between.is_blocked(acting),
     }
 }
 

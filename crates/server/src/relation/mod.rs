@@ -22,6 +22,7 @@ mod reads;
 mod rpc;
 mod upkeep;
 mod writes;
+mod written;
 
 pub use blocks::Blocks;
 pub use follows::{Follows, RelationRules};

@@ -7,9 +7,10 @@ use tonic::Response;
 
 use super::{
     RelationRpc,
-    compared::{AT_ONCE, Between, Compared},
+    compared::{AT_ONCE, Compared},
     convert,
     lists::ListOf,
+    written,
 };
 use crate::{
     bulk,
@@ -48,21 +49,14 @@ impl RelationRpc {
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
         own(convert::user("user_id", request.user_id)?, call.acting)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
-        let mut results = Vec::with_capacity(edges.len());
+        let mut results = written::none(edges.len());
         for edges in edges.chunks(AT_ONCE) {
             let found = Compared::read(&self.follows, &self.blocks, edges, &consistency).await;
-            results.extend(found.pairs().map(|(edge, between)| self.result(edge, between, call)));
+            for (edge, between) in found.pairs() {
+                written::add(&mut results, edge, &between, (&self.blocks, call.acting));
+            }
         }
-        Ok(wire::BatchGetRelationsResponse { results })
-    }
-
-    fn result(&self, edge: Edge, found: Result<Between<'_>, Error>, call: Call) -> wire::RelationResult {
-        use wire::relation_result::Result::{Error, Relation};
-        let result = match found {
-            Ok(between) => Relation(convert::relation(between, &self.blocks, call.acting)),
-            Err(error) => Error(error.to_result()),
-        };
-        wire::RelationResult { target_id: edge.to.get(), result: Some(result) }
+        Ok(results)
     }
 
     /// One read of memory: what the target has set about the user.
