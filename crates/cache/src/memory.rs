@@ -9,7 +9,12 @@ use std::{
 
 use moka::sync::Cache;
 
-use crate::{Entry, Key, Moment, Policy, Tier, Version, clock::milliseconds, guards, recent::Recent};
+use crate::{
+    Entry, Key, Moment, Policy, Tier, Version,
+    clock::milliseconds,
+    guards,
+    recent::{Recent, Spot},
+};
 
 /// Bytes that moka keeps for an entry, with its place in the hash table, the queues and the sketch.
 const MOKA_BYTES: usize = 160;
@@ -99,16 +104,22 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     #[inline]
     pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
         let spot = self.recent.spot(key);
-        let recent = self.recent.get(spot, key);
-        if !spot.is_sampled(now) {
-            return recent.or_else(|| self.cache.get(key)).map(|slot| (slot, false));
+        if let Some(slot) = self.recent.get(spot, key) {
+            if spot.keeps(now) {
+                self.keep(key, spot);
+            }
+            return Some((slot, false));
         }
-        // Asked in any case: its sketch is to hear of it.
-        let here = self.cache.get(key);
-        recent.or(here).map(|slot| {
-            let earned = self.recent.takes(&slot) && self.recent.vote(spot);
-            (slot, earned)
-        })
+        let slot = self.cache.get(key)?;
+        let earned = spot.votes(now) && self.recent.takes(&slot) && self.recent.vote(spot);
+        Some((slot, earned))
+    }
+
+    /// The sketch of moka hears of a key that has a place, too.
+    #[cold]
+    fn keep(&self, key: &K, spot: Spot) {
+        drop(self.cache.get(key));
+        self.recent.keep(spot);
     }
 
     /// Puts what memory has of the key where reads find it at once. Shard lock held.

@@ -8,9 +8,10 @@
 //! Two places and not one: of as many keys as a third of the places, one in seven would stand in the way of another.
 //! A mark of sixteen bits tells which key stands in a place, so that a read of any other key costs next to nothing here.
 //!
-//! One read in sixteen asks moka all the same: then its sketch hears of the key, and the read is a vote. Where a place is
-//! empty one vote is enough; where both are taken, a key needs some more than all others of the two places have between
-//! them: the majority vote of Boyer and Moore (1981). So a walk over many keys takes no place from those read often.
+//! One read in sixteen of a key that has no place is a vote for it. Where a place is empty one vote is enough; where both
+//! are taken it needs three, and more than other keys that have none: the majority vote of Boyer and Moore (1981). One read
+//! in 64 of a key that has a place ends the votes against it, and asks moka all the same, whose sketch is to hear of the key.
+//! So a walk over many keys takes no place from those read often.
 
 use std::sync::{
     OnceLock,
@@ -28,7 +29,8 @@ const PLACES_MAX: u64 = 1 << 15;
 const CHUNK: usize = 128;
 /// A larger copy has no place: what moka has evicted and stands here takes a quarter of the bound at most.
 const SIZE_MAX: u32 = 512;
-/// One read in so many asks moka.
+/// One read in so many of a key that has a place, and of one that has none, is heard of.
+const KEPT_SAMPLE: u64 = 64;
 const SAMPLE: u64 = 16;
 /// So many votes more than all others together take a place from the key that has it.
 const VOTES: u8 = 3;
@@ -62,15 +64,26 @@ struct Marks {
     /// The key that asks for a place, and its votes.
     rival: AtomicU16,
     votes: AtomicU8,
-    /// Which of the two had the last vote of those that stand here.
+    /// Which of the two was last noted to be read.
     kept: AtomicU8,
 }
 
 impl Spot {
-    /// Whether a read at this moment asks moka first.
+    /// Whether it is heard of a read at this moment that found the key in its place.
     #[inline]
-    pub(crate) const fn is_sampled(self, now: Moment) -> bool {
-        (self.0 >> 48).wrapping_add(now.get()).is_multiple_of(SAMPLE)
+    pub(crate) const fn keeps(self, now: Moment) -> bool {
+        self.is_sampled(now, KEPT_SAMPLE)
+    }
+
+    /// Whether a read at this moment that did not is a vote.
+    #[inline]
+    pub(crate) const fn votes(self, now: Moment) -> bool {
+        self.is_sampled(now, SAMPLE)
+    }
+
+    #[inline]
+    const fn is_sampled(self, now: Moment, sample: u64) -> bool {
+        (self.0 >> 48).wrapping_add(now.get()).is_multiple_of(sample)
     }
 
     #[inline]
@@ -110,10 +123,17 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         slot.size <= SIZE_MAX && !self.chunks.is_empty()
     }
 
-    /// Counts a read of a key. True: it has no place and has earned one.
+    /// Counts a read of a key that has no place. True: it has earned one.
     pub(crate) fn vote(&self, spot: Spot) -> bool {
         let Some(chunk) = self.chunk(spot) else { return false };
         chunk.get().is_none_or(|pairs| pairs.marks[pair(spot)].vote(spot.mark()))
+    }
+
+    /// Notes a read of a key that has a place.
+    pub(crate) fn keep(&self, spot: Spot) {
+        if let Some((marks, _)) = self.pair(spot) {
+            marks.keep(spot.mark());
+        }
     }
 
     /// Puts a copy in its place. Shard lock held.
@@ -188,14 +208,13 @@ impl Marks {
         self.here.iter().position(|here| here.load(Relaxed) == mark)
     }
 
-    /// A vote for the key of that mark, which is one against its rival where it stands here.
+    fn keep(&self, mark: u16) {
+        self.kept.store(u8::from(self.place(mark) == Some(1)), Relaxed);
+        self.votes.store(0, Relaxed);
+    }
+
     fn vote(&self, mark: u16) -> bool {
         let votes = self.votes.load(Relaxed);
-        if let Some(place) = self.place(mark) {
-            self.kept.store(u8::from(place == 1), Relaxed);
-            self.votes.store(votes.saturating_sub(1), Relaxed);
-            return false;
-        }
         let is_rival = self.rival.load(Relaxed) == mark;
         if self.place(0).is_some() || (is_rival && votes + 1 >= VOTES) {
             self.votes.store(0, Relaxed);
@@ -309,8 +328,9 @@ mod tests {
         let recent = Recent::new(1 << 20);
         let [one, two, rival] = three_of_a_pair(&recent);
         let vote = |key: u64| recent.vote(recent.spot(&key));
-        assert_eq!([rival, one, rival, one, rival, rival].map(vote), [false; 6]);
-        assert!(vote(rival));
+        assert_eq!([rival, rival].map(vote), [false; 2]);
+        recent.keep(recent.spot(&one));
+        assert_eq!([rival, rival, rival].map(vote), [false, false, true]);
         recent.put(&rival, &slot(rival, 100));
         assert_eq!([one, two, rival].map(|key| value(&recent, key)), [Some(one), None, Some(rival)]);
     }
@@ -328,10 +348,10 @@ mod tests {
     fn an_empty_place_takes_one_vote() {
         let recent: Recent<u64, u64> = Recent::new(1 << 20);
         assert!(recent.vote(recent.spot(&7)));
-        let [one, ..] = three_of_a_pair(&recent);
-        assert!(!recent.vote(recent.spot(&one)));
+        let [one, _, rival] = three_of_a_pair(&recent);
+        assert!(!recent.vote(recent.spot(&rival)));
         recent.take(&one);
-        assert!(recent.vote(recent.spot(&one)));
+        assert!(recent.vote(recent.spot(&rival)));
     }
 
     #[test]
@@ -343,12 +363,13 @@ mod tests {
     }
 
     #[test]
-    fn one_moment_in_sixteen_a_read_of_a_key_asks_moka() {
+    fn it_is_heard_of_a_key_that_has_no_place_four_times_as_often() {
         let recent: Recent<u64, u64> = Recent::new(1 << 20);
         for key in 0..100 {
             let spot = recent.spot(&key);
-            let asked = (0..160).filter(|now| spot.is_sampled(Moment::new(*now))).count();
-            assert_eq!(asked, 10);
+            let moments = || (0..640).map(Moment::new);
+            assert_eq!(moments().filter(|now| spot.votes(*now)).count(), 40);
+            assert_eq!(moments().filter(|now| spot.keeps(*now)).count(), 10);
         }
     }
 }

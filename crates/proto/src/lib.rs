@@ -1,7 +1,7 @@
 //! The public contract of Kith: messages, clients and servers generated from `proto/`.
 //!
 //! The comments of the `.proto` files are the reference of the API. This crate holds no logic
-//! but that of [`Records`], whose decoding is bounded, and of [`Results`], which can be written.
+//! but that of [`Records`], whose decoding is bounded, and of [`Results`], whose encoding is cheap.
 
 #![expect(missing_docs, reason = "generated from the commented .proto files")]
 #![expect(
@@ -12,11 +12,13 @@
     reason = "generated"
 )]
 
+mod fields;
 mod records;
 mod results;
 
+pub use fields::Fields;
 pub use records::{RECORDS_MAX, Records};
-pub use results::{Results, write_message};
+pub use results::Results;
 
 /// Types that several domains share.
 pub mod r#type {

@@ -106,7 +106,8 @@ impl Asked {
     }
 }
 
-/// The name of an error, and whether what was asked for may have been done, or may yet be: of a read nothing is.
+/// The name of an error, and whether what was asked for may have been done, or may yet be: of a read nothing is. What no
+/// disturbance explains is told as it was said.
 pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
     let code = code_of(status);
     let open = match code {
@@ -122,7 +123,11 @@ pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
         | Code::Unimplemented => false,
         _ => !read && !is_certain(status),
     };
-    (name_of(code), open)
+    let name = name_of(code);
+    if matches!(code, Code::Internal | Code::Unknown) {
+        eprintln!("answered with {name}: {}", status.message());
+    }
+    (name, open)
 }
 
 /// What a read of this level asks for; `token` is that of one that is at least as new as it.

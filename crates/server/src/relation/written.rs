@@ -1,19 +1,11 @@
 //! Relations in the answer to a batch: written as the wire has them. To make messages of them first, and to encode those,
-//! takes as long as to find what is between the users (ADR 0022).
+//! takes as long as to find what is between the users (ADR 0022). What they say is what [`super::convert`] says of one.
 
-use kith_proto::{relation::v1 as wire, write_message};
-use kith_store::{Edge, Follow};
-use prost::{
-    Message,
-    encoding::{bool, int64, message},
-};
+use kith_proto::{Fields, relation::v1 as wire};
+use kith_store::{Block, Edge, Follow, Timestamp};
 
-use super::{
-    Blocks,
-    compared::Between,
-    convert::{follow_to_wire, settings_to_wire},
-};
-use crate::{call::Acting, error::Error};
+use super::{Blocks, compared::Between};
+use crate::{call::Acting, error::Error, versions::wire_time};
 
 /// About as many bytes as what is between two users who follow each other takes.
 const ROOM: usize = 112;
@@ -30,34 +22,52 @@ pub(super) fn add(
     found: &Result<Between<'_>, Error>,
     told: (&Blocks, Acting),
 ) {
-    results.write(|buf| {
-        int64::encode(1, &edge.to.get(), buf);
+    results.write(|fields| {
+        fields.number(1, edge.to.get());
         match found {
-            Ok(between) => write_message(2, buf, |buf| relation(buf, between, told)),
-            Err(error) => message::encode(3, &error.to_result(), buf),
+            Ok(between) => fields.message(2, |fields| relation(fields, between, told)),
+            Err(error) => fields.encoded(3, &error.to_result()),
         }
     });
 }
 
-/// The fields of a `Relation`, as `convert::relation` has them.
-fn relation(buf: &mut Vec<u8>, between: &Between<'_>, (blocks, acting): (&Blocks, Acting)) {
-    int64::encode(1, &between.edge.from.get(), buf);
-    int64::encode(2, &between.edge.to.get(), buf);
-    for (tag, follow) in [(3, between.follow), (4, between.followed_by)] {
-        if let Some(entry) = follow {
-            let follow: &Follow = &entry.value;
-            write(tag, buf, &follow_to_wire(follow));
+fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (blocks, acting): (&Blocks, Acting)) {
+    fields.number(1, between.edge.from.get());
+    fields.number(2, between.edge.to.get());
+    for (tag, found) in [(3, between.follow), (4, between.followed_by)] {
+        if let Some(entry) = found {
+            fields.message(tag, |fields| follow(fields, &entry.value));
         }
     }
-    if between.are_friends() {
-        bool::encode(5, &true, buf);
-    }
-    write(6, buf, &settings_to_wire(between.set.map(|entry| &*entry.value), blocks));
-    if between.is_blocked(acting) {
-        bool::encode(7, &true, buf);
+    fields.bool(5, between.are_friends());
+    let set = between.set.map(|entry| &*entry.value);
+    fields.message(6, |fields| settings(fields, set, blocks));
+    fields.bool(7, between.is_blocked(acting));
+}
+
+fn follow(fields: &mut Fields<'_>, follow: &Follow) {
+    fields.number(1, follow.edge.from.get());
+    fields.number(2, follow.edge.to.get());
+    fields.number(3, follow.version.get());
+    fields.message(4, |fields| time(fields, follow.since));
+}
+
+fn settings(fields: &mut Fields<'_>, block: Option<&Block>, blocks: &Blocks) {
+    let permissions = blocks.permissions(block).bits().into();
+    let Some(block) = block else { return fields.number(2, permissions) };
+    fields.bool(1, block.blocked.is_some());
+    fields.number(2, permissions);
+    fields.bool(3, block.permissions.is_some());
+    fields.bool(4, block.do_not_disturb.is_some());
+    fields.string(5, &block.remark);
+    fields.number(6, block.version.get());
+    if let Some(since) = block.blocked {
+        fields.message(7, |fields| time(fields, since));
     }
 }
 
-fn write(tag: u32, buf: &mut Vec<u8>, fields: &impl Message) {
-    write_message(tag, buf, |buf| fields.encode_raw(buf));
+fn time(fields: &mut Fields<'_>, at: Timestamp) {
+    let at = wire_time(at);
+    fields.number(1, at.seconds);
+    fields.number(2, at.nanos.into());
 }

@@ -130,6 +130,8 @@ fn of_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
             unavailable("too few nodes answered in time", outcome)
         }
         DbError::ReadFailure { .. } | DbError::WriteFailure { .. } => unavailable("nodes failed", outcome),
+        // What a server has no other word for, such as that it has no room or no memory at this moment.
+        DbError::ServerError => unavailable("the server failed", outcome),
         DbError::AuthenticationError | DbError::Unauthorized => unavailable("access refused", outcome),
         // Of a prepared statement it says that a table is not there: nothing has migrated.
         DbError::Invalid => unavailable("the tables are not there", outcome),
@@ -205,6 +207,18 @@ mod tests {
         for error in [ExecutionError::LastAttemptError(worded), late, said(DbError::Unauthorized)] {
             assert!(!names_what_is_not_there(&error), "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_fails_may_answer_later() {
+        assert!(matches!(
+            write_failed(&said(DbError::ServerError)),
+            StoreError::Unavailable { outcome: Outcome::Unknown, .. }
+        ));
+        assert!(matches!(
+            read_failed(&said(DbError::ServerError)),
+            StoreError::Unavailable { outcome: Outcome::NotApplied, .. }
+        ));
     }
 
     #[test]

@@ -21,8 +21,8 @@ use crate::{
 const BATCH: usize = 500;
 /// More than any group has.
 const PAGE: i32 = 1_000;
-/// A node sees so soon that all was lost: a second, and some more where the machine has much to do.
-const SEEN_WITHIN: Duration = Duration::from_secs(5);
+/// A node sees so soon that all was lost.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What was told of all users and groups.

@@ -1,0 +1,163 @@
+//! A message written field by field.
+
+use prost::Message;
+
+/// What a key says of how a field is encoded: <https://protobuf.dev/programming-guides/encoding/>.
+const NUMBER: u32 = 0;
+const BYTES: u32 = 2;
+
+/// The fields of a message, written one after the other. As encoding does, it leaves out what has no presence and is 0,
+/// false or empty.
+///
+/// To encode a message takes the length of each message in it beforehand, and with it those of all messages in that one.
+/// Here the length of a message is put before it once it is written: one byte is left for it, and most are short.
+#[derive(Debug)]
+pub struct Fields<'a>(&'a mut Vec<u8>);
+
+impl<'a> Fields<'a> {
+    /// After what `buffer` has already.
+    pub const fn after(buffer: &'a mut Vec<u8>) -> Self {
+        Self(buffer)
+    }
+
+    /// An integer of any kind but `sint` and `fixed`, which both encode otherwise.
+    #[inline]
+    pub fn number(&mut self, tag: u32, number: i64) {
+        if number != 0 {
+            self.key(tag, NUMBER);
+            put_number(self.0, number.cast_unsigned());
+        }
+    }
+
+    #[inline]
+    pub fn bool(&mut self, tag: u32, is: bool) {
+        self.number(tag, is.into());
+    }
+
+    #[inline]
+    pub fn string(&mut self, tag: u32, text: &str) {
+        if !text.is_empty() {
+            self.key(tag, BYTES);
+            put_number(self.0, text.len() as u64);
+            self.0.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// A message that is there, whose fields are written by this.
+    #[inline]
+    pub fn message(&mut self, tag: u32, fields: impl FnOnce(&mut Fields<'_>)) {
+        self.key(tag, BYTES);
+        let at = self.0.len();
+        self.0.push(0);
+        fields(&mut Fields(self.0));
+        let length = self.0.len() - at - 1;
+        match u8::try_from(length).ok().filter(|length| *length < 0x80) {
+            Some(length) => self.0[at] = length,
+            None => put_long(self.0, at, length),
+        }
+    }
+
+    /// The same of a message that is encoded.
+    pub fn encoded(&mut self, tag: u32, message: &impl Message) {
+        self.key(tag, BYTES);
+        put_number(self.0, message.encoded_len() as u64);
+        message.encode_raw(self.0);
+    }
+
+    #[inline]
+    fn key(&mut self, tag: u32, kind: u32) {
+        put_number(self.0, u64::from(tag << 3 | kind));
+    }
+}
+
+/// Seven bits a byte, the lowest first; a byte that is not the last has its highest bit set.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
+fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        buffer.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    buffer.push(number as u8);
+}
+
+/// The length of a message that begins after this place, where one byte was left for it.
+#[cold]
+fn put_long(buffer: &mut Vec<u8>, at: usize, length: usize) {
+    let mut head = Vec::with_capacity(10);
+    put_number(&mut head, length as u64);
+    buffer.splice(at..=at, head);
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::encoding;
+
+    use super::*;
+
+    fn written(fields: impl FnOnce(&mut Fields<'_>)) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        fields(&mut Fields::after(&mut buffer));
+        buffer
+    }
+
+    fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        encode(&mut buffer);
+        buffer
+    }
+
+    #[test]
+    fn numbers_are_written_as_they_are_encoded() {
+        for number in [1, 127, 128, 300, 16_384, i64::MAX, -1, i64::MIN] {
+            for tag in [1, 15, 16, 2_047, 2_048] {
+                let so = encoded(|buf| encoding::int64::encode(tag, &number, buf));
+                assert_eq!(written(|fields| fields.number(tag, number)), so, "{tag} {number}");
+            }
+        }
+        for number in [7, -7] {
+            let so = encoded(|buf| encoding::int32::encode(1, &number, buf));
+            assert_eq!(written(|fields| fields.number(1, number.into())), so);
+        }
+        let so = encoded(|buf| encoding::uint32::encode(1, &u32::MAX, buf));
+        assert_eq!(written(|fields| fields.number(1, u32::MAX.into())), so);
+    }
+
+    #[test]
+    fn texts_and_what_is_so_are_written_as_they_are_encoded() {
+        let text = "é".repeat(100);
+        let so = encoded(|buf| {
+            encoding::bool::encode(1, &true, buf);
+            encoding::string::encode(2, &text, buf);
+        });
+        assert_eq!(
+            written(|fields| {
+                fields.bool(1, true);
+                fields.string(2, &text);
+            }),
+            so
+        );
+    }
+
+    #[test]
+    fn what_has_no_presence_and_says_nothing_is_left_out() {
+        assert!(
+            written(|fields| {
+                fields.number(1, 0);
+                fields.bool(2, false);
+                fields.string(3, "");
+            })
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_message_is_written_as_it_is_encoded_however_long_it_is() {
+        for length in [0, 1, 100, 125, 126, 127, 128, 200, 16_380, 16_384, 70_000] {
+            let text = "x".repeat(length);
+            let so = encoded(|buf| encoding::message::encode(3, &text, buf));
+            assert_eq!(written(|fields| fields.message(3, |fields| fields.string(1, &text))), so, "{length}");
+            assert_eq!(written(|fields| fields.encoded(3, &text)), so, "{length}");
+        }
+    }
+}
