@@ -177,7 +177,10 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         // Its flight may have ended between the look at memory and the lock, if anything was filled.
         match absence {
-            Absence::At(fills) if fills == self.memory.fills() => return Err(Kept::Nothing),
+            // A copy that moka has evicted may be the only one, and was missed by who found its place being changed.
+            Absence::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
+                return Err(Kept::Nothing);
+            }
             // The look that a fill takes then is the one that the sketch hears of.
             Absence::Unrecorded(fills) if fills == self.memory.fills() || !self.memory.holds(key) => {
                 return Err(Kept::Perhaps);

@@ -130,6 +130,13 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
+    /// Whether there may be a copy where reads look first, though one that looked there found it being changed. Surely none is
+    /// if it says so while the shard lock is held.
+    #[inline]
+    pub(crate) fn may_stand(&self, key: &K) -> bool {
+        self.recent.may_stand(key)
+    }
+
     /// Whether there is a copy, expired or not; the popularity sketch does not hear of it.
     #[inline]
     pub(crate) fn holds(&self, key: &K) -> bool {

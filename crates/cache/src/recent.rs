@@ -118,6 +118,12 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         self.find(self.spot(key), key, |copies| Some(copies.read()))
     }
 
+    /// Whether the key may stand here, also while its places are being changed; if not, and the shard lock is held, it
+    /// surely does not.
+    pub(crate) fn may_stand(&self, key: &K) -> bool {
+        self.pair(self.spot(key)).is_some()
+    }
+
     /// Whether such a copy could have a place.
     pub(crate) fn takes(&self, slot: &Slot<V>) -> bool {
         slot.size <= SIZE_MAX && !self.chunks.is_empty()
@@ -145,12 +151,14 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
             return;
         }
         let pairs = chunk.get_or_init(Pairs::default);
+        // Made before the lock is taken: where that panics, mark and copy are still of one key.
+        let copy = (key.clone(), slot.clone());
         let (marks, mut copies) = (&pairs.marks[pair(spot)], pairs.copies[pair(spot)].write());
         let is_here = |place: &Option<(K, Slot<V>)>| place.as_ref().is_some_and(|(here, _)| here == key);
         let own = copies.iter().position(is_here).or_else(|| copies.iter().position(Option::is_none));
         let place = own.unwrap_or_else(|| marks.least());
         marks.here[place].store(spot.mark(), Relaxed);
-        let before = copies[place].replace((key.clone(), slot.clone()));
+        let before = copies[place].replace(copy);
         drop(copies);
         drop(before);
     }
@@ -209,8 +217,14 @@ impl Marks {
     }
 
     fn keep(&self, mark: u16) {
-        self.kept.store(u8::from(self.place(mark) == Some(1)), Relaxed);
-        self.votes.store(0, Relaxed);
+        // Stored where it differs alone: these lines of the processor's cache are read by all.
+        let kept = u8::from(self.place(mark) == Some(1));
+        if self.kept.load(Relaxed) != kept {
+            self.kept.store(kept, Relaxed);
+        }
+        if self.votes.load(Relaxed) != 0 {
+            self.votes.store(0, Relaxed);
+        }
     }
 
     fn vote(&self, mark: u16) -> bool {
@@ -239,6 +253,7 @@ impl Marks {
 
 /// Which pair of its chunk.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "it is less than the number of pairs of a chunk")]
 const fn pair(spot: Spot) -> usize {
     (spot.0 % CHUNK as u64) as usize
 }
@@ -352,6 +367,15 @@ mod tests {
         assert!(!recent.vote(recent.spot(&rival)));
         recent.take(&one);
         assert!(recent.vote(recent.spot(&rival)));
+    }
+
+    #[test]
+    fn a_key_may_stand_while_its_places_are_being_changed() {
+        let recent = Recent::new(1 << 20);
+        recent.put(&7, &slot(1, 100));
+        let changing = recent.pair(recent.spot(&7)).unwrap().1.write();
+        assert_eq!((value(&recent, 7), recent.may_stand(&7), recent.may_stand(&8)), (None, true, false));
+        drop(changing);
     }
 
     #[test]

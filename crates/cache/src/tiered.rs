@@ -279,7 +279,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// ends, and with it of the bookkeeping that memory does for every hundred or so operations.
     pub(crate) fn look_for_absence(self: &Arc<Self>, key: &K) -> Look<V> {
         let fills = self.memory.fills();
-        if self.memory.holds(key) { self.look(key) } else { Look::Missed(Absence::Unrecorded(fills)) }
+        let is_here = self.memory.holds(key) || self.memory.may_stand(key);
+        if is_here { self.look(key) } else { Look::Missed(Absence::Unrecorded(fills)) }
     }
 
     /// Whether the copy may be served at this moment.

@@ -62,7 +62,7 @@ const fn ratio(name: &'static str, unit: &'static str, better: Better, target: O
 }
 
 /// `TieredCache::get` of what is in memory / moka and a clone of the `Arc`.
-pub(crate) const MEMORY_HIT: Claim = ratio("memory_hit", "ns", Better::Lower, Some(1.5));
+pub(crate) const MEMORY_HIT: Claim = ratio("memory_hit", "ns", Better::Lower, Some(1.1));
 /// Bytes of an entry, its value apart, over those that moka takes by itself.
 pub(crate) const MEMORY_ENTRY_BYTES: Claim = Claim {
     name: "memory_entry_bytes",

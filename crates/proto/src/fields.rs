@@ -84,9 +84,12 @@ fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
 /// The length of a message that begins after this place, where one byte was left for it.
 #[cold]
 fn put_long(buffer: &mut Vec<u8>, at: usize, length: usize) {
-    let mut head = Vec::with_capacity(10);
-    put_number(&mut head, length as u64);
-    buffer.splice(at..=at, head);
+    let end = buffer.len();
+    put_number(buffer, length as u64);
+    let bytes = buffer.len() - end;
+    // From behind the message to before the byte that was left for it, which goes.
+    buffer[at..].rotate_right(bytes);
+    buffer.remove(at + bytes);
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ const TAG: u32 = 1;
 
 /// Answers in one message: `message { repeated R results = 1; }`.
 ///
-/// Whoever answers may write results, see [`Fields`], instead of making messages of them. What is decoded has none that were
-/// written.
+/// Whoever answers may write results, see [`Fields`], instead of making messages of them: those are on the wire, and not among
+/// `results`. What is decoded has none that were written, so that it is not equal to what it was encoded from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results<R> {
     /// In the order of the wire, after those that were written.

@@ -75,13 +75,16 @@ mod tests {
 
     use super::*;
 
-    /// Who holds the one lease that there is, and how often it was asked for.
+    /// Who holds the one lease that there is, and how often it was asked for. Holder `cut` does not reach the store.
     #[derive(Debug, Default)]
     struct OneLease(Mutex<(Option<String>, usize)>);
 
     #[async_trait::async_trait]
     impl Coordination for OneLease {
         async fn lease(&self, _name: &str, holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
+            if holder == "cut" {
+                return Err(StoreError::Overloaded);
+            }
             let (held_by, asked) = &mut *self.0.lock();
             *asked += 1;
             Ok(held_by.get_or_insert_with(|| holder.to_owned()) == holder)
@@ -119,6 +122,12 @@ mod tests {
         store.release("work", "a").await.unwrap();
         assert!(b.is_held().await.unwrap());
         assert!(!a.is_held().await.unwrap(), "it was given to another one meanwhile");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_does_not_reach_the_store_does_not_know() {
+        let mut cut = lease(&Arc::default(), Some("cut"));
+        assert!(cut.is_held().await.is_err());
     }
 
     #[tokio::test]

@@ -286,6 +286,9 @@ async fn a_batch_says_of_each_target_what_a_read_of_it_alone_says() {
             SetPermissionsRequest { user_id: ann, target_id, permissions: Some(5), ..Default::default() };
         node.relations().set_permissions(request).await.unwrap();
     }
+    let quiet =
+        SetDoNotDisturbRequest { user_id: ann, target_id: cid, do_not_disturb: true, ..Default::default() };
+    node.relations().set_do_not_disturb(quiet).await.unwrap();
     let targets = [bob, cid, dan, eve, fay, 999];
     let request = BatchGetRelationsRequest { user_id: ann, target_ids: targets.to_vec(), consistency: None };
     for by in [None, Some(ann)] {

@@ -97,6 +97,7 @@ impl PresenceRpc {
         let (shown, _) = self.visible.of(&users, call.acting).await?;
         let mut found = self.sessions.get_many(&shown).await.into_iter().peekable();
         let of_each = users.into_iter().map(|user| {
+            // They are in the order of the users.
             let shown = found.next_if(|shown| shown.user == user);
             convert::presence(&shown.unwrap_or_else(|| Shown::unknown(user)), call.acting)
         });

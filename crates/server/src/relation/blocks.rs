@@ -103,7 +103,7 @@ impl Blocks {
     /// What the other one may do by this record, were it not blocked.
     #[must_use]
     pub fn permissions(&self, block: Option<&Block>) -> Permissions {
-        block.and_then(|block| block.permissions).unwrap_or(self.default)
+        permitted(block, self.default)
     }
 
     /// Changes what `edge.from` has set about `edge.to`. Where it blocks, the follow the other way ends with it.
@@ -194,4 +194,8 @@ fn store_error(error: StoreError) -> Error {
 fn put(change: &Arc<BlockChange>) -> Change<Block> {
     let block = Arc::new(change.block.clone());
     Change::Put { version: cache_version(block.version), value: block }
+}
+/// What the other one may do by this record, were it not blocked.
+pub(super) fn permitted(block: Option<&Block>, default: Permissions) -> Permissions {
+    block.and_then(|block| block.permissions).unwrap_or(default)
 }

@@ -49,11 +49,12 @@ impl RelationRpc {
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
         own(convert::user("user_id", request.user_id)?, call.acting)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
+        let told = (self.blocks.permissions(None), call.acting);
         let mut results = written::none(edges.len());
         for edges in edges.chunks(AT_ONCE) {
             let found = Compared::read(&self.follows, &self.blocks, edges, &consistency).await;
             for (edge, between) in found.pairs() {
-                written::add(&mut results, edge, &between, (&self.blocks, call.acting));
+                written::add(&mut results, edge, &between, told);
             }
         }
         Ok(results)

@@ -2,13 +2,16 @@
 //! takes as long as to find what is between the users (ADR 0022). What they say is what [`super::convert`] says of one.
 
 use kith_proto::{Fields, relation::v1 as wire};
-use kith_store::{Block, Edge, Follow, Timestamp};
+use kith_store::{Block, Edge, Follow, Permissions, Timestamp};
 
-use super::{Blocks, compared::Between};
+use super::{blocks::permitted, compared::Between};
 use crate::{call::Acting, error::Error, versions::wire_time};
 
 /// About as many bytes as what is between two users who follow each other takes.
-const ROOM: usize = 112;
+const ROOM: usize = 144;
+
+/// What others may do where a user has set nothing, and who is told.
+pub(super) type To = (Permissions, Acting);
 
 /// An answer with none in it yet, for so many pairs.
 pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
@@ -20,7 +23,7 @@ pub(super) fn add(
     results: &mut wire::BatchGetRelationsResponse,
     edge: Edge,
     found: &Result<Between<'_>, Error>,
-    told: (&Blocks, Acting),
+    told: To,
 ) {
     results.write(|fields| {
         fields.number(1, edge.to.get());
@@ -31,7 +34,7 @@ pub(super) fn add(
     });
 }
 
-fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (blocks, acting): (&Blocks, Acting)) {
+fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (default, acting): To) {
     fields.number(1, between.edge.from.get());
     fields.number(2, between.edge.to.get());
     for (tag, found) in [(3, between.follow), (4, between.followed_by)] {
@@ -41,7 +44,7 @@ fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (blocks, acting): (&
     }
     fields.bool(5, between.are_friends());
     let set = between.set.map(|entry| &*entry.value);
-    fields.message(6, |fields| settings(fields, set, blocks));
+    fields.message(6, |fields| settings(fields, set, default));
     fields.bool(7, between.is_blocked(acting));
 }
 
@@ -52,8 +55,8 @@ fn follow(fields: &mut Fields<'_>, follow: &Follow) {
     fields.message(4, |fields| time(fields, follow.since));
 }
 
-fn settings(fields: &mut Fields<'_>, block: Option<&Block>, blocks: &Blocks) {
-    let permissions = blocks.permissions(block).bits().into();
+fn settings(fields: &mut Fields<'_>, block: Option<&Block>, default: Permissions) {
+    let permissions = permitted(block, default).bits().into();
     let Some(block) = block else { return fields.number(2, permissions) };
     fields.bool(1, block.blocked.is_some());
     fields.number(2, permissions);
@@ -70,4 +73,23 @@ fn time(fields: &mut Fields<'_>, at: Timestamp) {
     let at = wire_time(at);
     fields.number(1, at.seconds);
     fields.number(2, at.nanos.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::UserId;
+    use prost::Message as _;
+
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_is_said_in_its_place() {
+        let [one, other] = [1, 1 << 62].map(|id| UserId::new(id).unwrap());
+        let edge = Edge::new(one, other).unwrap();
+        let mut results = none(1);
+        add(&mut results, edge, &Err(Error::internal()), (Permissions::ALL, Acting::Service));
+        let answer = wire::BatchGetRelationsResponse::decode(&*results.encode_to_vec()).unwrap();
+        let result = Some(wire::relation_result::Result::Error(Error::internal().to_result()));
+        assert_eq!(answer.results, [wire::RelationResult { target_id: other.get(), result }]);
+    }
 }
