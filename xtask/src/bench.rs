@@ -1,12 +1,12 @@
 //! What the laboratory does on real servers: the ratios, the hunt, the alerts, the demonstration.
 
-use std::{env, path::PathBuf, process::Command};
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::{
     SampleOptions,
-    process::{cargo, outlive_ctrl_c, root, succeed},
+    process::{cargo, outlive_ctrl_c, root, succeed, target},
     sample,
     servers::{Cassandra, Mongodb, Redis, cassandra_program, mongod_program, redis_program},
     tools,
@@ -57,8 +57,7 @@ fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {
     outlive_ctrl_c(|| {})?;
     succeed(cargo().args(["build", "--release", "-p", "kith-server", "-p", "kith-lab"]))?;
     // Not by `cargo run`, which would build the server again with other features.
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let mut command = Command::new(target.join("release/kith-lab"));
+    let mut command = Command::new(target().join("release/kith-lab"));
     command.arg(task).args(arguments).current_dir(root());
     Ok(command)
 }

@@ -1,10 +1,13 @@
 //! The reference documents: written by the command out of its own code, kept in `docs/`.
 
-use std::{fs, process::Stdio};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{cargo, root, succeed};
+use crate::process::{cargo, root, succeed, target};
 
 /// File, and what the command calls it.
 const DOCUMENTS: [(&str, &str); 5] = [
@@ -14,7 +17,8 @@ const DOCUMENTS: [(&str, &str); 5] = [
     ("docs/configuration.md", "configuration"),
     ("docs/command-line.md", "command-line"),
 ];
-const KITH: [&str; 4] = ["-p", "kith-server", "--bin", "kith"];
+/// With a test, since libraries have other features where tests need them: by itself it would build most of them again.
+const KITH: [&str; 7] = ["build", "--quiet", "--workspace", "--bin", "kith", "--test", "reference"];
 
 /// Writes every document.
 pub(crate) fn write() -> Result<()> {
@@ -48,14 +52,14 @@ fn kept(file: &str) -> String {
 }
 
 fn documents() -> Result<Vec<(&'static str, String)>> {
-    succeed(cargo().args(["build", "--quiet"]).args(KITH))?;
+    succeed(cargo().args(KITH))?;
     DOCUMENTS.into_iter().map(|(file, name)| Ok((file, document(name)?))).collect()
 }
 
 fn document(name: &str) -> Result<String> {
-    let mut command = cargo();
-    command.args(["run", "--quiet"]).args(KITH).args(["--", "reference", name, "--output", "plain"]);
-    let output = command.stderr(Stdio::inherit()).output().context("could not start cargo")?;
+    let mut command = Command::new(target().join("debug/kith"));
+    command.args(["reference", name, "--output", "plain"]).current_dir(root());
+    let output = command.stderr(Stdio::inherit()).output().context("could not start kith")?;
     if !output.status.success() {
         bail!("`kith reference {name}` failed ({})", output.status);
     }
