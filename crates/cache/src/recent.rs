@@ -32,7 +32,7 @@ const SIZE_MAX: u32 = 512;
 /// One read in so many of a key that has a place, and of one that has none, is heard of.
 const KEPT_SAMPLE: u64 = 64;
 const SAMPLE: u64 = 16;
-/// So many votes more than all others together take a place from the key that has it.
+/// So many votes, less those of other keys without a place, take a place from a key that was not noted to be read meanwhile.
 const VOTES: u8 = 3;
 
 type Copies<K, V> = [Option<(K, Slot<V>)>; 2];
@@ -154,8 +154,7 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         // Made before the lock is taken: where that panics, mark and copy are still of one key.
         let copy = (key.clone(), slot.clone());
         let (marks, mut copies) = (&pairs.marks[pair(spot)], pairs.copies[pair(spot)].write());
-        let is_here = |place: &Option<(K, Slot<V>)>| place.as_ref().is_some_and(|(here, _)| here == key);
-        let own = copies.iter().position(is_here).or_else(|| copies.iter().position(Option::is_none));
+        let own = place_of(&copies, key).or_else(|| copies.iter().position(Option::is_none));
         let place = own.unwrap_or_else(|| marks.least());
         marks.here[place].store(spot.mark(), Relaxed);
         let before = copies[place].replace(copy);
@@ -168,7 +167,7 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         let spot = self.spot(key);
         let (marks, copies) = self.pair(spot)?;
         let mut copies = copies.write();
-        let place = copies.iter().position(|copy| copy.as_ref().is_some_and(|(here, _)| here == key))?;
+        let place = place_of(&copies, key)?;
         marks.here[place].store(0, Relaxed);
         copies[place].take().map(|(_, slot)| slot)
     }
@@ -249,6 +248,11 @@ impl Marks {
     fn least(&self) -> usize {
         usize::from(self.kept.load(Relaxed) == 0)
     }
+}
+
+/// Where a key stands, if it does.
+fn place_of<K: Eq, V>(copies: &Copies<K, V>, key: &K) -> Option<usize> {
+    copies.iter().position(|copy| copy.as_ref().is_some_and(|(here, _)| here == key))
 }
 
 /// Which pair of its chunk.

@@ -195,6 +195,7 @@ fn put(change: &Arc<BlockChange>) -> Change<Block> {
     let block = Arc::new(change.block.clone());
     Change::Put { version: cache_version(block.version), value: block }
 }
+
 /// What the other one may do by this record, were it not blocked.
 pub(super) fn permitted(block: Option<&Block>, default: Permissions) -> Permissions {
     block.and_then(|block| block.permissions).unwrap_or(default)
