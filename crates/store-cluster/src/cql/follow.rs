@@ -10,21 +10,23 @@ use kith_store::{
 use super::{
     error::malformed,
     record::Record,
-    row::{FollowRow, slice},
+    row::{FollowRow, edge_of, key},
     session::{Cql, Statement, values},
 };
 
 const ROW: Statement = Statement::read(
     "SELECT placed, in_following, in_fans, brought, \
      brought_following, brought_fans, live, version, since, changed FROM %k.follows \
-     WHERE follower = ? AND slice = ? AND followed = ?",
+     WHERE edge = ?",
 );
 const ROWS: Statement = Statement::read(
-    "SELECT followed, placed, in_following, in_fans, brought, \
+    "SELECT edge, placed, in_following, in_fans, brought, \
      brought_following, brought_fans, live, version, since, changed FROM %k.follows \
-     WHERE follower = ? AND slice = ? AND followed IN ?",
+     WHERE edge IN ?",
 );
 const COUNTS: Statement = Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");
+/// Rows of one request.
+pub(super) const ROWS_AT_ONCE: usize = 16;
 /// Reads of one call that run at a time.
 pub(super) const AT_A_TIME: usize = 64;
 
@@ -91,24 +93,25 @@ impl FollowStore for Cql {
 impl Cql {
     /// The row of an edge, as a quorum has it.
     pub(super) async fn follow_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
-        let rows = self.records(&ROW, values![edge.from.get(), slice(edge), edge.to.get()]).await?;
+        let rows = self.records(&ROW, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 
     /// The rows of these edges, each once; those that have none are left out.
     pub(super) async fn follow_rows(&self, edges: &[Edge]) -> Result<Vec<FollowRow>, StoreError> {
-        let groups = by_partition(edges);
+        let mut sorted = edges.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let groups: Vec<Vec<Edge>> = sorted.chunks(ROWS_AT_ONCE).map(<[Edge]>::to_vec).collect();
         let reads = stream::iter(groups).map(|group| self.rows_of(group)).buffer_unordered(AT_A_TIME);
         let found: Vec<Vec<FollowRow>> = reads.try_collect().await?;
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The rows of edges of one partition.
     async fn rows_of(&self, edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
-        let Some(first) = edges.first() else { return Ok(Vec::new()) };
-        let others: Vec<i64> = edges.iter().map(|edge| edge.to.get()).collect();
-        let rows = self.records(&ROWS, values![first.from.get(), slice(*first), others]).await?;
-        let read = |row: &Record| FollowRow::of(Edge { from: first.from, to: row.user("followed")? }, row);
+        let keys: Vec<[u8; 16]> = edges.into_iter().map(key).collect();
+        let rows = self.records(&ROWS, values![keys]).await?;
+        let read = |row: &Record| FollowRow::of(edge_of(row)?, row);
         rows.iter().filter_map(|row| read(row).transpose()).collect()
     }
 
@@ -122,12 +125,4 @@ impl Cql {
         }
         Ok(counts)
     }
-}
-
-/// The edges, each once, those of one partition together.
-pub(super) fn by_partition(edges: &[Edge]) -> Vec<Vec<Edge>> {
-    let mut sorted = edges.to_vec();
-    sorted.sort_unstable_by_key(|edge| (edge.from, slice(*edge), edge.to));
-    sorted.dedup();
-    sorted.chunk_by(|a, b| (a.from, slice(*a)) == (b.from, slice(*b))).map(<[Edge]>::to_vec).collect()
 }

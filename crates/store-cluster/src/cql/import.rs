@@ -16,26 +16,22 @@ use super::{
     bucket::LISTS,
     clock::is_imported,
     error::malformed,
-    follow::AT_A_TIME,
+    follow::{AT_A_TIME, ROWS_AT_ONCE},
     journal::Note,
-    row::{FollowRow, Seat, State, imported_entry_part, slice, stands},
+    row::{FollowRow, Seat, State, imported_entry_part, key, stands},
     session::{Bound, Cql, Statement, values},
 };
 
 const BRING: Statement = Statement::plain(
-    "INSERT INTO %k.follows (follower, slice, followed, brought, brought_following, brought_fans, \
-     live, version, since, changed) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
+    "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
+     live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
-/// Rows of one slice of several users. It tells of each of these users whom of these it follows, so they are few; and of each
-/// row no more than whether it is as the import wrote it.
+/// Of each row no more than whether it is as the import wrote it.
 const ROWS: Statement = Statement::read(
-    "SELECT follower, followed, placed, brought, brought_following, brought_fans, version FROM %k.follows \
-     WHERE follower IN ? AND slice = ? AND followed IN ?",
+    "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );
 /// Its columns.
-type Written = (i64, i64, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
-/// Follows of one such request.
-const ROWS_AT_ONCE: usize = 16;
+type Written = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
 /// Partitions of one batch: as many as Cassandra takes without a warning.
 const BATCH_PARTITIONS: usize = 10;
 /// Rows of one batch: far below 40 KiB.
@@ -87,17 +83,14 @@ impl Cql {
         let rows: Vec<FollowRow> = seated.into_iter().map(row).collect();
         let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(bring_part(row, row.state?))).collect();
         // Each in a partition of its own.
-        self.in_batches(parts.chunks(BATCH_PARTITIONS), None).await?;
+        self.in_batches(parts.chunks(BATCH_PARTITIONS)).await?;
         Ok(rows)
     }
 
     /// Those of the rows that stand as they were written here, and those of an import that was cut short: they are made whole
     /// where they are.
-    async fn ours(&self, mut brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
-        brought.sort_unstable_by_key(|row| (slice(row.edge), row.edge));
-        let by_slice = brought.chunk_by(|a, b| slice(a.edge) == slice(b.edge));
-        let groups: Vec<Vec<FollowRow>> =
-            by_slice.flat_map(|rows| rows.chunks(ROWS_AT_ONCE)).map(<[FollowRow]>::to_vec).collect();
+    async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+        let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
         let reads = stream::iter(groups).map(|rows| self.standing(rows)).buffer_unordered(AT_A_TIME);
         let mut ours: Vec<FollowRow> = reads.try_concat().await?;
         let stands: BTreeSet<Edge> = ours.iter().map(|row| row.edge).collect();
@@ -109,15 +102,10 @@ impl Cql {
         Ok(ours)
     }
 
-    /// Those of some rows of one slice that stand as they were written here.
+    /// Those of some rows that stand as they were written here.
     async fn standing(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
-        let Some(first) = rows.first() else { return Ok(rows) };
-        let ids = |of: fn(Edge) -> UserId| {
-            let ids: BTreeSet<i64> = rows.iter().map(|row| of(row.edge).get()).collect();
-            ids.into_iter().collect::<Vec<_>>()
-        };
-        let asked = values![ids(|edge| edge.from), slice(first.edge), ids(|edge| edge.to)];
-        let found = self.read(&ROWS, asked).await?;
+        let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
+        let found = self.read(&ROWS, values![keys]).await?;
         let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
         let found: BTreeSet<Written> = found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
         Ok(rows.into_iter().filter(|row| found.contains(&written(row))).collect())
@@ -137,31 +125,24 @@ impl Cql {
             };
             batches.extend(by_partitions(&rows, list).into_iter().map(parts));
         }
-        self.in_batches(batches.iter().map(Vec::as_slice), None).await
+        self.in_batches(batches.iter().map(Vec::as_slice)).await
     }
 
-    /// Notes that the rows are new.
+    /// Notes that the rows are new, when their entries are there.
     async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
-        let mut shards: BTreeMap<(i32, i64), Vec<Bound>> = BTreeMap::new();
-        for row in rows {
-            let note = Note::of_follow(self, row.edge, row.seat, row.version());
-            shards.entry((self.shard(note.subject), note.minute)).or_default().push(note.part(self));
-        }
-        for notes in shards.into_values() {
-            self.in_batches(notes.chunks(BATCH_ROWS), Some(self.clock.micros())).await?;
-        }
-        Ok(())
+        let now = Some(self.clock.micros());
+        stream::iter(Note::parts_of_brought(self, rows))
+            .map(|part| self.write(part, now))
+            .buffer_unordered(AT_A_TIME)
+            .try_collect()
+            .await
     }
 
-    /// Writes batches of parts that stand for themselves.
-    async fn in_batches(
-        &self,
-        batches: impl Iterator<Item = &[Bound]>,
-        timestamp: Option<i64>,
-    ) -> Result<(), StoreError> {
+    /// Writes batches of parts that stand for themselves, each with its timestamp.
+    async fn in_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
         let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
-            .map(|parts| self.batch(BatchType::Unlogged, parts, timestamp))
+            .map(|parts| self.batch(BatchType::Unlogged, parts, None))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
             .await
@@ -189,7 +170,7 @@ fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec
 
 fn bring_part(row: &FollowRow, state: State) -> Bound {
     let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
-    let mut row = values![edge.from.get(), slice(edge), edge.to.get(), at, in_following, in_fans];
+    let mut row = values![key(edge), at, in_following, in_fans];
     row.extend(values![state.version, state.since, state.changed, state.version]);
     Bound(&BRING, row)
 }
@@ -198,7 +179,7 @@ fn bring_part(row: &FollowRow, state: State) -> Bound {
 fn written(row: &FollowRow) -> Written {
     let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
     let version = row.state.map(|state| state.version);
-    (edge.from.get(), edge.to.get(), None, Some(at), Some(in_following), Some(in_fans), version)
+    (key(edge).to_vec(), None, Some(at), Some(in_following), Some(in_fans), version)
 }
 
 #[cfg(test)]

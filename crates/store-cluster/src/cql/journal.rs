@@ -1,11 +1,13 @@
 //! What has changed, by minutes: written in the batch of a change, read by the feeds and the sweep.
 
+use std::collections::BTreeMap;
+
 use kith_store::{Edge, GroupId, MemberKey, StoreError, UserId, Version};
 
 use super::{
     count::Part,
     error::malformed,
-    row::Seat,
+    row::{FollowRow, Seat},
     session::{Bound, Cql, Statement, values},
 };
 
@@ -13,16 +15,21 @@ const NOTE: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 );
-/// Of members of one group: who they are, each with the version, 0 where there is none yet.
-const NOTE_MEMBERS: Statement = Statement::plain(
-    "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, ?, ?, 0, ?)",
+/// Of several at once: of members of one group who they are, each with the version, 0 where there is none yet; of follows that
+/// an import brought all that is noted of each.
+const NOTE_SEVERAL: Statement = Statement::plain(
+    "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, ?, ?, ?, ?)",
 );
 const READ: Statement = Statement::read(
     "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans, named FROM %k.changes \
      WHERE shard = ? AND minute = ? AND (stamp, kind, from_user, to_user) > (?, ?, ?, ?) LIMIT ?",
 );
-/// Rows of one answer.
-const PAGE: i32 = 5_000;
+/// Rows of one answer: some megabytes, where each names as many as it may.
+const PAGE: i32 = 1_000;
+/// The kind of a row that names follows, all changed in one moment, in place of that of one subject.
+const BROUGHT: i32 = 5;
+/// Follows that one such row names: of 60 bytes each.
+const BROUGHT_MAX: usize = 250;
 type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
 
 /// What a note is about.
@@ -41,12 +48,15 @@ pub(super) enum Subject {
 }
 
 impl Subject {
+    const FOLLOW: i32 = 0;
+    const MEMBER: i32 = 3;
+
     const fn number(self) -> i32 {
         match self {
-            Self::Follow(_) => 0,
+            Self::Follow(_) => Self::FOLLOW,
             Self::Block(_) => 1,
             Self::Count(_) => 2,
-            Self::Member(_) => 3,
+            Self::Member(_) => Self::MEMBER,
             Self::Roster(_) => 4,
         }
     }
@@ -74,10 +84,10 @@ impl Subject {
         let group = || GroupId::new(from).map_err(|_| malformed("from_user"));
         let edge = || Ok::<_, StoreError>(Edge { from: user(from, "from_user")?, to: user(to, "to_user")? });
         Ok(Some(match number {
-            0 => Self::Follow(edge()?),
+            Self::FOLLOW => Self::Follow(edge()?),
             1 => Self::Block(edge()?),
             2 => Self::Count(edge()?),
-            3 => Self::Member(MemberKey { group: group()?, user: user(to, "to_user")? }),
+            Self::MEMBER => Self::Member(MemberKey { group: group()?, user: user(to, "to_user")? }),
             4 => Self::Roster(group()?),
             _ => return Ok(None),
         }))
@@ -143,32 +153,64 @@ impl Note {
         let of_member = notes.iter().find(|note| matches!(note.subject, Subject::Member(_)));
         parts.extend(of_member.map(|Self { minute, stamp, subject, .. }| {
             let (shard, group) = (cql.shard(*subject), subject.named().0);
-            Bound(&NOTE_MEMBERS, values![shard, *minute, *stamp, subject.number(), group, named])
+            Bound(&NOTE_SEVERAL, values![shard, *minute, *stamp, subject.number(), group, 0_i64, named])
         }));
         parts
     }
 
+    /// The statements that write notes of many follows of one moment, of which those of a shard stand together in few rows.
+    pub(super) fn parts_of_brought(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
+        let (minute, stamp) = (cql.clock.minute(), cql.clock.version(0));
+        let mut shards: BTreeMap<i32, Vec<[i64; 5]>> = BTreeMap::new();
+        for FollowRow { edge, seat, state, .. } in rows {
+            let (version, following, fans) =
+                (state.map_or(0, |state| state.version), seat.in_following.into(), seat.in_fans.into());
+            let named = [edge.from.get(), edge.to.get(), version, following, fans];
+            shards.entry(cql.shard(Subject::Follow(*edge))).or_default().push(named);
+        }
+        let of_shard = |(shard, named): (i32, Vec<[i64; 5]>)| {
+            let part = |named: &[[i64; 5]]| {
+                // What tells it from what another node notes in the same moment.
+                let row =
+                    values![shard, minute, stamp, BROUGHT, 0_i64, rand::random::<i64>(), named.concat()];
+                Bound(&NOTE_SEVERAL, row)
+            };
+            named.chunks(BROUGHT_MAX).map(part).collect::<Vec<_>>()
+        };
+        shards.into_iter().flat_map(of_shard).collect()
+    }
+
     fn read(minute: i64, row: Row) -> Result<Vec<Self>, StoreError> {
         let (stamp, kind, from, to, version, following, fans, named) = row;
-        let note = |subject: Subject, version: Option<i64>| {
+        let note = |subject: Subject, version: Option<i64>, buckets: Option<(i32, i32)>| {
             let version = version.filter(|version| *version > 0).and_then(Version::new);
-            Self { minute, stamp, subject, version, buckets: following.zip(fans) }
+            Self { minute, stamp, subject, version, buckets }
+        };
+        let read = |(kind, from, to): (i32, i64, i64), version, buckets| {
+            let subject = Subject::of(kind, from, to).transpose()?;
+            Some(subject.map(|subject| note(subject, version, buckets)))
         };
         let Some(named) = named else {
-            return Ok(Subject::of(kind, from, to)?
-                .map(|subject| note(subject, version))
-                .into_iter()
-                .collect());
+            return read((kind, from, to), version, following.zip(fans)).into_iter().collect();
         };
-        let (named, rest) = named.as_chunks();
-        if !rest.is_empty() {
-            return Err(malformed("named"));
+        let bucket = |number: i64| i32::try_from(number).ok();
+        let follow = |&[from, to, version, following, fans]: &[i64; 5]| {
+            read((Subject::FOLLOW, from, to), Some(version), bucket(following).zip(bucket(fans)))
+        };
+        let member = |&[user, version]: &[i64; 2]| read((kind, from, user), Some(version), None);
+        match kind {
+            BROUGHT => several(&named)?.iter().filter_map(follow).collect(),
+            Subject::MEMBER => several(&named)?.iter().filter_map(member).collect(),
+            // As of one subject, of which a later program has noted something.
+            _ => Ok(Vec::new()),
         }
-        let of_each = |[user, version]: &[i64; 2]| {
-            Ok(Subject::of(kind, from, *user)?.map(|subject| note(subject, Some(*version))))
-        };
-        named.iter().filter_map(|pair| of_each(pair).transpose()).collect()
     }
+}
+
+/// What is named in one row, each by so many numbers.
+fn several<const N: usize>(named: &[i64]) -> Result<&[[i64; N]], StoreError> {
+    let (each, rest) = named.as_chunks();
+    if rest.is_empty() { Ok(each) } else { Err(malformed("named")) }
 }
 
 impl Cql {
@@ -196,6 +238,37 @@ impl Cql {
             if read < PAGE {
                 return Ok(notes);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(kind: i32, named: Vec<i64>) -> Row {
+        (77, kind, 0, -5, None, None, None, Some(named))
+    }
+
+    #[test]
+    fn a_row_that_names_follows_tells_of_each_as_a_row_of_its_own_would() {
+        let told = Note::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 4, 5, 8, 1, 0])).unwrap();
+        let alone = |from, to, version, following, fans| {
+            (77, 0, from, to, Some(version), Some(following), Some(fans), None)
+        };
+        let apart = [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| Note::read(1, row).unwrap());
+        assert_eq!(told, apart.concat());
+        assert_eq!(told.len(), 2);
+    }
+
+    #[test]
+    fn what_a_later_program_has_noted_is_passed_over_and_what_is_damaged_is_not() {
+        assert_eq!(Note::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
+        assert_eq!(Note::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
+        for (kind, named) in
+            [(BROUGHT, vec![1, 2, 3, 4]), (Subject::MEMBER, vec![1]), (BROUGHT, vec![0, 2, 9, 0, 0])]
+        {
+            assert!(Note::read(1, row(kind, named)).is_err());
         }
     }
 }

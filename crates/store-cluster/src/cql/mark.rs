@@ -1,4 +1,4 @@
-use kith_store::StoreError;
+use kith_store::{Edge, StoreError, UserId};
 
 use super::error::malformed;
 
@@ -9,8 +9,8 @@ const BEGINNING: &[u8] = b"kith-edges-1";
 pub(super) enum Mark {
     /// At the beginning of the follows, or of what else is walked.
     Beginning,
-    /// After this follow: follower, slice, followed.
-    Follow([i64; 3]),
+    /// After this follow.
+    Follow(Edge),
     /// At the beginning of the entries of lists.
     Entries,
     /// After this entry: owner, list, bucket, placed, other.
@@ -28,7 +28,7 @@ impl Mark {
         let (numbers, []) = rest.as_chunks::<8>() else { return Err(Self::wrong()) };
         let numbers: Vec<i64> = numbers.iter().map(|number| i64::from_be_bytes(*number)).collect();
         let mark = match kind {
-            0 => numbers.try_into().ok().map(Self::Follow),
+            0 => follow(&numbers).map(Self::Follow),
             1 if numbers.is_empty() => Some(Self::Entries),
             2 => numbers.try_into().ok().map(Self::Entry),
             3 => numbers.try_into().ok().map(Self::Part),
@@ -38,11 +38,11 @@ impl Mark {
     }
 
     pub(super) fn written(self) -> Vec<u8> {
-        let (kind, numbers) = match &self {
-            Self::Beginning | Self::Entries => (1, &[][..]),
-            Self::Follow(numbers) => (0, &numbers[..]),
-            Self::Entry(numbers) => (2, &numbers[..]),
-            Self::Part(numbers) => (3, &numbers[..]),
+        let (kind, numbers) = match self {
+            Self::Beginning | Self::Entries => (1, Vec::new()),
+            Self::Follow(edge) => (0, vec![edge.from.get(), edge.to.get()]),
+            Self::Entry(numbers) => (2, numbers.to_vec()),
+            Self::Part(numbers) => (3, numbers.to_vec()),
         };
         let mut written = [BEGINNING, &[kind]].concat();
         written.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
@@ -60,6 +60,11 @@ impl Mark {
     }
 }
 
+fn follow(numbers: &[i64]) -> Option<Edge> {
+    let &[from, to] = numbers else { return None };
+    Some(Edge { from: UserId::new(from).ok()?, to: UserId::new(to).ok()? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,7 +72,7 @@ mod tests {
     #[test]
     fn marks_read_back_and_others_are_refused() {
         let marks = [
-            Mark::Follow([7, 1, i64::MAX]),
+            Mark::Follow(Edge { from: UserId::new(7).unwrap(), to: UserId::new(i64::MAX).unwrap() }),
             Mark::Entries,
             Mark::Entry([1, 0, 2, -3, 4]),
             Mark::Part([1, 1, 0]),

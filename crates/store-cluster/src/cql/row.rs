@@ -12,12 +12,8 @@ use super::{
     session::{Bound, Statement, Values, values},
 };
 
-/// Parts of whom a user follows, so that those who follow many do not grow one partition.
-pub(super) const SLICES: i64 = 16;
-
-pub(super) const STATE: Statement = Statement::plain(
-    "UPDATE %k.follows SET live = ?, version = ?, since = ?, changed = ? WHERE follower = ? AND slice = ? AND followed = ?",
-);
+pub(super) const STATE: Statement =
+    Statement::plain("UPDATE %k.follows SET live = ?, version = ?, since = ?, changed = ? WHERE edge = ?");
 pub(super) const ENTRY: Statement = Statement::plain(
     "UPDATE %k.follow_lists SET live = ?, version = ?, since = ? \
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
@@ -29,9 +25,18 @@ const IMPORTED_ENTRY: Statement = Statement::plain(
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
 );
 
-/// The part of whom the user follows that this edge is in.
-pub(super) fn slice(edge: Edge) -> i32 {
-    i32::try_from(edge.to.get() % SLICES).unwrap_or_default()
+/// The key of a row.
+pub(super) fn key(edge: Edge) -> [u8; 16] {
+    (u128::from(edge.from.get().cast_unsigned()) << 64 | u128::from(edge.to.get().cast_unsigned()))
+        .to_be_bytes()
+}
+
+/// The edge of a row.
+pub(super) fn edge_of(row: &Record) -> Result<Edge, StoreError> {
+    let key = row.bytes("edge")?.unwrap_or_default();
+    let ([from, to], []) = key.as_chunks::<8>() else { return Err(malformed("edge")) };
+    let user = |id: &[u8; 8]| UserId::new(i64::from_be_bytes(*id)).map_err(|_| malformed("edge"));
+    Ok(Edge { from: user(from)?, to: user(to)? })
 }
 
 /// Where a follow stands in both lists.
@@ -119,7 +124,7 @@ pub(super) fn follow(edge: Edge, seat: Seat, state: State) -> Result<Follow, Sto
 /// The state of the follow.
 pub(super) fn state_part(edge: Edge, state: State) -> Bound {
     let State { live, version, since, changed } = state;
-    let row = values![live, version, since, changed, edge.from.get(), slice(edge), edge.to.get()];
+    let row = values![live, version, since, changed, key(edge)];
     Bound(&STATE, row)
 }
 

@@ -119,6 +119,18 @@ impl IntoValue for String {
     }
 }
 
+impl<const N: usize> IntoValue for [u8; N] {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::Blob(self.to_vec()))
+    }
+}
+
+impl<const N: usize> IntoValue for Vec<[u8; N]> {
+    fn into_value(self) -> Option<CqlValue> {
+        Some(CqlValue::List(self.into_iter().map(|bytes| CqlValue::Blob(bytes.to_vec())).collect()))
+    }
+}
+
 impl IntoValue for &[u8] {
     fn into_value(self) -> Option<CqlValue> {
         Some(CqlValue::Blob(self.to_vec()))

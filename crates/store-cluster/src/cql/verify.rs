@@ -11,24 +11,17 @@ use super::{
     journal::Note,
     mark::Mark,
     record::Record,
-    row::{FollowRow, Seat, State, entry_part, stands},
+    row::{FollowRow, Seat, State, edge_of, entry_part, key, stands},
     session::{Cql, Statement, values},
 };
 
 const FOLLOWS: Statement = Statement::read(
-    "SELECT follower, slice, followed, placed, in_following, in_fans, brought, \
-     brought_following, brought_fans, live, version, since, changed, \
-     token(follower, slice) AS ring FROM %k.follows LIMIT ?",
-);
-const FOLLOWS_IN: Statement = Statement::read(
-    "SELECT follower, slice, followed, placed, in_following, in_fans, brought, \
-     brought_following, brought_fans, live, version, since, changed, \
-     token(follower, slice) AS ring FROM %k.follows WHERE follower = ? AND slice = ? AND followed > ? LIMIT ?",
+    "SELECT edge, placed, in_following, in_fans, brought, brought_following, brought_fans, live, version, since, changed, \
+     token(edge) AS ring FROM %k.follows LIMIT ?",
 );
 const FOLLOWS_AFTER: Statement = Statement::read(
-    "SELECT follower, slice, followed, placed, in_following, in_fans, brought, \
-     brought_following, brought_fans, live, version, since, changed, \
-     token(follower, slice) AS ring FROM %k.follows WHERE token(follower, slice) > token(?, ?) LIMIT ?",
+    "SELECT edge, placed, in_following, in_fans, brought, brought_following, brought_fans, live, version, since, changed, \
+     token(edge) AS ring FROM %k.follows WHERE token(edge) > token(?) LIMIT ?",
 );
 const ENTRIES: Statement = Statement::read(
     "SELECT owner, list, bucket, placed, other, live, version, since, token(owner, list, bucket) AS ring \
@@ -62,29 +55,18 @@ impl Cql {
     /// Compares some follows with their entries.
     pub(super) async fn verify_follows(
         &self,
-        after: Option<[i64; 3]>,
+        after: Option<Edge>,
         limit: usize,
         repair: bool,
     ) -> Result<EdgesVerified, StoreError> {
         let most = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
-        let mut rows = match after {
+        let rows = match after {
             None => self.records(&FOLLOWS, values![most]).await?,
-            Some([follower, slice, followed]) => {
-                self.records(&FOLLOWS_IN, values![follower, Mark::small(slice)?, followed, most]).await?
-            }
+            Some(edge) => self.records(&FOLLOWS_AFTER, values![key(edge), most]).await?,
         };
-        if let Some([follower, slice, _]) = after {
-            let room = most - i32::try_from(rows.len()).unwrap_or(most);
-            if room > 0 {
-                rows.extend(
-                    self.records(&FOLLOWS_AFTER, values![follower, Mark::small(slice)?, room]).await?,
-                );
-            }
-        }
         let mut found = Vec::new();
         for row in &rows {
-            let edge = Edge { from: row.user("follower")?, to: row.user("followed")? };
-            found.extend(FollowRow::of(edge, row)?);
+            found.extend(FollowRow::of(edge_of(row)?, row)?);
         }
         let lives = found.into_iter().filter(|row| row.is_live() && !self.is_young(row.version()));
         let lives: Vec<_> = lives.flat_map(|row| LISTS.map(|list| (row, list))).collect();
@@ -92,12 +74,7 @@ impl Cql {
         let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
         let (next, done) = match rows.last() {
             Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
-                let key = [
-                    last.some_number("follower")?,
-                    last.some_number("slice")?,
-                    last.some_number("followed")?,
-                ];
-                (Mark::Follow(key), share(last.some_number("ring")?) / 2.0)
+                (Mark::Follow(edge_of(last)?), share(last.some_number("ring")?) / 2.0)
             }
             _ => (Mark::Entries, 0.5),
         };
@@ -132,11 +109,11 @@ impl Cql {
         let (next, done) = match rows.last() {
             Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
                 let names = ["owner", "list", "bucket", "placed", "other"];
-                let mut key = [0; 5];
-                for (number, name) in key.iter_mut().zip(names) {
+                let mut place = [0; 5];
+                for (number, name) in place.iter_mut().zip(names) {
                     *number = last.some_number(name)?;
                 }
-                (Some(Mark::Entry(key).written()), 0.5 + share(last.some_number("ring")?) / 2.0)
+                (Some(Mark::Entry(place).written()), 0.5 + share(last.some_number("ring")?) / 2.0)
             }
             _ => (None, 1.0),
         };
@@ -203,8 +180,8 @@ impl Cql {
     /// Whether the list shows the follow as it is.
     async fn is_shown(&self, row: &FollowRow, list: FollowList) -> Result<bool, StoreError> {
         let (owner, bucket, other) = stands(row.edge, list, row.seat);
-        let key = values![owner.get(), number(list), bucket, row.seat.at, other.get()];
-        let found = self.records(&ENTRY, key).await?;
+        let asked = values![owner.get(), number(list), bucket, row.seat.at, other.get()];
+        let found = self.records(&ENTRY, asked).await?;
         let Some(entry) = found.first() else { return Ok(false) };
         Ok(entry.number("live")? == Some(1) && entry.number("version")? == Some(row.version()))
     }
@@ -235,9 +212,9 @@ impl Cql {
         let (head, _) = self.head(owner, list).await?;
         let row = self.follow_row(follow.edge).await?;
         for bucket in 0..=head {
-            let key = values![owner.get(), number(list), bucket, at, other.get()];
+            let asked = values![owner.get(), number(list), bucket, at, other.get()];
             let entry = Entry { edge: follow.edge, list, bucket, state, at };
-            if !self.records(&ENTRY, key).await?.is_empty() && !entry.is_of(row) {
+            if !self.records(&ENTRY, asked).await?.is_empty() && !entry.is_of(row) {
                 self.strike_entry(entry, row).await?;
             }
         }
@@ -254,8 +231,8 @@ impl Cql {
             let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
             self.batch(BatchType::Logged, parts, timestamp).await?;
             let (owner, bucket, other) = stands(entry.edge, entry.list, seat);
-            let key = values![owner.get(), number(entry.list), bucket, entry.at, other.get()];
-            let left = self.records(&ENTRY, key).await?;
+            let asked = values![owner.get(), number(entry.list), bucket, entry.at, other.get()];
+            let left = self.records(&ENTRY, asked).await?;
             if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
                 return Ok(());
             }

@@ -17,22 +17,22 @@ use super::{
     error::{as_outcome, malformed},
     journal::Note,
     request::Asked,
-    row::{FollowRow, Seat, State, entry_part, entry_parts, follow, slice, stands, state_part},
+    row::{FollowRow, Seat, State, entry_part, entry_parts, follow, key, stands, state_part},
     session::{Bound, Cql, Statement, values},
 };
 
 const TAKE_SEAT: Statement = Statement::conditional(
-    "INSERT INTO %k.follows (follower, slice, followed, placed, in_following, in_fans) VALUES (?, ?, ?, ?, ?, ?) \
+    "INSERT INTO %k.follows (edge, placed, in_following, in_fans) VALUES (?, ?, ?, ?) \
      IF NOT EXISTS",
 );
 const MOVE_SEAT: Statement = Statement::conditional(
-    "UPDATE %k.follows SET placed = ?, in_following = ?, in_fans = ? WHERE follower = ? AND slice = ? AND followed = ? \
+    "UPDATE %k.follows SET placed = ?, in_following = ?, in_fans = ? WHERE edge = ? \
      IF placed = ? AND in_following = ? AND in_fans = ? AND version = ?",
 );
 const DECIDED: Statement = Statement::serial(
     "SELECT placed, in_following, in_fans, brought, \
      brought_following, brought_fans, live, version, since, changed FROM %k.follows \
-     WHERE follower = ? AND slice = ? AND followed = ?",
+     WHERE edge = ?",
 );
 const TRIES_MAX: u32 = 8;
 /// A call that takes longer looks whether its seat is still its own.
@@ -178,7 +178,7 @@ impl Cql {
     /// Takes the seat if the edge has none; else tells the row.
     async fn take_seat(&self, edge: Edge, seat: Seat) -> Result<Option<FollowRow>, StoreError> {
         let Seat { at, in_following, in_fans } = seat;
-        let row = values![edge.from.get(), slice(edge), edge.to.get(), at, in_following, in_fans];
+        let row = values![key(edge), at, in_following, in_fans];
         match self.decide(vec![Bound(&TAKE_SEAT, row)]).await {
             Ok(None) => Ok(None),
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
@@ -195,8 +195,7 @@ impl Cql {
     async fn move_seat(&self, row: &FollowRow, to: Seat) -> Result<bool, StoreError> {
         let edge = row.edge;
         let version = row.state.map(|state| state.version);
-        let mut change =
-            values![to.at, to.in_following, to.in_fans, edge.from.get(), slice(edge), edge.to.get()];
+        let mut change = values![to.at, to.in_following, to.in_fans, key(edge)];
         let from = row.is_decided.then_some(row.seat);
         change.extend(values![from.map(|seat| seat.at), from.map(|seat| seat.in_following)]);
         change.extend(values![from.map(|seat| seat.in_fans), version]);
@@ -225,7 +224,7 @@ impl Cql {
 
     /// The row, once the conditional writes under way have ended.
     async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
-        let rows = self.records(&DECIDED, values![edge.from.get(), slice(edge), edge.to.get()]).await?;
+        let rows = self.records(&DECIDED, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 

@@ -1,7 +1,9 @@
-use futures::future::join;
-use kith_store::{ImportedFollow, Timestamp};
+use std::collections::BTreeMap;
 
-use super::{KEPT, Stage, agrees, counts_become, edge, now};
+use futures::future::join;
+use kith_store::{Edge, FeedRecord, ImportedFollow, Stored, Timestamp};
+
+use super::{KEPT, Stage, agrees, counts_become, edge, now, telling};
 
 fn follows(to: std::ops::Range<i64>) -> Vec<ImportedFollow> {
     to.map(|to| ImportedFollow { edge: edge(1, to), since: Timestamp(5) }).collect()
@@ -43,4 +45,23 @@ async fn an_import_that_was_cut_short_is_made_whole_by_the_same_call() {
         assert!(agrees(&stage.stores, edge(1, to)).await);
     }
     counts_become(&stage.stores, 1, (28, 0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn each_follow_that_an_import_brought_is_told() {
+    let stage = Stage::open().await;
+    let mut feeds = telling::open(&stage.stores).await;
+    let all = follows(2..402);
+    stage.stores.follows.import_follows(&all, Timestamp::now()).await.unwrap();
+    let edges: Vec<Edge> = all.iter().map(|follow| follow.edge).collect();
+    let mut expected = BTreeMap::new();
+    for edges in edges.chunks(100) {
+        for (edge, follow) in stage.stores.follows.follows(edges).await.unwrap() {
+            let Stored::Live(follow) = follow else { panic!("{edge:?} does not live") };
+            expected.insert(FeedRecord::Follow(edge), follow.version);
+        }
+    }
+    assert_eq!(expected.len(), all.len());
+    telling::tell(&mut feeds, expected).await;
 }

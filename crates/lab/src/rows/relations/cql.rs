@@ -23,8 +23,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::{bench::Plan, served::Served};
 
-/// Parts of whom a user follows, as the store has them.
-const SLICES: i64 = 16;
+/// Shards of what has changed.
+const SHARDS: usize = 4;
 /// Batches that are sent at one time.
 const AT_ONCE: usize = 64;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
@@ -139,6 +139,7 @@ pub(in crate::rows) struct Raw {
     brought: PreparedStatement,
     entry: PreparedStatement,
     note: PreparedStatement,
+    notes: PreparedStatement,
     entries: PreparedStatement,
     parts: PreparedStatement,
     rows: PreparedStatement,
@@ -159,18 +160,16 @@ impl Raw {
             )
             .await?,
             seat: prepare(
-                "INSERT INTO follows (follower, slice, followed, placed, in_following, in_fans) \
-                 VALUES (?, ?, ?, ?, 0, 0) IF NOT EXISTS",
+                "INSERT INTO follows (edge, placed, in_following, in_fans) VALUES (?, ?, 0, 0) IF NOT EXISTS",
             )
             .await?,
             state: prepare(
-                "UPDATE follows SET live = 1, version = ?, since = ?, changed = ? \
-                 WHERE follower = ? AND slice = ? AND followed = ?",
+                "UPDATE follows SET live = 1, version = ?, since = ?, changed = ? WHERE edge = ?",
             )
             .await?,
             brought: prepare(
-                "INSERT INTO follows (follower, slice, followed, brought, brought_following, brought_fans, \
-                 live, version, since, changed) VALUES (?, ?, ?, ?, 0, 0, 1, ?, ?, ?)",
+                "INSERT INTO follows (edge, brought, brought_following, brought_fans, \
+                 live, version, since, changed) VALUES (?, ?, 0, 0, 1, ?, ?, ?)",
             )
             .await?,
             entry: prepare(
@@ -181,6 +180,10 @@ impl Raw {
             note: prepare(
                 "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
                  VALUES (0, ?, ?, 0, ?, ?, ?, 0, 0)",
+            )
+            .await?,
+            notes: prepare(
+                "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, 5, 0, ?, ?)",
             )
             .await?,
             entries: prepare(
@@ -203,7 +206,7 @@ impl Raw {
     pub(in crate::rows) async fn follow(&self, edge: Edge, stamp: i64) -> Result<()> {
         let (from, to) = (edge.from.get(), edge.to.get());
         self.session.execute_unpaged(&self.blocked, (to, from)).await?;
-        self.session.execute_unpaged(&self.seat, (from, slice(edge), to, stamp / 1000)).await?;
+        self.session.execute_unpaged(&self.seat, (key(edge), stamp / 1000)).await?;
         self.four_rows(edge, stamp).await?;
         self.session.execute_unpaged(&self.blocked, (to, from)).await?;
         Ok(())
@@ -221,20 +224,30 @@ impl Raw {
     async fn imported_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
         let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
         let values = (
-            (from, slice(edge), to, at, stamp, at, at),
+            (key(edge), at, stamp, at, at),
             (stamp, at, from, 0, 0, at, to),
             (stamp, at, to, 1, 0, at, from),
-            (at / 60_000, stamp, from, to, stamp),
         );
-        let batch = logged([&self.brought, &self.entry, &self.entry, &self.note], stamp);
+        let batch = logged([&self.brought, &self.entry, &self.entry], stamp);
         self.session.batch(&batch, values).await?;
+        Ok(())
+    }
+
+    /// Rows of changes that name these follows, one for each shard.
+    async fn imported_notes(&self, follows: &[ImportedFollow], stamp: i64) -> Result<()> {
+        for (follows, shard) in follows.chunks(follows.len().div_ceil(SHARDS)).zip(0_i32..) {
+            let named = |follow: &ImportedFollow| [follow.edge.from.get(), follow.edge.to.get(), stamp, 0, 0];
+            let named: Vec<i64> = follows.iter().flat_map(named).collect();
+            let row = (shard, stamp / 60_000_000, stamp, i64::from(shard), named);
+            self.session.execute_unpaged(&self.notes, row).await?;
+        }
         Ok(())
     }
 
     async fn four_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
         let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
         let values = (
-            (stamp, at, at, from, slice(edge), to),
+            (stamp, at, at, key(edge)),
             (stamp, at, from, 0, 0, at, to),
             (stamp, at, to, 1, 0, at, from),
             (at / 60_000, stamp, from, to, stamp),
@@ -244,12 +257,16 @@ impl Raw {
         Ok(())
     }
 
-    /// Writes all rows of these follows as an import leaves them, each follow in one logged batch, many at one time.
-    pub(in crate::rows) async fn write_rows(&self, graph: &[ImportedFollow]) -> Result<()> {
-        let stamp = 1_700_000_000_000_000;
-        let batches = stream::iter(graph.iter().zip(0_i64..))
-            .map(async |(follow, number)| self.imported_rows(follow.edge, stamp + number).await);
-        batches.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    /// Writes all rows of these follows as an import of so many at a time leaves them: the three of each follow in one logged
+    /// batch, many at one time, and beside them what has changed.
+    pub(in crate::rows) async fn write_rows(&self, graph: &[ImportedFollow], together: usize) -> Result<()> {
+        let stamp = 1_700_000_000_000_000_i64;
+        let rows = stream::iter(graph.iter().zip(stamp..))
+            .map(async |(follow, stamp)| self.imported_rows(follow.edge, stamp).await)
+            .buffer_unordered(AT_ONCE);
+        let notes = stream::iter(graph.chunks(together).zip(stamp..))
+            .then(async |(follows, stamp)| self.imported_notes(follows, stamp).await);
+        tokio::try_join!(rows.try_collect::<()>(), notes.try_collect::<()>())?;
         Ok(())
     }
 
@@ -316,6 +333,6 @@ fn logged<const N: usize>(statements: [&PreparedStatement; N], stamp: i64) -> Ba
     batch
 }
 
-fn slice(edge: Edge) -> i32 {
-    i32::try_from(edge.to.get() % SLICES).unwrap_or_default()
+fn key(edge: Edge) -> Vec<u8> {
+    [edge.from.get().to_be_bytes(), edge.to.get().to_be_bytes()].concat()
 }

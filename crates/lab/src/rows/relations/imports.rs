@@ -67,7 +67,7 @@ async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
         let keyspace = Keyspace::open(plan, IMPORT_CQL.name).await?.context("there is no CQL")?;
         let begun = Instant::now();
         match side {
-            Side::Baseline => keyspace.raw.write_rows(graph).await?,
+            Side::Baseline => keyspace.raw.write_rows(graph, CHUNK).await?,
             Side::Kith => import(&keyspace.stores.follows, graph).await?,
         }
         let rate = count(graph.len()) / begun.elapsed().as_secs_f64();
