@@ -1,5 +1,6 @@
 //! The parts of lists, so that none grows without end. A list begins with bucket 0; the highest one that was opened takes
-//! what is new. To open one is a plain write, as two that open the same do no harm.
+//! what is new. To open one is a plain write, as two that open the same do no harm. None is opened before the one below was
+//! counted and found full, and nothing is ever taken out of one: where bucket 0 is not full, there is no other.
 
 use std::{
     collections::HashMap,
@@ -9,13 +10,18 @@ use std::{
 use kith_store::{FollowList, StoreError, UserId};
 use parking_lot::Mutex;
 
-use super::session::{Bound, Cql, Statement, values};
+use super::{
+    count::Part,
+    session::{Bound, Cql, Statement, values},
+};
 
 /// With a write that takes long, and clocks that are a minute apart, below the two minutes (`clocks_apart`) after which a bucket
 /// that is not the newest one counts as closed.
 const KEPT: Duration = Duration::from_secs(45);
 /// Of some 50 bytes each.
 const LISTS_MAX: usize = 262_144;
+/// So small a part of a full bucket may be put into it while it is being counted.
+const BEYOND: i64 = 16;
 /// To look through all of them takes milliseconds.
 const THINNED_EVERY: Duration = Duration::from_secs(1);
 
@@ -71,12 +77,14 @@ impl Heads {
         Self { entries_max: i64::from(entries_max), known: Mutex::default() }
     }
 
-    /// The bucket for one more entry, where it is known, and whether it has room.
+    /// The bucket for one more entry, where it is known, and whether it has room. Who hears that it has none is to count it,
+    /// and of many who ask at once one hears so: the others go on meanwhile.
     fn take(&self, key: (i64, i32)) -> Option<(i32, bool)> {
         let mut known = self.known.lock();
         let head = known.heads.get_mut(&key).filter(|head| head.until > Instant::now())?;
-        head.room -= 1;
-        Some((head.bucket, head.room >= 0))
+        let has_room = head.room > 0;
+        head.room = if has_room { head.room - 1 } else { self.entries_max / BEYOND };
+        Some((head.bucket, has_room))
     }
 
     fn put(&self, key: (i64, i32), bucket: i32, room: i64) {
@@ -101,7 +109,8 @@ impl Cql {
         let most = self.heads.entries_max;
         let (bucket, room) = match self.heads.take(key) {
             Some((bucket, true)) => return Ok(bucket),
-            Some((bucket, false)) => (bucket, 0),
+            // Not all the room that was taken was used: of a follow that stands already, none.
+            Some((bucket, false)) => (bucket, most - self.entries_in(key, bucket).await?),
             None => self.head(owner, list).await.map(|(bucket, counted)| (bucket, most - counted))?,
         };
         if room > 0 {
@@ -111,6 +120,10 @@ impl Cql {
         self.open_bucket(owner, list, bucket + 1).await?;
         self.heads.put(key, bucket + 1, most - 1);
         Ok(bucket + 1)
+    }
+
+    async fn entries_in(&self, (owner, list): (i64, i32), bucket: i32) -> Result<i64, StoreError> {
+        Ok(self.count(Part { owner, list, bucket }, 0).await?.entries)
     }
 
     /// Those of the users of whom it is not known where both lists go on, in groups for [`Self::read_heads`].

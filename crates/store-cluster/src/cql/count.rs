@@ -54,7 +54,7 @@ impl Cql {
 
     /// Counts a part anew and notes what was found, with the moment before as timestamp, or with `least`: of two countings
     /// that which began later stands.
-    async fn count(&self, part: Part, least: i64) -> Result<Counted, StoreError> {
+    pub(super) async fn count(&self, part: Part, least: i64) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
         let begun = self.clock.micros();
         let found = self.records(&COUNT, values![owner, list, bucket]).await?;

@@ -36,6 +36,8 @@ const LIVE_PLACES_AFTER: Statement = Statement::read(
 );
 /// The only bucket of most lists.
 const LOWEST: i32 = 0;
+/// Where so much is asked for, most lists are whole in the first page.
+const WHOLE: usize = 1_000;
 
 /// What a page has to know of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,16 @@ impl Entry for Place {
     }
 }
 
+/// What was read of a bucket.
+struct Read<E> {
+    /// Those that live.
+    entries: Vec<E>,
+    /// How many were read, with those that have ended.
+    count: usize,
+    /// Where the last one of these stands.
+    last: Option<Place>,
+}
+
 impl Cql {
     /// The living entries of a list, the newest first, after a place.
     pub(super) async fn list_page<E: Entry>(
@@ -124,13 +136,26 @@ impl Cql {
             let buckets = self.buckets(owner, list).await?;
             return self.page_of((owner, list), &buckets, after, limit).await;
         }
-        // Of most lists this is all there is.
         let lowest = self.bucket_page((owner, list), LOWEST, None, limit);
-        let (buckets, page) = tokio::try_join!(self.buckets(owner, list), lowest)?;
+        let (buckets, page) = if limit < WHOLE {
+            let (buckets, (page, _)) = tokio::try_join!(self.buckets(owner, list), lowest)?;
+            (buckets, page)
+        } else {
+            let (page, read) = lowest.await?;
+            if read < limit && read < self.bucket_entries() {
+                return Ok(page);
+            }
+            (self.buckets(owner, list).await?, page)
+        };
+        // Of most lists this is all there is.
         if let [Bucket { number: LOWEST, .. }] = buckets[..] {
             return Ok(page);
         }
         self.page_of((owner, list), &buckets, None, limit).await
+    }
+
+    fn bucket_entries(&self) -> usize {
+        usize::try_from(self.options.bucket_entries).unwrap_or(usize::MAX)
     }
 
     /// The same of a list in these buckets.
@@ -149,7 +174,8 @@ impl Cql {
             {
                 continue;
             }
-            page.extend(self.bucket_page(of, bucket.number, after, limit).await?);
+            let (entries, _) = self.bucket_page(of, bucket.number, after, limit).await?;
+            page.extend(entries);
             page.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.place_in(of.1)));
             page.truncate(limit);
         }
@@ -175,30 +201,30 @@ impl Cql {
         Ok(buckets)
     }
 
-    /// The living entries of a bucket after a place. Where some have ended, what they leave room for is asked for again, with
-    /// the rest of those that have ended passed over.
+    /// The living entries of a bucket after a place, and how many stand there, up to the limit. Where some have ended, what they
+    /// leave room for is asked for again, with the rest of those that have ended passed over.
     async fn bucket_page<E: Entry>(
         &self,
         of: (UserId, FollowList),
         bucket: i32,
         after: Option<Place>,
         limit: usize,
-    ) -> Result<Vec<E>, StoreError> {
-        let (entries, last) = self.entries(E::AFTER, of, bucket, (after, limit)).await?;
+    ) -> Result<(Vec<E>, usize), StoreError> {
+        let Read { entries, count, last } = self.entries(E::AFTER, of, bucket, (after, limit)).await?;
         let missing = limit - entries.len();
-        let Some(last) = last.filter(|_| missing > 0) else { return Ok(entries) };
-        let (rest, _) = self.entries(E::LIVE_AFTER, of, bucket, (Some(last), missing)).await?;
-        Ok([entries, rest].concat())
+        let Some(last) = last.filter(|_| missing > 0 && count == limit) else { return Ok((entries, count)) };
+        let rest = self.entries(E::LIVE_AFTER, of, bucket, (Some(last), missing)).await?;
+        Ok(([entries, rest.entries].concat(), count))
     }
 
-    /// The living ones of some entries, and where the last one of all stood if there may be more after it.
+    /// Some entries of a bucket.
     async fn entries<E: Entry>(
         &self,
         statement: &'static Statement,
         (owner, list): (UserId, FollowList),
         bucket: i32,
         (after, limit): (Option<Place>, usize),
-    ) -> Result<(Vec<E>, Option<Place>), StoreError> {
+    ) -> Result<Read<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
         // Nothing stands before the first place that is left.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
@@ -206,12 +232,12 @@ impl Cql {
         let rows = self.read(statement, asked).await?;
         // Thousands at a time: decoded without names.
         let rows = rows.rows::<E::Columns>().map_err(|_| malformed("entry"))?;
-        let (mut entries, mut count, mut last) = (Vec::new(), 0, None);
+        let mut read = Read { entries: Vec::with_capacity(rows.rows_remaining()), count: 0, last: None };
         for row in rows {
             let (live, entry) = E::of((owner, list), row.map_err(|_| malformed("entry"))?)?;
-            (count, last) = (count + 1, Some(entry.place_in(list)));
-            entries.extend(live.then_some(entry));
+            (read.count, read.last) = (read.count + 1, Some(entry.place_in(list)));
+            read.entries.extend(live.then_some(entry));
         }
-        Ok((entries, last.filter(|_| count == limit)))
+        Ok(read)
     }
 }

@@ -6,6 +6,9 @@ use kith_store::{FollowList, Place, Timestamp, Write};
 use super::{KEPT, Stage, agrees, counts_become, edge, user};
 use crate::server;
 
+/// So many entries are a whole list, unless the lowest bucket is full.
+const WHOLE: usize = 2_000;
+
 /// A stage whose buckets are small, and which has `fans` fans of user 1, put there by two nodes.
 async fn crowded(fans: i64, at_a_time: usize) -> Stage {
     let stage =
@@ -26,7 +29,7 @@ async fn crowded(fans: i64, at_a_time: usize) -> Stage {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn pages_join_over_the_borders_of_buckets() {
     let stage = crowded(60, 8).await;
-    for limit in [1, 5, 7, 8, 60, 100] {
+    for limit in [1, 5, 7, 8, 60, 100, WHOLE] {
         let (mut read, mut after) = (Vec::new(), None::<Place>);
         loop {
             let page =
@@ -38,6 +41,25 @@ async fn pages_join_over_the_borders_of_buckets() {
         assert_eq!(read, (2..62).rev().collect::<Vec<_>>(), "by {limit}");
     }
     counts_become(&stage.stores, 1, (0, 60)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn follows_that_stand_already_fill_no_bucket_and_whoever_comes_then_is_in_the_list() {
+    let stage = crowded(1, 1).await;
+    let follows = &stage.stores.follows;
+    for at in 0..20 {
+        let write = Write::at(Timestamp(1_700_000_001_000 + at));
+        follows.follow(edge(2, 1), KEPT, write.clone()).await.unwrap();
+        follows.unfollow(edge(2, 1), write).await.unwrap();
+    }
+    for from in 3..6 {
+        let write = Write::at(Timestamp(1_700_000_002_000 + from));
+        follows.follow(edge(from, 1), KEPT, write).await.unwrap();
+    }
+    let list = follows.follow_list(user(1), FollowList::Fans, None, WHOLE).await.unwrap();
+    let fans: Vec<i64> = list.iter().map(|follow| follow.edge.from.get()).collect();
+    assert_eq!(fans, [5, 4, 3]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
