@@ -82,11 +82,11 @@ impl Cql {
 }
 
 impl Part {
-    fn owner(self) -> Result<UserId, StoreError> {
+    pub(super) fn owner(self) -> Result<UserId, StoreError> {
         UserId::new(self.owner).map_err(|_| malformed("owner"))
     }
 
-    const fn list(self) -> FollowList {
+    pub(super) const fn list(self) -> FollowList {
         list_of(self.list)
     }
 }

@@ -142,7 +142,7 @@ impl Cql {
             (buckets, page)
         } else {
             let (page, read) = lowest.await?;
-            if read < limit && read < self.bucket_entries() {
+            if read < limit && read < self.full() {
                 return Ok(page);
             }
             (self.buckets(owner, list).await?, page)
@@ -154,8 +154,9 @@ impl Cql {
         self.page_of((owner, list), &buckets, None, limit).await
     }
 
-    fn bucket_entries(&self) -> usize {
-        usize::try_from(self.options.bucket_entries).unwrap_or(usize::MAX)
+    /// How many entries the lowest bucket has before there is another one.
+    fn full(&self) -> usize {
+        usize::try_from(self.heads.full()).unwrap_or_default()
     }
 
     /// The same of a list in these buckets.

@@ -20,6 +20,7 @@ mod edges;
 mod error;
 mod feed;
 mod follow;
+mod heads;
 mod import;
 mod journal;
 mod list;

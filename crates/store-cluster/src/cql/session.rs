@@ -27,10 +27,10 @@ use scylla::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    bucket::Heads,
     clock::Clock,
     error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed, write_failed},
     feed::Feed,
+    heads::Heads,
     lock::Locks,
     member_queue::Wishes,
     options::CqlOptions,

@@ -1,0 +1,278 @@
+//! What this node knows of where lists go on. It may be some seconds behind: what is put into an older bucket stands there as
+//! well.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, futures::Notified};
+
+/// With a write that takes long, and clocks that are a minute apart, below the two minutes (`clocks_apart`) after which a bucket
+/// that is not the newest one counts as closed. It begins when the head is read, and by nothing else anew.
+const KEPT: Duration = Duration::from_secs(45);
+/// Of some 50 bytes each.
+const LISTS_MAX: usize = 262_144;
+/// To look through all of them takes milliseconds.
+const THINNED_EVERY: Duration = Duration::from_secs(1);
+/// So small a part of a bucket is kept for those who come while it is being counted.
+const RESERVE: i64 = 8;
+/// A bucket that lacks so many reserves counts as full. With two of them, one of which may be taken meanwhile, it would be
+/// counted again at once.
+const LACKS: i64 = 3;
+
+/// A list: its owner, and its number.
+pub(super) type Key = (i64, i32);
+
+/// What an entry that asks for a bucket is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    In(i32),
+    /// In none, before this bucket was counted by who hears it.
+    Count(i32),
+    /// In none, before another one has counted.
+    Counting,
+    /// Where the list goes on is not known, or was read too long ago.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(super) struct Heads {
+    entries_max: i64,
+    known: Mutex<Known>,
+    counted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    heads: HashMap<Key, Head>,
+    /// When those that are too old were last taken out for want of room.
+    thinned: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    bucket: i32,
+    /// Not all that was taken was used: of a follow that stands already, none.
+    room: i64,
+    until: Instant,
+    is_counted: bool,
+}
+
+impl Heads {
+    pub(super) fn new(entries_max: u32) -> Self {
+        Self { entries_max: i64::from(entries_max), known: Mutex::default(), counted: Notify::new() }
+    }
+
+    /// How many entries a bucket has before the next one may be opened.
+    pub(super) const fn full(&self) -> i64 {
+        self.entries_max - self.reserve() * LACKS
+    }
+
+    /// Takes room for one entry. When little is left, one is to count and the others take what there is.
+    pub(super) fn take(&self, key: Key) -> Place {
+        let mut known = self.known.lock();
+        let Some(head) = known.heads.get_mut(&key).filter(|head| head.until > Instant::now()) else {
+            return Place::Unknown;
+        };
+        if head.room <= self.reserve() && !head.is_counted {
+            head.is_counted = true;
+            return Place::Count(head.bucket);
+        }
+        if head.room <= 0 {
+            return Place::Counting;
+        }
+        head.room -= 1;
+        Place::In(head.bucket)
+    }
+
+    /// Ends when some bucket was counted, also where that was before it is waited for.
+    pub(super) fn counted(&self) -> Notified<'_> {
+        self.counted.notified()
+    }
+
+    /// Remembers what was read: the highest bucket, and how many entries were counted in it. `false`: there is no room for it.
+    pub(super) fn learn(&self, key: Key, bucket: i32, counted: i64) -> bool {
+        let (now, room) = (Instant::now(), self.entries_max - counted);
+        let mut known = self.known.lock();
+        if let Some(head) = known.heads.get_mut(&key) {
+            head.learn(bucket, room, now);
+            return true;
+        }
+        known.thin(now);
+        let has_room = known.heads.len() < LISTS_MAX;
+        if has_room {
+            known.heads.insert(key, Head { bucket, room, until: now + KEPT, is_counted: false });
+        }
+        has_room
+    }
+
+    /// Whether it is known where the list goes on.
+    pub(super) fn knows(&self, key: Key) -> bool {
+        self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
+    }
+
+    /// What was told [`Place::Count`]: who drops it lets another one count.
+    pub(super) fn counting(&self, key: Key, bucket: i32) -> Counting<'_> {
+        let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
+        Counting { heads: self, key, bucket, room }
+    }
+
+    const fn reserve(&self) -> i64 {
+        self.entries_max / RESERVE
+    }
+}
+
+impl Known {
+    fn thin(&mut self, now: Instant) {
+        let is_due = self.thinned.is_none_or(|at| now.duration_since(at) > THINNED_EVERY);
+        if self.heads.len() >= LISTS_MAX && is_due {
+            self.heads.retain(|_, head| head.until > now);
+            self.thinned = Some(now);
+        }
+    }
+}
+
+impl Head {
+    /// What this node took is not all in what was counted, and what it opened is open.
+    fn learn(&mut self, bucket: i32, room: i64, now: Instant) {
+        if bucket > self.bucket {
+            (self.bucket, self.room, self.is_counted) = (bucket, room, false);
+        } else if bucket == self.bucket {
+            self.room = self.room.min(room);
+        }
+        self.until = now + KEPT;
+    }
+}
+
+/// That a bucket is being counted.
+#[derive(Debug)]
+pub(super) struct Counting<'a> {
+    heads: &'a Heads,
+    key: Key,
+    bucket: i32,
+    /// When it began.
+    room: i64,
+}
+
+impl Counting<'_> {
+    /// The next bucket is open.
+    pub(super) fn opened(self) {
+        let room = self.heads.entries_max;
+        self.at_head(|head, counting| (head.bucket, head.room) = (counting.bucket + 1, room));
+    }
+
+    /// There is room left, of which that which was taken meanwhile may not have been counted.
+    pub(super) fn has(self, entries: i64) {
+        let room = self.heads.entries_max - entries;
+        self.at_head(|head, counting| head.room = room - (counting.room - head.room));
+    }
+
+    /// Unless this node knows more by now.
+    fn at_head(&self, change: impl FnOnce(&mut Head, &Self)) {
+        let mut known = self.heads.known.lock();
+        if let Some(head) = known.heads.get_mut(&self.key).filter(|head| head.bucket == self.bucket) {
+            change(head, self);
+            head.is_counted = false;
+        }
+    }
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        self.at_head(|_, _| ());
+        self.heads.counted.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    const KEY: Key = (1, 0);
+    const MAX: u32 = 80;
+
+    /// Heads that know a list in whose bucket 3 so many were counted.
+    fn heads(counted: i64) -> Heads {
+        let heads = Heads::new(MAX);
+        assert!(heads.learn(KEY, 3, counted));
+        heads
+    }
+
+    /// Takes until told otherwise: how many were let in, and what was told then.
+    fn take_all(heads: &Heads) -> (usize, Place) {
+        let told = std::iter::repeat_with(|| heads.take(KEY));
+        let mut in_place = 0;
+        for place in told.take(1_000) {
+            if !matches!(place, Place::In(_)) {
+                return (in_place, place);
+            }
+            in_place += 1;
+        }
+        (in_place, heads.take(KEY))
+    }
+
+    #[test]
+    fn of_many_who_come_one_counts_and_a_few_are_let_in_meanwhile() {
+        let heads = heads(0);
+        assert_eq!(heads.take((2, 0)), Place::Unknown);
+        assert_eq!(take_all(&heads), (70, Place::Count(3)));
+        assert_eq!(take_all(&heads), (10, Place::Counting));
+    }
+
+    #[test]
+    fn who_waits_hears_that_the_next_bucket_is_open() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), Place::Count(3));
+        let counting = heads.counting(KEY, 3);
+        let counted = heads.counted();
+        assert_eq!(take_all(&heads), (10, Place::Counting));
+        counting.opened();
+        assert_eq!(counted.now_or_never(), Some(()));
+        assert_eq!(heads.take(KEY), Place::In(4));
+    }
+
+    #[test]
+    fn what_was_taken_while_it_was_counted_is_room_no_more() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), Place::Count(3));
+        let counting = heads.counting(KEY, 3);
+        assert_eq!(take_all(&heads), (10, Place::Counting));
+        counting.has(heads.full() - 1);
+        assert_eq!(take_all(&heads), (11, Place::Count(3)), "31 are left, 10 were taken, 10 are kept");
+    }
+
+    #[test]
+    fn who_counts_in_vain_lets_another_one_count() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), Place::Count(3));
+        drop(heads.counting(KEY, 3));
+        assert_eq!(heads.take(KEY), Place::Count(3));
+    }
+
+    #[test]
+    fn who_counts_too_long_gives_no_room_to_a_bucket_that_others_fill() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), Place::Count(3));
+        let late = heads.counting(KEY, 3);
+        assert!(heads.learn(KEY, 4, 60));
+        assert_eq!(heads.take(KEY), Place::In(4));
+        late.opened();
+        assert_eq!(take_all(&heads), (9, Place::Count(4)), "20 were left, and 10 are kept");
+    }
+
+    #[test]
+    fn what_is_read_anew_gives_back_no_room_that_was_taken() {
+        let heads = heads(0);
+        for _ in 0..40 {
+            assert_eq!(heads.take(KEY), Place::In(3));
+        }
+        assert!(heads.learn(KEY, 3, 0));
+        assert_eq!(take_all(&heads), (30, Place::Count(3)));
+        assert!(heads.learn(KEY, 2, 0));
+        assert_eq!(heads.take(KEY), Place::In(3), "what this node has opened is open");
+    }
+}
