@@ -2,6 +2,7 @@
 //! long as writers may believe an older one to be the newest; until that has passed, and what a bucket holds was counted
 //! after, it is looked at for every page.
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Follow, FollowList, Place, StoreError, Timestamp, UserId, Version};
 
 use scylla::deserialize::row::DeserializeRow;
@@ -38,6 +39,8 @@ const LIVE_PLACES_AFTER: Statement = Statement::read(
 const LOWEST: i32 = 0;
 /// Where so much is asked for, most lists are whole in the first page.
 const WHOLE: usize = 1_000;
+/// Buckets that are read at once, each by a page.
+const AT_ONCE: usize = 8;
 
 /// What a page has to know of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,12 @@ impl Bucket {
     /// Whether nothing in it comes after this place.
     fn ends_before(self, after: Option<Place>) -> bool {
         after.is_some_and(|after| self.bounds.is_some_and(|(oldest, _)| oldest > after.at.0))
+    }
+
+    /// Whether it has to be read for a page after this place: nothing is known of it, or the place stands in it.
+    fn is_asked(self, after: Option<Place>) -> bool {
+        let stands = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
+        self.bounds.is_none_or(stands)
     }
 
     /// Whether all in it comes after this place.
@@ -159,7 +168,8 @@ impl Cql {
         usize::try_from(self.heads.full()).unwrap_or_default()
     }
 
-    /// The same of a list in these buckets.
+    /// The same of a list in these buckets. Those that have to be read anyway are read at once, so that a page deep in the list
+    /// takes no longer than the first one.
     async fn page_of<E: Entry>(
         &self,
         of: (UserId, FollowList),
@@ -167,18 +177,22 @@ impl Cql {
         after: Option<Place>,
         limit: usize,
     ) -> Result<Vec<E>, StoreError> {
-        let mut page: Vec<E> = Vec::new();
-        for bucket in buckets {
+        let (asked, others): (Vec<Bucket>, Vec<Bucket>) =
+            buckets.iter().partition(|bucket| bucket.is_asked(after));
+        let mut page = stream::iter(asked)
+            .map(|bucket| self.bucket_page(of, bucket.number, after, limit))
+            .buffer_unordered(AT_ONCE)
+            .try_fold(Vec::new(), async |page, (entries, _)| Ok(merged(page, entries, of.1, limit)))
+            .await?;
+        for bucket in others {
             let is_full = page.len() == limit;
             if bucket.ends_before(after)
-                || is_full && page.last().is_some_and(|last| bucket.begins_after(last.place_in(of.1)))
+                || is_full && page.last().is_some_and(|last: &E| bucket.begins_after(last.place_in(of.1)))
             {
                 continue;
             }
             let (entries, _) = self.bucket_page(of, bucket.number, after, limit).await?;
-            page.extend(entries);
-            page.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.place_in(of.1)));
-            page.truncate(limit);
+            page = merged(page, entries, of.1, limit);
         }
         Ok(page)
     }
@@ -241,4 +255,12 @@ impl Cql {
         }
         Ok(read)
     }
+}
+
+/// The first entries of both.
+fn merged<E: Entry>(mut page: Vec<E>, entries: Vec<E>, list: FollowList, limit: usize) -> Vec<E> {
+    page.extend(entries);
+    page.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.place_in(list)));
+    page.truncate(limit);
+    page
 }

@@ -1,7 +1,8 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use kith_store::{FollowList, Place, Timestamp, Write};
+use kith_store_cluster::CqlOptions;
 
 use super::{KEPT, Stage, agrees, counts_become, edge, user};
 use crate::server;
@@ -11,8 +12,11 @@ const WHOLE: usize = 2_000;
 
 /// A stage whose buckets are small, and which has `fans` fans of user 1, put there by two nodes.
 async fn crowded(fans: i64, at_a_time: usize) -> Stage {
-    let stage =
-        Stage::open_with(kith_store_cluster::CqlOptions { bucket_entries: 7, ..server::cql_options() }).await;
+    crowded_with(server::cql_options(), fans, at_a_time).await
+}
+
+async fn crowded_with(options: CqlOptions, fans: i64, at_a_time: usize) -> Stage {
+    let stage = Stage::open_with(CqlOptions { bucket_entries: 7, ..options }).await;
     let (other, _other) = stage.node(|_| ()).await;
     let nodes = [&stage.stores, &other];
     stream::iter(2..fans + 2)
@@ -29,6 +33,22 @@ async fn crowded(fans: i64, at_a_time: usize) -> Stage {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn pages_join_over_the_borders_of_buckets() {
     let stage = crowded(60, 8).await;
+    pages_join(&stage).await;
+    counts_become(&stage.stores, 1, (0, 60)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn pages_join_over_buckets_that_are_closed() {
+    // Whatever was counted after the next one was opened.
+    let options = CqlOptions { clocks_apart: Duration::ZERO, ..server::cql_options() };
+    let stage = crowded_with(options, 60, 8).await;
+    counts_become(&stage.stores, 1, (0, 60)).await;
+    pages_join(&stage).await;
+}
+
+/// Reads 60 fans by pages of many sizes.
+async fn pages_join(stage: &Stage) {
     for limit in [1, 5, 7, 8, 60, 100, WHOLE] {
         let (mut read, mut after) = (Vec::new(), None::<Place>);
         loop {
@@ -40,7 +60,6 @@ async fn pages_join_over_the_borders_of_buckets() {
         }
         assert_eq!(read, (2..62).rev().collect::<Vec<_>>(), "by {limit}");
     }
-    counts_become(&stage.stores, 1, (0, 60)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
