@@ -9,11 +9,12 @@ use fred::{
 use kith_proto::relation::v1::{
     ListCommonFollowingRequest, ListFollowingRequest, relation_service_client::RelationServiceClient,
 };
-use kith_store::ImportedFollow;
+use kith_store::{FollowList, ImportedFollow};
 
 use super::{
     cql::{Keyspace, Node, all_pages},
     graph::{import, star},
+    lists::CLOSES_WITHIN,
 };
 use crate::{
     bench::{COMMON_MEMORY, COMMON_REDIS, Plan},
@@ -40,6 +41,10 @@ pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
         let following: Vec<_> =
             fans.iter().map(|fan| ImportedFollow { edge: fan.edge.reversed(), ..*fan }).collect();
         import(&keyspace.stores.follows, &following).await?;
+    }
+    if !plan.quick {
+        // Else nodes would read what was noted of the import meanwhile, and count.
+        keyspace.raw.closes_parts(MANY, FollowList::Following, CLOSES_WITHIN).await?;
     }
     let commands = Commands::connect(redis).await?;
     let taken = interleave(plan.rounds, async |side| {

@@ -8,7 +8,7 @@ use kith_proto::{
     admin::v1::{FlushMemoryRequest, admin_service_client::AdminServiceClient},
     relation::v1::{ListFriendsRequest, relation_service_client::RelationServiceClient},
 };
-use kith_store::{Edge, ImportedFollow, Stores};
+use kith_store::{Edge, FollowList, ImportedFollow, Stores};
 use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
 use scylla::{
     client::{session::Session, session_builder::SessionBuilder},
@@ -191,7 +191,7 @@ impl Raw {
                  WHERE owner = ? AND list = ? AND bucket = 0",
             )
             .await?,
-            parts: prepare("SELECT opened, counted FROM follow_buckets WHERE owner = ? AND list = 1").await?,
+            parts: prepare("SELECT opened, counted FROM follow_buckets WHERE owner = ? AND list = ?").await?,
             rows: prepare("SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?")
                 .await?,
             member: prepare(
@@ -270,18 +270,24 @@ impl Raw {
         Ok(())
     }
 
-    /// Waits until all parts of a list of fans but the newest one were counted when nothing could be added to them any more.
-    pub(in crate::rows) async fn closes_parts(&self, user: i64, within: Duration) -> Result<()> {
+    /// Waits until all parts of a list but the newest one were counted when nothing could be added to them any more.
+    pub(in crate::rows) async fn closes_parts(
+        &self,
+        user: i64,
+        list: FollowList,
+        within: Duration,
+    ) -> Result<()> {
         let until = Instant::now() + within;
-        while !self.are_closed(user).await? {
+        while !self.are_closed(user, list).await? {
             ensure!(Instant::now() < until, "the parts of the list are not closed");
             sleep(Duration::from_secs(1)).await;
         }
         Ok(())
     }
 
-    async fn are_closed(&self, user: i64) -> Result<bool> {
-        let rows = self.session.execute_unpaged(&self.parts, (user,)).await?.into_rows_result()?;
+    async fn are_closed(&self, user: i64, list: FollowList) -> Result<bool> {
+        let list = i32::from(list == FollowList::Fans);
+        let rows = self.session.execute_unpaged(&self.parts, (user, list)).await?.into_rows_result()?;
         let (apart, mut closed) = (i64::try_from(CqlOptions::default().clocks_apart.as_millis())?, None);
         for row in rows.rows::<(Option<i64>, Option<i64>)>()? {
             let (opened, counted) = row?;

@@ -25,7 +25,7 @@ const PART_MAX: i64 = 100_000;
 /// Between the moments of two imports.
 const APART: Duration = Duration::from_millis(2);
 /// So long after an import all its parts but the last one are closed: then pages look into one or two of them.
-const CLOSES_WITHIN: Duration = Duration::from_secs(8 * 60);
+pub(super) const CLOSES_WITHIN: Duration = Duration::from_secs(8 * 60);
 
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
@@ -42,7 +42,7 @@ pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     {
         let bottom = fill(plan, &keyspace.stores.follows).await?;
         if !plan.quick {
-            keyspace.raw.closes_parts(CELEBRITY, CLOSES_WITHIN).await?;
+            keyspace.raw.closes_parts(CELEBRITY, FollowList::Fans, CLOSES_WITHIN).await?;
         }
         let pairs = deep(plan, &keyspace.stores.follows, bottom).await?;
         let largest = keyspace.raw.largest_part(CELEBRITY).await?;
