@@ -20,6 +20,7 @@ mod register;
 mod relations;
 mod report;
 mod requests;
+mod runs;
 mod sessions;
 mod since;
 mod staleness;
@@ -33,7 +34,7 @@ pub(crate) use relations::agree;
 pub use report::{Checked, KEPT, Report};
 pub use staleness::{Ages, Staleness};
 
-use self::{faults::Faults, records::Records, relations::Relations};
+use self::{faults::Faults, records::Records, relations::Relations, runs::Runs};
 use crate::history::{Call, Event, Fault, Held, Outcome, What};
 
 /// How old a cached answer may be, and what counts as undisturbed.
@@ -69,6 +70,7 @@ struct Run<'a> {
     records: Records<'a>,
     relations: Relations<'a>,
     faults: Faults<'a>,
+    runs: Runs,
     bounds: &'a Bounds,
 }
 
@@ -76,7 +78,7 @@ impl<'a> Run<'a> {
     fn new(events: &'a [Event], bounds: &'a Bounds) -> Self {
         let (records, relations) = (Records::new(events), Relations::new(events));
         let faults = Faults::new(faults(events), bounds);
-        Self { events, records, relations, faults, bounds }
+        Self { events, records, relations, faults, runs: Runs::new(events), bounds }
     }
 
     fn calls(&self) -> impl Iterator<Item = &'a Call> {

@@ -9,13 +9,15 @@ use super::{
 use crate::history::{Call, Level, What};
 
 type ByClient<T> = HashMap<u32, T, ahash::RandomState>;
+/// By client, and by the run of its node.
+type ByRun<T> = HashMap<(u32, usize), T, ahash::RandomState>;
 
-/// C1: no read of a client that stays with one node is older than its read of this record before, and no read
-/// is older than its token.
+/// C1: no read of a client that stays with one node is older than its read of this record before, as long as the node was
+/// not started again, and no read is older than its token.
 pub(super) fn monotonic(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C1 monotonic reads");
     for record in run.records.iter() {
-        let mut newest: ByClient<Rank> = HashMap::default();
+        let mut newest: ByRun<Rank> = HashMap::default();
         for (call, rank) in reads(record) {
             if let What::Read(Level::AtLeast(token)) = call.what {
                 checked.look();
@@ -25,7 +27,8 @@ pub(super) fn monotonic(run: &Run<'_>) -> Checked {
             }
             if call.pinned {
                 checked.look();
-                let before = newest.entry(call.client).or_insert(Rank::NEVER);
+                let session = (call.client, run.runs.number(call.node, call.began));
+                let before = newest.entry(session).or_insert(Rank::NEVER);
                 if rank < *before {
                     checked.violation(|| below(record, call, rank, "its last read", *before));
                 }
@@ -35,7 +38,7 @@ pub(super) fn monotonic(run: &Run<'_>) -> Checked {
             }
         }
     }
-    relations::monotonic(&run.relations, &mut checked);
+    relations::monotonic(&run.relations, &run.runs, &mut checked);
     checked
 }
 

@@ -36,6 +36,13 @@ impl Recorder {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// That moment; `None`: it was before this history began.
+    #[must_use]
+    pub fn at(&self, moment: Instant) -> Option<u64> {
+        let since = moment.checked_duration_since(self.began)?;
+        Some(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// Writes an event down. It may be in the file only after [`Self::finish`].
     ///
     /// # Errors

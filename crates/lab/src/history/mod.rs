@@ -27,6 +27,8 @@ pub enum Event {
     Edge(EdgeEnd),
     /// What the lists of a user were at the end.
     Lists(ListsEnd),
+    /// A node was started again.
+    Started(Started),
 }
 
 /// One call, and what came of it. A client makes one at a time.
@@ -118,6 +120,15 @@ pub struct Fault {
     pub what: String,
     /// Whether it began, or ended.
     pub on: bool,
+}
+
+/// That a node was started again: what it knew is gone, and what it answers to calls that begin later is of this run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Which.
+    pub node: u32,
+    /// When; the run before had ended.
+    pub at: u64,
 }
 
 /// What a place held at the end.

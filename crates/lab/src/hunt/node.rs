@@ -55,6 +55,8 @@ pub struct Node {
     folder: TempDir,
     /// `None`: it does not run.
     process: Option<Watched>,
+    /// When it was started, each time.
+    starts: Vec<std::time::Instant>,
     channel: Channel,
 }
 
@@ -71,8 +73,18 @@ impl Node {
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
         let folder = TempDir::new()?;
         let shape = shape.clone();
-        let mut node =
-            Self { shape, mongodb, redis, cassandra, port, operations, folder, process: None, channel };
+        let mut node = Self {
+            shape,
+            mongodb,
+            redis,
+            cassandra,
+            port,
+            operations,
+            folder,
+            process: None,
+            starts: Vec::new(),
+            channel,
+        };
         node.run()?;
         Ok(node)
     }
@@ -108,6 +120,7 @@ impl Node {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_told(&mut self, told: &[(&str, &str)]) -> Result<()> {
+        self.starts.push(std::time::Instant::now());
         self.process = Some(Watched::start("kith", self.command(told), self.log())?);
         Ok(())
     }
@@ -117,10 +130,17 @@ impl Node {
     /// # Errors
     /// As [`Self::run`].
     pub(crate) fn run_unread(&mut self) -> Result<()> {
+        self.starts.push(std::time::Instant::now());
         let mut command = self.command(&[]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         self.process = Some(Watched::start_as_told("kith", command, self.log())?);
         Ok(())
+    }
+
+    /// When it was started, in this order; all that a run before knew is gone.
+    #[must_use]
+    pub fn starts(&self) -> &[std::time::Instant] {
+        &self.starts
     }
 
     /// What it has written to its log so far.

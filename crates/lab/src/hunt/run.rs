@@ -26,7 +26,7 @@ use super::{
     rows::Row,
     site::{Plan, Site},
 };
-use crate::history::{Event, Fault, Outcome, Recorder, What};
+use crate::history::{Event, Fault, Outcome, Recorder, Started, What};
 
 /// Without calls, before it is looked at what everybody holds.
 const QUIET: Duration = Duration::from_secs(3);
@@ -140,9 +140,20 @@ pub(super) async fn course(
     if ties.is_some() {
         figures.push(relation_dump::dump(&desk.recorder, &desk.nodes[0]).await?.of(turns[0].row.name));
     }
+    write_starts(&desk.recorder, &site)?;
     desk.recorder.finish()?;
     let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
     Ok(Hunted { calls, seconds, starting, deaths, figures })
+}
+
+/// Writes down when nodes were started again.
+fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
+    for (node, member) in (0..).zip(&site.members) {
+        for at in member.node.starts().iter().filter_map(|start| recorder.at(*start)) {
+            recorder.write(&Event::Started(Started { node, at }))?;
+        }
+    }
+    Ok(())
 }
 
 /// A cluster in which all of them can happen.

@@ -1,6 +1,48 @@
-use kith_lab::history::Level::{AtLeast, Cached};
+use kith_lab::{
+    checker::check,
+    history::{
+        About, Edge, Event,
+        Level::{AtLeast, Cached},
+        Relates, RelationCall, Settings, Started,
+    },
+};
 
-use crate::tale::{Tale, calls};
+use crate::tale::{BOUNDS, MS, Tale, broken, calls};
+
+const EDGE: Edge = Edge(1, 2);
+
+/// Client 1 stays with node 1, and all others with none.
+fn relates(client: u32, at: u64, what: About, outcome: Relates) -> Event {
+    let request_id = (client != 1).then(|| format!("{client}-{at}"));
+    let (began, ended) = (at * MS, (at + 1) * MS);
+    Event::Relation(RelationCall {
+        client,
+        node: client,
+        pinned: client == 1,
+        began,
+        ended,
+        what,
+        outcome,
+        request_id,
+    })
+}
+
+fn sees(at: u64, version: u64) -> Event {
+    let settings = Settings { version: 0, blocked: false, permissions: None };
+    let found = Relates::Found { follow: Some(version), followed_by: None, settings };
+    relates(1, at, About::Get(EDGE, Cached), found)
+}
+
+/// Followed as versions 5 and 7, and what client 1 sees of it.
+fn follow_seen(events: impl IntoIterator<Item = Event>) -> Vec<&'static str> {
+    let followed = [
+        relates(9, 10, About::Follow(EDGE), Relates::Follows(5)),
+        relates(9, 20, About::Unfollow(EDGE), Relates::Ended(6)),
+        relates(9, 30, About::Follow(EDGE), Relates::Follows(7)),
+    ];
+    let events: Vec<Event> = followed.into_iter().chain(events).collect();
+    broken(&check(&events, &BOUNDS))
+}
 
 #[test]
 fn a_pinned_client_may_read_an_old_version_again_and_then_a_newer_one() {
@@ -17,6 +59,26 @@ fn a_pinned_client_that_reads_an_older_version_than_before_is_caught() {
     assert_eq!(tale.broken(), ["C1"]);
     let violation = &tale.report().checks[0].violations[0];
     assert!(violation.starts_with("user:1: client 1 on node 1 read version 3"), "{violation}");
+}
+
+#[test]
+fn a_node_that_was_started_again_does_not_know_what_it_gave_before_and_goes_on_from_what_it_gives_since() {
+    let tale = Tale::written_until(4);
+    let read = |at, version| calls(1, 1).pinned().reads(Cached).from(at).done_as(version);
+    let tale = tale.call(read(60, 4)).call(read(70, 3));
+    assert_eq!(tale.clone().started(1, 65).broken(), [""; 0]);
+    assert_eq!(tale.clone().started(2, 65).broken(), ["C1"], "another node was");
+    assert_eq!(tale.clone().started(1, 55).started(1, 75).broken(), ["C1"], "not in between");
+    assert_eq!(tale.started(1, 65).call(read(80, 2)).broken(), ["C1"]);
+}
+
+#[test]
+fn of_a_follow_too_a_node_goes_on_from_what_it_gave_until_it_is_started_again() {
+    let started = |node, at| Event::Started(Started { node, at: at * MS });
+    assert_eq!(follow_seen([sees(60, 5), sees(70, 7)]), [""; 0]);
+    assert_eq!(follow_seen([sees(60, 7), sees(70, 5)]), ["C1"]);
+    assert_eq!(follow_seen([sees(60, 7), started(2, 65), sees(70, 5)]), ["C1"]);
+    assert_eq!(follow_seen([sees(60, 7), started(1, 65), sees(70, 5)]), [""; 0]);
 }
 
 #[test]

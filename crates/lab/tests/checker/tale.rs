@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kith_lab::{
     checker::{Bounds, Felt, Report, check},
-    history::{Call, Event, Fault, Held, Level, Outcome, Place, What},
+    history::{Call, Event, Fault, Held, Level, Outcome, Place, Started, What},
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -44,6 +44,12 @@ impl Tale {
     pub(crate) fn fault(mut self, what: &str, on: u64, off: u64) -> Self {
         let turn = |at: u64, on| Event::Fault(Fault { at: at * MS, what: what.to_owned(), on });
         self.0.extend([turn(on, true), turn(off, false)]);
+        self
+    }
+
+    /// The node was started again then.
+    pub(crate) fn started(mut self, node: u32, at: u64) -> Self {
+        self.0.push(Event::Started(Started { node, at: at * MS }));
         self
     }
 

@@ -93,8 +93,7 @@ mod tests {
     fn note(from: i64, version: i64) -> Note {
         let user = |id| UserId::new(id).unwrap();
         let edge = Edge { from: user(from), to: user(1_000) };
-        let version = Version::new(version);
-        Note { minute: 1, stamp: 1, subject: Subject::Follow(edge), version, buckets: Some((0, 0)) }
+        Note::made_up(Subject::Follow(edge), Version::new(version), (0, 0))
     }
 
     fn following(owner: i64) -> Part {

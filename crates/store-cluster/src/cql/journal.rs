@@ -28,7 +28,7 @@ const READ: Statement = Statement::read(
 const PAGE: i32 = 1_000;
 /// The kind of a row that names follows, all changed in one moment, in place of that of one subject.
 const BROUGHT: i32 = 5;
-/// Follows that one such row names: of 60 bytes each.
+/// Follows that one such row names: of 72 bytes each.
 const BROUGHT_MAX: usize = 250;
 type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
 
@@ -103,6 +103,8 @@ pub(super) struct Note {
     pub(super) version: Option<Version>,
     /// The buckets of the follow in both lists.
     pub(super) buckets: Option<(i32, i32)>,
+    /// Of a follow that an import brought, where it stands in these.
+    pub(super) brought: Option<i64>,
 }
 
 impl Note {
@@ -120,7 +122,13 @@ impl Note {
     /// That this is about to change.
     pub(super) fn about(cql: &Cql, subject: Subject) -> Self {
         let stamp = cql.clock.version(0);
-        Self { minute: cql.clock.minute(), stamp, subject, version: None, buckets: None }
+        Self { minute: cql.clock.minute(), stamp, subject, version: None, buckets: None, brought: None }
+    }
+
+    /// One of a test.
+    #[cfg(test)]
+    pub(super) const fn made_up(subject: Subject, version: Option<Version>, buckets: (i32, i32)) -> Self {
+        Self { minute: 1, stamp: 1, subject, version, buckets: Some(buckets), brought: None }
     }
 
     /// The parts of lists that it is about.
@@ -128,6 +136,13 @@ impl Note {
         let Some((following, fans)) = self.buckets else { return Vec::new() };
         let (from, to) = self.subject.named();
         vec![Part { owner: from, list: 0, bucket: following }, Part { owner: to, list: 1, bucket: fans }]
+    }
+
+    /// Which follow an import has put where.
+    pub(super) fn brought_to(&self) -> Option<(Edge, Seat)> {
+        let (Subject::Follow(edge), Some(at)) = (self.subject, self.brought) else { return None };
+        let (in_following, in_fans) = self.buckets?;
+        Some((edge, Seat { at, in_following, in_fans }))
     }
 
     /// The statement that writes it. It may be written again, with what is known later.
@@ -161,15 +176,15 @@ impl Note {
     /// The statements that write notes of many follows of one moment, of which those of a shard stand together in few rows.
     pub(super) fn parts_of_brought(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
         let (minute, stamp) = (cql.clock.minute(), cql.clock.version(0));
-        let mut shards: BTreeMap<i32, Vec<[i64; 5]>> = BTreeMap::new();
+        let mut shards: BTreeMap<i32, Vec<[i64; 6]>> = BTreeMap::new();
         for FollowRow { edge, seat, state, .. } in rows {
             let (version, following, fans) =
                 (state.map_or(0, |state| state.version), seat.in_following.into(), seat.in_fans.into());
-            let named = [edge.from.get(), edge.to.get(), version, following, fans];
+            let named = [edge.from.get(), edge.to.get(), version, following, fans, seat.at];
             shards.entry(cql.shard(Subject::Follow(*edge))).or_default().push(named);
         }
-        let of_shard = |(shard, named): (i32, Vec<[i64; 5]>)| {
-            let part = |named: &[[i64; 5]]| {
+        let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
+            let part = |named: &[[i64; 6]]| {
                 // What tells it from what another node notes in the same moment.
                 let row =
                     values![shard, minute, stamp, BROUGHT, 0_i64, rand::random::<i64>(), named.concat()];
@@ -184,7 +199,7 @@ impl Note {
         let (stamp, kind, from, to, version, following, fans, named) = row;
         let note = |subject: Subject, version: Option<i64>, buckets: Option<(i32, i32)>| {
             let version = version.filter(|version| *version > 0).and_then(Version::new);
-            Self { minute, stamp, subject, version, buckets }
+            Self { minute, stamp, subject, version, buckets, brought: None }
         };
         let read = |(kind, from, to): (i32, i64, i64), version, buckets| {
             let subject = Subject::of(kind, from, to).transpose()?;
@@ -194,8 +209,10 @@ impl Note {
             return read((kind, from, to), version, following.zip(fans)).into_iter().collect();
         };
         let bucket = |number: i64| i32::try_from(number).ok();
-        let follow = |&[from, to, version, following, fans]: &[i64; 5]| {
-            read((Subject::FOLLOW, from, to), Some(version), bucket(following).zip(bucket(fans)))
+        let follow = |&[from, to, version, following, fans, at]: &[i64; 6]| {
+            let buckets = bucket(following).zip(bucket(fans));
+            let note = read((Subject::FOLLOW, from, to), Some(version), buckets)?;
+            Some(note.map(|note| Self { brought: Some(at), ..note }))
         };
         let member = |&[user, version]: &[i64; 2]| read((kind, from, user), Some(version), None);
         match kind {
@@ -252,13 +269,18 @@ mod tests {
 
     #[test]
     fn a_row_that_names_follows_tells_of_each_as_a_row_of_its_own_would() {
-        let told = Note::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 4, 5, 8, 1, 0])).unwrap();
+        let told = Note::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
+        let seats: Vec<Seat> = told.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
+        assert_eq!(
+            seats,
+            [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| Seat { at, in_following, in_fans })
+        );
         let alone = |from, to, version, following, fans| {
             (77, 0, from, to, Some(version), Some(following), Some(fans), None)
         };
         let apart = [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| Note::read(1, row).unwrap());
+        let told: Vec<Note> = told.into_iter().map(|note| Note { brought: None, ..note }).collect();
         assert_eq!(told, apart.concat());
-        assert_eq!(told.len(), 2);
     }
 
     #[test]
@@ -266,7 +288,7 @@ mod tests {
         assert_eq!(Note::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
         assert_eq!(Note::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
         for (kind, named) in
-            [(BROUGHT, vec![1, 2, 3, 4]), (Subject::MEMBER, vec![1]), (BROUGHT, vec![0, 2, 9, 0, 0])]
+            [(BROUGHT, vec![1, 2, 3, 4]), (Subject::MEMBER, vec![1]), (BROUGHT, vec![0, 2, 9, 0, 0, 70])]
         {
             assert!(Note::read(1, row(kind, named)).is_err());
         }

@@ -15,6 +15,7 @@ mod broken;
 mod bucket;
 mod clock;
 mod count;
+mod crossing;
 mod due;
 mod edges;
 mod error;

@@ -1,5 +1,6 @@
-//! The sweep: counts what has changed, once soon and once when nothing can be added to it any more, and ends what nodes that
-//! died have left: follows that blocks forbid, and members whose groups do not know it. One node sweeps a shard at a time.
+//! The sweep: counts what has changed, once soon and once when nothing can be added to it any more, strikes what imports that
+//! crossed have left, and ends what nodes that died have: follows that blocks forbid, and members whose groups do not know it.
+//! One node sweeps a shard at a time.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -12,6 +13,7 @@ use kith_store::{Coordination, Edge, MemberKey, StoreError};
 
 use super::{
     count::Part,
+    crossing::Crossings,
     due::Due,
     journal::{Note, Subject},
     session::Cql,
@@ -26,6 +28,8 @@ const RENEW: Duration = Duration::from_secs(3);
 /// How old the note of a change is when its write has ended, one way or the other, in microseconds.
 const WRITE_ENDED: i64 = 6_000_000;
 const AT_A_TIME: usize = 8;
+/// What an import that was given a version has written by then, beside clocks that are apart.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// Begins to sweep, as long as the stores are used.
 pub(super) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
@@ -38,6 +42,7 @@ pub(super) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
             leased: None,
             window: None,
             due: Due::default(),
+            crossings: Crossings::new(cql.options.clocks_apart + WRITTEN_WITHIN),
             blocks: BTreeMap::new(),
             members: BTreeSet::new(),
         };
@@ -53,6 +58,7 @@ struct Sweep {
     leased: Option<Instant>,
     window: Option<Window>,
     due: Due,
+    crossings: Crossings,
     /// Blocks to be looked at, by the stamps of their notes, and whether it was noted that both logs know of the change.
     blocks: BTreeMap<i64, (Edge, bool)>,
     /// Members of whom it was noted that they change, and not yet that all of it was done, by the stamps of their notes.
@@ -84,6 +90,7 @@ impl Sweep {
         if !self.has_lease(coordination).await? {
             (self.window, self.leased) = (None, None);
             self.due.clear();
+            self.crossings.clear();
             self.blocks.clear();
             self.members.clear();
             return Ok(());
@@ -104,6 +111,7 @@ impl Sweep {
             self.take(note);
         }
         self.count(cql).await?;
+        self.crossings.part(cql).await?;
         self.enforce(cql).await?;
         self.mend(cql).await?;
         if !closed.is_empty() {
@@ -135,6 +143,9 @@ impl Sweep {
                 self.members.remove(&(note.stamp, key));
             }
             (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => {}
+        }
+        if let Some((edge, seat)) = note.brought_to() {
+            self.crossings.add(edge, seat, Instant::now());
         }
         self.due.add(&note, Instant::now());
     }

@@ -1,9 +1,10 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join;
-use kith_store::{Edge, FeedRecord, ImportedFollow, Stored, Timestamp};
+use kith_store::{Edge, FeedRecord, FollowList, ImportedFollow, Stored, Timestamp};
+use tokio::time::Instant;
 
-use super::{KEPT, Stage, agrees, counts_become, edge, now, telling};
+use super::{BOUND, KEPT, Stage, agrees, counts_become, edge, list, now, telling};
 
 fn follows(to: std::ops::Range<i64>) -> Vec<ImportedFollow> {
     to.map(|to| ImportedFollow { edge: edge(1, to), since: Timestamp(5) }).collect()
@@ -41,6 +42,31 @@ async fn an_import_that_was_cut_short_is_made_whole_by_the_same_call() {
     let all = follows(2..30);
     dying.follows.import_follows(&all, Timestamp(1_700_000_000_000)).await.unwrap_err();
     stage.stores.follows.import_follows(&all, Timestamp(1_700_000_009_000)).await.unwrap();
+    for to in 2..30 {
+        assert!(agrees(&stage.stores, edge(1, to)).await);
+    }
+    counts_become(&stage.stores, 1, (28, 0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn a_follow_that_two_imports_put_in_two_places_comes_to_stand_in_one() {
+    let stage = Stage::open().await;
+    let (slow, _slow) = stage.node(|cql| cql.clock_ahead = -60_000).await;
+    let all = follows(2..30);
+    stage.stores.follows.import_follows(&all, Timestamp(1_700_000_000_000)).await.unwrap();
+    // By its clock it was the first, and came second.
+    slow.follows.import_follows(&all, Timestamp(1_700_000_009_000)).await.unwrap();
+    let places = async || {
+        let list = list(&stage.stores, 1, FollowList::Following).await;
+        list.iter().map(|follow| (follow.edge.to.get(), follow.placed.0)).collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = (2..30).rev().map(|to| (to, 1_700_000_009_000)).collect();
+    let give_up = Instant::now() + BOUND;
+    while places().await != expected {
+        assert!(Instant::now() < give_up, "{:?}", places().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     for to in 2..30 {
         assert!(agrees(&stage.stores, edge(1, to)).await);
     }

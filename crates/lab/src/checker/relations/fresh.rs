@@ -7,16 +7,16 @@ use super::{
     follows::{Follow, Look},
 };
 use crate::{
-    checker::report::Checked,
+    checker::{report::Checked, runs::Runs},
     history::{About, Edge, Level, Relates},
 };
 
 type By<K> = HashMap<K, u64, ahash::RandomState>;
 
 /// C1, of follows.
-pub(in crate::checker) fn monotonic(relations: &Relations<'_>, checked: &mut Checked) {
+pub(in crate::checker) fn monotonic(relations: &Relations<'_>, runs: &Runs, checked: &mut Checked) {
     for (edge, follow) in &relations.follows {
-        let mut newest: By<u32> = By::default();
+        let mut newest: By<(u32, usize)> = By::default();
         for look in follow.looks.iter().filter(|look| !look.of_list) {
             let most = follow.most(look);
             if let Level::AtLeast(token) = look.level {
@@ -27,7 +27,8 @@ pub(in crate::checker) fn monotonic(relations: &Relations<'_>, checked: &mut Che
             }
             if look.call.pinned {
                 checked.look();
-                let before = newest.entry(look.call.client).or_default();
+                let session = (look.call.client, runs.number(look.call.node, look.call.began));
+                let before = newest.entry(session).or_default();
                 if most < *before {
                     checked.violation(|| below(*edge, look, "its last read", *before));
                 }

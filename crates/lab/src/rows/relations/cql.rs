@@ -236,7 +236,9 @@ impl Raw {
     /// Rows of changes that name these follows, one for each shard.
     async fn imported_notes(&self, follows: &[ImportedFollow], stamp: i64) -> Result<()> {
         for (follows, shard) in follows.chunks(follows.len().div_ceil(SHARDS)).zip(0_i32..) {
-            let named = |follow: &ImportedFollow| [follow.edge.from.get(), follow.edge.to.get(), stamp, 0, 0];
+            let at = stamp / 1000;
+            let named =
+                |follow: &ImportedFollow| [follow.edge.from.get(), follow.edge.to.get(), stamp, 0, 0, at];
             let named: Vec<i64> = follows.iter().flat_map(named).collect();
             let row = (shard, stamp / 60_000_000, stamp, i64::from(shard), named);
             self.session.execute_unpaged(&self.notes, row).await?;

@@ -1,0 +1,25 @@
+use std::collections::HashMap;
+
+use crate::history::{Event, Started};
+
+/// When each node was started again.
+#[derive(Debug)]
+pub(super) struct Runs(HashMap<u32, Vec<u64>, ahash::RandomState>);
+
+impl Runs {
+    pub(super) fn new(events: &[Event]) -> Self {
+        let mut starts: HashMap<u32, Vec<u64>, ahash::RandomState> = HashMap::default();
+        for event in events {
+            if let Event::Started(Started { node, at }) = event {
+                starts.entry(*node).or_default().push(*at);
+            }
+        }
+        starts.values_mut().for_each(|starts| starts.sort_unstable());
+        Self(starts)
+    }
+
+    /// Which run of the node answers a call that begins then.
+    pub(super) fn number(&self, node: u32, began: u64) -> usize {
+        self.0.get(&node).map_or(0, |starts| starts.partition_point(|at| *at <= began))
+    }
+}
