@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{FollowList, StoreError, UserId};
 
 use super::{
     count::Part,
+    follow::AT_A_TIME,
     heads::{Key, Place},
     session::{Bound, Cql, Statement, values},
 };
@@ -73,14 +75,26 @@ impl Cql {
         Ok(())
     }
 
+    /// Asks where the lists of these users go on, by few requests, as far as it is not known.
+    pub(super) async fn learn_heads(&self, owners: impl Iterator<Item = UserId>) -> Result<(), StoreError> {
+        let mut owners: Vec<i64> = owners.map(UserId::get).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        stream::iter(self.unknown_heads(owners))
+            .map(|owners| self.read_heads(owners))
+            .buffer_unordered(AT_A_TIME)
+            .try_collect()
+            .await
+    }
+
     /// Those of the users of whom it is not known where both lists go on, in groups for [`Self::read_heads`].
-    pub(super) fn unknown_heads(&self, mut owners: Vec<i64>) -> Vec<Vec<i64>> {
+    fn unknown_heads(&self, mut owners: Vec<i64>) -> Vec<Vec<i64>> {
         owners.retain(|owner| !LISTS.into_iter().all(|list| self.heads.knows((*owner, number(list)))));
         owners.chunks(HEADS_MAX).map(<[i64]>::to_vec).collect()
     }
 
     /// Reads and remembers where both lists of these users go on.
-    pub(super) async fn read_heads(&self, asked: Vec<i64>) -> Result<(), StoreError> {
+    async fn read_heads(&self, asked: Vec<i64>) -> Result<(), StoreError> {
         let lists = |owner| LISTS.map(|list| ((owner, number(list)), (0, 0)));
         let mut heads: HashMap<Key, (i32, i64)> = asked.iter().copied().flat_map(lists).collect();
         for row in self.records(&HEADS, values![asked]).await? {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kith_store::{Edge, FollowList, ImportedFollow, StoreError, Timestamp, UserId};
+use kith_store::{Edge, FollowList, ImportedFollow, StoreError, Timestamp};
 use scylla::statement::batch::BatchType;
 
 use super::{
@@ -48,18 +48,6 @@ impl Cql {
         let ours = self.ours(brought).await?;
         self.enter_in_lists(&ours).await?;
         self.note(&ours).await
-    }
-
-    /// Asks where the lists of many users go on, by few requests.
-    async fn learn_heads(&self, owners: impl Iterator<Item = UserId>) -> Result<(), StoreError> {
-        let mut owners: Vec<i64> = owners.map(UserId::get).collect();
-        owners.sort_unstable();
-        owners.dedup();
-        stream::iter(self.unknown_heads(owners))
-            .map(|owners| self.read_heads(owners))
-            .buffer_unordered(AT_A_TIME)
-            .try_collect()
-            .await
     }
 
     /// Writes the rows, which change nothing where there is another state; tells what was written, by rising edge.
@@ -185,6 +173,8 @@ fn written(row: &FollowRow) -> Written {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use kith_store::UserId;
 
     use super::*;
 

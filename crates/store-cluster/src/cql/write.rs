@@ -133,11 +133,16 @@ impl Cql {
         kept: Duration,
         now: Timestamp,
     ) -> Result<Beginning, StoreError> {
-        let (is_blocked, in_following, in_fans) = tokio::try_join!(
-            self.is_blocked(edge.reversed()),
-            self.bucket_for(edge.from, FollowList::Following),
-            self.bucket_for(edge.to, FollowList::Fans),
-        )?;
+        // Of users who were not heard of lately both lists are learned by one request.
+        let seats = async {
+            self.learn_heads([edge.from, edge.to].into_iter()).await?;
+            tokio::try_join!(
+                self.bucket_for(edge.from, FollowList::Following),
+                self.bucket_for(edge.to, FollowList::Fans),
+            )
+        };
+        let (is_blocked, (in_following, in_fans)) =
+            tokio::try_join!(self.is_blocked(edge.reversed()), seats)?;
         if is_blocked {
             return Err(StoreError::Blocked);
         }
