@@ -44,6 +44,7 @@ pub mod secret;
 mod seed;
 mod shed;
 pub mod start;
+mod tasks;
 pub mod telemetry;
 pub mod tiers;
 pub mod transport;

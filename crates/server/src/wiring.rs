@@ -98,14 +98,14 @@ impl Services {
     /// limit. False when writes had to be left behind. What cannot be told is not lost: the change feed has it.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
-        self.janitor.stop();
-        self.applications.stop();
+        self.janitor.stop().await;
+        self.applications.stop().await;
         if let Some(observer) = &self.observer {
-            observer.stop();
+            observer.stop().await;
         }
         let written = self.mutations.drain(limit).await;
         // It is told of those who joined and left by the last writes.
-        self.presence.stop();
+        self.presence.stop().await;
         if let Some(cluster) = &self.cluster {
             cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
         }

@@ -8,14 +8,10 @@ use std::{sync::Arc, time::Duration};
 use kith_store::{
     ApplicationChange, ApplicationEffect, ApplicationStore, DueApplication, Stores, Timestamp, Write,
 };
-use parking_lot::Mutex;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use super::{Applications, applications::store_error};
-use crate::{error::Error, lease::Lease, metric};
+use crate::{error::Error, lease::Lease, metric, tasks::Tasks};
 
 /// How often it is looked, about. With the lease, and with the moment that is left to whoever changed something, what a dead
 /// node left is done within 11 s.
@@ -36,8 +32,7 @@ const LEASE_LASTS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Janitor {
     rounds: Rounds,
-    /// It ends with this.
-    task: Mutex<JoinSet<()>>,
+    task: Tasks,
 }
 
 impl Janitor {
@@ -54,20 +49,19 @@ impl Janitor {
             noted: None,
             forgot: None,
         };
-        Self { rounds, task: Mutex::default() }
+        Self { rounds, task: Tasks::default() }
     }
 
     /// Begins, once.
     pub(crate) fn start(&self) {
-        let mut task = self.task.lock();
-        if task.is_empty() {
-            task.spawn(self.rounds.clone().run());
+        if self.task.is_empty() {
+            self.task.spawn(self.rounds.clone().run());
         }
     }
 
     /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
-    pub(crate) fn stop(&self) {
-        self.task.lock().abort_all();
+    pub(crate) async fn stop(&self) {
+        self.task.end().await;
     }
 }
 

@@ -24,11 +24,7 @@ use kith_cache::{
 };
 use kith_presence::Presences;
 use kith_store::Stores;
-use parking_lot::Mutex;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use calls::{Admin, Calls};
 pub(crate) use card::Card;
@@ -41,6 +37,7 @@ use self::feed::StoreFeed;
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
+    tasks::Tasks,
     tiers::Tiers,
 };
 
@@ -69,7 +66,7 @@ pub(crate) struct Cluster {
     /// Of the store, where others can change it.
     feeds: Vec<Arc<dyn Feed>>,
     /// Following, telling, reading the feeds, comparing, watching; they end with this.
-    tasks: Mutex<JoinSet<()>>,
+    tasks: Tasks,
 }
 
 impl Cluster {
@@ -114,7 +111,7 @@ impl Cluster {
         let feeds = StoreFeed::all(stores, &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let tiers = Tiers::shared(node, sharing.clone());
-        Self { server, tiers, sharing, member, bus, card, calls, feeds, tasks: Mutex::default() }
+        Self { server, tiers, sharing, member, bus, card, calls, feeds, tasks: Tasks::default() }
     }
 
     /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
@@ -122,7 +119,7 @@ impl Cluster {
         let (member, bus) = (self.member.clone(), Arc::clone(&self.bus));
         let (node, queue) = (self.node().clone(), Arc::clone(&self.sharing.queue));
         let of_resync = node.clone();
-        let mut tasks = self.tasks.lock();
+        let tasks = &self.tasks;
         tasks.spawn(async move { member.follow().await });
         tasks.spawn({
             let node = node.clone();
@@ -164,7 +161,7 @@ impl Cluster {
                 "other nodes could not be told of all changes"
             );
         }
-        self.tasks.lock().abort_all();
+        self.tasks.end().await;
         // Another node takes them at once.
         let yielded = join_all(self.feeds.iter().map(|feed| feed.yield_lead()));
         drop(timeout(LEAVE, yielded).await);

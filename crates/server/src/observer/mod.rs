@@ -18,7 +18,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use kith_store::Stores;
 use parking_lot::Mutex;
 use rand::Rng as _;
-use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tokio::{sync::mpsc, time::sleep};
 
 use self::{ask::Nodes, canary::Bounds, findings::Findings, nodes::ClusterNodes, record::CANARIES};
 pub(crate) use self::{findings::Observed, record::CanaryRecord, sample::Samples};
@@ -26,6 +26,7 @@ use crate::{
     cluster::Cluster,
     config::{Config, ObserverConfig},
     mutation::Mutations,
+    tasks::Tasks,
     tiers::Tiers,
 };
 
@@ -40,7 +41,7 @@ pub(crate) struct Observer {
     /// Taken when it starts.
     sampled: Mutex<Option<mpsc::Receiver<sample::Sample>>>,
     /// They end with this.
-    tasks: Mutex<JoinSet<()>>,
+    tasks: Tasks,
 }
 
 impl Observer {
@@ -63,7 +64,7 @@ impl Observer {
             samples,
             observed: Arc::default(),
             sampled: Mutex::new(Some(sampled)),
-            tasks: Mutex::default(),
+            tasks: Tasks::default(),
             config: observer,
         }
     }
@@ -87,7 +88,7 @@ impl Observer {
     pub(crate) fn start(&self) {
         let Some(sampled) = self.sampled.lock().take().filter(|_| self.config.enabled) else { return };
         let findings = Arc::new(Findings::new(self.bounds.shown, self.observed()));
-        let mut tasks = self.tasks.lock();
+        let tasks = &self.tasks;
         let (nodes, trust) = (Arc::clone(&self.nodes), self.bounds.trust);
         tasks.spawn(sample::follow(sampled, nodes, Arc::clone(&findings), trust));
         let (record, nodes) = (self.record.clone(), Arc::clone(&self.nodes));
@@ -103,8 +104,8 @@ impl Observer {
     }
 
     /// Looks no more. A canary that is being written is a write like any other, and runs to its end.
-    pub(crate) fn stop(&self) {
-        self.tasks.lock().abort_all();
+    pub(crate) async fn stop(&self) {
+        self.tasks.end().await;
     }
 }
 

@@ -9,13 +9,15 @@ use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::{
     sync::mpsc,
-    task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep},
 };
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{hub::Hub, moves::Moved, sessions::Sessions, sweep::Sweep};
-use crate::metric::{self, Metric};
+use crate::{
+    metric::{self, Metric},
+    tasks::Tasks,
+};
 
 /// Pause before it is tried again to hear.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -46,7 +48,7 @@ pub(crate) struct Keeper {
     parts: Parts,
     /// Taken when it starts.
     begun: Mutex<Option<(Sweep, mpsc::Receiver<Moved>)>>,
-    tasks: Mutex<JoinSet<()>>,
+    tasks: Tasks,
 }
 
 #[derive(Clone, Debug)]
@@ -64,13 +66,13 @@ impl Keeper {
         for counter in COUNTED {
             metric::count_from_zero(counter, &[]);
         }
-        Self { parts, begun: Mutex::new(Some((sweep, moved))), tasks: Mutex::default() }
+        Self { parts, begun: Mutex::new(Some((sweep, moved))), tasks: Tasks::default() }
     }
 
     /// Begins, once.
     pub(crate) fn start(&self) {
         let Some((sweep, moved)) = self.begun.lock().take() else { return };
-        let mut tasks = self.tasks.lock();
+        let tasks = &self.tasks;
         tasks.spawn(self.parts.clone().look());
         tasks.spawn(self.parts.clone().hear());
         tasks.spawn(self.parts.clone().sweep(sweep));
@@ -79,8 +81,8 @@ impl Keeper {
 
     /// Ends all of it. What it was at is taken up by other nodes, but for who left groups just now: that is found by whoever
     /// lists who is online in them.
-    pub(crate) fn stop(&self) {
-        self.tasks.lock().abort_all();
+    pub(crate) async fn stop(&self) {
+        self.tasks.end().await;
     }
 
     /// Brings the gauges up to date.

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::{
     sync::mpsc,
-    task::JoinSet,
     time::{Instant, timeout_at},
 };
 
@@ -19,6 +18,7 @@ use super::Upkeep;
 use crate::{
     error::{Error, Reason},
     lease::Lease,
+    tasks::Tasks,
 };
 
 /// How often notes are looked at, about.
@@ -74,8 +74,7 @@ pub(crate) struct Janitor {
     rounds: Rounds,
     /// Taken when it starts.
     begun: Mutex<Option<mpsc::Receiver<UserId>>>,
-    /// It ends with this.
-    task: Mutex<JoinSet<()>>,
+    task: Tasks,
 }
 
 impl Janitor {
@@ -93,19 +92,19 @@ impl Janitor {
             lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
             emptied: HashSet::new(),
         };
-        Self { rounds, begun: Mutex::new(Some(begun)), task: Mutex::default() }
+        Self { rounds, begun: Mutex::new(Some(begun)), task: Tasks::default() }
     }
 
     /// Begins, once.
     pub(crate) fn start(&self) {
         if let Some(begun) = self.begun.lock().take() {
-            self.task.lock().spawn(self.rounds.clone().run(begun));
+            self.task.spawn(self.rounds.clone().run(begun));
         }
     }
 
     /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
-    pub(crate) fn stop(&self) {
-        self.task.lock().abort_all();
+    pub(crate) async fn stop(&self) {
+        self.task.end().await;
     }
 }
 
