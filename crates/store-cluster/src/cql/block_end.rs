@@ -63,7 +63,8 @@ impl Cql {
             let updated = Timestamp(self.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
             if self.put_block(&before, &after, false, (None, None)).await? {
-                self.write(Note { version: Some(after.version), ..note }.part(self), None).await?;
+                let told = self.write(Note { version: Some(after.version), ..note }.part(self), None).await;
+                told.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 return Ok(true);
             }
         }

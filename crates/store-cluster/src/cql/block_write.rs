@@ -95,7 +95,8 @@ impl Cql {
                     let resumed = self.resume_event(&change.block).await;
                     resumed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 }
-                let record = self.end_answered(key, change, write).await?;
+                let ended = self.end_answered(key, change, write).await;
+                let record = ended.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 Ok(Applied { record, replayed: true })
             }
         }

@@ -60,6 +60,11 @@ pub(super) fn write_failed(error: &ExecutionError) -> StoreError {
     store_error(error, outcome(error))
 }
 
+/// An error of a write of which an attempt before the last may have been applied.
+pub(super) fn retried_write_failed(error: &ExecutionError) -> StoreError {
+    as_outcome(store_error(error, Outcome::Unknown), Outcome::Unknown)
+}
+
 /// An error of preparing a statement: it has not run.
 pub(super) fn prepare_failed(error: &PrepareError) -> StoreError {
     match error {
@@ -85,19 +90,25 @@ fn outcome(error: &ExecutionError) -> Outcome {
         | ExecutionError::EmptyPlan
         | ExecutionError::PrepareError(_)
         | ExecutionError::ConnectionPoolError(_) => true,
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
-            error,
-            DbError::SyntaxError
-                | DbError::Invalid
-                | DbError::AuthenticationError
-                | DbError::Unauthorized
-                | DbError::ConfigError
-                | DbError::Unavailable { .. }
-                | DbError::IsBootstrapping
-        ),
+        ExecutionError::LastAttemptError(attempt) => !may_have_run(attempt),
         _ => false,
     };
     if refused { Outcome::NotApplied } else { Outcome::Unknown }
+}
+
+/// Whether a statement that was sent, and failed so, may have been applied.
+pub(super) fn may_have_run(attempt: &RequestAttemptError) -> bool {
+    let RequestAttemptError::DbError(error, _) = attempt else { return true };
+    !matches!(
+        error,
+        DbError::SyntaxError
+            | DbError::Invalid
+            | DbError::AuthenticationError
+            | DbError::Unauthorized
+            | DbError::ConfigError
+            | DbError::Unavailable { .. }
+            | DbError::IsBootstrapping
+    )
 }
 
 fn store_error(error: &ExecutionError, outcome: Outcome) -> StoreError {

@@ -7,6 +7,7 @@ mod application_job;
 mod application_list;
 mod application_row;
 mod application_write;
+mod attempts;
 mod block;
 mod block_end;
 mod block_log;

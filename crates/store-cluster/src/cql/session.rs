@@ -14,8 +14,6 @@ use kith_store::{Coordination, NamedFeed, Outcome, StoreError};
 use parking_lot::RwLock;
 use scylla::{
     client::{execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder},
-    errors::{DbError, RequestAttemptError},
-    policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession},
     response::query_result::QueryRowsResult,
     statement::{
         Consistency, SerialConsistency,
@@ -27,8 +25,9 @@ use scylla::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
+    attempts::Attempts,
     clock::Clock,
-    error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed, write_failed},
+    error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed},
     feed::Feed,
     heads::Heads,
     lock::Locks,
@@ -271,10 +270,11 @@ impl Cql {
         Bound(statement, values): Bound,
         timestamp: Option<i64>,
     ) -> Result<(), StoreError> {
-        let mut prepared = self.prepared(statement).await?;
+        let (mut prepared, attempts) = (self.prepared(statement).await?, Attempts::default());
         prepared.set_timestamp(timestamp);
+        prepared.set_retry_policy(Some(Arc::new(attempts.clone())));
         let answer = self.session()?.execute_unpaged(&prepared, values).await;
-        answer.map(drop).map_err(|error| write_failed(&error))
+        answer.map(drop).map_err(|error| attempts.failed(&error))
     }
 
     /// Writes all parts, or after a crash none; or of an unlogged batch maybe some. `None`: each part says its timestamp.
@@ -294,9 +294,10 @@ impl Cql {
     pub(super) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<Record>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
             Ok([Bound(statement, values)]) => {
-                let prepared = self.prepared(statement).await?;
+                let (mut prepared, attempts) = (self.prepared(statement).await?, Attempts::default());
+                prepared.set_retry_policy(Some(Arc::new(attempts.clone())));
                 let answer = self.session()?.execute_unpaged(&prepared, values).await;
-                answer.map_err(|error| write_failed(&error))?
+                answer.map_err(|error| attempts.failed(&error))?
             }
             Err(parts) => self.run(self.configured(Batch::new(BatchType::Unlogged)), parts).await?,
         };
@@ -310,12 +311,14 @@ impl Cql {
         mut batch: Batch,
         parts: Vec<Bound>,
     ) -> Result<scylla::response::query_result::QueryResult, StoreError> {
+        let attempts = Attempts::default();
+        batch.set_retry_policy(Some(Arc::new(attempts.clone())));
         let mut bound = Vec::with_capacity(parts.len());
         for Bound(statement, values) in parts {
             batch.append_statement(self.prepared(statement).await?);
             bound.push(values);
         }
-        self.session()?.batch(&batch, bound).await.map_err(|error| write_failed(&error))
+        self.session()?.batch(&batch, bound).await.map_err(|error| attempts.failed(&error))
     }
 
     fn configured(&self, mut batch: Batch) -> Batch {
@@ -374,7 +377,7 @@ async fn build(options: &CqlOptions) -> Result<Session, bool> {
         .consistency(Consistency::LocalQuorum)
         .serial_consistency(Some(SerialConsistency::LocalSerial))
         .request_timeout(Some(options.request))
-        .retry_policy(Arc::new(Once))
+        .retry_policy(Arc::new(Attempts::default()))
         .build();
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.contact_points)
@@ -387,39 +390,4 @@ async fn build(options: &CqlOptions) -> Result<Session, bool> {
         builder = builder.user(user, password);
     }
     builder.build().await.map_err(|error| is_refused(&error))
-}
-
-/// Tries once more, at another node, what may be done twice and met a node that is not there. What met one that has too
-/// much to do is not tried again: that would be the more.
-#[derive(Debug)]
-struct Once;
-
-impl RetryPolicy for Once {
-    fn new_session(&self) -> Box<dyn RetrySession> {
-        Box::new(Tries(0))
-    }
-}
-
-struct Tries(u32);
-
-impl RetrySession for Tries {
-    fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
-        self.0 += 1;
-        let has_not_run = matches!(
-            info.error,
-            RequestAttemptError::DbError(DbError::IsBootstrapping | DbError::Unavailable { .. }, _)
-        );
-        if self.0 == 1 && (has_not_run || info.is_idempotent && is_lost(info.error)) {
-            return RetryDecision::RetryNextTarget(None);
-        }
-        RetryDecision::DontRetry
-    }
-
-    fn reset(&mut self) {
-        self.0 = 0;
-    }
-}
-
-fn is_lost(error: &RequestAttemptError) -> bool {
-    matches!(error, RequestAttemptError::BrokenConnectionError(_))
 }

@@ -256,12 +256,14 @@ impl Cql {
             .map_err(|error| as_outcome(error, Outcome::Unknown))?;
         if let Some(row) = row {
             for stray in [Some(seat), row.brought].into_iter().flatten().filter(|stray| *stray != row.seat) {
-                self.settle(&row, stray, state.version).await?;
+                let settled = self.settle(&row, stray, state.version).await;
+                settled.map_err(|error| as_outcome(error, Outcome::Unknown))?;
             }
             seat = row.seat;
         }
         if is_blocked {
-            self.cut(edge, None, Timestamp(state.changed)).await?;
+            let cut = self.cut(edge, None, Timestamp(state.changed)).await;
+            cut.map_err(|error| as_outcome(error, Outcome::Unknown))?;
             return Err(StoreError::Blocked);
         }
         follow(edge, seat, state)
@@ -287,7 +289,8 @@ impl Cql {
         self.write_state(edge, seat, state, told.into_iter().flatten().collect()).await?;
         let row = self.follow_row(edge).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         if let Some(row) = row.filter(|row| row.seat != seat) {
-            self.settle(&row, seat, state.version).await?;
+            let settled = self.settle(&row, seat, state.version).await;
+            settled.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         }
         plan.version()
     }

@@ -1,0 +1,108 @@
+//! How often a request is sent, and what is known of its effect when all that was tried has failed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use kith_store::StoreError;
+use scylla::{
+    errors::{DbError, ExecutionError, RequestAttemptError},
+    policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession},
+};
+
+use super::error::{may_have_run, retried_write_failed, write_failed};
+
+/// Of one request: tries once more, at another node, what may be done twice and met a node that is not there. What met one
+/// that has too much to do is not tried again: that would be the more.
+///
+/// The driver tells the last error alone. That no other node could be reached says nothing about the one to which the request
+/// was sent first, so that this keeps whether any attempt may have taken effect.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attempts {
+    may_have_run: Arc<AtomicBool>,
+}
+
+impl Attempts {
+    /// The error of a write that was sent under this.
+    pub(super) fn failed(&self, error: &ExecutionError) -> StoreError {
+        if self.may_have_run.load(Ordering::Acquire) {
+            return retried_write_failed(error);
+        }
+        write_failed(error)
+    }
+
+    fn note(&self, error: &RequestAttemptError) {
+        if may_have_run(error) {
+            self.may_have_run.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl RetryPolicy for Attempts {
+    fn new_session(&self) -> Box<dyn RetrySession> {
+        Box::new(Tries { attempts: self.clone(), made: 0 })
+    }
+}
+
+struct Tries {
+    attempts: Attempts,
+    made: u32,
+}
+
+impl RetrySession for Tries {
+    fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
+        self.attempts.note(info.error);
+        self.made += 1;
+        if self.made == 1 && is_tried_again(info.error, info.is_idempotent) {
+            return RetryDecision::RetryNextTarget(None);
+        }
+        RetryDecision::DontRetry
+    }
+
+    fn reset(&mut self) {
+        self.made = 0;
+    }
+}
+
+fn is_tried_again(error: &RequestAttemptError, is_idempotent: bool) -> bool {
+    match error {
+        RequestAttemptError::DbError(DbError::IsBootstrapping | DbError::Unavailable { .. }, _) => true,
+        RequestAttemptError::BrokenConnectionError(_) => is_idempotent,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::Outcome;
+    use scylla::statement::Consistency;
+
+    use super::*;
+
+    fn unavailable() -> DbError {
+        DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 }
+    }
+
+    /// A follow whose answer was lost with the connection was refused as not applied, since nothing else could be reached.
+    #[test]
+    fn a_write_that_may_have_run_is_not_undone_by_a_second_try_that_reached_nobody() {
+        let attempts = Attempts::default();
+        let nobody = ExecutionError::EmptyPlan;
+        assert_eq!(attempts.failed(&nobody).outcome(), Outcome::NotApplied);
+        attempts.note(&RequestAttemptError::DbError(unavailable(), String::new()));
+        assert_eq!(attempts.failed(&nobody).outcome(), Outcome::NotApplied);
+        attempts.clone().note(&RequestAttemptError::DbError(DbError::ServerError, String::new()));
+        assert_eq!(attempts.failed(&nobody).outcome(), Outcome::Unknown);
+    }
+
+    #[test]
+    fn what_a_node_refused_as_it_is_not_ready_is_tried_elsewhere_and_what_it_cannot_bear_is_not() {
+        for idempotent in [true, false] {
+            let not_ready = RequestAttemptError::DbError(unavailable(), String::new());
+            let too_much = RequestAttemptError::DbError(DbError::Overloaded, String::new());
+            assert!(is_tried_again(&not_ready, idempotent));
+            assert!(!is_tried_again(&too_much, idempotent));
+        }
+    }
+}
