@@ -22,8 +22,11 @@ use tokio::{
 
 use crate::child::{Watched, free_port};
 
-/// Names the program: it is given a folder and a port, and is a Cassandra with its data there until it is killed.
+/// Names the program: it is given a folder and a port, and is a Cassandra with its data there until it is killed. By a third
+/// word, [`LASTING`], what it acknowledges outlasts that.
 const PROGRAM: &str = "KITH_TEST_CASSANDRA";
+/// By its own rules it loses what it acknowledged up to 100 ms before its death: it writes its log now and then.
+const LASTING: &str = "lasting";
 /// Java takes its time, more where others take the processors.
 const READY_WITHIN: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(100);
@@ -37,6 +40,8 @@ const SUPPORTED: u8 = 6;
 pub struct Cassandra {
     port: u16,
     folder: TempDir,
+    /// What it acknowledges outlasts its death.
+    lasting: bool,
     /// `None`: killed.
     process: Option<Watched>,
 }
@@ -51,27 +56,26 @@ pub(super) enum Served {
 }
 
 impl Cassandra {
-    /// Starts one, by the program that `KITH_TEST_CASSANDRA` names, and waits until it answers.
+    /// Starts one that may be killed, by the program that `KITH_TEST_CASSANDRA` names, and waits until it answers. It
+    /// acknowledges what is on its disk.
     ///
     /// # Errors
     /// When there is none, or it does not answer within three minutes.
-    pub async fn start() -> Result<Self> {
-        let mut cassandra = Self { port: free_port()?, folder: TempDir::new()?, process: None };
-        cassandra.restart().await?;
-        Ok(cassandra)
+    pub(super) async fn lasting() -> Result<Self> {
+        Self::start(true).await
     }
 
     /// The one that runs share; starts it where nobody has it. It ends when nobody has it any more.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// When there is none, or it does not answer within three minutes.
     pub async fn shared() -> Result<Arc<Self>> {
         static SHARED: Mutex<Weak<Cassandra>> = Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;
         if let Some(cassandra) = shared.upgrade() {
             return Ok(cassandra);
         }
-        let cassandra = Arc::new(Self::start().await?);
+        let cassandra = Arc::new(Self::start(false).await?);
         *shared = Arc::downgrade(&cassandra);
         Ok(cassandra)
     }
@@ -87,12 +91,19 @@ impl Cassandra {
         self.process = None;
     }
 
+    async fn start(lasting: bool) -> Result<Self> {
+        let mut cassandra = Self { port: free_port()?, folder: TempDir::new()?, lasting, process: None };
+        cassandra.restart().await?;
+        Ok(cassandra)
+    }
+
     /// Starts it over the data that it has, and waits until it answers.
     pub(super) async fn restart(&mut self) -> Result<()> {
         let program = env::var_os(PROGRAM).filter(|program| !program.is_empty());
         let program = program.with_context(|| format!("{PROGRAM} names no program (docs/laboratory.md)"))?;
         let mut command = Command::new(program);
         command.arg(self.folder.path()).arg(self.port.to_string());
+        command.args(self.lasting.then_some(LASTING));
         let log = self.folder.path().join("cassandra.log");
         self.process = Some(Watched::start("Cassandra", command, log)?);
         let give_up = Instant::now() + READY_WITHIN;

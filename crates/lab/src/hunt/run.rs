@@ -166,7 +166,7 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
         disk = row.action.disk().await?.or(disk);
     }
     let cassandra = match rows().find(|row| row.ties.is_some()) {
-        Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::start().await?)),
+        Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::lasting().await?)),
         Some(_) => Some(Served::Beside(Cassandra::shared().await?)),
         None => None,
     };

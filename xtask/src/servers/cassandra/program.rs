@@ -13,7 +13,8 @@ use crate::tools::cache_folder;
 const DATA: &str = "$1";
 
 /// A Cassandra that the laboratory may do anything to: a program that is given a folder and a port, and is one with its
-/// data there until it is killed. The two ports after that are its own, too. Written anew each time.
+/// data there until it is killed. The two ports after that are its own, too. With a third word, `lasting`, what it
+/// acknowledges outlasts its death. Written anew each time.
 ///
 /// # Errors
 /// When the jars cannot be had, or it cannot be written.
@@ -36,9 +37,11 @@ fn script(folder: &Path, arguments: &[String]) -> String {
     let ports = "-e \"s|@PORT@|$2|g\" -e \"s|@STORAGE_PORT@|$(($2 + 1))|g\"";
     let words: Vec<String> = arguments.iter().map(|word| format!("\"{word}\"")).collect();
     let words = words.join(" ").replace("-Xmx1536m", "-Xmx512m");
+    let lasting = "-e \"s|^commitlog_sync: .*|commitlog_sync: batch|\" -e \"/^commitlog_sync_period:/d\"";
     format!(
         "#!/bin/sh\n\
          sed -e \"s|@DATA@|$1|g\" {ports} \"{from}/cassandra.yaml\" > \"$1/cassandra.yaml\"\n\
+         if [ \"$3\" = lasting ]; then sed -i {lasting} \"$1/cassandra.yaml\"; fi\n\
          cp \"{from}/logback.xml\" \"$1/logback.xml\"\n\
          exec java {words}\n"
     )
