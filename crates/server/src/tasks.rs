@@ -15,9 +15,12 @@ impl Tasks {
         self.0.lock().spawn(task);
     }
 
-    /// Whether nothing has begun since it was made, or last ended.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+    /// Begins this one if none has begun.
+    pub(crate) fn spawn_first(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut begun = self.0.lock();
+        if begun.is_empty() {
+            begun.spawn(task);
+        }
     }
 
     /// Ends all of them, each where it waits next. When this returns none of them does anything: what they use, as the
@@ -59,6 +62,6 @@ mod tests {
         go_on.send(()).ok();
         end.await;
         assert!(rests.load(Ordering::Acquire));
-        assert!(tasks.is_empty());
+        assert!(tasks.0.lock().is_empty());
     }
 }

@@ -54,9 +54,7 @@ impl Janitor {
 
     /// Begins, once.
     pub(crate) fn start(&self) {
-        if self.task.is_empty() {
-            self.task.spawn(self.rounds.clone().run());
-        }
+        self.task.spawn_first(self.rounds.clone().run());
     }
 
     /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.

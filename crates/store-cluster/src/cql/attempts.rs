@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use kith_store::StoreError;
+use kith_store::{Outcome, StoreError};
 use scylla::{
     errors::{DbError, ExecutionError, RequestAttemptError},
     policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession},
 };
 
-use super::error::{may_have_run, retried_write_failed, write_failed};
+use super::error::{as_outcome, may_have_run, write_failed};
 
 /// Of one request: tries once more, at another node, what may be done twice and met a node that is not there. What met one
 /// that has too much to do is not tried again: that would be the more.
@@ -26,10 +26,8 @@ pub(super) struct Attempts {
 impl Attempts {
     /// The error of a write that was sent under this.
     pub(super) fn failed(&self, error: &ExecutionError) -> StoreError {
-        if self.may_have_run.load(Ordering::Acquire) {
-            return retried_write_failed(error);
-        }
-        write_failed(error)
+        let failed = write_failed(error);
+        if self.may_have_run.load(Ordering::Acquire) { as_outcome(failed, Outcome::Unknown) } else { failed }
     }
 
     fn note(&self, error: &RequestAttemptError) {
@@ -75,7 +73,6 @@ fn is_tried_again(error: &RequestAttemptError, is_idempotent: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::Outcome;
     use scylla::statement::Consistency;
 
     use super::*;

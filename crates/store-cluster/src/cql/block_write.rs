@@ -91,12 +91,13 @@ impl Cql {
         match self.change_and_cut(edge, patch, write, Some(key)).await? {
             Decided::Now(record) => Ok(Applied { record, replayed: false }),
             Decided::Before(change) => {
-                if patch.permissions.is_some() {
-                    let resumed = self.resume_event(&change.block).await;
-                    resumed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-                }
-                let ended = self.end_answered(key, change, write).await;
-                let record = ended.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                let ended = async {
+                    if patch.permissions.is_some() {
+                        self.resume_event(&change.block).await?;
+                    }
+                    self.end_answered(key, change, write).await
+                };
+                let record = ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 Ok(Applied { record, replayed: true })
             }
         }

@@ -60,11 +60,6 @@ pub(super) fn write_failed(error: &ExecutionError) -> StoreError {
     store_error(error, outcome(error))
 }
 
-/// An error of a write of which an attempt before the last may have been applied.
-pub(super) fn retried_write_failed(error: &ExecutionError) -> StoreError {
-    as_outcome(store_error(error, Outcome::Unknown), Outcome::Unknown)
-}
-
 /// An error of preparing a statement: it has not run.
 pub(super) fn prepare_failed(error: &PrepareError) -> StoreError {
     match error {

@@ -14,7 +14,7 @@ use kith_store::{Coordination, NamedFeed, Outcome, StoreError};
 use parking_lot::RwLock;
 use scylla::{
     client::{execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder},
-    response::query_result::QueryRowsResult,
+    response::query_result::{QueryResult, QueryRowsResult},
     statement::{
         Consistency, SerialConsistency,
         batch::{Batch, BatchType},
@@ -270,11 +270,9 @@ impl Cql {
         Bound(statement, values): Bound,
         timestamp: Option<i64>,
     ) -> Result<(), StoreError> {
-        let (mut prepared, attempts) = (self.prepared(statement).await?, Attempts::default());
+        let mut prepared = self.prepared(statement).await?;
         prepared.set_timestamp(timestamp);
-        prepared.set_retry_policy(Some(Arc::new(attempts.clone())));
-        let answer = self.session()?.execute_unpaged(&prepared, values).await;
-        answer.map(drop).map_err(|error| attempts.failed(&error))
+        self.send(prepared, values).await.map(drop)
     }
 
     /// Writes all parts, or after a crash none; or of an unlogged batch maybe some. `None`: each part says its timestamp.
@@ -293,12 +291,7 @@ impl Cql {
     /// Writes under a condition. What is answered to a refusal depends on the server; see [`Record::applied`].
     pub(super) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<Record>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
-            Ok([Bound(statement, values)]) => {
-                let (mut prepared, attempts) = (self.prepared(statement).await?, Attempts::default());
-                prepared.set_retry_policy(Some(Arc::new(attempts.clone())));
-                let answer = self.session()?.execute_unpaged(&prepared, values).await;
-                answer.map_err(|error| attempts.failed(&error))?
-            }
+            Ok([Bound(statement, values)]) => self.send(self.prepared(statement).await?, values).await?,
             Err(parts) => self.run(self.configured(Batch::new(BatchType::Unlogged)), parts).await?,
         };
         let rows = answer.into_rows_result().map_err(|_| malformed("[applied]"))?;
@@ -306,11 +299,20 @@ impl Cql {
         if first.applied()? { Ok(None) } else { Ok(Some(first)) }
     }
 
-    async fn run(
+    /// Sends one statement that writes.
+    async fn send(
         &self,
-        mut batch: Batch,
-        parts: Vec<Bound>,
-    ) -> Result<scylla::response::query_result::QueryResult, StoreError> {
+        mut statement: PreparedStatement,
+        values: Values,
+    ) -> Result<QueryResult, StoreError> {
+        let attempts = Attempts::default();
+        statement.set_retry_policy(Some(Arc::new(attempts.clone())));
+        let answer = self.session()?.execute_unpaged(&statement, values).await;
+        answer.map_err(|error| attempts.failed(&error))
+    }
+
+    /// Sends a batch of them.
+    async fn run(&self, mut batch: Batch, parts: Vec<Bound>) -> Result<QueryResult, StoreError> {
         let attempts = Attempts::default();
         batch.set_retry_policy(Some(Arc::new(attempts.clone())));
         let mut bound = Vec::with_capacity(parts.len());
@@ -377,6 +379,7 @@ async fn build(options: &CqlOptions) -> Result<Session, bool> {
         .consistency(Consistency::LocalQuorum)
         .serial_consistency(Some(SerialConsistency::LocalSerial))
         .request_timeout(Some(options.request))
+        // Of reads, which have no effect to be asked for; each write has its own.
         .retry_policy(Arc::new(Attempts::default()))
         .build();
     let mut builder = SessionBuilder::new()

@@ -234,7 +234,7 @@ impl Cql {
     }
 
     async fn carry_out_beginning(&self, plan: Beginning) -> Result<Follow, StoreError> {
-        let Beginning { edge, mut seat, state, stands, looks } = plan;
+        let Beginning { edge, seat, state, stands, looks } = plan;
         if stands {
             return follow(edge, seat, state);
         }
@@ -243,6 +243,20 @@ impl Cql {
         self.write_state(edge, seat, state, Vec::new()).await?;
         self.dies_at("begun")?;
         let looks = if begun.elapsed() > QUICK { Looks::ForMove } else { looks };
+        // The state is written: what fails now does not undo it.
+        let looked = self.look_after(edge, seat, state, looks).await;
+        let seat = looked.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        follow(edge, seat, state)
+    }
+
+    /// Sees what came about while the state was written: where the seat is now, and whether the follow is forbidden.
+    async fn look_after(
+        &self,
+        edge: Edge,
+        seat: Seat,
+        state: State,
+        looks: Looks,
+    ) -> Result<Seat, StoreError> {
         let row = async {
             match looks {
                 Looks::Never => Ok(None),
@@ -252,21 +266,17 @@ impl Cql {
             }
         };
         // Whoever blocks looks for a follow after its write: of a pair that crosses one sees the other.
-        let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)
-            .map_err(|error| as_outcome(error, Outcome::Unknown))?;
-        if let Some(row) = row {
+        let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)?;
+        if let Some(row) = &row {
             for stray in [Some(seat), row.brought].into_iter().flatten().filter(|stray| *stray != row.seat) {
-                let settled = self.settle(&row, stray, state.version).await;
-                settled.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                self.settle(row, stray, state.version).await?;
             }
-            seat = row.seat;
         }
         if is_blocked {
-            let cut = self.cut(edge, None, Timestamp(state.changed)).await;
-            cut.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+            self.cut(edge, None, Timestamp(state.changed)).await?;
             return Err(StoreError::Blocked);
         }
-        follow(edge, seat, state)
+        Ok(row.map_or(seat, |row| row.seat))
     }
 
     async fn plan_ending(&self, edge: Edge, by: Option<Edge>, now: Timestamp) -> Result<Ending, StoreError> {
@@ -287,11 +297,13 @@ impl Cql {
         let Ending { edge, seat, state, parting } = plan;
         let told = parting.map(|event| self.event_parts(&event)).transpose()?;
         self.write_state(edge, seat, state, told.into_iter().flatten().collect()).await?;
-        let row = self.follow_row(edge).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-        if let Some(row) = row.filter(|row| row.seat != seat) {
-            let settled = self.settle(&row, seat, state.version).await;
-            settled.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-        }
+        let settled = async {
+            match self.follow_row(edge).await?.filter(|row| row.seat != seat) {
+                Some(row) => self.settle(&row, seat, state.version).await,
+                None => Ok(()),
+            }
+        };
+        settled.await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         plan.version()
     }
 
