@@ -7,13 +7,11 @@ ARG DEBIAN=bookworm
 FROM rust:${RUST_VERSION}-${DEBIAN} AS build
 WORKDIR /src
 COPY . .
-# The registry and what was built stay with the engine between builds; symbols stay in the program, so that
-# backtraces have names, and the tables of lines go.
+# The registry and what was built stay with the engine between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --release --locked --package kith-server \
-    && install -D target/release/kith /out/kith \
-    && strip --strip-debug /out/kith
+    cargo build --profile dist --locked --package kith-server \
+    && install -D target/dist/kith /out/kith
 
 FROM debian:${DEBIAN}-slim
 ARG VERSION=0.1.0

@@ -1,11 +1,12 @@
 //! All rows, and how they are run.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
 use crate::{
     ratio::{Better, Claim, Figure, Row},
+    results::Results,
     rows::{cluster, members, memory, mongodb, presence, redis, relations, rpc, sqlite},
     table::table,
 };
@@ -178,7 +179,8 @@ pub(crate) const OPEN_SESSION_TIME: Claim = Claim {
     ..ratio("open_session_500_time", "ms", Better::Lower, None)
 };
 
-const ALL: [&Claim; 41] = [
+/// Every row, in the order of the table.
+pub(crate) const ALL: [&Claim; 41] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -222,30 +224,30 @@ const ALL: [&Claim; 41] = [
     &OPEN_SESSION_TIME,
 ];
 
-/// Runs the rows, prints them as a table and writes them to the file of results. Rows that were not asked
-/// for stay in that file as they are; a quick run leaves it alone.
+/// Runs the rows. Prints each when it is measured and adds it to the file of results, and prints all as a table in the
+/// end. Rows that were not measured stay in that file as they are; a quick run leaves it alone.
 ///
 /// # Errors
-/// When a row is unknown, a side fails, or the file cannot be written.
+/// When a row is unknown, a side fails, or the file cannot be written. The rows that were measured before stay in the file.
 pub async fn run(plan: &Plan) -> Result<Verdict> {
     if let Some(name) = plan.only.iter().find(|name| ALL.iter().all(|claim| claim.name != *name)) {
         bail!("no row is named {name}; there are: {}", ALL.map(|claim| claim.name).join(", "));
     }
     ensure!(plan.quick || plan.rounds >= ROUNDS_MIN, "at least {ROUNDS_MIN} rounds make a figure");
-    let mut rows = rpc::rows(plan).await?;
-    rows.extend(cluster::rows(plan).await?);
-    rows.extend(memory::rows(plan).await?);
-    rows.extend(sqlite::rows(plan).await?);
-    rows.extend(mongodb::rows(plan).await?);
-    rows.extend(redis::rows(plan).await?);
-    rows.extend(Box::pin(relations::rows(plan)).await?);
-    rows.extend(Box::pin(members::rows(plan)).await?);
-    rows.extend(Box::pin(presence::rows(plan)).await?);
+    let mut results = Results::new(plan);
+    rpc::rows(plan, &mut results).await?;
+    cluster::rows(plan, &mut results).await?;
+    memory::rows(plan, &mut results).await?;
+    sqlite::rows(plan, &mut results).await?;
+    mongodb::rows(plan, &mut results).await?;
+    redis::rows(plan, &mut results).await?;
+    Box::pin(relations::rows(plan, &mut results)).await?;
+    Box::pin(members::rows(plan, &mut results)).await?;
+    Box::pin(presence::rows(plan, &mut results)).await?;
+    let rows = results.into_rows();
     print!("{}", table(&rows));
     if plan.quick {
         println!("A quick run measures nothing; {} is as it was.", plan.out.display());
-    } else {
-        write(plan, &rows)?;
     }
     Ok(verdict(plan, &rows))
 }
@@ -268,21 +270,4 @@ fn verdict(plan: &Plan, rows: &[Row]) -> Verdict {
         (true, true) => Verdict::Holds,
         (true, false) => Verdict::Misses,
     }
-}
-
-fn write(plan: &Plan, rows: &[Row]) -> Result<()> {
-    let before = if plan.only.is_empty() { None } else { fs::read(&plan.out).ok() };
-    let before: Vec<serde_json::Value> =
-        before.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let mut all = Vec::new();
-    for claim in ALL {
-        let now = rows.iter().find(|row| row.name == claim.name).map(serde_json::to_value).transpose()?;
-        let kept = || before.iter().find(|row| row["name"] == claim.name).cloned();
-        all.extend(now.or_else(kept));
-    }
-    if let Some(folder) = plan.out.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    }
-    let text = serde_json::to_string_pretty(&all)? + "\n";
-    fs::write(&plan.out, text).with_context(|| format!("{} cannot be written", plan.out.display()))
 }

@@ -2,7 +2,7 @@
 //! of two sides that run in turns on the same machine with the same data, so that it means the same elsewhere.
 //!
 //! [`mod@bench`] lists the rows and runs them; `rows` holds one file for each family; [`ratio`] makes a figure of
-//! the rounds; [`table`] shows them. [`echo`] and [`entry`] are the other processes that rows start.
+//! the rounds; `results` keeps and [`table`] shows them. [`echo`] and [`entry`] are the other processes that rows start.
 //!
 //! The fault laboratory beside them: [`peers`] are nodes over servers that a test may do anything to
 //! ([`redis_server`]), by links that may do anything to them ([`proxy`]). What a run has seen is a [`mod@history`],
@@ -28,6 +28,7 @@ pub mod proxy;
 pub mod ratio;
 pub mod redis_server;
 pub mod resp;
+mod results;
 pub mod rivals;
 mod rows;
 mod scrape;

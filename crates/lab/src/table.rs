@@ -9,6 +9,18 @@ pub fn table(rows: &[Row]) -> String {
     aligned(&head.map(str::to_owned), rows.iter().map(cells))
 }
 
+/// A row as one line of text: its figure, its target, and whether it holds.
+#[must_use]
+pub fn line(row: &Row) -> String {
+    let [name, unit, baseline, kith, figure, target, spread, _, holds] = cells(row);
+    match row.target {
+        None => format!("{name}: {figure} ({baseline} / {kith} {unit}; {spread})"),
+        Some(_) => {
+            format!("{name}: {figure} of {target}, holds: {holds} ({baseline} / {kith} {unit}; {spread})")
+        }
+    }
+}
+
 /// A table of Markdown under this head, every column as wide as its widest cell.
 #[must_use]
 pub fn aligned<const COLUMNS: usize>(
@@ -95,6 +107,13 @@ mod tests {
     #[test]
     fn a_row_without_a_target_is_reported() {
         assert!(table(&[row(None, true)]).contains("| reported |"));
+    }
+
+    #[test]
+    fn a_line_has_figure_target_and_verdict() {
+        let text = line(&row(Some(1.2), false));
+        assert_eq!(text, "get: 1.50 of <= 1.2, holds: NO (100 / 150 ns; 1.40 .. 1.60)");
+        assert_eq!(line(&row(None, true)), "get: 1.50 (100 / 150 ns; 1.40 .. 1.60)");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use futures::{StreamExt as _, stream};
 use kith_lab::hunt::{
-    self, Cassandra, Figure, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS,
+    self, Cassandra, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS,
 };
 
 use super::{ensure_known, program};
@@ -70,7 +70,7 @@ impl HuntArguments {
         };
         let findings = match self.minutes {
             Some(minutes) => self.long(&plan, Duration::from_secs(minutes.saturating_mul(60))).await,
-            None => self.rows(&plan).await,
+            None => self.rows(&plan).await?,
         };
         println!("\n{}", findings.text());
         findings.write(&self.out)?;
@@ -96,20 +96,21 @@ impl HuntArguments {
         Findings::of_long_run(ran)
     }
 
-    async fn rows(&self, plan: &Plan) -> Findings {
+    /// Runs the rows. The findings so far are written after each, so that a run that is stopped leaves them.
+    async fn rows(&self, plan: &Plan) -> Result<Findings> {
         let asked = ROWS.iter().filter(|row| self.asks_for(row.name));
         let (rows, left_out): (Vec<&Row>, Vec<&Row>) =
             asked.partition(|row| !row.needs_failpoints() || !self.fault.is_empty());
-        let mut not_run: Vec<NotRun> = left_out.into_iter().map(|row| NotRun::left_out(row.name)).collect();
+        let left_out = left_out.into_iter().map(|row| NotRun::left_out(row.name)).collect();
+        let mut findings = Findings::of_rows(Vec::new(), Vec::new(), left_out);
         let shared = rows.iter().any(|row| row.shares_cassandra())
             || TRIALS.iter().any(|trial| trial.shares_cassandra() && self.asks_for(trial.name));
         let _kept = kept(shared).await;
         let (alone, others) = rows.into_iter().partition(|row| row.alone);
-        let mut judged = self.together(alone, 1, plan, &mut not_run).await;
-        judged.extend(self.together(others, self.beside.into(), plan, &mut not_run).await);
-        judged.sort_by_key(Judged::name);
-        let measured = self.trials(plan, &mut not_run).await;
-        Findings::of_rows(judged, measured, not_run)
+        self.together(alone, 1, plan, &mut findings).await?;
+        self.together(others, self.beside.into(), plan, &mut findings).await?;
+        self.trials(plan, &mut findings).await?;
+        Ok(findings)
     }
 
     /// Runs so many of the rows at once, each over servers of its own, and tells of each.
@@ -118,34 +119,34 @@ impl HuntArguments {
         rows: Vec<&'static Row>,
         at_once: usize,
         plan: &Plan,
-        not_run: &mut Vec<NotRun>,
-    ) -> Vec<Judged> {
+        findings: &mut Findings,
+    ) -> Result<()> {
         let runs =
             rows.into_iter().map(async |row| (row, hunt::judged(row, plan, self.load(), &self.out).await));
-        let (mut runs, mut judged) = (stream::iter(runs).buffered(at_once), Vec::new());
+        let mut runs = stream::iter(runs).buffered(at_once);
         while let Some((row, ran)) = runs.next().await {
             match ran {
                 Ok(row) => {
                     tell(&row);
-                    judged.push(row);
+                    findings.add_judged(row);
                 }
                 Err(error) => {
                     println!("{}: {error:#}", row.name);
-                    not_run.push(NotRun::failed(row.name, &error));
+                    findings.add_not_run(NotRun::failed(row.name, &error));
                 }
             }
+            findings.write(&self.out)?;
         }
-        judged
+        Ok(())
     }
 
-    async fn trials(&self, plan: &Plan, not_run: &mut Vec<NotRun>) -> Vec<Figure> {
+    async fn trials(&self, plan: &Plan, findings: &mut Findings) -> Result<()> {
         let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
         let lasts = self.seconds.map_or(sizes.lasts, Duration::from_secs);
         let sizes = Sizes { lasts, writes: self.writes.unwrap_or(sizes.writes), ..sizes };
-        let mut measured = Vec::new();
         for trial in TRIALS.iter().filter(|trial| self.asks_for(trial.name)) {
             if trial.needs_failpoints() && self.fault.is_empty() {
-                not_run.push(NotRun::left_out(trial.name));
+                findings.add_not_run(NotRun::left_out(trial.name));
                 continue;
             }
             match trial.run(plan, &sizes).await {
@@ -153,15 +154,16 @@ impl HuntArguments {
                     let held = figures.iter().all(|figure| figure.holds);
                     println!("{}: {}", trial.name, if held { "holds" } else { "does not hold" });
                     figures.iter().for_each(|figure| println!("  {figure}"));
-                    measured.extend(figures);
+                    findings.add_measured(figures);
                 }
                 Err(error) => {
                     println!("{}: {error:#}", trial.name);
-                    not_run.push(NotRun::failed(trial.name, &error));
+                    findings.add_not_run(NotRun::failed(trial.name, &error));
                 }
             }
+            findings.write(&self.out)?;
         }
-        measured
+        Ok(())
     }
 
     fn asks_for(&self, row: &str) -> bool {

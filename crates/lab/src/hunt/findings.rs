@@ -56,6 +56,22 @@ impl Findings {
         Self { judged, measured, not_run, name: "report", goal: None }
     }
 
+    /// Adds a judged row, in the order of names.
+    pub fn add_judged(&mut self, judged: Judged) {
+        let at = self.judged.partition_point(|earlier| earlier.name() <= judged.name());
+        self.judged.insert(at, judged);
+    }
+
+    /// Adds figures that were measured over time.
+    pub fn add_measured(&mut self, figures: Vec<Figure>) {
+        self.measured.extend(figures);
+    }
+
+    /// Adds a row that was not run.
+    pub fn add_not_run(&mut self, row: NotRun) {
+        self.not_run.push(row);
+    }
+
     /// Of a long run.
     #[must_use]
     pub fn of_long_run(ran: Result<Judged>) -> Self {

@@ -11,15 +11,16 @@ use crate::{
     bench::{CLUSTER_CPU, Plan},
     load::Callers,
     people,
-    ratio::{Row, Side, interleave},
+    ratio::{Side, interleave},
+    results::Results,
     served::Served,
 };
 
 /// Runs what is asked for; nothing where there is no MongoDB or no Redis.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let (Some(mongodb), Some(redis)) = (&plan.mongodb, &plan.redis) else { return Ok(Vec::new()) };
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let (Some(mongodb), Some(redis)) = (&plan.mongodb, &plan.redis) else { return Ok(()) };
     if !plan.wants(&CLUSTER_CPU) {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let ids = people::shuffled(plan.size(10_000, 200), 1);
     let alone = Node::start(Served::kith(&plan.kith)?, &ids).await?;
@@ -35,7 +36,7 @@ pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     let rounds = rounds.await?;
     alone.check_tier().await?;
     among.check_tier().await?;
-    Ok(vec![Row::new(&CLUSTER_CPU, &rounds)?])
+    results.add(&CLUSTER_CPU, &rounds)
 }
 
 /// A node that has all users in memory, and its callers.

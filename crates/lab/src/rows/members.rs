@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use super::relations::{DataFile, Keyspace};
 use crate::{
     bench::{JOINS_CQL, MEMBERS_DEEP_CQL, MEMBERS_DEEP_SQLITE, Plan},
-    ratio::{Pair, Pieces, Row, Side, count, interleave},
+    ratio::{Pair, Pieces, Side, count, interleave},
+    results::Results,
 };
 
 /// Callers that join at one time.
@@ -29,29 +30,28 @@ const OWNER: i64 = 1;
 const CHANGES: i64 = 10;
 
 /// Runs what is asked for.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&MEMBERS_DEEP_SQLITE) {
         let file = DataFile::open().await?;
         let pairs = deep(plan, &file.stores.members).await?;
         file.close().await;
-        rows.push(Row::new(&MEMBERS_DEEP_SQLITE, &pairs)?);
+        results.add(&MEMBERS_DEEP_SQLITE, &pairs)?;
     }
     if plan.wants(&MEMBERS_DEEP_CQL)
         && let Some(keyspace) = Keyspace::open(plan, MEMBERS_DEEP_CQL.name).await?
     {
         let pairs = deep(plan, &keyspace.stores.members).await?;
         keyspace.remove(plan).await?;
-        rows.push(Row::new(&MEMBERS_DEEP_CQL, &pairs)?);
+        results.add(&MEMBERS_DEEP_CQL, &pairs)?;
     }
     if plan.wants(&JOINS_CQL)
         && let Some(keyspace) = Keyspace::open(plan, JOINS_CQL.name).await?
     {
         let pairs = joins(plan, &keyspace).await?;
         keyspace.remove(plan).await?;
-        rows.push(Row::new(&JOINS_CQL, &pairs)?);
+        results.add(&JOINS_CQL, &pairs)?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Joins a second of one group, of many callers, over as many rows that one caller puts into one partition under a condition

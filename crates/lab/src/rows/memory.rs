@@ -13,7 +13,8 @@ use tokio::time::timeout;
 use crate::{
     bench::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
     people,
-    ratio::{Pieces, Row, Side, interleave},
+    ratio::{Pieces, Side, interleave},
+    results::Results,
 };
 
 /// Keys of one call.
@@ -28,15 +29,14 @@ const KEPT: Duration = Duration::from_hours(24);
 pub(crate) type Moka = moka::sync::Cache<i64, Arc<User>, ahash::RandomState>;
 
 /// Runs what is asked for.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&MEMORY_HIT) {
-        rows.push(hit(plan).await?);
+        hit(plan, results).await?;
     }
     if plan.wants(&MEMORY_ENTRY_BYTES) {
-        rows.push(entry_bytes(plan).await?);
+        entry_bytes(plan, results).await?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// An empty moka.
@@ -97,7 +97,7 @@ pub(crate) async fn fill(node: &Node, cache: &TieredCache<i64, User>, keys: &[i6
     timeout(PATIENCE, filled).await.with_context(|| format!("the memory tier holds {} entries", held()))
 }
 
-async fn hit(plan: &Plan) -> Result<Row> {
+async fn hit(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let records = plan.size(100_000, 1_000);
     let keys = people::shuffled(records, 1);
     let value = Arc::new(people::user(1)?);
@@ -118,7 +118,7 @@ async fn hit(plan: &Plan) -> Result<Row> {
         Side::Baseline => Ok(time_moka(&moka, &asked, passes)),
         Side::Kith => Ok(time_kith(&cache, &asked, passes).await),
     });
-    Row::new(&MEMORY_HIT, &pairs.await?)
+    results.add(&MEMORY_HIT, &pairs.await?)
 }
 
 fn time_moka(cache: &Moka, keys: &[i64], passes: usize) -> f64 {
@@ -144,7 +144,7 @@ async fn time_kith(cache: &TieredCache<i64, User>, keys: &[i64], passes: usize) 
     pieces.nanos_an_operation()
 }
 
-async fn entry_bytes(plan: &Plan) -> Result<Row> {
+async fn entry_bytes(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let entries = plan.size("1000000", "50000");
     let rounds = plan.rounds.min(plan.size(5, 1));
     let pairs = interleave(rounds, async |side| {
@@ -156,5 +156,5 @@ async fn entry_bytes(plan: &Plan) -> Result<Row> {
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?.trim().parse::<f64>()?)
     });
-    Row::new(&MEMORY_ENTRY_BYTES, &pairs.await?)
+    results.add(&MEMORY_ENTRY_BYTES, &pairs.await?)
 }

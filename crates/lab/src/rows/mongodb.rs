@@ -23,30 +23,30 @@ use super::store::{BATCH, Reads, Tiered, Updates, read_many, read_one, time_upda
 use crate::{
     bench::{Plan, STORE_100_MONGODB, STORE_ONE_MONGODB, UPDATE_MONGODB},
     people,
-    ratio::{Row, Side, interleave},
+    ratio::{Side, interleave},
+    results::Results,
 };
 
 /// Runs what is asked for; nothing where there is no MongoDB.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let asked = [&STORE_ONE_MONGODB, &STORE_100_MONGODB, &UPDATE_MONGODB];
     let Some(uri) = plan.mongodb.as_ref().filter(|_| asked.iter().any(|claim| plan.wants(claim))) else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let users = plan.size(10_000, 400);
     let database = Filled::with(uri, users).await?;
-    let rows = measure(plan, &database, users).await;
+    let measured = measure(plan, &database, users, results).await;
     database.remove().await?;
-    rows
+    measured
 }
 
-async fn measure(plan: &Plan, database: &Filled, users: i64) -> Result<Vec<Row>> {
+async fn measure(plan: &Plan, database: &Filled, users: i64, results: &mut Results<'_>) -> Result<()> {
     let (store, raw) = (&database.store, &database.raw);
-    let mut rows = Vec::new();
     if plan.wants(&STORE_ONE_MONGODB) {
-        rows.push(Row::new(&STORE_ONE_MONGODB, &read_one(plan, store, raw, users).await?)?);
+        results.add(&STORE_ONE_MONGODB, &read_one(plan, store, raw, users).await?)?;
     }
     if plan.wants(&STORE_100_MONGODB) {
-        rows.push(Row::new(&STORE_100_MONGODB, &read_many(plan, store, raw, users).await?)?);
+        results.add(&STORE_100_MONGODB, &read_many(plan, store, raw, users).await?)?;
     }
     if plan.wants(&UPDATE_MONGODB) {
         let tiered = Tiered::over(store);
@@ -58,9 +58,9 @@ async fn measure(plan: &Plan, database: &Filled, users: i64) -> Result<Vec<Row>>
                 Side::Kith => time_updates(Arc::clone(&tiered), ids, pieces, writes).await,
             }
         });
-        rows.push(Row::new(&UPDATE_MONGODB, &pairs.await?)?);
+        results.add(&UPDATE_MONGODB, &pairs.await?)?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// A database of the run's own with users in it, and both ways to it.

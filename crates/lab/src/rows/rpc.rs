@@ -12,7 +12,8 @@ use crate::{
     echo,
     load::Callers,
     people,
-    ratio::{Pair, Row, Side, count, interleave, median},
+    ratio::{Pair, Side, count, interleave, median},
+    results::Results,
     served::Served,
 };
 
@@ -23,23 +24,23 @@ pub(super) const CONNECTIONS: usize = 4;
 pub(super) const IN_FLIGHT: usize = 32;
 
 /// Runs what is asked for.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let asked = [&GET_USER_CPU, &GET_USER_THROUGHPUT, &GET_USER_P99];
     if !asked.iter().any(|claim| plan.wants(claim)) {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let servers = Servers::start(plan.size(10_000, 200), plan).await?;
     let saturated = servers.saturate(plan).await?;
     let cpu = each(&saturated, |run| run.cpu_micros);
     let throughput = each(&saturated, |run| run.calls_a_second);
-    let mut rows = vec![Row::new(&GET_USER_CPU, &cpu)?, Row::new(&GET_USER_THROUGHPUT, &throughput)?];
+    results.add(&GET_USER_CPU, &cpu)?;
+    results.add(&GET_USER_THROUGHPUT, &throughput)?;
     if plan.wants(&GET_USER_P99) {
         let p99 = servers.p99_at_half(plan, &throughput).await?;
-        rows.push(Row::new(&GET_USER_P99, &p99)?);
+        results.add(&GET_USER_P99, &p99)?;
     }
     servers.check_tier().await?;
-    rows.retain(|row| asked.iter().any(|claim| claim.name == row.name && plan.wants(claim)));
-    Ok(rows)
+    Ok(())
 }
 
 /// Both servers, with callers connected.

@@ -15,43 +15,42 @@ use super::store::{Tiered, Updates, read_many, read_one};
 use crate::{
     bench::{Plan, STORE_100_SQLITE, STORE_ONE_SQLITE, UPDATE_SQLITE},
     people,
-    ratio::{Row, Side, count, interleave},
+    ratio::{Side, count, interleave},
+    results::Results,
 };
 
 /// Callers that change users at one time.
 const CALLERS: usize = 64;
 
 /// Runs what is asked for.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&STORE_ONE_SQLITE) || plan.wants(&STORE_100_SQLITE) {
-        rows.extend(reads(plan).await?);
+        reads(plan, results).await?;
     }
     if plan.wants(&UPDATE_SQLITE) {
-        rows.push(updates(plan).await?);
+        updates(plan, results).await?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Both sides read the same file, by as many threads.
-async fn reads(plan: &Plan) -> Result<Vec<Row>> {
+async fn reads(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let users = plan.size(20_000, 400);
     let file = DataFile::filled(users).await?;
     let store = &file.store;
     let raw = Arc::new(RawReaders::start(&file.options)?);
-    let mut rows = Vec::new();
     if plan.wants(&STORE_ONE_SQLITE) {
-        rows.push(Row::new(&STORE_ONE_SQLITE, &read_one(plan, store, &raw, users).await?)?);
+        results.add(&STORE_ONE_SQLITE, &read_one(plan, store, &raw, users).await?)?;
     }
     if plan.wants(&STORE_100_SQLITE) {
-        rows.push(Row::new(&STORE_100_SQLITE, &read_many(plan, store, &raw, users).await?)?);
+        results.add(&STORE_100_SQLITE, &read_many(plan, store, &raw, users).await?)?;
     }
     file.handle.close().await;
-    Ok(rows)
+    Ok(())
 }
 
 /// Each side writes a file of its own, made alike.
-async fn updates(plan: &Plan) -> Result<Row> {
+async fn updates(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let users = plan.size(20_000, 400);
     let ours = DataFile::filled(users).await?;
     let theirs = DataFile::filled(users).await?;
@@ -63,10 +62,10 @@ async fn updates(plan: &Plan) -> Result<Row> {
         Side::Baseline => writes_a_second(&raw, users, writes).await,
         Side::Kith => writes_a_second(&tiered, users, writes).await,
     });
-    let row = Row::new(&UPDATE_SQLITE, &pairs.await?)?;
+    results.add(&UPDATE_SQLITE, &pairs.await?)?;
     drop(tiered);
     ours.handle.close().await;
-    Ok(row)
+    Ok(())
 }
 
 /// Lets every caller change `writes` users, one after the other.

@@ -13,16 +13,16 @@ use crate::{
         OPEN_SESSION, OPEN_SESSION_TIME, PRESENCE_RENEW, PRESENCE_RENEW_COMMANDS, PRESENCE_RENEW_CORE,
         PRESENCE_RENEW_NODE, Plan,
     },
-    ratio::{Pair, Row},
+    ratio::{Pair},
+    results::Results,
 };
 
 use self::stage::Stage;
 
 /// Runs what is asked for; nothing where there is no CQL.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let renewing = [&PRESENCE_RENEW, &PRESENCE_RENEW_CORE, &PRESENCE_RENEW_NODE, &PRESENCE_RENEW_COMMANDS];
     let opening = [&OPEN_SESSION, &OPEN_SESSION_TIME];
-    let mut rows = Vec::new();
     if renewing.iter().any(|claim| plan.wants(claim))
         && let Some(stage) = Stage::start(plan, "renew").await?
     {
@@ -31,21 +31,19 @@ pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
             taken.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
         };
         let (redis, client) = (of(|taken| taken.redis), of(|taken| taken.client));
-        rows.push(Row::new(&PRESENCE_RENEW, &redis)?);
-        rows.push(Row::new(&PRESENCE_RENEW_CORE, &redis)?);
-        rows.push(Row::new(&PRESENCE_RENEW_NODE, &client)?);
-        rows.push(Row::new(&PRESENCE_RENEW_COMMANDS, &of(|taken| taken.commands))?);
+        results.add(&PRESENCE_RENEW, &redis)?;
+        results.add(&PRESENCE_RENEW_CORE, &redis)?;
+        results.add(&PRESENCE_RENEW_NODE, &client)?;
+        results.add(&PRESENCE_RENEW_COMMANDS, &of(|taken| taken.commands))?;
         stage.remove(plan).await?;
     }
     if opening.iter().any(|claim| plan.wants(claim))
         && let Some(stage) = Stage::start(plan, "open").await?
     {
         let taken = open::measure(plan, &stage).await?;
-        rows.extend([Row::new(&OPEN_SESSION, &taken)?, Row::new(&OPEN_SESSION_TIME, &taken)?]);
+        results.add(&OPEN_SESSION, &taken)?;
+        results.add(&OPEN_SESSION_TIME, &taken)?;
         stage.remove(plan).await?;
     }
-    rows.retain(|row| {
-        renewing.iter().chain(&opening).any(|claim| claim.name == row.name && plan.wants(claim))
-    });
-    Ok(rows)
+    Ok(())
 }

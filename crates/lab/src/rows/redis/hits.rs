@@ -21,7 +21,8 @@ use super::{
 use crate::{
     bench::{Plan, REDIS_100, REDIS_HIT, REDIS_HIT_P99},
     people,
-    ratio::{Pair, Row, Side, interleave, median, nanos},
+    ratio::{Pair, Side, interleave, median, nanos},
+    results::Results,
     rows::memory::Same,
 };
 
@@ -105,11 +106,10 @@ pub(super) fn each(pairs: &[Pair<Latency>], figure: fn(&Latency) -> f64) -> Vec<
     pairs.iter().map(|pair| Pair { baseline: figure(&pair.baseline), kith: figure(&pair.kith) }).collect()
 }
 
-pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let (one, many) = (plan.wants(&REDIS_HIT) || plan.wants(&REDIS_HIT_P99), plan.wants(&REDIS_100));
     if !(one || many) {
-        return Ok(rows);
+        return Ok(());
     }
     let (reads, batches) = (plan.size(2_000, 100), plan.size(20, 2));
     let rounds = i64::try_from(plan.rounds)?;
@@ -118,15 +118,15 @@ pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
     let stage = Stage::new(url, users).await?;
     if one {
         let pairs = interleave(plan.rounds, async |side| time_one(&stage, side, reads).await).await?;
-        rows.push(Row::new(&REDIS_HIT, &each(&pairs, |latency| latency.p50))?);
-        rows.push(Row::new(&REDIS_HIT_P99, &each(&pairs, |latency| latency.p99))?);
+        results.add(&REDIS_HIT, &each(&pairs, |latency| latency.p50))?;
+        results.add(&REDIS_HIT_P99, &each(&pairs, |latency| latency.p99))?;
     }
     if many {
         let keys = batches * i64::try_from(BATCH)?;
         let pairs = interleave(plan.rounds, async |side| time_many(&stage, side, keys).await).await?;
-        rows.push(Row::new(&REDIS_100, &each(&pairs, |latency| latency.p50))?);
+        results.add(&REDIS_100, &each(&pairs, |latency| latency.p50))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Reads one after the other, each of another key, on a worker of the runtime as calls to a node are. What was

@@ -10,16 +10,16 @@ mod told;
 
 use anyhow::Result;
 
-use crate::{bench::Plan, ratio::Row};
+use crate::{bench::Plan, results::Results};
 
 pub(super) use packed::UserCodec;
 pub(super) use site::Site;
 
 /// Runs what is asked for; nothing where there is no Redis.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let Some(url) = &plan.redis else { return Ok(Vec::new()) };
-    let mut rows = hits::rows(plan, url).await?;
-    rows.extend(told::rows(plan, url).await?);
-    rows.extend(store::rows(plan, url).await?);
-    Ok(rows)
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let Some(url) = &plan.redis else { return Ok(()) };
+    hits::rows(plan, url, results).await?;
+    told::rows(plan, url, results).await?;
+    store::rows(plan, url, results).await?;
+    Ok(())
 }

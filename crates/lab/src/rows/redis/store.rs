@@ -16,7 +16,8 @@ use super::{
 use crate::{
     bench::{MISS, Plan, WRITE_TOLD},
     people,
-    ratio::{Pair, Row, Side, interleave},
+    ratio::{Pair, Side, interleave},
+    results::Results,
     rows::{
         mongodb::{Document, Filled, RawUsers},
         store::{Reads, Tiered, Updates, time_one, time_updates},
@@ -54,26 +55,25 @@ impl Updates for ByHand {
 }
 
 /// Runs what is asked for; nothing where there is no MongoDB.
-pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
+pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let asked = plan.wants(&MISS) || plan.wants(&WRITE_TOLD);
-    let Some(uri) = plan.mongodb.as_ref().filter(|_| asked) else { return Ok(Vec::new()) };
+    let Some(uri) = plan.mongodb.as_ref().filter(|_| asked) else { return Ok(()) };
     let users = plan.size(10_000, 400);
     let database = Filled::with(uri, users).await?;
-    let rows = measure(plan, url, &database, users).await;
+    let measured = measure(plan, url, &database, users, results).await;
     database.remove().await?;
-    rows
+    measured
 }
 
-async fn measure(plan: &Plan, url: &str, database: &Filled, users: i64) -> Result<Vec<Row>> {
+async fn measure(plan: &Plan, url: &str, database: &Filled, users: i64, results: &mut Results<'_>) -> Result<()> {
     let place = Place::new(url);
     let site: Site = place.site().await?;
     let tiered = Tiered::among(&database.store, &site);
     let copy = Cell::value(1, Version::new(1), UserCodec.encode(&people::user(1)?)).to_bytes();
     let redis = RawRedis::connect(url, &place.prefix).await?;
     let by_hand = Arc::new(ByHand { users: Arc::clone(&database.raw), redis, copy });
-    let mut rows = Vec::new();
     if plan.wants(&MISS) {
-        rows.push(Row::new(&MISS, &misses(plan, &tiered, &by_hand, users).await?)?);
+        results.add(&MISS, &misses(plan, &tiered, &by_hand, users).await?)?;
     }
     if plan.wants(&WRITE_TOLD) {
         let (pieces, writes) = plan.size((20, 25), (1, 5));
@@ -84,9 +84,9 @@ async fn measure(plan: &Plan, url: &str, database: &Filled, users: i64) -> Resul
                 Side::Kith => time_updates(Arc::clone(&tiered), ids, pieces, writes).await,
             }
         });
-        rows.push(Row::new(&WRITE_TOLD, &pairs.await?)?);
+        results.add(&WRITE_TOLD, &pairs.await?)?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 async fn misses(

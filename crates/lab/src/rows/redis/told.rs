@@ -30,7 +30,8 @@ use super::{
 use crate::{
     bench::{DROPPED, DROPPED_P99, NEW_READ, Plan},
     people,
-    ratio::{Row, Side, interleave, nanos},
+    ratio::{Side, interleave, nanos},
+    results::Results,
 };
 
 /// Longest wait for anything to be seen.
@@ -117,11 +118,10 @@ impl Stage {
     }
 }
 
-pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
+pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let (dropped, read) = (plan.wants(&DROPPED) || plan.wants(&DROPPED_P99), plan.wants(&NEW_READ));
-    let mut rows = Vec::new();
     if !(dropped || read) {
-        return Ok(rows);
+        return Ok(());
     }
     let (stage, writes) = (Stage::new(url).await?, plan.size(1_000, 20));
     if dropped {
@@ -130,17 +130,17 @@ pub(super) async fn rows(plan: &Plan, url: &str) -> Result<Vec<Row>> {
             Side::Kith => spawned(times_dropped(Arc::clone(&stage), writes)).await,
         });
         let pairs = pairs.await?;
-        rows.push(Row::new(&DROPPED, &each(&pairs, |latency| latency.p50))?);
-        rows.push(Row::new(&DROPPED_P99, &each(&pairs, |latency| latency.p99))?);
+        results.add(&DROPPED, &each(&pairs, |latency| latency.p50))?;
+        results.add(&DROPPED_P99, &each(&pairs, |latency| latency.p99))?;
     }
     if read {
         let pairs = interleave(plan.rounds, async |side| match side {
             Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, true)).await,
             Side::Kith => spawned(times_read(Arc::clone(&stage), writes)).await,
         });
-        rows.push(Row::new(&NEW_READ, &each(&pairs.await?, |latency| latency.p50))?);
+        results.add(&NEW_READ, &each(&pairs.await?, |latency| latency.p50))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Runs on a worker of the runtime, as calls to a node do.

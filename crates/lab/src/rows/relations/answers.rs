@@ -17,7 +17,8 @@ use crate::{
     echo,
     load::{Answer, Callers},
     people,
-    ratio::{Claim, Row, Side, interleave},
+    ratio::{Claim, Side, interleave},
+    results::Results,
     rows::rpc::{CONNECTIONS, IN_FLIGHT},
     served::Served,
 };
@@ -33,19 +34,18 @@ const TARGETS: i64 = 50;
 const ASKED: u32 = 4;
 
 /// Runs what is asked for.
-pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&CHECK_PERMISSION_CPU) {
-        rows.push(permissions(plan).await?);
+        permissions(plan, results).await?;
     }
     if plan.wants(&BATCH_RELATIONS_CPU) {
-        rows.push(relations(plan).await?);
+        relations(plan, results).await?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Of pairs of users of whom one has said what the other may do.
-async fn permissions(plan: &Plan) -> Result<Row> {
+async fn permissions(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let kith = Served::kith(&plan.kith)?;
     let users = people::shuffled(plan.size(10_000, 200), 1);
     let asked: Vec<CheckPermissionRequest> = users
@@ -70,12 +70,11 @@ async fn permissions(plan: &Plan) -> Result<Row> {
         client.check_permission(asked.clone()).await?;
     }
     let answers = vec![CheckPermissionResponse { allowed: true, denied: 0 }];
-    let row = compared(plan, (&kith, callers), (echo::PERMISSION, answers), &CHECK_PERMISSION_CPU).await?;
-    Ok(row)
+    compared(plan, (&kith, callers), (echo::PERMISSION, answers), &CHECK_PERMISSION_CPU, results).await
 }
 
 /// Of users who follow all whom they ask for.
-async fn relations(plan: &Plan) -> Result<Row> {
+async fn relations(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let kith = Served::kith(&plan.kith)?;
     // As many records as of the other row: four of each pair.
     let users: i64 = plan.size(50, 20);
@@ -95,7 +94,7 @@ async fn relations(plan: &Plan) -> Result<Row> {
         client.batch_get_relations(asked.clone()).await?;
         answers.push(client.batch_get_relations(asked).await?.into_inner());
     }
-    compared(plan, (&kith, callers), (echo::RELATIONS, answers), &BATCH_RELATIONS_CPU).await
+    compared(plan, (&kith, callers), (echo::RELATIONS, answers), &BATCH_RELATIONS_CPU, results).await
 }
 
 /// Gives each server the same number of calls, as many at a time as it takes.
@@ -104,7 +103,8 @@ async fn compared<Q, A>(
     (kith, ask_kith): (&Served, Callers<Q, A>),
     (path, answers): (&'static str, Vec<A>),
     claim: &Claim,
-) -> Result<Row>
+    results: &mut Results<'_>,
+) -> Result<()>
 where
     Q: Message + Clone + Default + 'static,
     A: Answer + Clone,
@@ -124,7 +124,7 @@ where
         };
         Ok((server.cpu_seconds()? - before) * 1e6 / f64::from(calls))
     });
-    Row::new(claim, &pairs.await?)
+    results.add(claim, &pairs.await?)
 }
 
 async fn client(kith: &Served) -> Result<RelationServiceClient<Channel>> {

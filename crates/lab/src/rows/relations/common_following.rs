@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     bench::{COMMON_MEMORY, COMMON_REDIS, Plan},
-    ratio::{Pair, Row, Side, interleave},
+    ratio::{Pair, Side, interleave},
+    results::Results,
 };
 
 /// Who follows few.
@@ -29,12 +30,12 @@ const MANY: i64 = 2;
 const PAGE: i32 = 1_000;
 
 /// Runs what is asked for; nothing where there is no CQL or no Redis.
-pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let Some(redis) = plan.redis.as_deref() else { return Ok(Vec::new()) };
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let Some(redis) = plan.redis.as_deref() else { return Ok(()) };
     if !(plan.wants(&COMMON_MEMORY) || plan.wants(&COMMON_REDIS)) {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    let Some(keyspace) = Keyspace::open(plan, "common").await? else { return Ok(Vec::new()) };
+    let Some(keyspace) = Keyspace::open(plan, "common").await? else { return Ok(()) };
     let (few, many): (i64, i64) = plan.size((10_000, 1_000_000), (100, 2_000));
     for (user, follows) in [(FEW, few), (MANY, many)] {
         let fans = star(user, 3..3 + follows)?;
@@ -56,8 +57,8 @@ pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
     let of = |part: fn(&Taken) -> f64| -> Vec<Pair<f64>> {
         taken.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
     };
-    let memory = Row::new(&COMMON_MEMORY, &of(|taken| taken.memory))?;
-    Ok(vec![memory, Row::new(&COMMON_REDIS, &of(|taken| taken.command))?])
+    results.add(&COMMON_MEMORY, &of(|taken| taken.memory))?;
+    results.add(&COMMON_REDIS, &of(|taken| taken.command))
 }
 
 /// What something took.

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::cql::Keyspace;
 use crate::{
     bench::{CELEBRITY_CQL, FOLLOW_CQL, FOLLOW_TWO_ROWS_CQL, Plan},
-    ratio::{Pair, Pieces, Row, Side, count, interleave},
+    ratio::{Pair, Pieces, Side, count, interleave},
+    results::Results,
 };
 
 /// How long a follow that is taken back keeps its place.
@@ -23,19 +24,18 @@ const SPREAD: i64 = 1_000;
 const QUIET: Duration = Duration::from_secs(60);
 
 /// Runs what is asked for; nothing where there is no CQL.
-pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     for claim in [&FOLLOW_CQL, &FOLLOW_TWO_ROWS_CQL] {
         let Some(keyspace) = wanted(plan, claim).await? else { continue };
         let two_rows = claim.name == FOLLOW_TWO_ROWS_CQL.name;
-        rows.push(Row::new(claim, &one_by_one(plan, &keyspace, two_rows).await?)?);
+        results.add(claim, &one_by_one(plan, &keyspace, two_rows).await?)?;
         keyspace.remove(plan).await?;
     }
     if let Some(keyspace) = wanted(plan, &CELEBRITY_CQL).await? {
-        rows.push(Row::new(&CELEBRITY_CQL, &celebrity(plan, &keyspace).await?)?);
+        results.add(&CELEBRITY_CQL, &celebrity(plan, &keyspace).await?)?;
         keyspace.remove(plan).await?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 async fn wanted(plan: &Plan, claim: &crate::ratio::Claim) -> Result<Option<Keyspace>> {

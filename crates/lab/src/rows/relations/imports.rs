@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     bench::{IMPORT_CQL, IMPORT_SQLITE, Plan},
-    ratio::{Row, Side, count, interleave},
+    ratio::{Side, count, interleave},
+    results::Results,
 };
 
 /// Rounds of other rows for one of these: a million follows take minutes.
@@ -22,15 +23,14 @@ const ROUNDS: usize = 5;
 const STEP: usize = 1_000;
 
 /// Runs what is asked for.
-pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&IMPORT_SQLITE) {
-        rows.push(of_sqlite(plan, &graph(plan)).await?);
+        of_sqlite(plan, &graph(plan), results).await?;
     }
     if plan.wants(&IMPORT_CQL) && plan.cql.is_some() && plan.mongodb.is_some() {
-        rows.push(of_cql(plan, &graph(plan)).await?);
+        of_cql(plan, &graph(plan), results).await?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn graph(plan: &Plan) -> Arc<[ImportedFollow]> {
@@ -38,7 +38,7 @@ fn graph(plan: &Plan) -> Arc<[ImportedFollow]> {
 }
 
 /// Each side fills a file of its own, in every round a new one.
-async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
+async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>, results: &mut Results<'_>) -> Result<()> {
     let pairs = interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
         let file = DataFile::open().await?;
         match side {
@@ -58,11 +58,11 @@ async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
             }
         }
     });
-    Row::new(&IMPORT_SQLITE, &pairs.await?)
+    results.add(&IMPORT_SQLITE, &pairs.await?)
 }
 
 /// Each side fills a keyspace of its own, in every round a new one.
-async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
+async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>, results: &mut Results<'_>) -> Result<()> {
     let pairs = interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
         let keyspace = Keyspace::open(plan, IMPORT_CQL.name).await?.context("there is no CQL")?;
         let begun = Instant::now();
@@ -78,7 +78,7 @@ async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>) -> Result<Row> {
         keyspace.remove(plan).await?;
         Ok(rate)
     });
-    Row::new(&IMPORT_CQL, &pairs.await?)
+    results.add(&IMPORT_CQL, &pairs.await?)
 }
 
 /// Makes sure that all follows stand where they belong.

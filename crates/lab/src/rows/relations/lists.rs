@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     bench::{FANS_DEEP_CQL, FANS_DEEP_SQLITE, FRIENDS_COLD_CQL, Plan},
-    ratio::{Pair, Pieces, Row, Side, interleave},
+    ratio::{Pair, Pieces, Side, interleave},
+    results::Results,
 };
 
 /// Who has all the fans.
@@ -28,14 +29,13 @@ const APART: Duration = Duration::from_millis(2);
 pub(super) const CLOSES_WITHIN: Duration = Duration::from_secs(8 * 60);
 
 /// Runs what is asked for.
-pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&FANS_DEEP_SQLITE) {
         let file = DataFile::open().await?;
         let bottom = fill(plan, &file.stores.follows).await?;
         let pairs = deep(plan, &file.stores.follows, bottom).await?;
         file.close().await;
-        rows.push(Row::new(&FANS_DEEP_SQLITE, &pairs)?);
+        results.add(&FANS_DEEP_SQLITE, &pairs)?;
     }
     if plan.wants(&FANS_DEEP_CQL)
         && let Some(keyspace) = Keyspace::open(plan, FANS_DEEP_CQL.name).await?
@@ -49,16 +49,16 @@ pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
         println!("fans_deep_cql: the largest part has {largest} rows");
         ensure!(largest <= PART_MAX, "a part of the list has {largest} rows");
         keyspace.remove(plan).await?;
-        rows.push(Row::new(&FANS_DEEP_CQL, &pairs)?);
+        results.add(&FANS_DEEP_CQL, &pairs)?;
     }
     if plan.wants(&FRIENDS_COLD_CQL)
         && let Some(keyspace) = Keyspace::open(plan, FRIENDS_COLD_CQL.name).await?
     {
         let pairs = friends(plan, &keyspace).await?;
         keyspace.remove(plan).await?;
-        rows.push(Row::new(&FRIENDS_COLD_CQL, &pairs)?);
+        results.add(&FRIENDS_COLD_CQL, &pairs)?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Milliseconds of all friends of a user who follows as many as follow it, by a node whose memory is empty, over both lists

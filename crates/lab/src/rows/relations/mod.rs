@@ -15,14 +15,14 @@ pub(super) use self::{
     cql::{Keyspace, Node},
     sqlite::DataFile,
 };
-use crate::{bench::Plan, ratio::Row};
+use crate::{bench::Plan, results::Results};
 
 /// Runs what is asked for.
-pub(crate) async fn rows(plan: &Plan) -> Result<Vec<Row>> {
-    let mut rows = answers::rows(plan).await?;
-    rows.extend(imports::rows(plan).await?);
-    rows.extend(Box::pin(lists::rows(plan)).await?);
-    rows.extend(Box::pin(follows::rows(plan)).await?);
-    rows.extend(Box::pin(common_following::rows(plan)).await?);
-    Ok(rows)
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    answers::rows(plan, results).await?;
+    imports::rows(plan, results).await?;
+    Box::pin(lists::rows(plan, results)).await?;
+    Box::pin(follows::rows(plan, results)).await?;
+    Box::pin(common_following::rows(plan, results)).await?;
+    Ok(())
 }

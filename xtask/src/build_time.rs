@@ -1,0 +1,128 @@
+//! How long people wait for builds: the table that README quotes.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::process::{cargo, outlive_ctrl_c, root, succeed, target};
+
+/// The file that an edit is made in: policy of one domain.
+const EDITED: &str = "crates/server/src/user/users.rs";
+/// How long a node that was built may take until it serves.
+const SERVES_WITHIN: Duration = Duration::from_secs(60);
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Builds from nothing in a folder of its own, then after an edit, and prints each time as a row of Markdown when it is known.
+/// Takes half an hour on two cores, and needs them idle.
+///
+/// # Errors
+/// When a build fails or the node does not serve.
+pub(crate) fn run() -> Result<()> {
+    outlive_ctrl_c(|| {})?;
+    let folder = target().join("build-time");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let cores = thread::available_parallelism()?;
+    println!("| what, on {cores} cores | measured |\n| --- | --- |");
+    let full = folder.join("full");
+    let begun = Instant::now();
+    release(&full, &[])?;
+    serves(&full.join("release/kith"))?;
+    row("`cargo run --release` from nothing until the node serves", &time(begun));
+    row("size of the program", &size(&full.join("release/kith"))?);
+    edit()?;
+    let begun = Instant::now();
+    release(&full, &[])?;
+    row("`cargo build --release` after an edit of one line in a domain", &time(begun));
+    edit()?;
+    laboratory(&full)?;
+    edit()?;
+    let begun = Instant::now();
+    laboratory(&full)?;
+    row("laboratory and node for release after an edit of one line in a domain", &time(begun));
+    fs::remove_dir_all(&full)?;
+    let embedded = folder.join("embedded");
+    let begun = Instant::now();
+    release(&embedded, &["--no-default-features", "--features", "embedded"])?;
+    row("a release build for single-node mode alone, from nothing", &time(begun));
+    fs::remove_dir_all(&embedded)?;
+    let tests = folder.join("tests");
+    until_first_test(&tests)?;
+    edit()?;
+    let begun = Instant::now();
+    until_first_test(&tests)?;
+    row("`cargo test` of the crate of a domain after an edit, until the first test runs", &time(begun));
+    fs::remove_dir_all(&folder).context("the folder of the builds stays")
+}
+
+fn row(what: &str, measured: &str) {
+    println!("| {what} | {measured} |");
+}
+
+fn time(begun: Instant) -> String {
+    let seconds = begun.elapsed().as_secs();
+    format!("{} min {:02} s", seconds / 60, seconds % 60)
+}
+
+fn size(program: &Path) -> Result<String> {
+    Ok(format!("{} MiB", fs::metadata(program)?.len() / MEBIBYTE))
+}
+
+fn release(folder: &Path, features: &[&str]) -> Result<()> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--quiet", "-p", "kith-server", "--target-dir"]).arg(folder);
+    succeed(command.args(features))
+}
+
+fn laboratory(folder: &Path) -> Result<()> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--quiet", "-p", "kith-server", "-p", "kith-lab", "--target-dir"]);
+    succeed(command.arg(folder))
+}
+
+/// Makes cargo see a change without one: it goes by the time of the file.
+fn edit() -> Result<()> {
+    let file = File::options().append(true).open(root().join(EDITED))?;
+    file.set_modified(SystemTime::now()).context("the time of the edited file cannot be set")
+}
+
+/// Starts the node on free ports over a folder of its own, and waits until it has written where it listens.
+fn serves(program: &Path) -> Result<()> {
+    let ports = program.with_extension("ports");
+    let mut node = Command::new(program)
+        .args(["serve", "--ephemeral", "--port", "0", "--ports-file"])
+        .arg(&ports)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let begun = Instant::now();
+    while !ports.exists() && begun.elapsed() < SERVES_WITHIN {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let serves = ports.exists();
+    node.kill()?;
+    node.wait()?;
+    ensure!(serves, "the node does not serve within {SERVES_WITHIN:?}");
+    Ok(())
+}
+
+/// Runs the tests of the crate up to the first line that says that one runs.
+fn until_first_test(folder: &PathBuf) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--quiet", "-p", "kith-server", "--target-dir"]).arg(folder);
+    let mut tests = command.stdout(Stdio::piped()).spawn()?;
+    let output = tests.stdout.take().context("the output is a pipe")?;
+    let ran = BufReader::new(output).lines().map_while(Result::ok).any(|line| line.starts_with("running "));
+    tests.kill()?;
+    tests.wait()?;
+    ensure!(ran, "no test ran");
+    Ok(())
+}
