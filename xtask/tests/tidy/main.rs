@@ -11,3 +11,4 @@ mod migrations;
 mod modules;
 mod statements;
 mod tree;
+mod words;

@@ -1,0 +1,77 @@
+//! The words that docs/style.md rules out: how often they are used in prose may only fall.
+
+use crate::tree::{text, tracked};
+
+/// The words, in lower case.
+const ODD: [&str; 12] = [
+    "tell", "tells", "told", "telling", "whoever", "whomever", "nobody", "somebody", "anybody", "anew", "stands",
+    "lives",
+];
+/// Two words, counted as one.
+const ODD_PAIR: [&str; 2] = ["by", "chance"];
+/// The page that lists the words.
+const STYLE: &str = "docs/style.md";
+/// How many of them may be among 10,000 words of all prose. Lower it when the count has fallen.
+const MAX_OF_ALL: f64 = 104.0;
+/// So far below its bound the count is when the bound has to follow it.
+const SLACK: f64 = 3.0;
+
+#[test]
+fn odd_words_in_all_prose_only_become_fewer() {
+    let files = [tracked(".rs"), tracked(".proto"), tracked(".md")].concat();
+    let count = files.iter().filter(|file| *file != STYLE).map(|file| counted(file)).sum();
+    let found = rate(count);
+    assert!(found <= MAX_OF_ALL, "{found:.1} odd words in 10,000, at most {MAX_OF_ALL} are allowed (docs/style.md)");
+    assert!(found > MAX_OF_ALL - SLACK, "{found:.1} odd words in 10,000 are left: lower MAX_OF_ALL to that");
+}
+
+/// Words, and the odd ones among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    words: u32,
+    odd: u32,
+}
+
+impl std::iter::Sum for Count {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, count| Self {
+            words: sum.words + count.words,
+            odd: sum.odd + count.odd,
+        })
+    }
+}
+
+/// Odd words in 10,000.
+fn rate(count: Count) -> f64 {
+    f64::from(count.odd) * 10_000.0 / f64::from(count.words)
+}
+
+fn counted(file: &str) -> Count {
+    let text = text(file);
+    if file.ends_with(".md") { words(&text) } else { text.lines().filter_map(comment).map(words).sum() }
+}
+
+/// What a line of code says in a comment.
+fn comment(line: &str) -> Option<&str> {
+    line.split_once("//").map(|(_, comment)| comment)
+}
+
+fn words(text: &str) -> Count {
+    let mut count = Count::default();
+    let mut before = String::new();
+    for word in text.split(|letter: char| !letter.is_ascii_alphabetic()).filter(|word| !word.is_empty()) {
+        let word = word.to_ascii_lowercase();
+        count.words += 1;
+        let odd = ODD.contains(&word.as_str()) || [before.as_str(), word.as_str()] == ODD_PAIR;
+        count.odd += u32::from(odd);
+        before = word;
+    }
+    count
+}
+
+#[test]
+fn odd_words_are_counted_whole_and_in_comments_only() {
+    assert_eq!(words("Nobody is told by chance, nor retold."), Count { words: 7, odd: 3 });
+    assert_eq!(comment("let told = 1; // it stands"), Some(" it stands"));
+    assert_eq!(comment("let told = 1;"), None);
+}
