@@ -79,4 +79,10 @@ impl Served {
         let version = i64::try_from(entry.version.get()).unwrap_or(i64::MAX);
         Self { tier: entry.tier.as_str(), version, age: entry.age }
     }
+
+    /// Of a record that was read from the store for this answer.
+    #[must_use]
+    pub const fn by_store(version: i64) -> Self {
+        Self { tier: "store", version, age: Duration::ZERO }
+    }
 }

@@ -58,8 +58,51 @@ pub fn take_param(patch: &mut ParamsPatch, given: &BTreeMap<String, String>, key
     Ok(())
 }
 
-/// The error for a path that names no field that a caller may change.
+/// The path of a mask as the contract writes it: its first part may be written as in JSON (`nickName`). What follows a
+/// dot is a key of a map, and stays as it is.
 #[must_use]
-pub fn unknown_path() -> Error {
-    Error::invalid("update_mask", &Invalid::new("must name fields that can be changed"))
+pub fn field_path(path: &str) -> String {
+    let (field, key) = path.split_once('.').map_or((path, None), |(field, key)| (field, Some(key)));
+    let mut snake = String::with_capacity(path.len() + 4);
+    for letter in field.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    if let Some(key) = key {
+        snake.push('.');
+        snake.push_str(key);
+    }
+    snake
+}
+
+/// The error for a path that names none of the `fields` that a caller may change.
+#[must_use]
+pub fn unknown_path(fields: &[&str]) -> Error {
+    let fields = fields.join(", ");
+    Error::invalid(
+        "update_mask",
+        &Invalid::new(format!("must name fields out of {fields}, params.KEY, or be *")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_of_a_mask_is_read_in_both_cases() {
+        for (given, path) in [
+            ("nickName", "nick_name"),
+            ("nick_name", "nick_name"),
+            ("params.theKey", "params.theKey"),
+            ("params.a_b", "params.a_b"),
+            ("historyForNewMembers", "history_for_new_members"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(field_path(given), path);
+        }
+    }
 }

@@ -78,13 +78,19 @@ async fn a26_names_that_are_empty_long_or_misleading_are_refused() {
     }
     assert_field_refused(&node, User { nick_name: "a\u{202E}b".into(), ..named("ann") }, "nick_name").await;
     assert_field_refused(&node, User { nick_name: "x".repeat(129), ..named("ann") }, "nick_name").await;
+    for blank in ["\u{200B}", "\u{3164}", "\u{2800}", " "] {
+        assert_field_refused(&node, named(blank), "user_name").await;
+        assert_field_refused(&node, User { nick_name: blank.into(), ..named("ann") }, "nick_name").await;
+    }
+    let folded_is_long = try_create(&node, named(&"ß".repeat(40))).await.unwrap();
+    assert_eq!(folded_is_long.user_name, "ß".repeat(40));
 }
 
 #[tokio::test]
 async fn a27_emails_and_phones_that_are_none_are_refused() {
     let node = TestNode::start().await;
     let long = format!("{}@example.org", "x".repeat(250));
-    for email in ["ann", "@", "ann@", &long] {
+    for email in ["ann", "@", "ann@", "a@b@c.org", "mailto:a@b.org", "a@[::1]", "a@b..org", &long] {
         assert_field_refused(&node, User { email: email.into(), ..named("ann") }, "email").await;
     }
     for phone in ["123", "13800138000", "+1", "+1234567890123456", "+12 34 56 78"] {

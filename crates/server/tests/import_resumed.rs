@@ -108,7 +108,7 @@ fn what_cannot_be_imported_at_all_is_told_in_one_line_with_code_2() {
         [(file, "no node answers at"), (folder.path().join("absent.jsonl"), "could not read")]
     {
         let output = Command::new(env!("CARGO_BIN_EXE_kith"))
-            .args(["import", "users", "--addr", &format!("http://{free}")])
+            .args(["import", "users", "--wait", "0s", "--addr", &format!("http://{free}")])
             .arg(&path)
             .output()
             .unwrap();

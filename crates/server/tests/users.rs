@@ -244,6 +244,53 @@ async fn a_search_finds_names_emails_and_phones_exactly_and_pages() {
 }
 
 #[tokio::test]
+async fn search_reads_phones_and_emails_as_written() {
+    let node = TestNode::start().await;
+    create(&node, User { email: "Ann@Bücher.example".into(), ..ann() }).await;
+    for keyword in [
+        "+86 138 0013 8000",
+        "0086-138-0013-8000",
+        "\u{202A}+86 (0)138.0013.8000\u{202C}",
+        "ann@bücher.example",
+        "ann@xn--bcher-kva.example",
+        "\u{2068}ANN@BÜCHER.EXAMPLE\u{2069}",
+    ] {
+        let request = SearchUsersRequest { keyword: keyword.into(), ..Default::default() };
+        let users = node.users().search_users(request).await.unwrap().into_inner().users;
+        let found: Vec<_> = users.iter().map(|user| (user.email.as_str(), user.phone.as_str())).collect();
+        assert_eq!(found, [("Ann@Bücher.example", "+8613800138000")], "{keyword}");
+    }
+}
+
+#[tokio::test]
+async fn name_with_and_without_joiner_is_taken_once() {
+    let node = TestNode::start().await;
+    let id = node.user("می\u{200C}خواهم").await.user_id;
+    let plain = User { user_name: "میخواهم".into(), ..Default::default() };
+    let request = CreateUserRequest { user: Some(plain), ..Default::default() };
+    let refused = node.users().create_user(request).await.unwrap_err();
+    assert_refused(&refused, Code::AlreadyExists, "NAME_TAKEN", None);
+    let request = FindUserByNameRequest { user_name: "میخواهم".into(), consistency: None };
+    let found = node.users().find_user_by_name(request).await.unwrap().into_inner().user.unwrap();
+    assert_eq!((found.user_id, found.user_name.as_str()), (id, "می\u{200C}خواهم"));
+}
+
+#[tokio::test]
+async fn update_mask_is_read_in_both_cases() {
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    for (path, nick) in [("nickName", "a"), ("nick_name", "b")] {
+        let change = User { user_id: id, nick_name: nick.into(), ..Default::default() };
+        let updated = node.users().update_user(update(change, &[path])).await.unwrap().into_inner().user;
+        assert_eq!(updated.unwrap().nick_name, nick);
+    }
+    let change = User { user_id: id, ..Default::default() };
+    let refused = node.users().update_user(update(change, &["nick"])).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+    assert!(refused.message().contains("nick_name, email"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_user_is_found_by_any_form_of_the_name() {
     let node = TestNode::start().await;
     let id = node.user("Straße").await.user_id;

@@ -32,14 +32,15 @@ pub(crate) const BY_ID: &str = concat!(select!(), " WHERE id = ?1");
 pub(crate) static BY_IDS: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::new(select!()));
 /// Index `users_name`.
 pub(crate) const BY_NAME: &str = concat!(select!(), " WHERE name_key = ?1 AND deleted = 0");
-/// Indexes `users_name`, `users_email` and `users_phone`, each from `after` on; then the primary key.
+/// Indexes `users_name`, `users_email` and `users_phone`, each from `after` on; then the primary key. An email or phone
+/// of NULL equals none.
 pub(crate) const SEARCH: &str = concat!(
     select!(),
     " WHERE id IN (
-        SELECT id FROM users WHERE name_key = ?1 AND id > ?2
-        UNION ALL SELECT id FROM (SELECT id FROM users WHERE email_key = ?1 AND id > ?2 ORDER BY id LIMIT ?3)
-        UNION ALL SELECT id FROM (SELECT id FROM users WHERE phone = ?1 AND id > ?2 ORDER BY id LIMIT ?3)
-    ) AND deleted = 0 ORDER BY id LIMIT ?3"
+        SELECT id FROM users WHERE name_key = ?3 AND id > ?1
+        UNION ALL SELECT id FROM (SELECT id FROM users WHERE email_key = ?4 AND id > ?1 ORDER BY id LIMIT ?2)
+        UNION ALL SELECT id FROM (SELECT id FROM users WHERE phone = ?5 AND id > ?1 ORDER BY id LIMIT ?2)
+    ) AND deleted = 0 ORDER BY id LIMIT ?2"
 );
 /// Primary key.
 pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0 ORDER BY id LIMIT ?2");
@@ -98,11 +99,12 @@ impl UserStore for Sqlite {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<User>, StoreError> {
-        let (keyword, after) = (keyword.folded().to_owned(), after.map_or(0, UserId::get));
+        let (keyword, after) = (keyword.clone(), after.map_or(0, UserId::get));
         self.readers
             .read(move |connection| {
                 let mut read = connection.prepare_cached(SEARCH)?;
-                users_of(read.query(params![keyword, after, size(limit)])?)
+                let (name, email, phone) = (keyword.name(), keyword.email(), keyword.phone());
+                users_of(read.query(params![after, size(limit), name, email, phone])?)
             })
             .await
     }

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ApplicationId, ApplicationList, GroupId, Invalid, Text, Timestamp, UserId, Version, text};
+use crate::{
+    ApplicationId, ApplicationList, GroupId, Invalid, Text, Timestamp, UserId, Version, prose, single_line,
+};
 
 const MESSAGE_CHARS_MAX: usize = 200;
 const REFERENCE_CHARS_MAX: usize = 64;
@@ -233,20 +235,20 @@ impl Application {
             || self.state == ApplicationState::Pending && self.expires <= now
     }
 
-    /// Checks a message: at most 200 characters.
+    /// Checks a message: prose of at most 200 characters, see [`prose`].
     ///
     /// # Errors
-    /// When it is too long, or has characters that hide or reorder others.
+    /// When it is longer, or has a character that it may not hold.
     pub fn message(message: &str) -> Result<Text, Invalid> {
-        text(message, MESSAGE_CHARS_MAX)
+        prose(message, MESSAGE_CHARS_MAX)
     }
 
-    /// Checks a reference: at most 64 characters.
+    /// Checks a reference: one line of at most 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is too long, or has characters that hide or reorder others.
+    /// When it is longer, or has a character that it may not hold.
     pub fn reference(reference: &str) -> Result<Text, Invalid> {
-        text(reference, REFERENCE_CHARS_MAX)
+        single_line(reference, REFERENCE_CHARS_MAX)
     }
 }
 

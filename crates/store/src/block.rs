@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Applied, Edge, Invalid, Place, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes,
-    text,
+    single_line,
 };
 
 const REMARK_CHARS_MAX: usize = 64;
@@ -92,12 +92,12 @@ impl Block {
         }
     }
 
-    /// Checks a remark: at most 64 characters.
+    /// Checks a remark: one line of at most 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is too long, or has characters that hide or reorder others.
+    /// When it is longer, or has a character that it may not hold.
     pub fn remark(remark: &str) -> Result<Text, Invalid> {
-        text(remark, REMARK_CHARS_MAX)
+        single_line(remark, REMARK_CHARS_MAX)
     }
 
     /// The record after a change, its version one above. What is set already keeps the moment since when.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Applied, GroupId, Invalid, Params, ParamsPatch, SecretChange, StoreError, Stored, Text, Timestamp,
-    UserId, Version, Write, fold, heap_bytes, text,
+    UserId, Version, Write, fold, heap_bytes, single_line,
+    text::{check_length, nothing_visible},
 };
 
 const NAME_CHARS_MAX: usize = 64;
@@ -94,27 +95,40 @@ pub enum JoinPolicy {
 pub struct GroupWords;
 
 impl GroupWords {
-    /// Checks a name: 1 to 64 characters.
+    /// Checks a name: one line of 1 to 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is empty, too long, or has characters that hide or reorder others.
+    /// When it is empty or longer, or has a character that it may not hold.
     pub fn name(name: &str) -> Result<Text, Invalid> {
-        let name = text(name, NAME_CHARS_MAX)?;
+        let name = single_line(name, NAME_CHARS_MAX)?;
         if fold(&name).is_empty() {
             return Err(Invalid::new("must not be empty"));
         }
         Ok(name)
     }
 
+    /// Checks what groups are searched by: 1 to 64 characters. Those that show nothing, which programs paste along,
+    /// are dropped when it is compared.
+    ///
+    /// # Errors
+    /// When it is longer, or there is nothing to be seen.
+    pub fn check_keyword(keyword: &str) -> Result<(), Invalid> {
+        check_length(keyword, NAME_CHARS_MAX)?;
+        if fold(keyword).is_empty() {
+            return Err(nothing_visible());
+        }
+        Ok(())
+    }
+
     /// Checks tags and drops those that repeat another in normalised form, keeping the first.
     ///
     /// # Errors
-    /// When there are more than 16, or one is empty, longer than 32 characters, or hides others.
+    /// When there are more than 16, or one is empty, longer than 32 characters, or not of one line.
     pub fn tags(tags: &[String]) -> Result<Vec<Text>, Invalid> {
         let mut seen = BTreeSet::new();
         let mut kept = Vec::new();
         for tag in tags {
-            let tag = text(tag, TAG_CHARS_MAX)?;
+            let tag = single_line(tag, TAG_CHARS_MAX)?;
             let folded = fold(&tag);
             if folded.is_empty() {
                 return Err(Invalid::new("must not hold an empty tag"));
@@ -286,7 +300,7 @@ mod tests {
         for name in ["a", &"é".repeat(64), " padded ", "a:b{c}*?"] {
             assert_eq!(GroupWords::name(name).unwrap(), name);
         }
-        for name in ["", "  ", &"a".repeat(65), "a\nb", "a\0", "a\u{202E}b"] {
+        for name in ["", "  ", "\u{200B}", &"a".repeat(65), "a\nb", "a\0", "a\u{202E}b"] {
             assert!(GroupWords::name(name).is_err(), "{name:?}");
         }
     }
@@ -294,8 +308,17 @@ mod tests {
     #[test]
     fn tags_are_checked() {
         assert!(GroupWords::tags(&words(&["a:b", "{x}", "*?", "a b", "' OR 1=1", &"é".repeat(32)])).is_ok());
-        for tag in ["", " ", &"a".repeat(33), "a\r\nb", "a\0"] {
+        for tag in ["", " ", "\u{3164}", &"a".repeat(33), "a\r\nb", "a\0"] {
             assert!(GroupWords::tags(&words(&["fine", tag])).is_err(), "{tag:?}");
+        }
+    }
+
+    #[test]
+    fn pasted_keyword_finds_what_is_seen() {
+        assert!(GroupWords::check_keyword("\u{202A}Chess\u{202C}").is_ok());
+        assert_eq!(GroupWords::exact_key("\u{202A}Chess\u{202C}"), GroupWords::exact_key("chess"));
+        for keyword in ["", "\u{200B}", &"a".repeat(65)] {
+            assert!(GroupWords::check_keyword(keyword).is_err(), "{keyword:?}");
         }
     }
 

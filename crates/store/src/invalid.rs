@@ -11,4 +11,9 @@ impl Invalid {
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(reason.into())
     }
+
+    /// A reason that is known beforehand.
+    pub(crate) const fn fixed(reason: &'static str) -> Self {
+        Self(Cow::Borrowed(reason))
+    }
 }

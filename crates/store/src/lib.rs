@@ -7,9 +7,11 @@
 //! see every write acknowledged before they began; for some seconds after the failover of a cluster only
 //! those of [`StrongReads`] are sure to.
 
+mod address;
 mod application;
 mod application_store;
 mod block;
+mod characters;
 mod coordination;
 mod docket;
 mod edges;
@@ -19,6 +21,7 @@ mod follow;
 mod group;
 mod id;
 mod invalid;
+mod keyword;
 mod member;
 mod migration;
 mod name;
@@ -28,6 +31,7 @@ mod relation_log;
 mod room;
 mod secret;
 mod strong;
+mod text;
 mod user;
 mod version;
 mod write;
@@ -37,6 +41,7 @@ pub mod conformance;
 
 use std::sync::Arc;
 
+pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
     Application, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind, ApplicationRefusal,
     ApplicationSlot, ApplicationState, Asks, Decision, NewApplication, Receiver,
@@ -59,21 +64,21 @@ pub use group::{
 };
 pub use id::{ApplicationId, GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
+pub use keyword::Keyword;
 pub use member::{
     MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRefusal,
     MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster,
 };
 pub use migration::{Migration, Migrations};
-pub(crate) use name::heap_bytes;
-pub use name::{
-    EMAIL_CHARS_MAX, Email, Keyword, NAME_CHARS_MAX, Phone, Text, UserName, fold, skeleton, text,
-};
+pub use name::{NAME_CHARS_MAX, UserName, skeleton};
 pub use node::{Epoch, NodeStore};
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
 pub use room::Room;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use strong::StrongReads;
+pub(crate) use text::heap_bytes;
+pub use text::{Text, fold, prose, single_line};
 pub use user::{Gender, NewUser, User, UserPatch, UserStore};
 pub use version::{Timestamp, Version};
 pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, GroupId, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes, text,
+    Applied, GroupId, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes,
+    single_line,
 };
 
 const REMARK_CHARS_MAX: usize = 64;
@@ -83,12 +84,12 @@ pub struct Member {
 }
 
 impl Member {
-    /// Checks a remark: at most 64 characters.
+    /// Checks a remark: one line of at most 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is too long, or has characters that hide or reorder others.
+    /// When it is longer, or has a character that it may not hold.
     pub fn remark(remark: &str) -> Result<Text, Invalid> {
-        text(remark, REMARK_CHARS_MAX)
+        single_line(remark, REMARK_CHARS_MAX)
     }
 
     /// Bytes that the record takes in memory, roughly.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kith_store::{
     Email, GroupId, GroupWords, Keyword, NAME_CHARS_MAX, Params, Phone, RequestId, UserId, UserName,
-    Visibility, fold, group_search_keys,
+    Visibility, fold, group_search_keys, prose, single_line,
 };
 use proptest::prelude::*;
 
@@ -37,6 +37,15 @@ fn texts() -> impl Strategy<Value = String> {
         "ϓ",
         "\u{200B}",
         "\u{202E}",
+        "\u{200C}",
+        "\u{200D}",
+        "\u{FE0F}",
+        "\u{3164}",
+        "ی",
+        "👩",
+        "ü",
+        "xn--",
+        "org",
         "\u{FEFF}",
         "\u{1F600}",
         "東",
@@ -62,7 +71,8 @@ proptest! {
         if let Ok(name) = UserName::new(&text) {
             prop_assert_eq!(name.text(), &text);
             prop_assert_eq!(name.key(), fold(&text));
-            prop_assert!(!name.key().is_empty() && name.key().chars().count() <= NAME_CHARS_MAX);
+            prop_assert!(!name.key().is_empty() && text.chars().count() <= NAME_CHARS_MAX);
+            prop_assert!(name.key().chars().count() <= 18 * NAME_CHARS_MAX);
             prop_assert!(!text.contains('\0'));
         }
     }
@@ -71,16 +81,16 @@ proptest! {
     fn a_name_finds_its_user_as_a_keyword(text in texts()) {
         if let Ok(name) = UserName::new(&text) {
             let keyword = Keyword::new(&text).unwrap();
-            prop_assert_eq!(keyword.folded(), name.key());
+            prop_assert_eq!(keyword.name(), name.key());
         }
     }
 
     #[test]
-    fn an_email_is_refused_or_kept_and_found(text in texts()) {
+    fn an_email_is_refused_or_kept_and_found(text in prop_oneof![texts(), (texts(), texts()).prop_map(|(a, b)| format!("{a}@{b}.org")), "[a-zA-Zäß.]{1,8}@[a-zA-Zäßı．。.-]{1,9}"]) {
         if let Ok(email) = Email::new(&text) {
             prop_assert_eq!(email.text(), &text);
             let keyword = Keyword::new(&text).unwrap();
-            prop_assert_eq!(keyword.folded(), email.key());
+            prop_assert_eq!(keyword.email(), Some(email.key()));
         }
     }
 
@@ -89,7 +99,7 @@ proptest! {
         if let Ok(phone) = Phone::new(&text) {
             prop_assert_eq!(phone.text(), &text);
             let keyword = Keyword::new(&text).unwrap();
-            prop_assert_eq!(keyword.folded(), phone.text());
+            prop_assert_eq!(keyword.phone(), Some(phone.text()));
         }
     }
 
@@ -103,6 +113,16 @@ proptest! {
         }
         if let Ok(tags) = GroupWords::tags(std::slice::from_ref(&text)) {
             prop_assert_eq!(tags, [text]);
+        }
+    }
+
+    #[test]
+    fn text_of_lines_is_refused_or_kept(text in texts()) {
+        for checked in [prose(&text, 60), single_line(&text, 60)].into_iter().flatten() {
+            prop_assert_eq!(&checked, &text);
+        }
+        if single_line(&text, 60).is_ok() {
+            prop_assert!(prose(&text, 60).is_ok(), "prose takes what one line takes");
         }
     }
 

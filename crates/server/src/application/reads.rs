@@ -1,19 +1,27 @@
 //! Single applications, and what is pending: decode, one call, encode.
 
 use kith_proto::application::v1 as wire;
+use tonic::Response;
 
 use super::{ApplicationRpc, convert};
-use crate::{call::Call, error::Error};
+use crate::{
+    call::{Call, Served},
+    error::Error,
+};
 
 impl ApplicationRpc {
     pub(super) async fn one(
         &self,
         request: wire::GetApplicationRequest,
         call: Call,
-    ) -> Result<wire::GetApplicationResponse, Error> {
+    ) -> Result<Response<wire::GetApplicationResponse>, Error> {
         let key = convert::key(request.receiver, request.application_id)?;
         let found = self.applications.seen(key, call.acting).await?;
-        Ok(wire::GetApplicationResponse { application: Some(convert::application_to_wire(&found)) })
+        let application = convert::application_to_wire(&found);
+        let served = Served::by_store(application.version);
+        let mut response = Response::new(wire::GetApplicationResponse { application: Some(application) });
+        response.extensions_mut().insert(served);
+        Ok(response)
     }
 
     pub(super) async fn pending(

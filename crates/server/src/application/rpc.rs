@@ -54,7 +54,7 @@ impl ApplicationService for ApplicationRpc {
         request: Request<wire::GetApplicationRequest>,
     ) -> Result<Response<wire::GetApplicationResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.one(request.into_inner(), call).await?))
+        self.one(request.into_inner(), call).await.map_err(Status::from)
     }
 
     async fn list_applications(

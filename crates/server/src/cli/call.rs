@@ -105,7 +105,7 @@ async fn find(arguments: &Arguments) -> Result<(MethodDescriptor, Channel)> {
         Err(unknown @ Unknown::Ambiguous(_)) => bail!("{unknown}"),
         Err(unknown @ Unknown::Absent(_)) => unknown,
     };
-    let Ok(channel) = arguments.target.connect().await else { bail!("{unknown}") };
+    let Ok(channel) = arguments.target.connect_now().await else { bail!("{unknown}") };
     let told = arguments.target.answer(reflection::methods(channel.clone(), name)).await;
     let Ok(told) = told else { bail!("{unknown}") };
     match told.find(name) {

@@ -45,7 +45,7 @@ impl Facts {
     /// # Errors
     /// When it does not answer, or refuses to.
     pub(super) async fn of(target: &Target) -> Result<Self> {
-        let channel = target.connect().await?;
+        let channel = target.connect_now().await?;
         Self::over(target, channel).await.map_err(|status| {
             anyhow::anyhow!(
                 "{} answers {:?} and not what it is: {}",

@@ -19,7 +19,7 @@ pub(super) struct Arguments {
 /// When it does not answer.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let target = &arguments.target;
-    let channel = target.connect().await?;
+    let channel = target.connect_now().await?;
     let (serving, took) = facts::health(target, channel).await.map_err(|status| {
         anyhow::anyhow!("{} does not tell its health: {}", target.addr, super::client::told(&status))
     })?;

@@ -12,7 +12,7 @@ use crate::{
     bulk::missing,
     call::Acting,
     error::Error,
-    params::{params, take_param, unknown_path},
+    params::{field_path, params, take_param, unknown_path},
     versions::wire_time,
 };
 
@@ -99,13 +99,13 @@ pub(super) fn patch(group: &wire::Group, paths: &[String]) -> Result<GroupPatch,
         return Err(Error::invalid("update_mask", &Invalid::new("must name a field")));
     }
     let mut patch = GroupPatch::default();
-    for path in paths.iter().map(String::as_str) {
-        match path {
+    for path in paths.iter().map(|path| field_path(path)) {
+        match path.as_str() {
             "*" => ALL_FIELDS.iter().try_for_each(|field| take_field(&mut patch, group, field))?,
             "params.code" => return Err(reserved_param()),
             _ => match path.strip_prefix("params.") {
                 Some(key) => take_param(&mut patch.params, &group.params, key)?,
-                None => take_field(&mut patch, group, path)?,
+                None => take_field(&mut patch, group, &path)?,
             },
         }
     }
@@ -136,7 +136,7 @@ fn take_field(patch: &mut GroupPatch, group: &wire::Group, field: &str) -> Resul
         "params" => {
             patch.params = ParamsPatch { replace: true, set: group_params(group)?, unset: BTreeSet::new() };
         }
-        _ => return Err(unknown_path()),
+        _ => return Err(unknown_path(&ALL_FIELDS)),
     }
     Ok(())
 }

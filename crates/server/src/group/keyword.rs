@@ -1,6 +1,6 @@
 use kith_store::{Group, GroupWords, Text, Visibility, fold};
 
-/// What is searched for, checked by [`GroupWords::name`].
+/// What is searched for, checked by [`GroupWords::check_keyword`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupKeyword {
     key: String,

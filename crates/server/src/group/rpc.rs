@@ -128,12 +128,13 @@ impl GroupRpc {
         call: Call,
     ) -> Result<wire::SearchGroupsResponse, Error> {
         self.searches.count(call.acting)?;
-        let keyword = GroupWords::name(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        let keyword = request.keyword.as_str();
+        GroupWords::check_keyword(keyword).map_err(|why| Error::invalid("keyword", &why))?;
         let consistency = self.consistency(request.consistency.as_ref())?;
         let keyword = if convert::is_prefix(request.r#match)? {
-            GroupKeyword::prefix(&keyword)
+            GroupKeyword::prefix(keyword)
         } else {
-            GroupKeyword::exact(&keyword)
+            GroupKeyword::exact(keyword)
         };
         let size = self.limits.pages.of(request.page_size)?;
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];

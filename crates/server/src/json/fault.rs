@@ -72,7 +72,9 @@ fn expected(kind: &Kind) -> String {
         Kind::Message(message) => match message.full_name() {
             "google.protobuf.Timestamp" => "must be a time such as \"2026-01-31T12:00:00Z\"",
             "google.protobuf.Duration" => "must be a duration such as \"1.5s\"",
-            "google.protobuf.FieldMask" => "must be one string of fields with commas between",
+            "google.protobuf.FieldMask" => {
+                "must be a string of fields with commas between, or {\"paths\": [...]}"
+            }
             _ => "must be an object",
         }
         .to_owned(),

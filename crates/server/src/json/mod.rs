@@ -8,6 +8,7 @@ mod admit;
 mod answer;
 mod catalogue;
 mod fault;
+mod mask;
 mod read;
 mod request;
 mod tracked;
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 
 use self::admit::{Refusal, admit};
+pub(crate) use self::read::message;
 use crate::{config::LimitsConfig, edge::Edge};
 
 /// What a body may have, by the kind of its method.

@@ -1,7 +1,6 @@
 //! From text to message.
 
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
-use prost_types::FieldMask;
 use serde_json::Deserializer;
 use tonic::Status;
 
@@ -10,54 +9,30 @@ use super::{
     tracked::{Place, Tracked},
 };
 
-/// Reads the message from its JSON form (that of proto3; what differs stands at [`mask`]).
+/// Reads a message from its JSON form: that of proto3, but for masks, see [`Mask`](super::mask::Mask).
 ///
 /// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field. What
 /// the message does not know, and what is given twice, is an error.
 ///
 /// # Errors
 /// INVALID_ARGUMENT that names the field, or, where the text is no JSON, line and column. Never a value.
-pub(super) fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
+pub(crate) fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
     let place = Place::new(input.clone());
     let mut reader = Deserializer::from_slice(text);
     let read = DynamicMessage::deserialize(input.clone(), Tracked::new(&mut reader, &place));
     let mut message = read
         .and_then(|message| reader.end().map(|()| message))
         .map_err(|error| fault::status(&place, &error, text.is_empty()))?;
-    for (field, text) in place.into_masks() {
+    for (field, mask) in place.into_masks() {
         let mut value = match field.kind().as_message() {
             Some(descriptor) => DynamicMessage::new(descriptor.clone()),
             None => continue,
         };
-        if value.transcode_from(&mask(&text)).is_ok() {
+        if value.transcode_from(&mask).is_ok() {
             message.set_field(&field, Value::Message(value));
         }
     }
     Ok(message)
-}
-
-/// Paths with commas between. The first part of a path may be written as in JSON or as in the contract; what
-/// follows a dot is a key of a map and stands for itself. (The general rule of proto3 would change the case of
-/// such keys, and could not name those with a `_`.)
-fn mask(text: &str) -> FieldMask {
-    let paths = text.split(',').map(str::trim).filter(|path| !path.is_empty());
-    FieldMask { paths: paths.map(path).collect() }
-}
-
-fn path(text: &str) -> String {
-    let (field, key) = text.split_once('.').map_or((text, None), |(field, key)| (field, Some(key)));
-    let mut path = String::with_capacity(text.len() + 4);
-    for letter in field.chars() {
-        if letter.is_ascii_uppercase() {
-            path.push('_');
-        }
-        path.push(letter.to_ascii_lowercase());
-    }
-    if let Some(key) = key {
-        path.push('.');
-        path.push_str(key);
-    }
-    path
 }
 
 #[cfg(test)]
@@ -95,10 +70,29 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_names_fields_in_both_forms_and_keys_as_they_are() {
-        let read = read(r#"{"updateMask":"userName, nick_name,params.theKey,params.a_b,*"}"#).unwrap();
+    fn mask_is_read_as_string_and_as_object() {
         let paths = ["user_name", "nick_name", "params.theKey", "params.a_b", "*"];
-        assert_eq!(read.update_mask.unwrap().paths, paths);
+        for mask in [
+            r#"{"updateMask":"userName, nick_name,params.theKey,params.a_b,*"}"#,
+            r#"{"update_mask":{"paths":["userName","nick_name","params.theKey","params.a_b","*"]}}"#,
+        ] {
+            assert_eq!(read(mask).unwrap().update_mask.unwrap().paths, paths, "{mask}");
+        }
+        for none in [r#"{"updateMask":{}}"#, r#"{"updateMask":{"paths":null}}"#, r#"{"updateMask":""}"#] {
+            assert!(read(none).unwrap().update_mask.unwrap().paths.is_empty(), "{none}");
+        }
+        assert_eq!(read(r#"{"updateMask":null}"#).unwrap().update_mask, None);
+    }
+
+    #[test]
+    fn mask_in_another_form_is_refused_with_both_forms() {
+        let form = r#"update_mask must be a string of fields with commas between, or {"paths": [...]}"#;
+        for mask in
+            ["7", "[]", r#"["user_name"]"#, r#"{"path":["age"]}"#, r#"{"paths":"age"}"#, r#"{"paths":[1]}"#]
+        {
+            let told = wrong(&format!(r#"{{"updateMask":{mask}}}"#));
+            assert_eq!(told, ("update_mask".to_owned(), form.to_owned()), "{mask}");
+        }
     }
 
     #[test]

@@ -10,20 +10,21 @@ use std::{
 };
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use prost_types::FieldMask;
 use serde::{
     Deserializer,
     de::{DeserializeSeed, Error, IntoDeserializer as _, MapAccess, SeqAccess, Visitor},
     forward_to_deserialize_any,
 };
 
-use super::fault::shown;
+use super::{fault::shown, mask::Mask};
 
 /// Where the reader is, and what it kept aside.
 pub(super) struct Place {
     root: MessageDescriptor,
     path: RefCell<Vec<Step>>,
     why: Cell<Option<Why>>,
-    masks: RefCell<Vec<(FieldDescriptor, String)>>,
+    masks: RefCell<Vec<(FieldDescriptor, FieldMask)>>,
 }
 
 enum Step {
@@ -62,7 +63,7 @@ impl Place {
     }
 
     /// Field masks by field of the root: they have a form of their own in JSON.
-    pub(super) fn into_masks(self) -> Vec<(FieldDescriptor, String)> {
+    pub(super) fn into_masks(self) -> Vec<(FieldDescriptor, FieldMask)> {
         self.masks.into_inner()
     }
 
@@ -290,8 +291,8 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, A> {
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         let value = match self.place.mask() {
             Some(field) => {
-                if let Some(text) = self.inner.next_value::<Option<String>>()? {
-                    self.place.masks.borrow_mut().push((field, text));
+                if let Mask(Some(mask)) = self.inner.next_value()? {
+                    self.place.masks.borrow_mut().push((field, mask));
                 }
                 seed.deserialize(().into_deserializer())?
             }

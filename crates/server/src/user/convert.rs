@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use kith_proto::user::v1 as wire;
 use kith_store::{
     Email, Gender, Invalid, NewUser, Params, ParamsPatch, Phone, SecretChange, Text, User, UserId, UserName,
-    UserPatch, text,
+    UserPatch, single_line,
 };
 use zeroize::Zeroizing;
 
 use crate::{
     call::Acting,
     error::Error,
-    params::{params, take_param, take_secrets, unknown_path},
+    params::{field_path, params, take_param, take_secrets, unknown_path},
     secret::PlainSecrets,
     versions::wire_time,
 };
@@ -108,15 +108,15 @@ pub(super) fn patch(
     let mut secrets = take_secrets(&mut user.params, secret_names)?;
     let mut named = BTreeSet::new();
     let mut patch = UserPatch::default();
-    for path in paths.iter().map(String::as_str) {
-        match path {
+    for path in paths.iter().map(|path| field_path(path)) {
+        match path.as_str() {
             "*" => ALL_FIELDS.iter().try_for_each(|field| take_field(&mut patch, &user, field))?,
             _ => match path.strip_prefix("params.") {
                 Some(key) if secret_names.contains(key) => {
                     named.insert(key.to_owned());
                 }
                 Some(key) => take_param(&mut patch.params, &user.params, key)?,
-                None => take_field(&mut patch, &user, path)?,
+                None => take_field(&mut patch, &user, &path)?,
             },
         }
     }
@@ -144,21 +144,21 @@ fn take_field(patch: &mut UserPatch, user: &wire::User, field: &str) -> Result<(
             let set = params(user.params.clone())?;
             patch.params = ParamsPatch { replace: true, set, unset: BTreeSet::new() };
         }
-        _ => return Err(unknown_path()),
+        _ => return Err(unknown_path(&ALL_FIELDS)),
     }
     Ok(())
 }
 
 fn nick_name(given: &str) -> Result<Text, Error> {
-    text(given, NICK_NAME_CHARS_MAX).map_err(|why| Error::invalid("nick_name", &why))
+    single_line(given, NICK_NAME_CHARS_MAX).map_err(|why| Error::invalid("nick_name", &why))
 }
 
 fn region(given: &str) -> Result<Text, Error> {
-    text(given, REGION_CHARS_MAX).map_err(|why| Error::invalid("region", &why))
+    single_line(given, REGION_CHARS_MAX).map_err(|why| Error::invalid("region", &why))
 }
 
 fn icon(given: &str) -> Result<Text, Error> {
-    text(given, ICON_CHARS_MAX).map_err(|why| Error::invalid("icon", &why))
+    single_line(given, ICON_CHARS_MAX).map_err(|why| Error::invalid("icon", &why))
 }
 
 fn email(given: &str) -> Result<Option<Email>, Error> {

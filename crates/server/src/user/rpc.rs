@@ -136,7 +136,7 @@ impl UserRpc {
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;
-        let query: [&[u8]; 2] = [b"SearchUsers", keyword.folded().as_bytes()];
+        let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let mut users = self.users.search(&keyword, after, size + 1).await?;
         let more = users.len() > size;
@@ -178,7 +178,7 @@ impl UserService for UserRpc {
         let id = convert::user_id(request.user_id)?;
         let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
         let user = Some(convert::to_wire(&entry.value, call.acting));
-        Ok(served(wire::GetUserResponse { user }, &entry))
+        Ok(with_trailers(wire::GetUserResponse { user }, Served::of(&entry)))
     }
 
     async fn batch_get_users(
@@ -213,8 +213,9 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         self.consistency(request.consistency.as_ref())?;
         let user = self.users.find_by_name(&convert::user_name(&request.user_name)?).await?;
+        let served = Served::by_store(user.version.get());
         let user = Some(convert::to_wire(&user, call.acting));
-        Ok(Response::new(wire::FindUserByNameResponse { user }))
+        Ok(with_trailers(wire::FindUserByNameResponse { user }, served))
     }
 
     async fn search_users(
@@ -283,9 +284,9 @@ fn result(id: UserId, user: Result<Option<Entry<User>>, Error>, acting: Acting) 
     wire::UserResult { user_id: id.get(), result: Some(result) }
 }
 
-fn served<T, V>(message: T, entry: &Entry<V>) -> Response<T> {
+fn with_trailers<T>(message: T, served: Served) -> Response<T> {
     let mut response = Response::new(message);
-    response.extensions_mut().insert(Served::of(entry));
+    response.extensions_mut().insert(served);
     response
 }
 

@@ -45,7 +45,7 @@ fn what_cannot_begin_ends_with_2_and_one_line_with_cause_and_fix() {
     let node = Node::start();
     for (arguments, words) in [
         (&["GetUsr"][..], "did you mean kith.user.v1.UserService/GetUser? kith call --list"),
-        (&["GetUser", r#"{"userid":1}"#], "did you mean 'userId'?"),
+        (&["GetUser", r#"{"userid":1}"#], "userid is no field of GetUserRequest; did you mean userId?"),
         (&["GetUser", "{"], "EOF while parsing"),
         (&["GetUser", "@absent.json"], "could not read absent.json"),
         (&["Xyzzy.Service/Method"], "no method Xyzzy.Service/Method; kith call --list"),
@@ -54,8 +54,24 @@ fn what_cannot_begin_ends_with_2_and_one_line_with_cause_and_fix() {
         assert!(refused.code == 2 && refused.why().contains(words), "{refused:?}");
     }
     let free = free_address();
-    let away = kith(["call", "GetUser", "--addr", &free]);
+    let away = kith(["call", "GetUser", "--addr", &free, "--wait", "0s"]);
     assert!(away.code == 2 && away.why().contains(&free) && away.why().contains("--addr"), "{away:?}");
+}
+
+#[test]
+fn update_mask_is_taken_in_both_json_forms() {
+    let node = Node::start();
+    user(&node, 7, "ada");
+    for (mask, nick) in [
+        (r#""nickName""#, "a"),
+        (r#""nick_name""#, "b"),
+        (r#"{"paths":["nick_name"]}"#, "c"),
+        (r#"{"paths":["nickName"]}"#, "d"),
+    ] {
+        let body = format!(r#"{{"user":{{"userId":7,"nickName":"{nick}"}},"updateMask":{mask}}}"#);
+        let updated = at(&node, &["call", "UpdateUser", &body]);
+        assert_eq!((updated.code, &updated.json()["user"]["nickName"]), (0, &json!(nick)), "{mask}");
+    }
 }
 
 #[test]
@@ -87,7 +103,7 @@ fn streams_go_in_and_come_out_line_by_line() {
     let broken = at_with(&node, &["call", "ImportUsers", "-"], &format!("{}\n{{\"recs\":1}}\n", record(3)));
     assert_eq!(broken.code, 2);
     assert!(
-        broken.err.starts_with("kith: standard input: line 2: unrecognized field name 'recs'"),
+        broken.err.starts_with("kith: standard input: line 2: recs is no field of ImportUsersRequest"),
         "{broken:?}"
     );
 }

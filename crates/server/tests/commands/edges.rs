@@ -63,7 +63,7 @@ fn a_wrong_count_is_corrected_once() {
 fn without_a_node_it_does_not_begin() {
     for what in ["verify", "repair", "recount"] {
         let free = crate::process::free_address();
-        let ended = kith(["edges", what, "--addr", &free]);
+        let ended = kith(["edges", what, "--addr", &free, "--wait", "0s"]);
         assert_eq!(ended.code, 2);
         assert!(ended.why().starts_with("no node answers at"), "{ended:?}");
     }

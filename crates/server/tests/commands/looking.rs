@@ -103,7 +103,7 @@ fn the_code_of_inspect_tells_same_absent_and_differing_across_nodes() {
         assert!(refused.code == 2 && refused.why().contains("for example user/7"), "{refused:?}");
     }
     let (free, found) = (free_address(), "kith: no node answers at");
-    let half = kith(["inspect", "user/7", "--addr", &one.grpc, "--addr", &free]);
+    let half = kith(["inspect", "user/7", "--addr", &one.grpc, "--addr", &free, "--wait", "0s"]);
     assert!(
         half.code == 1 && half.err.starts_with(found) && half.out.contains("\tstore\tvalue\t1\t"),
         "{half:?}"
@@ -148,4 +148,29 @@ fn a_node_that_waits_for_its_store_is_seen_to_start() {
     assert_eq!((status.code, &status.json()[0]["state"]), (1, &json!("starting")));
     let check = kith(["check", "--addr", &node.grpc]);
     assert!(check.code == 2 && check.out.contains("serving\tcritical\tstarting"), "{check:?}");
+}
+
+#[test]
+fn command_waits_for_a_node_that_starts() {
+    let (dir, grpc) = (tempfile::tempdir().unwrap(), free_address());
+    let mut nodes = command(dir.path());
+    nodes.args(["nodes", "--addr", &grpc, "--wait", "20s"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let nodes = nodes.spawn().unwrap();
+    let mut serve = command(dir.path());
+    serve.args(["serve", "--listen", &grpc, "--set", "operations.enabled=false"]);
+    let mut serve = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let output = nodes.wait_with_output().unwrap();
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+    let (out, err) = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).into();
+    assert_eq!((output.status.code(), out.lines().count()), (Some(0), 2), "{out}{err}");
+}
+
+#[test]
+fn node_without_store_is_waited_for_as_long_as_asked() {
+    let node = Starting::start();
+    let begun = Instant::now();
+    let refused = kith(["nodes", "--addr", &node.grpc, "--wait", "200ms"]);
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{refused:?}");
+    assert!(refused.code == 2 && refused.why().contains("is starting"), "{refused:?}");
 }

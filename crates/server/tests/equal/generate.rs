@@ -183,7 +183,8 @@ fn json_message(rng: &mut StdRng, message: &DynamicMessage) -> serde_json::Value
             let mask: FieldMask = message.transcode_to().unwrap();
             let paths =
                 mask.paths.iter().map(|path| if rng.random_bool(0.5) { path.clone() } else { camel(path) });
-            json!(paths.collect::<Vec<_>>().join(","))
+            let paths = paths.collect::<Vec<_>>();
+            if rng.random_bool(0.5) { json!(paths.join(",")) } else { json!({ "paths": paths }) }
         }
         "google.protobuf.Timestamp" | "google.protobuf.Duration" => serde_json::to_value(message).unwrap(),
         _ => json(rng, message),

@@ -1,7 +1,12 @@
 //! Calls that are made twice, as JSON on one node and as gRPC on another, and what makes their answers
 //! comparable.
 
-#![allow(unreachable_pub, clippy::unwrap_used, reason = "a module of tests")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test file uses a part; a test may panic"
+)]
 
 pub mod generate;
 pub mod raw;
@@ -74,10 +79,10 @@ pub fn rpcs() -> Vec<Rpc> {
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
     pub code: String,
-    message: String,
+    pub message: String,
     details: Vec<(String, String)>,
-    answer: Value,
-    tier: Option<String>,
+    pub answer: Value,
+    pub tier: Option<String>,
     version: Option<String>,
 }
 

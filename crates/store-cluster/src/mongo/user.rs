@@ -47,10 +47,8 @@ impl UserStore for Mongo {
     ) -> Result<Vec<User>, StoreError> {
         let _entered = self.enter()?;
         let after = after.map(UserId::get);
-        let (named, mut found) = futures::try_join!(
-            self.named(keyword.folded()),
-            self.with_address(keyword.folded(), after, limit)
-        )?;
+        let (named, mut found) =
+            futures::try_join!(self.named(keyword.name()), self.with_address(keyword, after, limit))?;
         let named = named.filter(|user| after.is_none_or(|after| user.id.get() > after));
         if let Some(user) = named
             && let Err(at) = found.binary_search_by_key(&user.id, |other| other.id)
@@ -122,18 +120,19 @@ impl Mongo {
         }
     }
 
-    /// Index `email_key` or `phone`, whichever can hold such a text: every email has an at sign, every phone
-    /// begins with a plus sign and has digits else.
+    /// Index `email_key` or `phone`: a keyword is an address, a number or neither.
     async fn with_address(
         &self,
-        folded: &str,
+        keyword: &Keyword,
         after: Option<i64>,
         limit: usize,
     ) -> Result<Vec<User>, StoreError> {
-        match address_field(folded) {
-            Some(index) => self.page(Listed { filter: doc! { index: folded }, index }, after, limit).await,
-            None => Ok(Vec::new()),
-        }
+        let (index, key) = match (keyword.email(), keyword.phone()) {
+            (Some(email), _) => ("email_key", email),
+            (None, Some(phone)) => ("phone", phone),
+            (None, None) => return Ok(Vec::new()),
+        };
+        self.page(Listed { filter: doc! { index: key }, index }, after, limit).await
     }
 }
 
@@ -177,17 +176,6 @@ impl Record for User {
 
     fn params(&self) -> &Params {
         &self.params
-    }
-}
-
-/// The field that can hold such a text; its index has the same name.
-fn address_field(folded: &str) -> Option<&'static str> {
-    if folded.contains('@') {
-        Some("email_key")
-    } else if folded.starts_with('+') {
-        Some("phone")
-    } else {
-        None
     }
 }
 

@@ -10,6 +10,8 @@ macro_rules! user_search_conformance {
             a_user_is_found_by_the_whole_name_in_every_form
             a_user_is_found_by_email_in_any_case
             a_user_is_found_by_phone
+            phone_is_found_as_people_write_it
+            email_is_found_by_both_forms_of_its_host
             what_is_found_is_the_whole_record
             a_part_of_a_name_finds_nobody
             a_user_is_found_once_though_two_fields_match
@@ -64,6 +66,26 @@ pub async fn a_user_is_found_by_phone(stores: Stores) {
     create_user(&stores, with_phone(2, "+8613800138001")).await;
     assert_eq!(found(&stores, "+8613800138000").await, [1]);
     assert_eq!(found(&stores, "8613800138000").await, [0_i64; 0]);
+}
+
+pub async fn phone_is_found_as_people_write_it(stores: Stores) {
+    create_user(&stores, with_phone(1, "+491701234567")).await;
+    create_user(&stores, bare_user(2, "+49 170 1234567")).await;
+    for keyword in ["0049 170 1234567", "+49-170-1234567", "\u{202A}+49 (0)170 1234567\u{202C}"] {
+        assert_eq!(found(&stores, keyword).await, [1], "{keyword}");
+    }
+    assert_eq!(found(&stores, "+49 170 1234567").await, [1, 2], "a name and a number");
+    assert_eq!(found(&stores, "0170 1234567").await, [0_i64; 0]);
+}
+
+pub async fn email_is_found_by_both_forms_of_its_host(stores: Stores) {
+    create_user(&stores, with_email(1, "ann@bücher.example")).await;
+    create_user(&stores, with_email(2, "Ann@xn--bcher-kva.example")).await;
+    for keyword in ["ANN@BÜCHER.example", "ann@XN--BCHER-KVA.example", " \u{202A}ann@bücher.example\u{202C}"]
+    {
+        assert_eq!(found(&stores, keyword).await, [1, 2], "{keyword}");
+    }
+    assert_eq!(live_user(&stores, 1).await.email, "ann@bücher.example");
 }
 
 pub async fn what_is_found_is_the_whole_record(stores: Stores) {

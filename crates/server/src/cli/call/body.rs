@@ -11,12 +11,12 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::json;
+
 /// Largest text of one request; a node takes far less.
 const BYTES_MAX: u64 = 16 << 20;
 /// Messages of a stream that are read ahead.
 const AHEAD: usize = 16;
-/// How like a field must be to be meant.
-const LIKENESS: f64 = 0.8;
 
 /// The one message that `given` holds: JSON, `-` or `@FILE`.
 ///
@@ -24,7 +24,7 @@ const LIKENESS: f64 = 0.8;
 /// When it cannot be read or is not JSON of this message.
 pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMessage> {
     let Some((mut source, name)) = source(given)? else {
-        return parsed(message, given.as_bytes()).map_err(|why| anyhow!("the body: {why}"));
+        return parsed(message, given.as_bytes()).map_err(|why| anyhow!(why));
     };
     let mut text = Vec::new();
     let read = source.by_ref().take(BYTES_MAX + 1).read_to_end(&mut text);
@@ -116,36 +116,9 @@ fn forward(mut source: Source, message: &MessageDescriptor, to: &mpsc::Sender<Dy
     }
 }
 
-/// The message that a text is, all of it.
+/// The message that a text is, all of it: read as a node reads JSON over HTTP.
 fn parsed(message: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, String> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let parsed = DynamicMessage::deserialize(message.clone(), &mut json);
-    let parsed = parsed.and_then(|parsed| json.end().map(|()| parsed));
-    parsed.map_err(|why| with_hint(message, &why.to_string()))
-}
-
-/// What is wrong, with the field that may be meant.
-fn with_hint(message: &MessageDescriptor, why: &str) -> String {
-    let wrong = why.strip_prefix("unrecognized field name '").and_then(|rest| rest.split('\'').next());
-    let Some(wrong) = wrong else { return why.to_owned() };
-    let mut known = Vec::new();
-    fields(message, &mut known, 0);
-    let likeness = |name: &String| strsim::jaro_winkler(name, wrong);
-    let best = known.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match best.filter(|name| likeness(name) >= LIKENESS) {
-        Some(name) => format!("{why}; did you mean '{name}'?"),
-        None => why.to_owned(),
-    }
-}
-
-/// Names of the fields of a message and of those within it, to a depth that every request has.
-fn fields(message: &MessageDescriptor, into: &mut Vec<String>, depth: usize) {
-    for field in message.fields() {
-        into.push(field.json_name().to_owned());
-        if let (Some(inner), true) = (field.kind().as_message(), depth < 2) {
-            fields(inner, into, depth + 1);
-        }
-    }
+    json::message(message, text).map_err(|status| status.message().to_owned())
 }
 
 #[cfg(test)]
@@ -161,16 +134,16 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_body_is_told_with_its_place_and_the_field_that_may_be_meant() {
         for (text, words) in [
-            (r#"{"usr":{}}"#, "unrecognized field name 'usr' at line 1 column 6; did you mean 'user'?"),
-            (r#"{"user":{"usrName":"a"}}"#, "did you mean 'userName'?"),
-            (r#"{"user":{"age":"x"}}"#, "at line 1"),
-            (r#"{"user":{}} x"#, "trailing characters"),
-            (r#"{"user":"#, "EOF"),
-            ("", "EOF"),
-            ("[]", "invalid type"),
+            (r#"{"usr":{}}"#, "usr is no field of CreateUserRequest; did you mean user?"),
+            (r#"{"user":{"usrName":"a"}}"#, "user.usrName is no field of User; did you mean userName?"),
+            (r#"{"user":{"age":"x"}}"#, "user.age must be a whole number of 32 bits"),
+            (r#"{"user":{}} x"#, "the body is not JSON: trailing characters at line 1"),
+            (r#"{"user":"#, "the body is not JSON: EOF"),
+            ("", "the body is empty"),
+            ("[]", "the body must be a JSON object"),
         ] {
             let told = refused(text);
-            assert!(told.starts_with("the body: ") && told.contains(words), "{text}: {told}");
+            assert!(told.starts_with(words), "{text}: {told}");
         }
         assert!(refused("@absent.json").starts_with("could not read absent.json"));
     }

@@ -77,7 +77,7 @@ impl Feed {
         let (tell, told) = mpsc::channel(NEWS_MAX);
         let mut feed = Self { nodes: Vec::new(), interval, like, told, tell, tasks: JoinSet::new() };
         if let [one] = all.as_slice() {
-            let channel = one.connect().await?;
+            let channel = one.connect_now().await?;
             drop(channel);
             feed.tasks.spawn(list(one.clone(), feed.tell.clone()));
         }
@@ -164,7 +164,7 @@ async fn listen(
     heard: &mut bool,
 ) -> Result<Infallible> {
     let mut client =
-        AdminServiceClient::new(target.connect().await?).max_decoding_message_size(ANSWER_BYTES_MAX);
+        AdminServiceClient::new(target.connect_now().await?).max_decoding_message_size(ANSWER_BYTES_MAX);
     let request = WatchNodeRequest { interval: Some(prost_types::Duration::try_from(interval)?) };
     let mut messages = target.said(client.watch_node(request)).await?;
     let limit = interval + target.reach.answer();
@@ -192,7 +192,7 @@ async fn list(target: Target, tell: mpsc::Sender<News>) {
 }
 
 async fn others(target: &Target) -> Result<Vec<String>> {
-    let mut client = AdminServiceClient::new(target.connect().await?);
+    let mut client = AdminServiceClient::new(target.connect_now().await?);
     let listed = target.said(client.list_nodes(target.request(ListNodesRequest {}))).await?;
     // The one that answers stands first.
     let others = listed.nodes.into_iter().skip(1).map(|node| node.address);

@@ -1,0 +1,55 @@
+//! The JSON form of a field mask.
+
+use std::fmt;
+
+use prost_types::FieldMask;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, MapAccess, Visitor},
+};
+
+use crate::params::field_path;
+
+/// A mask as callers write it: one string with commas between its paths, as proto3 JSON has it, or an object with a
+/// list of them, as tools write it that know a mask as a message. `None`: null, an absent field.
+///
+/// A key of a map in a path stays as it is. (The general rule of proto3 would change its case, and could not name one
+/// with a `_`.)
+pub(super) struct Mask(pub(super) Option<FieldMask>);
+
+impl<'de> Deserialize<'de> for Mask {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Forms)
+    }
+}
+
+struct Forms;
+
+impl<'de> Visitor<'de> for Forms {
+    type Value = Mask;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field mask")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Mask, E> {
+        Ok(Mask(None))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Mask, E> {
+        let paths = text.split(',').map(str::trim).filter(|path| !path.is_empty());
+        Ok(Mask(Some(FieldMask { paths: paths.map(field_path).collect() })))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Mask, A::Error> {
+        let mut paths = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key != "paths" || paths.is_some() {
+                return Err(A::Error::custom("paths, once, is all that a mask has"));
+            }
+            paths = Some(map.next_value::<Option<Vec<String>>>()?.unwrap_or_default());
+        }
+        let paths = paths.unwrap_or_default();
+        Ok(Mask(Some(FieldMask { paths: paths.iter().map(|path| field_path(path)).collect() })))
+    }
+}
