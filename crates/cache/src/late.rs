@@ -14,8 +14,11 @@ use tokio::{
 
 use crate::{CacheError, Key, guards, tiered::Inner};
 
+/// How long after a write of unknown outcome its keys are invalidated again. One that lands later needs a flush of the node.
+pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
+
 /// Times after the write at which its keys are invalidated again.
-const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(90)];
+const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
 /// Period of the flushes that stand in for writes beyond the bound.
 const FLUSH_PERIOD: Duration = Duration::from_secs(5);
 

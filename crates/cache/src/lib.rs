@@ -51,6 +51,7 @@ pub use collection::{
 };
 pub use entry::{Change, Consistency, Entry, Key, Tier};
 pub use error::CacheError;
+pub use late::LATE_WRITES_FOR;
 pub use loader::{LoadError, LoadOptions, Loaded, Loader};
 pub use metrics::{METRICS, Metric, MetricKind};
 pub use namespace::{Depth, Namespace, Presence, Stats, TierCopy};

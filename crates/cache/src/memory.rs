@@ -19,6 +19,9 @@ use crate::{
 /// Bytes that moka keeps for an entry, with its place in the hash table, the queues and the sketch.
 const MOKA_BYTES: usize = 160;
 
+/// [`Slot::ttl`] of a copy that does not expire, and [`Slot::refresh`] of one that no hit refreshes.
+pub(crate) const NEVER: u32 = u32::MAX;
+
 /// A copy in memory; `value` is `None` for the knowledge that the record does not live.
 ///
 /// Kept by value beside its key in moka, so it is small: 40 bytes, 32 of them more than an `Arc`.
@@ -28,9 +31,9 @@ pub(crate) struct Slot<V> {
     pub(crate) version: Version,
     /// When the load that brought it began.
     pub(crate) read_at: Moment,
-    /// Milliseconds after `read_at` at which it expires.
+    /// Milliseconds after `read_at` at which it expires, or [`NEVER`].
     pub(crate) ttl: u32,
-    /// Milliseconds after `read_at` at which a hit refreshes it; the largest number: never.
+    /// Milliseconds after `read_at` at which a hit refreshes it, or [`NEVER`].
     pub(crate) refresh: u32,
     /// What `weigh` said.
     pub(crate) size: u32,
@@ -48,12 +51,12 @@ impl<V> Clone for Slot<V> {
 impl<V> Slot<V> {
     #[inline]
     pub(crate) fn expires_at(&self) -> Moment {
-        Moment::new(self.read_at.get() + u64::from(self.ttl))
+        if self.ttl == NEVER { Moment::NEVER } else { Moment::new(self.read_at.get() + u64::from(self.ttl)) }
     }
 
     #[inline]
     pub(crate) fn wants_refresh(&self, now: Moment) -> bool {
-        now.get() >= self.read_at.get() + u64::from(self.refresh)
+        self.refresh != NEVER && now.get() >= self.read_at.get() + u64::from(self.refresh)
     }
 
     /// The entry to serve; `None` for absence.
@@ -196,8 +199,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
 
     /// No hit refreshes the copy any more. Shard lock held.
     pub(crate) fn cease_refresh(&self, key: &K) {
-        if let Some(slot) = self.slot(key).filter(|slot| slot.refresh != u32::MAX) {
-            self.insert(key, Slot { refresh: u32::MAX, ..slot });
+        if let Some(slot) = self.slot(key).filter(|slot| slot.refresh != NEVER) {
+            self.insert(key, Slot { refresh: NEVER, ..slot });
         }
     }
 
@@ -248,20 +251,23 @@ impl<K, V> fmt::Debug for Memory<K, V> {
     }
 }
 
-/// The TTL less a part that chance decides, in milliseconds.
+/// The TTL less a part that chance decides, in milliseconds; [`NEVER`] where copies do not expire.
 pub(crate) fn jittered(ttl: Duration, jitter: f64, chance: f64) -> u32 {
+    if ttl == Policy::<()>::UNTIL_CHANGED {
+        return NEVER;
+    }
     let part = jitter.clamp(0.0, 1.0) * chance;
     let factor = if guards::jitter_downward() { 1.0 - part } else { 1.0 + part };
-    u32::try_from(milliseconds(ttl.mul_f64(factor))).unwrap_or(u32::MAX - 1)
+    u32::try_from(milliseconds(ttl.mul_f64(factor))).unwrap_or(NEVER - 1)
 }
 
-/// After how many milliseconds of a TTL a hit refreshes.
+/// After how many milliseconds of a TTL a hit refreshes, or [`NEVER`].
 pub(crate) fn refresh_after(ttl: u32, part: f64) -> u32 {
-    if part >= 1.0 {
-        return u32::MAX;
+    if part >= 1.0 || ttl == NEVER {
+        return NEVER;
     }
     let time = Duration::from_millis(u64::from(ttl)).mul_f64(part.max(0.0));
-    u32::try_from(milliseconds(time)).unwrap_or(u32::MAX)
+    u32::try_from(milliseconds(time)).unwrap_or(NEVER)
 }
 
 fn overhead<K, V>() -> u32 {

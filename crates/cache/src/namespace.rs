@@ -1,8 +1,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    CacheError, Key, Loaded, Resynced, Tier, Token, Version, counters::Rejection, memory::Slot, metrics,
-    source::Demand, tiered::Inner,
+    CacheError, Key, Loaded, Moment, Resynced, Tier, Token, Version, counters::Rejection, memory::Slot,
+    metrics, source::Demand, tiered::Inner,
 };
 
 /// A namespace as operators and the bus see it, whatever its records are. A key is the text of the key.
@@ -222,7 +222,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             presence: if slot.value.is_some() { Presence::Value } else { Presence::Null },
             version: slot.version,
             age: Some(now.since(slot.read_at)),
-            ttl: Some(slot.expires_at().since(now)),
+            ttl: Some(slot.expires_at()).filter(|at| *at != Moment::NEVER).map(|at| at.since(now)),
             size_bytes: u64::from(slot.size),
         }
     }

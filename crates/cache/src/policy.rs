@@ -4,7 +4,8 @@ use std::{fmt, time::Duration};
 pub struct Policy<V> {
     /// Name of the namespace: in keys, operator calls and metric labels. Unique in a node, without `/`.
     pub name: &'static str,
-    /// How long a copy of a record is served, counted from the start of its load.
+    /// How long a copy of a record is served, counted from the start of its load. [`Policy::UNTIL_CHANGED`]: until it is
+    /// replaced, invalidated or evicted.
     pub ttl: Duration,
     /// The same for the knowledge that a record does not live.
     pub negative_ttl: Duration,
@@ -42,6 +43,9 @@ pub struct Policy<V> {
 }
 
 impl<V> Policy<V> {
+    /// The time to live of copies that do not expire: for a store that changes through this node alone.
+    pub const UNTIL_CHANGED: Duration = Duration::MAX;
+
     /// The defaults: 60 s, absence 5 s, jitter a tenth, never stale for more than 10 min, 256 MiB.
     #[must_use]
     pub const fn new(name: &'static str, weigh: fn(&V) -> usize) -> Self {

@@ -2,22 +2,24 @@
 
 use std::{borrow::Cow, future::Future, time::Duration};
 
-use futures::{StreamExt as _, stream, stream::BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _, stream, stream::BoxStream};
 use kith_proto::{
     Records,
     r#type::v1::{ImportResult, import_result},
 };
 use kith_store::Invalid;
+use prost::Message;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
 use crate::{
+    answer_size::split,
     call::{Acting, Call},
     error::Error,
     page::PageSizes,
 };
 
-/// Records of one message of an export.
+/// Records that an export reads from the store at a time.
 pub const EXPORT_PAGE: usize = 200;
 
 /// What one request may ask for.
@@ -127,27 +129,31 @@ where
     Box::pin(ended)
 }
 
-/// All records above `after`, in pages of [`EXPORT_PAGE`], each read when the one before has been taken.
-pub fn export<R, I, A, F>(
+/// Streams all records above `after`, by rising id. Reads a page of [`EXPORT_PAGE`] when the one before was sent, and sends it
+/// in messages of at most [`STREAM_MESSAGE_BYTES`](crate::answer_size::STREAM_MESSAGE_BYTES).
+pub fn export<R, I, W, A, F>(
     after: Option<I>,
     page: impl Fn(Option<I>) -> F + Send + 'static,
     id: fn(&R) -> I,
-    answer: fn(&[R]) -> A,
+    to_wire: fn(&R) -> W,
+    answer: fn(Vec<W>) -> A,
 ) -> BoxStream<'static, Result<A, Status>>
 where
     R: Send + 'static,
     I: Send + 'static,
+    W: Message + 'static,
     A: Send + 'static,
     F: Future<Output = Result<Vec<R>, Error>> + Send + 'static,
 {
     let pages = stream::try_unfold(Some(after), move |after| {
         let page = after.map(&page);
         async move {
-            let Some(page) = page else { return Ok(None) };
+            let Some(page) = page else { return Ok::<_, Status>(None) };
             let records = page.await?;
             let next = records.last().filter(|_| records.len() == EXPORT_PAGE).map(|last| Some(id(last)));
-            Ok((!records.is_empty()).then(|| (answer(&records), next)))
+            let messages = split(records.iter().map(to_wire)).into_iter().map(answer).map(Ok);
+            Ok(Some((stream::iter(messages.collect::<Vec<_>>()), next)))
         }
     });
-    Box::pin(pages)
+    Box::pin(pages.try_flatten())
 }

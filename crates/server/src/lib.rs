@@ -1,6 +1,7 @@
 //! The Kith node: what it serves, how it starts and stops, and its command line.
 
 pub mod admin;
+pub mod answer_size;
 pub mod application;
 mod backend;
 mod banner;

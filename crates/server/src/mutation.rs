@@ -3,7 +3,9 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use kith_cache::{Change, Key, Node, Position, TieredCache, Token, Turn, Turns, remote::UNTOLD};
+use kith_cache::{
+    Change, Key, LATE_WRITES_FOR, Node, Position, TieredCache, Token, Turn, Turns, remote::UNTOLD,
+};
 use kith_store::{Applied, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
@@ -221,7 +223,8 @@ impl Mutations {
     }
 
     /// A driver's future must not be dropped half-way: past the limit it goes on by itself, and the write
-    /// counts as one whose outcome is unknown.
+    /// counts as one whose outcome is unknown. Copies that were loaded meanwhile may not expire: if it ends after the last
+    /// of its repeated invalidations, the memory of the node is emptied.
     async fn bounded<T: Send + 'static>(
         &self,
         mut write: BoxFuture<'static, Result<T, StoreError>>,
@@ -229,7 +232,13 @@ impl Mutations {
         if let Ok(result) = timeout(self.limit, &mut write).await {
             return result;
         }
-        drop(self.tasks.spawn(write));
+        let (node, began) = (self.node.clone(), Instant::now());
+        drop(self.tasks.spawn(async move {
+            drop(write.await);
+            if began.elapsed() >= LATE_WRITES_FOR {
+                node.flush();
+            }
+        }));
         Err(unknown("the store did not answer in time"))
     }
 }
@@ -242,4 +251,64 @@ pub(crate) fn unknown(why: &'static str) -> StoreError {
 /// Whether the other nodes were told of the write before it was acknowledged.
 pub(crate) fn is_told(token: &Token) -> bool {
     token.positions().iter().all(|position| position.number != UNTOLD)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use kith_cache::{LoadError, LoadOptions, Loaded, Loader, Policy, Version};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// One record; its value is its version.
+    #[derive(Default)]
+    struct Record(AtomicU64);
+
+    impl Record {
+        fn loaded(&self) -> Loaded<u64> {
+            let version = self.0.load(Ordering::SeqCst);
+            Loaded::Found { value: Arc::new(version), version: Version::new(version) }
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl Loader<u64, u64> for Record {
+        async fn load(&self, _key: &u64, _options: LoadOptions) -> Result<Loaded<u64>, LoadError> {
+            Ok(self.loaded())
+        }
+
+        async fn load_many(
+            &self,
+            keys: &[u64],
+            _options: LoadOptions,
+        ) -> Result<Vec<(u64, Loaded<u64>)>, LoadError> {
+            Ok(keys.iter().map(|key| (*key, self.loaded())).collect())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn write_that_lands_very_late_is_seen() {
+        let node = Node::local(1);
+        let record = Arc::new(Record(AtomicU64::new(1)));
+        let policy = Policy { ttl: Policy::<u64>::UNTIL_CHANGED, ..Policy::new("thing", |_| 8) };
+        let loader: Arc<dyn Loader<u64, u64>> = Arc::<Record>::clone(&record);
+        let cache = TieredCache::new(&node, policy, loader);
+        let mutations = Mutations::new(node, &WriteLimits { at_once: 1, wait: SECOND, takes: 10 * SECOND });
+        let write = async move {
+            tokio::time::sleep(200 * SECOND).await;
+            record.0.store(2, Ordering::SeqCst);
+            Ok(Applied { record: 2, replayed: false })
+        };
+        let change = |_: &Arc<u64>| Change::Invalidate { version: None };
+        let job = Job { key: 7, write: Box::pin(write), change };
+        let unknown = mutations.write(&cache, job).await.unwrap_err();
+        assert_eq!(unknown.outcome(), Outcome::Unknown);
+        tokio::time::sleep(150 * SECOND).await;
+        assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 1, "the write has not landed");
+        assert!(mutations.drain(100 * SECOND).await);
+        assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 2);
+    }
 }

@@ -1,11 +1,11 @@
 //! Puts a node together: stores, tiers, policies and services, in one visible order.
 
+mod policies;
 mod shares;
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
-use kith_cache::{ListEpoch, ListPolicies, Node, Policy};
-use kith_presence::Distribution;
+use kith_cache::Node;
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer,
     application::v1::application_service_server::ApplicationServiceServer,
@@ -15,41 +15,31 @@ use kith_proto::{
     relation::v1::relation_service_server::RelationServiceServer,
     user::v1::user_service_server::UserServiceServer,
 };
-use kith_store::{Block, Follow, Group, Member, Permissions, Roster, StoreError, Stores, Timestamp, User};
+use kith_store::{Permissions, StoreError, Stores, Timestamp};
 use tokio::{sync::mpsc, time::Instant};
 use tonic::codec::CompressionEncoding;
 use uuid::Uuid;
 
-use self::shares::{
-    ACTIVE_SHARES, BLOCK_PAGE_SHARES, BLOCK_SHARES, FOLLOW_PAGE_SHARES, FOLLOW_SHARES, GROUP_SHARES,
-    LIST_EPOCH_SHARES, MEMBER_EPOCH_SHARES, MEMBER_PAGE_SHARES, MEMBER_SHARES, ROSTER_SHARES,
-    SEARCH_EPOCH_SHARES, SEARCH_PAGE_SHARES, SHARES, USER_SHARES,
-};
+use self::policies::{active_policy, group_policies, member_policies, relation_policies, user_policy};
 use crate::{
     admin::{AdminRpc, NodeFacts, Place, Vitals},
+    answer_size::MESSAGE_BYTES_MAX,
     application::{self, ApplicationRpc, ApplicationRules, Applications},
     bulk::Limits,
     cluster::{Cluster, StoreEpochs},
-    config::{Backend, CacheConfig, Config, MembersConfig, RelationsConfig, UsersConfig},
+    config::{Backend, Config, MembersConfig, RelationsConfig, UsersConfig},
     edge::Routes,
-    group::{GROUPS, GroupPolicies, GroupRpc, Groups, SEARCH_EPOCHS, SEARCH_PAGES, page_weight},
-    member::{
-        MEMBER_EPOCHS, MEMBER_PAGES, MEMBERS, MEMBERSHIP_EPOCHS, MEMBERSHIP_PAGES, MemberPolicies, MemberRpc,
-        MemberRules, Members, ROSTERS, Roles, member_page_weight, membership_page_weight,
-    },
+    group::{GroupRpc, Groups},
+    member::{MemberRpc, MemberRules, Members, Roles},
     mutation::{Mutations, WriteLimits},
     observer::Observer,
     page::{PageSizes, PageTokens},
-    presence::{self, ACTIVE, Keeper, Moved, Online, PresenceRpc, active_weight},
-    relation::{
-        BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, Blocks, FOLLOW_EPOCHS, FOLLOW_PAGES, FOLLOWS, Follows, Janitor,
-        RelationPolicies, RelationRpc, RelationRules, Removals, Upkeep, block_page_weight,
-        follow_page_weight,
-    },
+    presence::{self, Keeper, Moved, Online, PresenceRpc},
+    relation::{Blocks, Follows, Janitor, RelationRpc, RelationRules, Removals, Upkeep},
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
     tiers::Tiers,
-    user::{USERS, UserRpc, UserRules, Users},
+    user::{UserRpc, UserRules, Users},
 };
 
 /// How long a store may take over a write before its outcome counts as unknown.
@@ -58,10 +48,6 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 const TELL_LEAST: Duration = Duration::from_millis(500);
 /// Records of one import message that are written side by side.
 const IMPORT_AT_ONCE: usize = 64;
-/// Counts stand among the pages of their list and go with its time: they are right within this of the last change.
-const FOLLOW_PAGE_TTL: Duration = Duration::from_secs(10);
-/// Who of a group is online is told when it changes, but not where presence is lost.
-const ACTIVE_TTL: Duration = Duration::from_secs(10);
 
 /// What serves calls, and what has to end when the node does.
 #[derive(Debug)]
@@ -250,8 +236,14 @@ fn users(
     to_write: (Mutations, SecretHasher),
     removals: Removals,
 ) -> Users {
-    let of_users = policy(USERS, &config.cache, USER_SHARES, User::weight);
-    Users::new(stores, tiers, of_users, to_write, removals, user_rules(&config.users, config.ids.block))
+    Users::new(
+        stores,
+        tiers,
+        user_policy(config),
+        to_write,
+        removals,
+        user_rules(&config.users, config.ids.block),
+    )
 }
 
 fn groups_and_members(
@@ -262,12 +254,12 @@ fn groups_and_members(
     codes: InviteCodes,
     users: &Users,
 ) -> (Groups, Members) {
-    let of_members = member_policies(&config.cache);
+    let of_members = member_policies(config);
     let roles = Roles::new(stores, tiers, (of_members.members, of_members.rosters));
     let groups = Groups::new(
         stores,
         tiers,
-        group_policies(&config.cache),
+        group_policies(config),
         (mutations.clone(), roles.clone()),
         (hasher.clone(), codes),
         config.ids.block,
@@ -291,7 +283,7 @@ fn relations(
     users: &Users,
 ) -> (Follows, Blocks) {
     let rules = relation_rules(&config.relations);
-    let policies = relation_policies(&config.cache);
+    let policies = relation_policies(config);
     let of_blocks = (policies.blocks, policies.block_lists);
     let blocks = Blocks::new(stores, tiers, of_blocks, to_write.clone(), rules.default_permissions);
     let of_follows = (policies.follows, policies.follow_lists);
@@ -314,7 +306,7 @@ fn online(
     let online = Online {
         stores: presences,
         tiers,
-        policy: active_policy(&config.cache),
+        policy: active_policy(config),
         users: users.clone(),
         members: members.clone(),
         relations: (follows.clone(), blocks.clone()),
@@ -327,78 +319,17 @@ fn online(
     presence::assemble(online, &config.presence)
 }
 
-/// Generated servers share no trait; each has these three methods.
+/// Generated servers share no trait; each has these methods.
 macro_rules! compressed {
     ($server:expr, $bytes:expr) => {
         $server
             .max_decoding_message_size($bytes)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
             .accept_compressed(CompressionEncoding::Gzip)
             .accept_compressed(CompressionEncoding::Zstd)
     };
 }
 use compressed;
-
-fn group_policies(cache: &CacheConfig) -> GroupPolicies {
-    GroupPolicies {
-        records: policy(GROUPS, cache, GROUP_SHARES, Group::weight),
-        searches: ListPolicies {
-            epochs: policy(SEARCH_EPOCHS, cache, SEARCH_EPOCH_SHARES, ListEpoch::weight),
-            pages: policy(SEARCH_PAGES, cache, SEARCH_PAGE_SHARES, page_weight),
-        },
-    }
-}
-
-fn member_policies(cache: &CacheConfig) -> MemberPolicies {
-    MemberPolicies {
-        members: Policy {
-            strict: true,
-            ..seldom_there(policy(MEMBERS, cache, MEMBER_SHARES, Member::weight))
-        },
-        rosters: Policy { strict: true, ..policy(ROSTERS, cache, ROSTER_SHARES, |_| size_of::<Roster>()) },
-        member_lists: ListPolicies {
-            epochs: half(policy(MEMBER_EPOCHS, cache, MEMBER_EPOCH_SHARES, ListEpoch::weight)),
-            pages: half(policy(MEMBER_PAGES, cache, MEMBER_PAGE_SHARES, member_page_weight)),
-        },
-        membership_lists: ListPolicies {
-            epochs: half(policy(MEMBERSHIP_EPOCHS, cache, MEMBER_EPOCH_SHARES, ListEpoch::weight)),
-            pages: half(policy(MEMBERSHIP_PAGES, cache, MEMBER_PAGE_SHARES, membership_page_weight)),
-        },
-    }
-}
-
-fn active_policy(cache: &CacheConfig) -> Policy<Distribution> {
-    let policy = policy(ACTIVE, cache, ACTIVE_SHARES, active_weight);
-    let ttl = policy.ttl.min(ACTIVE_TTL);
-    Policy { ttl, max_stale: policy.max_stale.min(ACTIVE_TTL), ..policy }
-}
-
-/// Of two kinds that share what one is given.
-fn half<V>(mut policy: Policy<V>) -> Policy<V> {
-    policy.memory_bytes /= 2;
-    policy
-}
-
-fn relation_policies(cache: &CacheConfig) -> RelationPolicies {
-    let pages = policy(FOLLOW_PAGES, cache, FOLLOW_PAGE_SHARES, follow_page_weight);
-    RelationPolicies {
-        follows: seldom_there(policy(FOLLOWS, cache, FOLLOW_SHARES, Follow::weight)),
-        blocks: Policy { strict: true, ..seldom_there(policy(BLOCKS, cache, BLOCK_SHARES, Block::weight)) },
-        follow_lists: ListPolicies {
-            epochs: half(policy(FOLLOW_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
-            pages: Policy { ttl: pages.ttl.min(FOLLOW_PAGE_TTL), ..pages },
-        },
-        block_lists: ListPolicies {
-            epochs: half(policy(BLOCK_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
-            pages: policy(BLOCK_PAGES, cache, BLOCK_PAGE_SHARES, block_page_weight),
-        },
-    }
-}
-
-/// Of most pairs of users there is no record, and they are asked for as often as others: that is kept as long as a record.
-fn seldom_there<V>(mut policy: Policy<V>) -> Policy<V> {
-    policy.negative_ttl = policy.ttl;
-    policy
-}
 
 fn relation_rules(relations: &RelationsConfig) -> RelationRules {
     RelationRules {
@@ -434,21 +365,6 @@ fn write_limits(config: &Config) -> WriteLimits {
         Backend::Cluster => most.min(usize::try_from(config.store.mongodb.pool_max).unwrap_or(most)),
     };
     WriteLimits { at_once, wait: config.limits.write_wait, takes: WRITE_LIMIT }
-}
-
-fn policy<V>(name: &'static str, cache: &CacheConfig, shares: u64, weigh: fn(&V) -> usize) -> Policy<V> {
-    Policy {
-        ttl: cache.ttl,
-        negative_ttl: cache.negative_ttl,
-        jitter: cache.jitter,
-        max_stale: cache.max_stale,
-        memory_bytes: cache.memory_bytes / SHARES * shares,
-        soft_timeout: cache.load_soft,
-        hard_timeout: cache.load_hard,
-        loads_in_flight: cache.loads_in_flight,
-        early_refresh: cache.early_refresh,
-        ..Policy::new(name, weigh)
-    }
 }
 
 fn user_rules(users: &UsersConfig, id_block: u32) -> UserRules {

@@ -26,6 +26,9 @@ use tonic::{Request, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
+/// Ids of one batch.
+const LARGE_BATCH: usize = 40_000;
+
 /// An error, and where it was got.
 type Got = (&'static str, Status);
 
@@ -69,11 +72,21 @@ async fn of_the_message(node: &TestNode) -> Vec<Got> {
             raw(node, GET_USER, &[], &named("a user stands where that message has its id")).await,
         ),
         ("a large message", users.create_user(large).await.unwrap_err()),
+        ("a large answer", large_answer(node).await),
         ("brotli", raw(node, GET_USER, &[("grpc-encoding", "br")], &get(1)).await),
         ("no method", raw(node, "/kith.user.v1.UserService/Greet", &[], &get(1)).await),
         ("no service", raw(node, "/kith.greet.v1.Greeter/Greet", &[], &get(1)).await),
         ("no service to be well", health_of(node, "kith.greet.v1.Greeter").await),
     ]
+}
+
+/// One user so often that even the errors of those that do not fit have no room.
+async fn large_answer(node: &TestNode) -> Status {
+    let mut large = named("large");
+    large.user.as_mut().unwrap().params = params([("note", &"x".repeat(60_000))]);
+    let user = node.users().create_user(large).await.unwrap().into_inner().user.unwrap();
+    let request = BatchGetUsersRequest { user_ids: vec![user.user_id; LARGE_BATCH], consistency: None };
+    node.users().batch_get_users(request).await.unwrap_err()
 }
 
 /// What only callers over HTTP meet.
@@ -199,6 +212,7 @@ async fn of_the_stop(node: TestNode) -> Vec<Got> {
 async fn every_reason_can_be_got_and_says_what_to_do() {
     let node = TestNode::start_with(|config| {
         config.users.verify_tries_per_minute = 1;
+        config.limits.batch_ids = LARGE_BATCH;
         config.presence.sessions_max = 1;
         config.applications.pending_max = 1;
     })

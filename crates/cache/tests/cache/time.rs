@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{CacheError, Clock, Consistency, Moment, fake::Sequence};
+use kith_cache::{CacheError, Clock, Consistency, Moment, Policy, fake::Sequence};
 
 use crate::stage::{SECOND, Stage, trusted_until, until, version};
 
@@ -13,6 +13,26 @@ async fn a_copy_is_served_until_its_ttl_ends_by_the_clock() {
     stage.clock.advance(10 * SECOND);
     assert_eq!(stage.kept(1), None);
     assert_eq!(stage.read(1).await, Some(2));
+}
+
+#[tokio::test]
+async fn copy_without_ttl_stays_until_changed() {
+    let forever = |policy: &mut Policy<String>| {
+        policy.ttl = Policy::<String>::UNTIL_CHANGED;
+        policy.negative_ttl = Policy::<String>::UNTIL_CHANGED;
+    };
+    let stage = Stage::of(forever, |_| {}).warm().await;
+    assert_eq!((stage.read(1).await, stage.read(2).await), (Some(1), None));
+    let loads = stage.store.loads();
+    stage.store.put(1, 2);
+    stage.store.put(2, 1);
+    for _ in 0..100 {
+        stage.clock.advance(24 * 3600 * SECOND);
+        assert_eq!((stage.read(1).await, stage.read(2).await), (Some(1), None));
+    }
+    assert_eq!(stage.store.loads(), loads, "neither a load nor a refresh in 100 days");
+    stage.cache.invalidate(&[(1, None), (2, None)]).await.unwrap();
+    assert_eq!((stage.read(1).await, stage.read(2).await), (Some(2), Some(1)));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use kith_store::{ApplicationId, ApplicationList};
 
 use super::{ApplicationRpc, convert};
 use crate::{
+    answer_size::fitting,
     call::{Call, own},
     error::Error,
 };
@@ -24,14 +25,13 @@ impl ApplicationRpc {
         let next = self.pages.open(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
         self.may_list(list, call).await?;
         // One more than is shown tells whether there is a next page.
-        let mut found = self.applications.list(list, next.or(after), size.saturating_add(1)).await?;
-        let more = found.len() > size;
-        found.truncate(size);
-        let last = found.last().filter(|_| more).map(|listed| listed.application.id.get());
-        Ok(wire::ListApplicationsResponse {
-            applications: found.iter().map(convert::listed_to_wire).collect(),
-            next_page_token: last.map(|last| self.pages.seal(&query, last)).unwrap_or_default(),
-        })
+        let found = self.applications.list(list, next.or(after), size.saturating_add(1)).await?;
+        let applications = fitting(found.iter().take(size).map(convert::listed_to_wire));
+        let shown = applications.len();
+        let last = found[..shown].last().filter(|_| shown < found.len());
+        let last = last.map(|listed| listed.application.id.get());
+        let next_page_token = last.map(|last| self.pages.seal(&query, last)).unwrap_or_default();
+        Ok(wire::ListApplicationsResponse { applications, next_page_token })
     }
 
     async fn may_list(&self, list: ApplicationList, call: Call) -> Result<(), Error> {

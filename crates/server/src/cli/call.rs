@@ -22,10 +22,7 @@ use self::{
     codec::DynamicCodec,
     methods::{Methods, Unknown},
 };
-use super::{
-    Common, FAILED, OK,
-    client::{ANSWER_BYTES_MAX, Target},
-};
+use super::{Common, FAILED, OK, client::Target};
 
 const ACTING: &str = "kith-acting-user";
 
@@ -117,7 +114,7 @@ async fn find(arguments: &Arguments) -> Result<(MethodDescriptor, Channel)> {
 
 impl Call<'_> {
     async fn run(&self, channel: Channel) -> Result<Result<(), Status>> {
-        let mut client = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let mut client = Grpc::new(channel);
         if let Err(error) = client.ready().await {
             bail!("no node answers at {} ({error}); name another with --addr", self.arguments.target.addr);
         }

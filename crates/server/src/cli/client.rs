@@ -28,8 +28,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(5);
 /// The same for each message of a stream.
 const STREAMED: Duration = Duration::from_secs(60);
-/// Largest message taken from a node: a batch of 500 records of the largest size.
-pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Runs a command that talks to a node.
 pub(super) fn block_on(command: impl Future<Output = Result<u8>>) -> Result<u8, StartError> {

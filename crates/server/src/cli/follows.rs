@@ -9,7 +9,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    client::ANSWER_BYTES_MAX,
     fields::Fields,
     kind::{Entry, Import, Messages},
 };
@@ -35,8 +34,7 @@ impl Import for Follows {
         chunks: ReceiverStream<Vec<Entry<ImportFollow>>>,
     ) -> Result<Messages<Vec<ImportResult>>, Status> {
         let requests = chunks.map(|chunk| ImportFollowsRequest { records: chunk.iter().map(wire).collect() });
-        let client = RelationServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        let answers = { client }.import_follows(requests).await?.into_inner();
+        let answers = RelationServiceClient::new(channel).import_follows(requests).await?.into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 

@@ -6,7 +6,8 @@ use futures::StreamExt as _;
 use kith_proto::{
     group::v1::{
         BatchGetGroupsRequest, ExportGroupsRequest, Group, GroupType, ImportGroup, ImportGroupsRequest,
-        JoinPolicy, Visibility, group_result::Result::Group as Found,
+        JoinPolicy, Visibility,
+        group_result::Result::{Error as Failed, Group as Found, NotFound},
         group_service_client::GroupServiceClient,
     },
     r#type::v1::ImportResult,
@@ -17,9 +18,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    client::ANSWER_BYTES_MAX,
     fields::Fields,
-    kind::{Entry, Kind, Messages, is_default, moment, patient, strong},
+    kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong},
 };
 
 /// Groups.
@@ -82,23 +82,29 @@ impl Kind for Groups {
     ) -> Result<Messages<Vec<ImportResult>>, Status> {
         let requests =
             chunks.map(|chunk| ImportGroupsRequest { records: chunk.into_iter().map(wire).collect() });
-        let answers = client(channel).import_groups(requests).await?.into_inner();
+        let answers = GroupServiceClient::new(channel).import_groups(requests).await?.into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<Vec<Group>, Status> {
+    async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<Standing<Group>, Status> {
         let request = BatchGetGroupsRequest { group_ids, consistency: strong() };
-        let answer = client(channel).batch_get_groups(patient(request)).await?.into_inner();
-        let found = answer.results.into_iter().filter_map(|result| match result.result {
-            Some(Found(group)) => Some(group),
-            _ => None,
-        });
-        Ok(found.collect())
+        let answer = GroupServiceClient::new(channel).batch_get_groups(patient(request)).await?.into_inner();
+        let mut standing = Standing::default();
+        for result in answer.results {
+            match result.result {
+                Some(Found(group)) => standing.records.push(group),
+                Some(Failed(error)) => standing.fail(result.group_id, error)?,
+                Some(NotFound(_)) | None => {}
+            }
+        }
+        Ok(standing)
     }
 
     async fn export(channel: Channel, after_group_id: i64) -> Result<Messages<Vec<Group>>, Status> {
-        let answers =
-            client(channel).export_groups(ExportGroupsRequest { after_group_id }).await?.into_inner();
+        let answers = GroupServiceClient::new(channel)
+            .export_groups(ExportGroupsRequest { after_group_id })
+            .await?
+            .into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.groups)).boxed())
     }
 }
@@ -136,10 +142,6 @@ fn as_created(mut group: Group) -> Group {
         group.tags = tags.into_iter().map(String::from).collect();
     }
     group
-}
-
-fn client(channel: Channel) -> GroupServiceClient<Channel> {
-    GroupServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
 }
 
 fn wire(entry: Entry<Group>) -> ImportGroup {

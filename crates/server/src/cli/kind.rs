@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use futures::stream::BoxStream;
-use kith_proto::r#type::v1::{Consistency, ImportResult, consistency::Level};
+use kith_proto::r#type::v1::{Consistency, ImportResult, ResultError, consistency::Level};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Code, Request, Status, transport::Channel};
 
 use super::fields::Fields;
+use crate::error::Reason;
 
 /// Messages of a stream, until its first error.
 pub(super) type Messages<T> = BoxStream<'static, Result<T, Status>>;
@@ -21,6 +22,35 @@ pub(super) struct Entry<R> {
     pub(super) request_id: String,
     /// What the line holds.
     pub(super) record: R,
+}
+
+/// What a node has of some records.
+#[derive(Debug)]
+pub(super) struct Standing<R> {
+    /// Those that exist.
+    pub(super) records: Vec<R>,
+    /// Ids that the answer had no room for.
+    left_out: Vec<i64>,
+}
+
+impl<R> Default for Standing<R> {
+    fn default() -> Self {
+        Self { records: Vec::new(), left_out: Vec::new() }
+    }
+}
+
+impl<R> Standing<R> {
+    /// Takes the error of one id.
+    ///
+    /// # Errors
+    /// When the id cannot be read by asking again with fewer.
+    pub(super) fn fail(&mut self, id: i64, error: ResultError) -> Result<(), Status> {
+        if error.reason != Reason::AnswerTooLarge.name() {
+            return Err(Status::new(Code::from(error.code), error.message));
+        }
+        self.left_out.push(id);
+        Ok(())
+    }
 }
 
 /// A kind of record that can be imported.
@@ -70,8 +100,8 @@ pub(super) trait Kind {
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
     ) -> Result<Messages<Vec<ImportResult>>, Status>;
 
-    /// Reads those of the records with these ids that stand, as the store has them.
-    async fn read(channel: Channel, ids: Vec<i64>) -> Result<Vec<Self::Record>, Status>;
+    /// Reads the records with these ids from the store, at least the first one that exists.
+    async fn read(channel: Channel, ids: Vec<i64>) -> Result<Standing<Self::Record>, Status>;
 
     /// Reads all records by ascending id above `after`.
     async fn export(channel: Channel, after: i64) -> Result<Messages<Vec<Self::Record>>, Status>;
@@ -92,9 +122,13 @@ impl<K: Kind> Import for K {
     }
 
     async fn stand(channel: Channel, records: &[&K::Record]) -> Result<Vec<bool>, Status> {
-        let standing = K::read(channel, records.iter().map(|record| K::id(record)).collect()).await?;
-        let by_id: HashMap<i64, K::Record> =
-            standing.into_iter().map(|record| (K::id(&record), record)).collect();
+        let mut by_id = HashMap::new();
+        let mut wanted: Vec<i64> = records.iter().map(|record| K::id(record)).collect();
+        while !wanted.is_empty() {
+            let standing = K::read(channel.clone(), wanted).await?;
+            by_id.extend(standing.records.into_iter().map(|record| (K::id(&record), record)));
+            wanted = standing.left_out;
+        }
         let stands = |sent: &&K::Record| by_id.get(&K::id(sent)).is_some_and(|found| K::same(sent, found));
         Ok(records.iter().map(stands).collect())
     }

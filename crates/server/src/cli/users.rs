@@ -7,7 +7,8 @@ use kith_proto::{
     r#type::v1::ImportResult,
     user::v1::{
         BatchGetUsersRequest, ExportUsersRequest, Gender, ImportUser, ImportUsersRequest, User,
-        user_result::Result::User as Found, user_service_client::UserServiceClient,
+        user_result::Result::{Error as Failed, NotFound, User as Found},
+        user_service_client::UserServiceClient,
     },
 };
 use serde::Serialize;
@@ -15,9 +16,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    client::ANSWER_BYTES_MAX,
     fields::Fields,
-    kind::{Entry, Kind, Messages, is_default, moment, patient, strong},
+    kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong},
 };
 
 /// Parameters that no answer shows, so that they cannot be compared.
@@ -88,22 +88,29 @@ impl Kind for Users {
     ) -> Result<Messages<Vec<ImportResult>>, Status> {
         let requests =
             chunks.map(|chunk| ImportUsersRequest { records: chunk.into_iter().map(wire).collect() });
-        let answers = client(channel).import_users(requests).await?.into_inner();
+        let answers = UserServiceClient::new(channel).import_users(requests).await?.into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<Vec<User>, Status> {
+    async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<Standing<User>, Status> {
         let request = BatchGetUsersRequest { user_ids, consistency: strong() };
-        let answer = client(channel).batch_get_users(patient(request)).await?.into_inner();
-        let found = answer.results.into_iter().filter_map(|result| match result.result {
-            Some(Found(user)) => Some(user),
-            _ => None,
-        });
-        Ok(found.collect())
+        let answer = UserServiceClient::new(channel).batch_get_users(patient(request)).await?.into_inner();
+        let mut standing = Standing::default();
+        for result in answer.results {
+            match result.result {
+                Some(Found(user)) => standing.records.push(user),
+                Some(Failed(error)) => standing.fail(result.user_id, error)?,
+                Some(NotFound(_)) | None => {}
+            }
+        }
+        Ok(standing)
     }
 
     async fn export(channel: Channel, after_user_id: i64) -> Result<Messages<Vec<User>>, Status> {
-        let answers = client(channel).export_users(ExportUsersRequest { after_user_id }).await?.into_inner();
+        let answers = UserServiceClient::new(channel)
+            .export_users(ExportUsersRequest { after_user_id })
+            .await?
+            .into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.users)).boxed())
     }
 }
@@ -134,10 +141,6 @@ struct Line<'a> {
     create_time: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     update_time: Option<String>,
-}
-
-fn client(channel: Channel) -> UserServiceClient<Channel> {
-    UserServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
 }
 
 fn wire(entry: Entry<User>) -> ImportUser {

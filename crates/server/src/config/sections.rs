@@ -248,10 +248,11 @@ pub struct CacheConfig {
     /// What the memory tier may hold, by the weight of its values.
     #[serde(with = "size")]
     pub memory_bytes: u64,
-    /// How long a value is served without being read anew.
+    /// How long a value is served without being read again. No effect with the SQLite store, whose values are served until they
+    /// are changed or evicted.
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// How long an absence is. Of follows and of what users have set about others it is as long as a value: most pairs of
+    /// How long an absence is; no effect with the SQLite store. Of follows and of what users have set about others it is as long as a value: most pairs of
     /// users have none.
     #[serde(with = "humantime_serde")]
     pub negative_ttl: Duration,

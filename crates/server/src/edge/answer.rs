@@ -6,10 +6,15 @@
 use http::HeaderMap;
 use tonic::{Code, Status, metadata::MetadataValue};
 
-use crate::error::{Error, Reason};
+use crate::{
+    answer_size,
+    error::{Error, Reason},
+};
 
 /// Texts by which tonic's answers about a message are known from those of handlers.
 const TOO_LARGE: [&str; 2] = ["Error, decoded message length too large", "Error decompressing: size limit"];
+/// The same of an answer that is larger than the services may send, see [`crate::answer_size`].
+const ANSWER_TOO_LARGE: &str = "Error, encoded message length too large";
 const MALFORMED: [&str; 6] = [
     "failed to decode Protobuf message",
     "Unexpected EOF decoding stream",
@@ -70,6 +75,9 @@ pub(super) fn instead(code: Code, text: &str) -> Option<Status> {
     let begins = |with: &[&str]| with.iter().any(|with| text.starts_with(with));
     match code {
         Code::OutOfRange | Code::ResourceExhausted if begins(&TOO_LARGE) => Some(too_large()),
+        Code::OutOfRange | Code::ResourceExhausted if begins(&[ANSWER_TOO_LARGE]) => {
+            Some(answer_size::too_large().into())
+        }
         Code::Internal if begins(&MALFORMED) => {
             Some(Error::new(Reason::MalformedMessage, "the message cannot be decoded").into())
         }
@@ -103,6 +111,9 @@ mod tests {
         let large =
             instead(Code::OutOfRange, "Error, decoded message length too large: found 9 bytes").unwrap();
         assert_eq!(large.code(), Code::ResourceExhausted);
+        let answer =
+            instead(Code::OutOfRange, "Error, encoded message length too large: found 9 bytes").unwrap();
+        assert_eq!(answer.code(), Code::ResourceExhausted);
         let malformed = instead(Code::Internal, "failed to decode Protobuf message: User.name: bad").unwrap();
         assert_eq!(malformed.code(), Code::InvalidArgument);
         assert!(!malformed.message().contains("User.name"));

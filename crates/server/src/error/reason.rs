@@ -17,6 +17,8 @@ pub enum Reason {
     MalformedMessage,
     /// The message has more bytes than it may.
     MessageTooLarge,
+    /// The answer, or the record of a batch, has more bytes than may be sent.
+    AnswerTooLarge,
     /// The message is compressed in a way that the node does not read.
     EncodingUnknown,
     /// The node serves no such method.

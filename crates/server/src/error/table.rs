@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 25] = [
+pub(super) const TABLE: [Entry; 26] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -44,6 +44,15 @@ pub(super) const TABLE: [Entry; 25] = [
         cause: "The message has more bytes than it may, as sent or once decompressed.",
         fix: "Send less in one message. Operators raise `limits.message_bytes`, or \
               `limits.batch_message_bytes` for batches and imports.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::AnswerTooLarge,
+        name: "ANSWER_TOO_LARGE",
+        code: Code::ResourceExhausted,
+        cause: "The answer would have more bytes than clients take: 4 MiB, or 3 MiB of records in a batch.",
+        fix: "Ask for fewer ids in one batch, or for smaller pages. Of a batch, ask again for the ids that have this \
+              error; the others were answered.",
         retry: Retry::Never,
     },
     Entry {

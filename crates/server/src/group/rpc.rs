@@ -14,6 +14,7 @@ use super::{
     convert::{self, GroupDraft},
 };
 use crate::{
+    answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
     bulk::{self, Limits},
     call::{Call, Served},
     error::Error,
@@ -116,7 +117,9 @@ impl GroupRpc {
             request.group_ids.iter().map(|id| GroupId::new(*id).map_err(field)).collect();
         let ids = ids?;
         let groups = self.groups.get_many(&ids, &consistency).await;
-        let results = ids.iter().zip(groups).map(|(id, group)| result(*id, group)).collect();
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let result = |(id, group): (&GroupId, _)| result(*id, group, &mut budget);
+        let results = ids.iter().zip(groups).map(result).collect();
         Ok(wire::BatchGetGroupsResponse { results })
     }
 
@@ -140,10 +143,11 @@ impl GroupRpc {
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
         let found = self.groups.search(&keyword, after, size, &consistency).await?;
-        Ok(wire::SearchGroupsResponse {
-            next_page_token: found.next.map(|id| self.pages.seal(&query, id.get())).unwrap_or_default(),
-            groups: found.groups.iter().map(|group| convert::to_wire(group)).collect(),
-        })
+        let groups = fitting(found.groups.iter().map(|group| convert::to_wire(group)));
+        let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
+        let next = cut.or(found.next.map(GroupId::get));
+        let next_page_token = next.map(|id| self.pages.seal(&query, id)).unwrap_or_default();
+        Ok(wire::SearchGroupsResponse { groups, next_page_token })
     }
 
     async fn import_one(&self, record: wire::ImportGroup) -> ImportResult {
@@ -282,17 +286,23 @@ impl GroupService for GroupRpc {
             let groups = groups.clone();
             async move { groups.scan(after, bulk::EXPORT_PAGE).await }
         };
-        let answer = |page: &[Group]| wire::ExportGroupsResponse {
-            groups: page.iter().map(convert::to_wire).collect(),
-        };
-        Ok(Response::new(bulk::export(after, page, |group: &Group| group.id, answer)))
+        let answer = |groups| wire::ExportGroupsResponse { groups };
+        Ok(Response::new(bulk::export(after, page, |group: &Group| group.id, convert::to_wire, answer)))
     }
 }
 
-fn result(id: GroupId, group: Result<Option<Entry<Group>>, Error>) -> wire::GroupResult {
+fn result(
+    id: GroupId,
+    group: Result<Option<Entry<Group>>, Error>,
+    budget: &mut ByteBudget,
+) -> wire::GroupResult {
     use wire::group_result::Result::{Error, Group, NotFound};
     let result = match group {
-        Ok(Some(entry)) => Group(convert::to_wire(&entry.value)),
+        Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
+        Ok(Some(entry)) => {
+            let group = convert::to_wire(&entry.value);
+            if budget.takes(&group) { Group(group) } else { Error(left_out().to_result()) }
+        }
         Ok(None) => NotFound(true),
         Err(error) => Error(error.to_result()),
     };

@@ -23,6 +23,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Flag and length before a message.
 const PREFIX: usize = 5;
 
+/// Reasons that say so of a request or an answer.
+const TOO_LARGE: [&str; 2] = [Reason::MessageTooLarge.name(), Reason::AnswerTooLarge.name()];
+
 /// Name and code of HTTP of every code of gRPC, by its number.
 const CODES: [(&str, StatusCode); 17] = [
     ("ok", StatusCode::OK),
@@ -143,7 +146,7 @@ fn code(status: &Status) -> (&'static str, StatusCode) {
 /// As Connect has it; but 429 asks to come again, and what is too large stays so.
 fn http_status(status: &Status) -> StatusCode {
     let too_large = status.code() == Code::ResourceExhausted
-        && status.get_details_error_info().is_some_and(|info| info.reason == "MESSAGE_TOO_LARGE");
+        && status.get_details_error_info().is_some_and(|info| TOO_LARGE.contains(&&*info.reason));
     if too_large { StatusCode::PAYLOAD_TOO_LARGE } else { code(status).1 }
 }
 

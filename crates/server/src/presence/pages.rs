@@ -12,7 +12,7 @@ use super::{
     convert::{self, duration, ids},
     rpc::PresenceRpc,
 };
-use crate::{bulk::only_services, call::Call, error::Error, request::consistency};
+use crate::{answer_size::fitting, bulk::only_services, call::Call, error::Error, request::consistency};
 
 impl PresenceRpc {
     /// The token of a page holds how many gateways stood before it and what the last one was called, shortened: where that
@@ -84,7 +84,7 @@ impl PresenceRpc {
         let mut found = found.map_err(Error::presence)?;
         let more = found.len() > size;
         found.truncate(size);
-        let last = found.last().filter(|_| more).map(|member| member.user);
+        let last = found.last().filter(|_| more).map(|member| member.user.get());
         let users: Vec<UserId> = found.iter().map(|one| one.user).collect();
         let among = self.members.users_among(group, &users, &Consistency::Cached).await?;
         let among: HashSet<UserId> = among.into_iter().collect();
@@ -96,11 +96,13 @@ impl PresenceRpc {
                 || wire::ActiveMember { user_id: member.user.get(), gateway_ids: ids(&living, call.acting) };
             (!living.is_empty()).then(shown)
         });
-        Ok(wire::ListActiveMembersResponse {
-            members: members.collect(),
-            next_page_token: last.map(|last| self.pages.seal(&query, last.get())).unwrap_or_default(),
-            incomplete: !self.sessions.is_settled(),
-        })
+        let members: Vec<_> = members.collect();
+        let all = members.len();
+        let members = fitting(members);
+        let cut = members.last().filter(|_| members.len() < all).map(|member| member.user_id);
+        let next_page_token = cut.or(last).map(|id| self.pages.seal(&query, id)).unwrap_or_default();
+        let incomplete = !self.sessions.is_settled();
+        Ok(wire::ListActiveMembersResponse { members, next_page_token, incomplete })
     }
 
     async fn distribution(

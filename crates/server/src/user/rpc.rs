@@ -15,6 +15,7 @@ use super::{
     convert::{self, UserDraft},
 };
 use crate::{
+    answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
     bulk::{self, Limits},
     call::{Acting, Call, Served},
     error::Error,
@@ -123,7 +124,9 @@ impl UserRpc {
             request.user_ids.iter().map(|id| UserId::new(*id).map_err(field)).collect();
         let ids = ids?;
         let users = self.users.get_many(&ids, &consistency).await;
-        let results = ids.iter().zip(users).map(|(id, user)| result(*id, user, call.acting)).collect();
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let result = |(id, user): (&UserId, _)| result(*id, user, call.acting, &mut budget);
+        let results = ids.iter().zip(users).map(result).collect();
         Ok(wire::BatchGetUsersResponse { results })
     }
 
@@ -138,14 +141,11 @@ impl UserRpc {
         let size = self.limits.pages.of(request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
-        let mut users = self.users.search(&keyword, after, size + 1).await?;
-        let more = users.len() > size;
-        users.truncate(size);
-        let last = users.last().filter(|_| more);
-        Ok(wire::SearchUsersResponse {
-            next_page_token: last.map(|user| self.pages.seal(&query, user.id.get())).unwrap_or_default(),
-            users: users.iter().map(|user| convert::to_wire(user, call.acting)).collect(),
-        })
+        let found = self.users.search(&keyword, after, size + 1).await?;
+        let users = fitting(found.iter().take(size).map(|user| convert::to_wire(user, call.acting)));
+        let last = users.last().filter(|_| users.len() < found.len());
+        let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
+        Ok(wire::SearchUsersResponse { users, next_page_token })
     }
 
     async fn import_one(&self, record: wire::ImportUser) -> ImportResult {
@@ -267,17 +267,25 @@ impl UserService for UserRpc {
             let users = users.clone();
             async move { users.scan(after, bulk::EXPORT_PAGE).await }
         };
-        let answer = |page: &[User]| wire::ExportUsersResponse {
-            users: page.iter().map(|user| convert::to_wire(user, Acting::Service)).collect(),
-        };
-        Ok(Response::new(bulk::export(after, page, |user: &User| user.id, answer)))
+        let to_wire = |user: &User| convert::to_wire(user, Acting::Service);
+        let answer = |users| wire::ExportUsersResponse { users };
+        Ok(Response::new(bulk::export(after, page, |user: &User| user.id, to_wire, answer)))
     }
 }
 
-fn result(id: UserId, user: Result<Option<Entry<User>>, Error>, acting: Acting) -> wire::UserResult {
+fn result(
+    id: UserId,
+    user: Result<Option<Entry<User>>, Error>,
+    acting: Acting,
+    budget: &mut ByteBudget,
+) -> wire::UserResult {
     use wire::user_result::Result::{Error, NotFound, User};
     let result = match user {
-        Ok(Some(entry)) => User(convert::to_wire(&entry.value, acting)),
+        Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
+        Ok(Some(entry)) => {
+            let user = convert::to_wire(&entry.value, acting);
+            if budget.takes(&user) { User(user) } else { Error(left_out().to_result()) }
+        }
         Ok(None) => NotFound(true),
         Err(error) => Error(error.to_result()),
     };

@@ -79,19 +79,19 @@ impl TestNode {
     }
 
     pub fn users(&self) -> UserServiceClient<Channel> {
-        UserServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+        UserServiceClient::new(self.channel.clone())
     }
 
     pub fn groups(&self) -> GroupServiceClient<Channel> {
-        GroupServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+        GroupServiceClient::new(self.channel.clone())
     }
 
     pub fn relations(&self) -> RelationServiceClient<Channel> {
-        RelationServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+        RelationServiceClient::new(self.channel.clone())
     }
 
     pub fn members(&self) -> MemberServiceClient<Channel> {
-        MemberServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+        MemberServiceClient::new(self.channel.clone())
     }
 
     pub fn presence(&self) -> PresenceServiceClient<Channel> {
@@ -99,7 +99,7 @@ impl TestNode {
     }
 
     pub fn applications(&self) -> ApplicationServiceClient<Channel> {
-        ApplicationServiceClient::new(self.channel.clone()).max_decoding_message_size(64 << 20)
+        ApplicationServiceClient::new(self.channel.clone())
     }
 
     pub fn admin(&self) -> AdminServiceClient<Channel> {

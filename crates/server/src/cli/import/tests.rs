@@ -19,9 +19,12 @@ use tonic::{
 };
 
 use super::{progress::beside, *};
-use crate::cli::{
-    fields::Fields,
-    kind::{Entry, Kind, Messages},
+use crate::{
+    answer_size::left_out,
+    cli::{
+        fields::Fields,
+        kind::{Entry, Kind, Messages, Standing},
+    },
 };
 
 /// What goes wrong with the next chunk.
@@ -84,8 +87,19 @@ impl Kind for Fake {
         Ok(answers.boxed())
     }
 
-    async fn read(_channel: Channel, ids: Vec<i64>) -> Result<Vec<User>, Status> {
-        Ok(NODE.with_borrow(|node| ids.iter().filter_map(|id| node.users.get(id).cloned()).collect()))
+    /// Each answer has room for one record.
+    async fn read(_channel: Channel, ids: Vec<i64>) -> Result<Standing<User>, Status> {
+        let mut standing = Standing::default();
+        let found: Vec<User> =
+            NODE.with_borrow(|node| ids.iter().filter_map(|id| node.users.get(id).cloned()).collect());
+        for user in found {
+            if standing.records.is_empty() {
+                standing.records.push(user);
+            } else {
+                standing.fail(user.user_id, left_out().to_result())?;
+            }
+        }
+        Ok(standing)
     }
 
     async fn export(_channel: Channel, _after: i64) -> Result<Messages<Vec<User>>, Status> {

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    super::client::{ANSWER_BYTES_MAX, Target, Targets, told},
+    super::client::{Target, Targets, told},
     sample::Sample,
 };
 
@@ -163,8 +163,7 @@ async fn listen(
     tell: &mpsc::Sender<News>,
     heard: &mut bool,
 ) -> Result<Infallible> {
-    let mut client =
-        AdminServiceClient::new(target.connect_now().await?).max_decoding_message_size(ANSWER_BYTES_MAX);
+    let mut client = AdminServiceClient::new(target.connect_now().await?);
     let request = WatchNodeRequest { interval: Some(prost_types::Duration::try_from(interval)?) };
     let mut messages = target.said(client.watch_node(request)).await?;
     let limit = interval + target.reach.answer();

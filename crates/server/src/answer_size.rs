@@ -1,0 +1,117 @@
+//! How large answers are. Clients of gRPC refuse messages above 4 MiB by default, so that what is bounded by a
+//! number of records is bounded by bytes too.
+
+use prost::{Message, length_delimiter_len};
+
+use crate::error::{Error, Reason};
+
+/// Largest message that the node sends: the default limit of gRPC clients.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the records in a page or a batch. The rest of [`MESSAGE_BYTES_MAX`] is for the errors of those that do not fit.
+pub const ANSWER_BYTES: usize = 3 << 20;
+/// Bytes of the records in one message of a stream.
+pub const STREAM_MESSAGE_BYTES: usize = 1 << 20;
+
+/// Counts the bytes of the records that one message takes, in their order.
+#[derive(Debug)]
+pub struct ByteBudget {
+    left: usize,
+    is_empty: bool,
+}
+
+impl ByteBudget {
+    /// Of a message whose records may have this many bytes.
+    #[must_use]
+    pub const fn new(bytes: usize) -> Self {
+        Self { left: bytes, is_empty: true }
+    }
+
+    /// Whether no further record is taken.
+    #[must_use]
+    pub const fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Whether the message takes the record, which counts if so. The first record is always taken; after one that does
+    /// not fit no other one is, so that what is left out is the end of the list.
+    pub fn takes(&mut self, record: &impl Message) -> bool {
+        let bytes = record.encoded_len();
+        let bytes = 1 + length_delimiter_len(bytes) + bytes;
+        let fits = self.is_empty || bytes <= self.left;
+        self.is_empty = false;
+        self.left = if fits { self.left.saturating_sub(bytes) } else { 0 };
+        fits
+    }
+}
+
+/// The records of a page that fit into it: all, or the first ones, of which there is at least one.
+pub fn fitting<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<M> {
+    let mut budget = ByteBudget::new(ANSWER_BYTES);
+    records.into_iter().take_while(|record| budget.takes(record)).collect()
+}
+
+/// Splits records into the messages of a stream, in their order. None is empty.
+pub fn split<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<Vec<M>> {
+    let (mut messages, mut message) = (Vec::new(), Vec::new());
+    let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
+    for record in records {
+        if !budget.takes(&record) {
+            messages.push(std::mem::take(&mut message));
+            budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
+            budget.takes(&record);
+        }
+        message.push(record);
+    }
+    messages.push(message);
+    messages.retain(|message| !message.is_empty());
+    messages
+}
+
+/// The error of a record of a batch for which the answer has no room.
+#[must_use]
+pub fn left_out() -> Error {
+    let message =
+        format!("the answer has no room for this record: records have at most {ANSWER_BYTES} bytes together");
+    Error::new(Reason::AnswerTooLarge, message)
+}
+
+/// The error of an answer that is too large as a whole.
+#[must_use]
+pub fn too_large() -> Error {
+    Error::new(Reason::AnswerTooLarge, format!("the answer would have more than {MESSAGE_BYTES_MAX} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of this many bytes, prefix included.
+    fn record(bytes: usize) -> Vec<u8> {
+        let tags_and_lengths = 8;
+        vec![0; bytes - tags_and_lengths]
+    }
+
+    fn sizes(messages: &[Vec<Vec<u8>>]) -> Vec<usize> {
+        messages.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn page_ends_before_first_record_that_does_not_fit() {
+        let third = ANSWER_BYTES / 3;
+        assert_eq!(fitting([third, third, third].map(record)).len(), 3);
+        assert_eq!(fitting([third, third, third + 1, 100].map(record)).len(), 2);
+        assert!(fitting(Vec::<Vec<u8>>::new()).is_empty());
+    }
+
+    #[test]
+    fn page_holds_one_record_of_any_size() {
+        assert_eq!(fitting([2 * ANSWER_BYTES, 100].map(record)).len(), 1);
+    }
+
+    #[test]
+    fn split_keeps_order_and_bound() {
+        let half = STREAM_MESSAGE_BYTES / 2;
+        assert_eq!(sizes(&split([half, half, 100, 3 * half, half].map(record))), [2, 1, 1, 1]);
+        assert!(split(Vec::<Vec<u8>>::new()).is_empty());
+    }
+}
