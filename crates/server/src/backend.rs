@@ -117,6 +117,7 @@ fn not_opened(error: &OpenError) -> StartError {
         OpenError::Locked { .. }
         | OpenError::NotWritable { .. }
         | OpenError::WrongKind { .. }
+        | OpenError::Foreign { .. }
         | OpenError::Full { .. }
         | OpenError::Other { .. } => StartError::new(format!("{error} (--data-dir)")),
     }

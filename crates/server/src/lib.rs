@@ -1,5 +1,8 @@
 //! The Kith node: what it serves, how it starts and stops, and its command line.
 
+// They panic where the stream is full or closed; see `cli::output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod admin;
 pub mod answer_size;
 pub mod application;

@@ -13,7 +13,10 @@ use tonic::{Request, Status};
 use crate::{
     admin::Vitals,
     call::{Acting, Call},
-    cli::either::{Record, parse},
+    cli::{
+        either::{Record, parse},
+        file_form::FileForm,
+    },
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -42,6 +45,9 @@ impl Seed {
         }
         let text = fs::read(path).map_err(|error| cannot(&error))?;
         let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
+        if let Some(form) = FileForm::of(text) {
+            return Err(cannot(&format!("is {}; make JSON Lines of it with {}", form.is, form.filter)));
+        }
         let lines = text.split(|byte| *byte == b'\n').enumerate();
         let lines = lines.filter(|(_, line)| !line.iter().all(u8::is_ascii_whitespace));
         let records = lines.map(|(at, line)| match parse(line) {

@@ -43,13 +43,6 @@ impl StartError {
     }
 }
 
-/// Of standard output, where a command writes what it found.
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::new(format!("standard output cannot be written: {error}"))
-    }
-}
-
 impl From<ConfigError> for StartError {
     fn from(error: ConfigError) -> Self {
         Self::new(error.to_string())

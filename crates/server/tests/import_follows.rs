@@ -47,7 +47,7 @@ fn graph(folder: &Path) -> PathBuf {
             writeln!(text, "{}\t{}", 1 + user, 1 + (user + step) % USERS).unwrap();
         }
     }
-    text += "1 2 3\n5 5\n";
+    text += "1 two 3\n5 5\n";
     let file = folder.join("graph.txt");
     fs::write(&file, text).unwrap();
     file
@@ -100,16 +100,55 @@ fn follows_in_json_keep_their_moment_and_may_be_imported_again() {
     let lines = [
         r#"{"userId":"1","targetId":"2","followTime":"2020-02-02T02:02:02Z"}"#,
         r#"{"user_id":1,"target_id":3}"#,
-        r#"{"userId":"1","targetId":"4","followTime":"soon"}"#,
+        r#"{"userId":"1","targetId":4.0,"followTime":"soon"}"#,
     ];
     fs::write(&file, lines.join("\n")).unwrap();
     for _ in 0..2 {
         let imported = import(&node, &file).output().unwrap();
         assert_eq!(json(&imported), json!({"kind": "follows", "imported": 2, "already_there": 0, "bad": 1}));
-        let bad = format!("{}:3: follow_time must be a moment like 2024-05-01T08:00:00Z", file.display());
+        let why = "follow_time must be a time such as \"2026-01-31T12:00:00Z\"";
+        let bad = format!("{}:3: {why}", file.display());
         assert_eq!((imported.status.code(), told(&imported)), (Some(1), vec![bad]));
     }
     let request = r#"{"userId":1,"targetId":2}"#;
     let relation = json(&kith(&node, &["call", "GetRelation", request, "-o", "json"]).output().unwrap());
     assert_eq!(relation["relation"]["follow"]["followTime"], "2020-02-02T02:02:02Z");
+}
+
+/// The columns of an export of Mastodon, `following_accounts.csv`, with ids of users before them.
+#[test]
+fn a_table_with_header_quotes_and_further_columns_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, node) = (folder.path().join("following.csv"), Node::start());
+    let rows = [
+        "User id,\"Target id\",Account address,Show boosts,Notify on new posts,Languages",
+        "1,2,bob@example.social,true,false,",
+        "\"1\",\"3\",cat@example.social,true,true,\"en, de\"",
+        "1.0,4.0,dan@example.social,false,false,",
+    ];
+    fs::write(&file, rows.join("\r\n")).unwrap();
+    let imported = import(&node, &file).output().unwrap();
+    assert_eq!(
+        json(&imported),
+        json!({"kind": "follows", "imported": 3, "already_there": 0, "bad": 0}),
+        "{imported:?}"
+    );
+    assert_eq!(counts(&node, 1)["following"], "3");
+}
+
+#[test]
+fn a_table_of_addresses_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, node) = (folder.path().join("following_accounts.csv"), Node::start());
+    let header = "Account address,Show boosts,Notify on new posts,Languages";
+    fs::write(&file, format!("{header}\nbob@example.social,true,false,\ncat@example.social,true,false,en\n"))
+        .unwrap();
+    let refused = import(&node, &file).output().unwrap();
+    let expected = format!(
+        "kith: {}: no line has two user ids (its columns are \"Account address\", \"Show boosts\", \"Notify on new \
+         posts\", \"Languages\"); name two columns of ids user_id and target_id, or put them first",
+        file.display()
+    );
+    assert_eq!((refused.status.code(), told(&refused)), (Some(2), vec![expected]));
+    assert!(!folder.path().join("following_accounts.csv.kith-progress").exists());
 }

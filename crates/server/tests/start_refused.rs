@@ -228,6 +228,30 @@ fn a_newer_file_is_refused_with_both_versions() {
     assert_free_refused(dir.path(), &manual, &expected);
 }
 
+#[test]
+fn a_database_of_another_program_is_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(ended(kith(dir.path(), &["migrate"])).0, Some(0));
+    let file = dir.path().join("data/kith.db");
+    let mut bytes = fs::read(&file).unwrap();
+    assert_eq!(&bytes[68..72], b"kith", "the id of the application");
+    // Of another program, which keeps a journal that is rolled back (1) and not a log (2).
+    bytes[68..72].copy_from_slice(b"okay");
+    bytes[18..20].copy_from_slice(&[1, 1]);
+    fs::write(&file, &bytes).unwrap();
+    let line = "./data/kith.db is the database of another program and was left as it is; move it away, or choose \
+                another data folder";
+    let expected = format!("kith: {line} (--data-dir)");
+    assert_free_refused(dir.path(), &[], &expected);
+    assert_refused(dir.path(), &["migrate"], &expected);
+    assert_refused(dir.path(), &["migrate", "--status"], &expected);
+    assert_refused(dir.path(), &["backup", "--to", "copy.db"], &format!("kith: {line}"));
+    let (code, found, _) = ended(kith(dir.path(), &[&FREE, &["doctor"][..]].concat()));
+    assert!(code == Some(1) && found.contains(line), "{found}");
+    assert!(fs::read(&file).unwrap() == bytes, "not a byte is changed");
+    assert!(!dir.path().join("copy.db").exists());
+}
+
 /// As a newer version leaves it: the row of the newest migration, number 7, has the number 99. In the file a row is
 /// its number, the kinds of its columns and their values; both numbers take one byte.
 fn newer(path: &Path) {
@@ -300,6 +324,44 @@ fn a_folder_and_a_file_that_may_not_be_written_are_named_with_owner_and_the_line
     mode("open/kith.db", 0o400);
     let expected = line("open/kith.db", "400") + &way_out("open");
     assert_eq!(somebody.refused(&["--data-dir", "open"]), expected);
+}
+
+#[test]
+fn a_working_folder_of_another_user_has_no_file() {
+    let somebody = Somebody::new();
+    let (closed, data) = (somebody.dir.path().join("closed"), somebody.dir.path().join("data"));
+    fs::create_dir(&closed).unwrap();
+    fs::write(closed.join("kith.toml"), "wrong = 1\n").unwrap();
+    let mode = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
+    let run = || {
+        // A shell that is in the folder already: it may not be entered any more.
+        let mut command = Command::new("sh");
+        command.args(["-c", "cd \"$1\" && chmod 000 . && shift && exec \"$@\"", "sh"]).arg(&closed);
+        if somebody.root {
+            let uid = somebody.uid.to_string();
+            command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
+        }
+        command.args([env!("CARGO_BIN_EXE_kith"), "config", "--check", "--data-dir"]).arg(&data);
+        ended(command)
+    };
+    let (code, out, err) = run();
+    mode(0o755);
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "configuration\tfile\nright\t-\n", ""));
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_not_taken_for_none() {
+    let somebody = Somebody::new();
+    let file = somebody.dir.path().join("kith.toml");
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
+    assert_eq!(
+        somebody.refused(&[]),
+        "kith: kith.toml: ./kith.toml may not be read by this user; give it the right to, or name another"
+    );
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(somebody.refused(&[]), "kith: kith.toml: ./kith.toml is a folder; name a file");
 }
 
 #[test]

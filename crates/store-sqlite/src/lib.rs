@@ -14,6 +14,7 @@ mod edges;
 mod error;
 mod follow;
 mod group;
+mod identity;
 mod lock;
 mod member;
 mod metrics;

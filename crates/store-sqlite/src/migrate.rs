@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
+    identity,
 };
 
 /// Number, name and text, without gaps.
@@ -66,6 +67,7 @@ pub(crate) fn none_applied() -> Vec<Migration> {
 pub(crate) fn migrate(connection: &Connection) -> Result<Vec<Migration>, Failure> {
     let transaction = Exclusive::begin(connection)?;
     connection.execute_batch(TABLE)?;
+    identity::mark(connection)?;
     let pending: Vec<_> = status(connection)?.into_iter().filter(|one| one.applied.is_none()).collect();
     let mut done = Vec::with_capacity(pending.len());
     for migration in pending {

@@ -22,6 +22,7 @@ use rusqlite::{
 use crate::{
     Sqlite, SqliteHandle,
     error::Failure,
+    identity,
     lock::{Lock, LockError},
     migrate,
     readers::Readers,
@@ -148,9 +149,21 @@ fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
         LockError::Io(error) => io_error(path, error),
     })?;
     make_file(path).map_err(|error| io_error(path, error))?;
+    look(options)?;
     let writer = writer(options).map_err(|error| refused(path, error))?;
     refuse_newer(path, &writer)?;
     start(options, writer, Box::new(lock))
+}
+
+/// Whether the file may be opened for writing, which changes it. Leaves it as it is.
+fn look(options: &SqliteOptions) -> Result<(), OpenError> {
+    let path = &options.path;
+    // SQLite takes an empty file for a new database.
+    if fs::metadata(path).is_ok_and(|data| data.len() == 0) {
+        return Ok(());
+    }
+    let connection = reader(options).map_err(|error| refused(path, error))?;
+    identity::refuse_foreign(path, &connection)
 }
 
 /// The newest migration of the file, 0 without any; refused when it is newer than this program.
@@ -174,6 +187,7 @@ fn status_of_file(path: &Path) -> Result<Vec<Migration>, OpenError> {
     }
     let options = SqliteOptions::new(path);
     let connection = reader(&options).map_err(|error| refused(path, error))?;
+    identity::refuse_foreign(path, &connection)?;
     refuse_newer(path, &connection)?;
     migrate::status(&connection).map_err(|failure| match failure {
         Failure::Sqlite(error) => refused(path, error),

@@ -67,6 +67,13 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// The file is a SQLite database, and has no tables of this program.
+    #[error("{} is the database of another program and was left as it is; move it away, or choose another data folder",
+        .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
     /// Anything else.
     #[error("{} cannot be opened ({source}); check disk and path", .path.display())]
     Other {

@@ -36,7 +36,10 @@ mod sqlite {
     use kith_store_sqlite::backup::{self, BackupError, Manifest, Progress};
     use serde::Serialize;
 
-    use super::super::{Common, FAILED, OK, output::Report};
+    use super::super::{
+        Common, FAILED, OK,
+        output::{Report, note},
+    };
     use crate::{backend, config::Config, start::StartError};
 
     pub(super) fn run(
@@ -64,7 +67,7 @@ mod sqlite {
         if !error.is_failure() {
             return Err(StartError::new(error.to_string()));
         }
-        eprintln!("kith: {error}");
+        note(&format!("kith: {error}"));
         Ok(FAILED)
     }
 

@@ -11,7 +11,7 @@ use super::{
     Common,
     client::Target,
     facts::{Facts, share},
-    output::Report,
+    output::{Report, note},
 };
 
 /// Which node to check, and against what.
@@ -68,7 +68,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let checks = match Facts::of(&arguments.target).await {
         Ok(facts) => checks(&facts, &overrides),
         Err(why) => {
-            eprintln!("kith: {why:#}");
+            note(&format!("kith: {why:#}"));
             vec![Check::state("node", "away", Level::from(arguments.node_away_is))]
         }
     };

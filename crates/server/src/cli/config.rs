@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::{Common, OK, output::Report};
+use super::{
+    Common, OK,
+    output::{Report, write},
+};
 use crate::{
     config::{Loaded, Value, show, values},
     start::StartError,
@@ -30,7 +33,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
     } else if common.output.asked().is_some() {
         common.output.print(&Listed::of(&loaded)?)?;
     } else {
-        print!("{}", show(&loaded)?);
+        write(show(&loaded)?.as_bytes())?;
     }
     Ok(OK)
 }

@@ -8,6 +8,8 @@ mod configuration;
 mod data;
 mod environment;
 mod machine;
+mod memory;
+mod mount;
 mod node;
 mod port;
 mod redis;
@@ -19,7 +21,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Common, FAILED, OK, output::Report};
+use super::{
+    Common, FAILED, OK,
+    output::{Report, note},
+};
 use crate::config::Config;
 
 /// What to look at.
@@ -58,25 +63,25 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let mut diagnosis = Diagnosis::default();
     let environment = Common::environment();
     diagnosis.took("environment", environment::findings(&environment));
-    let limits = match common.load() {
+    let config = match common.load() {
         Ok(loaded) => {
             let config = &loaded.config;
             diagnosis.took("configuration", configuration::findings(common.config.as_deref()));
             configured(config, arguments.timeout, &mut diagnosis).await;
-            config.limits.clone()
+            loaded.config
         }
         Err(error) => {
             // What is configured is not known, so that nothing that hangs on it can be looked at.
             let finding = configuration::refused(&error, common.config.as_deref());
             let told = diagnosis.findings.iter().any(|one| one.run == finding.run);
             diagnosis.took("configuration", if told { Vec::new() } else { vec![finding] });
-            Config::default().limits
+            Config::default()
         }
     };
-    diagnosis.took("machine", machine::findings(&limits));
+    diagnosis.took("machine", machine::findings(&config));
     common.output.print(&diagnosis)?;
     if diagnosis.findings.is_empty() {
-        eprintln!("kith: nothing found wrong; looked at {}", diagnosis.looked_at.join(", "));
+        note(&format!("kith: nothing found wrong; looked at {}", diagnosis.looked_at.join(", ")));
         return Ok(OK);
     }
     Ok(FAILED)

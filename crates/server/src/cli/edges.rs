@@ -15,7 +15,7 @@ use tonic::{Status, Streaming};
 use super::{
     Common, FAILED, OK,
     client::{Target, told},
-    output::Report,
+    output::{Report, note},
 };
 
 /// How often it is told how far it came, where there is no bar.
@@ -171,7 +171,7 @@ impl Progress {
     }
 
     fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| note(line));
     }
 
     fn end(&self) {

@@ -1,8 +1,15 @@
 //! A line that is a user or a group: as an export writes either, or with its kind around it.
 
-use kith_proto::{group::v1::Group, user::v1::User};
+use std::collections::BTreeMap;
 
-use super::{fields::Fields, groups::Groups, kind::Kind as _, users::Users};
+use kith_proto::{
+    group::v1::{Group, ImportGroup},
+    user::v1::{ImportUser, User},
+};
+use serde::de::IgnoredAny;
+
+use super::{groups::Groups, kind::Kind as _, users::Users};
+use crate::json;
 
 /// A record of either kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,23 +20,47 @@ pub(crate) enum Record {
     Group(Group),
 }
 
-/// Takes a line: `{"user": {...}}`, `{"group": {...}}`, or the record alone, which is a user when it has a
+/// Reads a line: `{"user": {...}}`, `{"group": {...}}`, or the record alone, which is a user when it has a
 /// `userName` and a group when it has a `name`.
 ///
 /// # Errors
 /// Why it is neither, without its values.
 pub(crate) fn parse(line: &[u8]) -> Result<Record, String> {
-    let mut fields = Fields::parse(line)?;
-    if let Some(inner) = fields.only("user") {
-        return Users::parse(inner).map(Record::User);
+    let names = Names::of(line);
+    if names.are("user") {
+        let whole: ImportUser = json::record("kith.user.v1.ImportUser", line)?;
+        return Ok(Record::User(Users::given(whole.user.unwrap_or_default())));
     }
-    if let Some(inner) = fields.only("group") {
-        return Groups::parse(inner).map(Record::Group);
+    if names.are("group") {
+        let whole: ImportGroup = json::record("kith.group.v1.ImportGroup", line)?;
+        return Ok(Record::Group(Groups::given(whole.group.unwrap_or_default())));
     }
-    match (fields.has("user_name"), fields.has("name")) {
-        (true, _) => Users::parse(fields).map(Record::User),
-        (false, true) => Groups::parse(fields).map(Record::Group),
-        (false, false) => Err("neither a user (userName) nor a group (name)".to_owned()),
+    match (names.have("userName") || names.have("user_name"), names.have("name")) {
+        (false, false) if names.is_object() => Err("neither a user (userName) nor a group (name)".to_owned()),
+        (false, true) => Groups::parse(line).map(Record::Group),
+        (true, _) | (false, false) => Users::parse(line).map(Record::User),
+    }
+}
+
+/// The names of the fields of a line; none of one that is no JSON object.
+struct Names(Option<BTreeMap<String, IgnoredAny>>);
+
+impl Names {
+    fn of(line: &[u8]) -> Self {
+        Self(serde_json::from_slice(line).ok())
+    }
+
+    const fn is_object(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn have(&self, name: &str) -> bool {
+        self.0.as_ref().is_some_and(|names| names.contains_key(name))
+    }
+
+    /// Whether this is the only one.
+    fn are(&self, name: &str) -> bool {
+        self.have(name) && self.0.as_ref().is_some_and(|names| names.len() == 1)
     }
 }
 
@@ -60,7 +91,10 @@ mod tests {
     #[test]
     fn what_is_neither_is_refused() {
         assert_eq!(name(r#"{"age":7}"#).unwrap_err(), "neither a user (userName) nor a group (name)");
-        assert_eq!(name(r#"{"userName":"ann","name":"x"}"#).unwrap_err(), r#"unknown field "name""#);
+        assert_eq!(
+            name(r#"{"userName":"ann","name":"x"}"#).unwrap_err(),
+            "name is no field of User; did you mean userName?"
+        );
         assert_eq!(
             name(r#"{"user":{"userName":"ann"},"group":{"name":"x"}}"#).unwrap_err(),
             "neither a user (userName) nor a group (name)"

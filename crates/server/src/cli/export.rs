@@ -81,8 +81,15 @@ async fn export<K: Kind>(sink: &Sink) -> Result<u64> {
     if sink.file == Path::new("-") {
         return copy::<K>(channel, limit, io::stdout().lock()).await;
     }
-    let part = part_of(&sink.file);
     let unwritable = || format!("could not write {}", sink.file.display());
+    if fs::metadata(&sink.file).is_ok_and(|data| !data.is_file()) {
+        // A device or a pipe: a file in its place would be another thing.
+        let device = File::options().write(true).open(&sink.file).with_context(unwritable)?;
+        return copy::<K>(channel, limit, device).await;
+    }
+    // A link is kept, and what it leads to is replaced.
+    let target = fs::canonicalize(&sink.file).unwrap_or_else(|_| sink.file.clone());
+    let part = part_of(&target);
     let file = File::create(&part).with_context(unwritable)?;
     let count = match copy::<K>(channel, limit, &file).await {
         Ok(count) => count,
@@ -91,7 +98,7 @@ async fn export<K: Kind>(sink: &Sink) -> Result<u64> {
             return Err(why);
         }
     };
-    file.sync_all().and_then(|()| fs::rename(&part, &sink.file)).with_context(unwritable)?;
+    file.sync_all().and_then(|()| fs::rename(&part, &target)).with_context(unwritable)?;
     Ok(count)
 }
 

@@ -18,7 +18,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    fields::Fields,
     kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong},
 };
 
@@ -29,25 +28,10 @@ pub(super) enum Groups {}
 impl Kind for Groups {
     type Record = Group;
 
-    fn parse(mut fields: Fields) -> Result<Group, String> {
-        let group = Group {
-            group_id: fields.integer("group_id")?,
-            name: fields.text("name")?,
-            tags: fields.texts("tags")?,
-            r#type: fields.choice("type", |name| GroupType::from_str_name(name).map(i32::from))?,
-            visibility: fields.choice("visibility", |name| Visibility::from_str_name(name).map(i32::from))?,
-            join_policy: fields
-                .choice("join_policy", |name| JoinPolicy::from_str_name(name).map(i32::from))?,
-            history_for_new_members: fields.flag("history_for_new_members")?,
-            params: fields.texts_by_name("params")?,
-            creator_id: fields.integer("creator_id")?,
-            ..Group::default()
-        };
-        for name in ["version", "create_time", "update_time"] {
-            fields.output_only(name)?;
-        }
-        fields.finish()?;
-        Ok(group)
+    const MESSAGE: &'static str = "kith.group.v1.Group";
+
+    fn given(group: Group) -> Group {
+        Group { version: 0, create_time: None, update_time: None, ..group }
     }
 
     fn line(group: &Group) -> serde_json::Result<String> {
@@ -72,8 +56,7 @@ impl Kind for Groups {
     }
 
     fn same(sent: &Group, standing: &Group) -> bool {
-        let standing = Group { version: 0, create_time: None, update_time: None, ..standing.clone() };
-        as_created(sent.clone()) == standing
+        as_created(sent.clone()) == Self::given(standing.clone())
     }
 
     async fn import(
@@ -154,7 +137,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Group, String> {
-        Fields::parse(line.as_bytes()).and_then(Groups::parse)
+        Groups::parse(line.as_bytes())
     }
 
     #[test]

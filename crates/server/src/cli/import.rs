@@ -1,35 +1,40 @@
-//! `kith import`: JSON Lines, or lists of edges, into a node. A run that was killed goes on where it was; a bad line is told
-//! and passed over.
+//! `kith import`: JSON Lines, or lists of edges, into a node. A run over a file that was interrupted is resumed by the next
+//! one. A bad line is reported and skipped.
 
 mod flow;
+mod input;
 mod progress;
 mod reader;
 mod report;
 
 use std::{
-    fs::{self, File},
-    io::{BufReader, Seek as _, SeekFrom},
+    fs,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use self::{
     flow::Flow,
+    input::Input,
     progress::{Job, Progress, Tally},
     reader::{Bounds, Reader},
     report::{Imported, Report},
 };
 use super::{
-    Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, users::Users,
+    Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, output::note,
+    users::Users,
 };
 
 /// What to import.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "How it goes and which lines are bad is told on standard error, the counts at its end on \
-                        standard output.\nExit codes: 0 every line stands, 1 some are bad, 2 it did not come to \
-                        the end: run it again and it goes on."
+    after_help = "Progress and bad lines go to standard error, the counts at the end to standard output.\n\
+                  A file is read as JSON that a call takes, one record a line. A pipe or - (standard input) works too, but an \
+                  import of it that breaks off has to start again: what is there already is counted and not created twice \
+                  where the records have ids.\n\
+                  Exit codes: 0 every line is imported, 1 some are bad, 2 it did not come to the end: run it again and it \
+                  goes on."
 )]
 pub(super) struct ImportOptions {
     #[command(subcommand)]
@@ -45,9 +50,12 @@ enum ImportKind {
     /// Creates follows from a file of JSON Lines, or of pairs of user ids
     #[command(
         after_help = "A line is a follow in JSON, {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} \
-                      (the time may be left out: now), or two ids with spaces, a tab or a comma between: 1 2. Lines \
-                      that begin with # are passed over, as in the graphs of SNAP. A follow that stands already is \
-                      left as it is and counts as imported. Whether the users exist is not looked at.\n\
+                      (the time may be left out: now), or a line of a table: two ids separated by a comma, a tab, a \
+                      semicolon or spaces, with or without quotes. A first line may name the columns: user_id (or \
+                      follower, source, from), target_id (or followee, target, to) and follow_time; without these names \
+                      the first two columns are the ids. Further columns are ignored, and lines that begin with #, as \
+                      in the graphs of SNAP. A follow that exists already is left as it is and counts as imported. \
+                      Whether the users exist is not checked.\n\
                       Exit codes: as those of kith import."
     )]
     Follows(Source),
@@ -55,11 +63,14 @@ enum ImportKind {
 
 #[derive(Debug, clap::Args)]
 struct Source {
-    /// One record a line, in the JSON of its Protocol Buffers message; of follows, see below
+    /// One record a line, in the JSON of its Protocol Buffers message; of follows, see below; `-`: standard input
     file: PathBuf,
-    /// Begins anew, whatever an earlier run noted in FILE.kith-progress
+    /// Starts again, whatever an earlier run noted in the progress file
     #[arg(long)]
     restart: bool,
+    /// Where the progress is kept until the end [default: FILE.kith-progress]
+    #[arg(long, value_name = "PROGRESS")]
+    progress_file: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
 }
@@ -79,32 +90,51 @@ pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> 
 }
 
 async fn import<K: Import>(kind: &str, source: &Source) -> Result<Tally> {
-    let job = Job::of(kind, &source.target.addr, &source.file)?;
-    let kept = progress::beside(&source.file);
-    let earlier = if source.restart { None } else { Progress::load(&kept, &job)? };
+    let input = Input::open(kind, &source.file)?;
+    let format = K::format(&input.beginning).map_err(|why| anyhow!("{}: {why}", input.name))?;
+    let kept = source.progress_file(&input)?;
+    let progress = match &kept {
+        Some(kept) => source.progress(kind, kept)?,
+        None => Progress::new(Job::of_pipe(kind, &source.target.addr)),
+    };
     let channel = source.target.connect().await?;
-    let progress = earlier.unwrap_or_else(|| Progress::new(job));
-    // Noted before anything is sent: the request ids follow from it.
-    progress.save(&kept)?;
-    let lines = open(&source.file, progress.at.offset)?;
+    match &kept {
+        // Noted before anything is sent: the request ids follow from it.
+        Some(kept) => progress.save(kept)?,
+        None => note(&format!("kith: {} is read once: an import that breaks off starts again", input.name)),
+    }
+    let report = Report::new(&input.name, &progress);
+    let lines = input.lines(progress.at.offset)?;
     let reader = Reader::new(lines, progress.at, progress.run.clone(), Bounds::default());
-    let report = Report::new(&source.file, &progress);
-    let mut flow = Flow::<K, _>::new(channel, reader, progress, kept.clone(), report);
+    let mut flow = Flow::<K, _>::new(channel, format, reader, progress, kept.clone(), report);
     flow.patience.answer = source.target.reach.streamed();
     let tally = flow.run().await;
     flow.report.end();
     let tally = tally?;
-    fs::remove_file(&kept).with_context(|| format!("could not remove {}", kept.display()))?;
+    if let Some(kept) = kept {
+        fs::remove_file(&kept).with_context(|| format!("could not remove {}", kept.display()))?;
+    }
     Ok(tally)
 }
 
-fn open(file: &Path, offset: u64) -> Result<BufReader<File>> {
-    let open = || {
-        let mut file = File::open(file)?;
-        file.seek(SeekFrom::Start(offset))?;
-        std::io::Result::Ok(BufReader::new(file))
-    };
-    open().with_context(|| format!("could not read {}", file.display()))
+impl Source {
+    /// Where the progress is kept; `None` of a pipe.
+    fn progress_file(&self, input: &Input) -> Result<Option<PathBuf>> {
+        match &self.progress_file {
+            Some(_) if !input.is_file() => {
+                bail!("{} is read once and has no progress to keep; leave out --progress-file", input.name)
+            }
+            Some(given) => Ok(Some(given.clone())),
+            None => Ok(input.is_file().then(|| progress::beside(&self.file))),
+        }
+    }
+
+    /// The progress of an earlier run, else that of a new one.
+    fn progress(&self, kind: &str, kept: &Path) -> Result<Progress> {
+        let job = Job::of(kind, &self.target.addr, &self.file)?;
+        let earlier = if self.restart { None } else { Progress::load(kept, &job)? };
+        Ok(earlier.unwrap_or_else(|| Progress::new(job)))
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tonic::Status;
 use super::{
     Common, FAILED, OK,
     client::{Target, Targets, told},
-    output::Report,
+    output::{Report, note},
 };
 
 /// It lives in no tier.
@@ -56,14 +56,14 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     for looked in join_all(asked).await {
         match looked {
             Ok(found) => {
-                found.missing.iter().for_each(|why| eprintln!("kith: {why}"));
+                found.missing.iter().for_each(|why| note(&format!("kith: {why}")));
                 away |= !found.missing.is_empty();
                 copies.extend(found.copies);
             }
             Err(Refused::Key(why)) => bail!("{why}; say NAMESPACE/KEY, for example user/7 or group/7"),
             Err(Refused::Node(why)) if alone => return Err(why),
             Err(Refused::Node(why)) => {
-                eprintln!("kith: {why:#}");
+                note(&format!("kith: {why:#}"));
                 away = true;
             }
         }

@@ -7,8 +7,7 @@ use kith_proto::r#type::v1::{Consistency, ImportResult, ResultError, consistency
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, transport::Channel};
 
-use super::fields::Fields;
-use crate::error::Reason;
+use crate::{error::Reason, json};
 
 /// Messages of a stream, until its first error.
 pub(super) type Messages<T> = BoxStream<'static, Result<T, Status>>;
@@ -58,11 +57,20 @@ pub(super) trait Import {
     /// As it goes over the wire.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
 
-    /// Takes a record from a line; `None`: the line has none, and is none the worse for it.
+    /// What the beginning of a file says about all of its lines.
+    type Format;
+
+    /// Looks at the beginning of a file.
+    ///
+    /// # Errors
+    /// Why its lines can hold no records, in words that follow its name.
+    fn format(beginning: &[u8]) -> Result<Self::Format, String>;
+
+    /// Reads a record from a line; `None`: a line without one, such as a comment.
     ///
     /// # Errors
     /// Why the line is none, without its values.
-    fn read_line(line: &[u8]) -> Result<Option<Self::Record>, String>;
+    fn read_line(format: &Self::Format, line: &[u8]) -> Result<Option<Self::Record>, String>;
 
     /// Sends chunks of records; one answer a chunk, in order.
     async fn import(
@@ -79,11 +87,19 @@ pub(super) trait Kind {
     /// As it goes over the wire.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
 
-    /// Takes a record from a line.
+    /// Full name of the message that is the record.
+    const MESSAGE: &'static str;
+
+    /// The record without what only answers have: an export holds it, an import ignores it.
+    fn given(record: Self::Record) -> Self::Record;
+
+    /// Reads a record from a line of JSON.
     ///
     /// # Errors
     /// Why the line is none, without its values.
-    fn parse(fields: Fields) -> Result<Self::Record, String>;
+    fn parse(line: &[u8]) -> Result<Self::Record, String> {
+        json::record(Self::MESSAGE, line).map(Self::given)
+    }
 
     /// As a line, without its end.
     fn line(record: &Self::Record) -> serde_json::Result<String>;
@@ -109,9 +125,14 @@ pub(super) trait Kind {
 
 impl<K: Kind> Import for K {
     type Record = K::Record;
+    type Format = ();
 
-    fn read_line(line: &[u8]) -> Result<Option<K::Record>, String> {
-        K::parse(Fields::parse(line)?).map(Some)
+    fn format(_beginning: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn read_line((): &(), line: &[u8]) -> Result<Option<K::Record>, String> {
+        K::parse(line).map(Some)
     }
 
     async fn import(

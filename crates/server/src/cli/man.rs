@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{
     Common, OK,
-    output::{Form, Report, write},
+    output::{Form, Report, Unwritable, write},
     tree,
 };
 use crate::start::StartError;
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
-    let pages = pages()?;
+    let pages = pages().map_err(Unwritable::output)?;
     match (&arguments.dir, common.output.form()) {
         (Some(dir), _) => common.output.print(&Written::into_folder(dir, &pages)?)?,
         (None, Form::Json) => {
@@ -89,6 +89,11 @@ impl Written {
     fn into_folder(dir: &Path, pages: &[Page]) -> Result<Self, StartError> {
         let unwritable =
             |error| StartError::new(format!("--dir {} cannot be written: {error}", dir.display()));
+        if dir.to_string_lossy().starts_with('~') {
+            return Err(StartError::new(
+                "--dir begins with ~, which only a shell expands; write the whole path",
+            ));
+        }
         fs::create_dir_all(dir).map_err(unwritable)?;
         let mut written = Vec::new();
         for page in pages {

@@ -7,6 +7,7 @@ mod client;
 mod completions;
 mod config;
 mod doctor;
+mod edge_list;
 mod edges;
 #[cfg(feature = "embedded")]
 pub(crate) mod either;
@@ -14,7 +15,7 @@ mod epoch;
 mod errors;
 mod export;
 mod facts;
-mod fields;
+pub(crate) mod file_form;
 mod follows;
 mod groups;
 mod import;
@@ -35,10 +36,15 @@ mod status;
 mod top;
 mod users;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
+use self::output::Unwritable;
 use crate::{
     config::{Flag, Loaded, Sources, load, termination_log},
     start::StartError,
@@ -149,7 +155,10 @@ pub fn main() -> ExitCode {
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         return ended(Err(StartError::new("the provider of TLS cannot be installed")));
     }
-    let command = Command::parse();
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(explained) => return ended(explain(&explained)),
+    };
     ended(match command.what.unwrap_or_else(|| What::Serve(serve::Arguments::default())) {
         What::Serve(arguments) => serve::run(&command.common, &arguments),
         What::Import(options) => client::block_on(import::run(&command.common, &options)),
@@ -183,11 +192,26 @@ pub fn tree() -> clap::Command {
     Command::command()
 }
 
+/// Writes help or version, which are results, or what is wrong with the command line.
+fn explain(explained: &clap::Error) -> Result<u8, StartError> {
+    let written = explained.print().and_then(|()| io::stdout().flush());
+    if !explained.use_stderr() {
+        written.map_err(Unwritable::output)?;
+    }
+    Ok(u8::try_from(explained.exit_code()).unwrap_or(NOT_STARTED))
+}
+
 fn ended(result: Result<u8, StartError>) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| {
-        eprintln!("kith: {error}");
+        output::note(&format!("kith: {error}"));
         NOT_STARTED
     }))
+}
+
+impl From<Unwritable> for StartError {
+    fn from(unwritable: Unwritable) -> Self {
+        Self::new(unwritable.to_string())
+    }
 }
 
 impl Common {

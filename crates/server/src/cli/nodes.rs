@@ -6,7 +6,11 @@ use anyhow::Result;
 use kith_proto::admin::v1::{ListNodesRequest, NodeInfo, admin_service_client::AdminServiceClient};
 use serde::Serialize;
 
-use super::{Common, FAILED, OK, client::Target, output::Report};
+use super::{
+    Common, FAILED, OK,
+    client::Target,
+    output::{Report, note},
+};
 
 /// Which node to ask.
 #[derive(Debug, clap::Args)]
@@ -28,7 +32,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let nodes = Nodes(listed.nodes.iter().map(row).collect());
     common.output.print(&nodes)?;
     if !listed.complete {
-        eprintln!("kith: Redis does not answer: there may be more nodes");
+        note("kith: Redis does not answer: there may be more nodes");
         return Ok(FAILED);
     }
     Ok(OK)

@@ -6,6 +6,26 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_BORDERS_ONLY};
 use serde::Serialize;
 
+/// A standard stream that does not take what is written: a full device, or a pipe whose reader has gone.
+#[derive(Debug, thiserror::Error)]
+#[error("standard {stream} cannot be written: {error}")]
+pub(super) struct Unwritable {
+    stream: &'static str,
+    error: io::Error,
+}
+
+impl Unwritable {
+    /// Of standard output.
+    pub(super) const fn output(error: io::Error) -> Self {
+        Self { stream: "output", error }
+    }
+
+    /// Of standard error.
+    pub(super) const fn error(error: io::Error) -> Self {
+        Self { stream: "error", error }
+    }
+}
+
 /// In which form the result of a command is written, on standard output.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Output {
@@ -54,51 +74,57 @@ impl Output {
     ///
     /// # Errors
     /// When standard error cannot be written.
-    pub(super) fn print_beside(self, report: &impl Report) -> io::Result<()> {
+    pub(super) fn print_beside(self, report: &impl Report) -> Result<(), Unwritable> {
         let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
-        io::stderr().lock().write_all(rendered(report, self.form.unwrap_or(usual))?.as_bytes())
+        let text = rendered(report, self.form.unwrap_or(usual)).map_err(Unwritable::error)?;
+        io::stderr().lock().write_all(text.as_bytes()).map_err(Unwritable::error)
     }
 
     /// Writes the report.
     ///
     /// # Errors
     /// When standard output cannot be written.
-    pub(super) fn print(self, report: &impl Report) -> io::Result<()> {
-        write(rendered(report, self.form())?.as_bytes())
+    pub(super) fn print(self, report: &impl Report) -> Result<(), Unwritable> {
+        write(rendered(report, self.form()).map_err(Unwritable::output)?.as_bytes())
     }
 }
 
 /// Writes one of several reports that follow each other: as JSON it is one line, and plain text has its header before
-/// the `first`. False when nobody reads any more (`head`).
+/// the `first`. False when the reader of a pipe has gone (`head`), which is how a series without an end is ended.
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub(super) fn print_next(form: Form, report: &impl Report, first: bool) -> io::Result<bool> {
-    let text = match form {
+pub(super) fn print_next(form: Form, report: &impl Report, first: bool) -> Result<bool, Unwritable> {
+    let text = next(form, report, first).map_err(Unwritable::output)?;
+    match write(text.as_bytes()) {
+        Err(unwritable) if unwritable.error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
+}
+
+fn next(form: Form, report: &impl Report, first: bool) -> io::Result<String> {
+    Ok(match form {
         Form::Json => serde_json::to_string(report)? + "\n",
         Form::Plain if !first => {
             let text = rendered(report, form)?;
             text.split_once('\n').map(|(_header, rows)| rows.to_owned()).unwrap_or_default()
         }
         Form::Plain | Form::Table => rendered(report, form)?,
-    };
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        written => written.map(|()| true),
-    }
+    })
 }
 
-/// Writes a whole result. A reader that has seen enough (`head`) is no fault.
+/// Writes a whole result. Commands write to standard output through this alone.
 ///
 /// # Errors
-/// When standard output cannot be written.
-pub(super) fn write(result: &[u8]) -> io::Result<()> {
+/// When standard output cannot be written, also where the reader of a pipe went before it had all.
+pub(super) fn write(result: &[u8]) -> Result<(), Unwritable> {
     let mut out = io::stdout().lock();
-    match out.write_all(result).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+    out.write_all(result).and_then(|()| out.flush()).map_err(Unwritable::output)
+}
+
+/// Writes one line to standard error. Where that cannot be written there is no place left to say so: the exit code remains.
+pub(super) fn note(line: &str) {
+    drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 /// The text of a report in this form.

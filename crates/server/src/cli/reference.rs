@@ -1,13 +1,11 @@
 //! `kith reference`: for those who build Kith; `cargo xtask docs` keeps what it prints.
 
-use std::io::Write as _;
-
 use clap::Args;
 use serde::Serialize;
 
 use super::{
     Common, OK,
-    output::{Form, Report},
+    output::{Form, Report, write},
 };
 use crate::{reference::Document, start::StartError};
 
@@ -39,7 +37,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments, command: clap::Command
     let written = Written { markdown: arguments.document.markdown(command) };
     match common.output.form() {
         Form::Json => common.output.print(&written)?,
-        Form::Table | Form::Plain => std::io::stdout().lock().write_all(written.markdown.as_bytes())?,
+        Form::Table | Form::Plain => write(written.markdown.as_bytes())?,
     }
     Ok(OK)
 }

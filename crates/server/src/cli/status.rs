@@ -8,7 +8,7 @@ use super::{
     Common, FAILED, OK,
     client::{Target, Targets},
     facts::Facts,
-    output::{Form, Report},
+    output::{Form, Report, note},
     top::shown,
 };
 
@@ -40,7 +40,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let status = Status(answers.iter().map(|(target, facts)| row(target, facts)).collect());
     common.output.print(&status)?;
     if common.output.form() == Form::Table {
-        status.0.iter().filter_map(|row| row.error.as_ref()).for_each(|why| eprintln!("kith: {why}"));
+        status.0.iter().filter_map(|row| row.error.as_ref()).for_each(|why| note(&format!("kith: {why}")));
     }
     Ok(if status.0.iter().all(|row| row.state == "serving") { OK } else { FAILED })
 }

@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use kith_proto::{
     r#type::v1::ImportResult,
     user::v1::{
-        BatchGetUsersRequest, ExportUsersRequest, Gender, ImportUser, ImportUsersRequest, User,
+        BatchGetUsersRequest, ExportUsersRequest, ImportUser, ImportUsersRequest, User,
         user_result::Result::{Error as Failed, NotFound, User as Found},
         user_service_client::UserServiceClient,
     },
@@ -16,7 +16,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    fields::Fields,
     kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong},
 };
 
@@ -30,25 +29,10 @@ pub(super) enum Users {}
 impl Kind for Users {
     type Record = User;
 
-    fn parse(mut fields: Fields) -> Result<User, String> {
-        let user = User {
-            user_id: fields.integer("user_id")?,
-            user_name: fields.text("user_name")?,
-            nick_name: fields.text("nick_name")?,
-            email: fields.text("email")?,
-            phone: fields.text("phone")?,
-            gender: fields.choice("gender", |name| Gender::from_str_name(name).map(i32::from))?,
-            age: fields.integer("age")?,
-            region: fields.text("region")?,
-            icon: fields.text("icon")?,
-            params: fields.texts_by_name("params")?,
-            ..User::default()
-        };
-        for name in ["version", "create_time", "update_time"] {
-            fields.output_only(name)?;
-        }
-        fields.finish()?;
-        Ok(user)
+    const MESSAGE: &'static str = "kith.user.v1.User";
+
+    fn given(user: User) -> User {
+        User { version: 0, create_time: None, update_time: None, ..user }
     }
 
     fn line(user: &User) -> serde_json::Result<String> {
@@ -78,8 +62,7 @@ impl Kind for Users {
     fn same(sent: &User, standing: &User) -> bool {
         let mut sent = sent.clone();
         sent.params.retain(|key, _| !SECRET_PARAMS.contains(&key.as_str()));
-        let standing = User { version: 0, create_time: None, update_time: None, ..standing.clone() };
-        sent == standing
+        sent == Self::given(standing.clone())
     }
 
     async fn import(
@@ -150,10 +133,12 @@ fn wire(entry: Entry<User>) -> ImportUser {
 
 #[cfg(test)]
 mod tests {
+    use kith_proto::user::v1::Gender;
+
     use super::*;
 
     fn parse(line: &str) -> Result<User, String> {
-        Fields::parse(line.as_bytes()).and_then(Users::parse)
+        Users::parse(line.as_bytes())
     }
 
     #[test]
@@ -184,7 +169,37 @@ mod tests {
 
     #[test]
     fn an_unknown_gender_or_field_is_refused() {
-        assert_eq!(parse(r#"{"gender":"X"}"#).unwrap_err(), "gender must be a known value");
-        assert_eq!(parse(r#"{"userName":"a","shoeSize":44}"#).unwrap_err(), r#"unknown field "shoeSize""#);
+        let why = parse(r#"{"gender":"X"}"#).unwrap_err();
+        assert!(why.starts_with("gender must be one of GENDER_UNSPECIFIED, "), "{why}");
+        let why = parse(r#"{"userName":"a","shoeSize":44}"#).unwrap_err();
+        assert_eq!(why, "shoeSize is no field of User");
+    }
+
+    #[test]
+    fn values_are_read_as_those_of_calls_are() {
+        let expected = User { user_id: 12, age: 30, ..User::default() };
+        for line in [
+            r#"{"userId":12,"age":30}"#,
+            r#"{"userId":"12","age":"30"}"#,
+            r#"{"user_id":12.0,"age":30.0}"#,
+            r#"{"userId":1.2e1,"age":3e1,"email":null}"#,
+        ] {
+            assert_eq!(parse(line).unwrap(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_value() {
+        for (line, expected) in [
+            (r#"{"userId":1.5}"#, "user_id must be a whole number of 64 bits"),
+            (r#"{"age":4294967296}"#, "age must be a whole number of 32 bits"),
+            (r#"{"userName":1}"#, "user_name must be a string"),
+            (r#"{"user_name":"a","userName":"a"}"#, "user_name is given twice"),
+            ("[1]", "not a JSON object"),
+            ("{", "not JSON: EOF while parsing an object at column 1"),
+        ] {
+            assert_eq!(parse(line).unwrap_err(), expected, "{line}");
+        }
+        assert!(Users::parse(b"\"\xff\"").is_err());
     }
 }

@@ -46,15 +46,10 @@ fn from_file(
     file: Option<&Path>,
 ) -> Result<(), Wrong> {
     let (of_value, of_file) = keys;
-    match (&secret, file) {
-        (Some(_), Some(_)) => return wrong(of_file, &format!("and {of_value} are both given; give one")),
-        (Some(secret), None) if secret.expose().trim().is_empty() => {
-            return wrong(of_value, "is empty; give it a value, or leave it out");
-        }
-        (_, None) => return Ok(()),
-        (None, Some(_)) => {}
+    let Some(file) = file else { return Ok(()) };
+    if secret.is_some() {
+        return wrong(of_file, &format!("and {of_value} are both given; give one"));
     }
-    let file = file.unwrap_or(Path::new(""));
     let text = fs::read_to_string(file)
         .map_err(|error| Wrong { key: of_file, text: said::unreadable(of_file, file, &error) })?;
     let text = text.trim_end_matches(['\r', '\n']);

@@ -1,6 +1,10 @@
 //! Puts the sources over each other and reads the result.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use figment::{
     Figment, Metadata, Profile, Provider,
@@ -8,7 +12,10 @@ use figment::{
     value::{Dict, Map, Value},
 };
 
-use super::{Config, check, ephemeral, place::Places, said, unknown, wrong::Wrong};
+use super::{
+    Config, check, ephemeral, place::Places, said, service_links::is_service_link, text_value,
+    unknown::Unknown, wrong::Wrong,
+};
 
 /// A configuration that cannot be taken: one line that says what and where, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,9 +36,10 @@ pub struct Flag {
 /// Where values are taken from.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// A file, which must exist then; absent: `kith.toml` of the working directory, if there is one.
+    /// A file, which must exist then; absent: `kith.toml` of the working directory, if there is one. A working directory that
+    /// this user may not search has none.
     pub file: Option<PathBuf>,
-    /// The environment; what does not begin with `KITH_` is passed over.
+    /// The environment. Ignored: names that do not begin with `KITH_`, and what Kubernetes sets for Services named `kith`.
     pub environment: Vec<(String, String)>,
     /// Flags of the command line.
     pub flags: Vec<Flag>,
@@ -81,7 +89,7 @@ const ADDR: &str = "KITH_ADDR";
 /// Reads the configuration.
 ///
 /// # Errors
-/// When a key is unknown or given twice, a value cannot be taken, or a file cannot be read.
+/// When a key is unknown or given twice, a value is empty or cannot be taken, or a file cannot be read.
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let known = defaults()?;
     let mut layers =
@@ -116,7 +124,10 @@ impl Layers {
         let place = path.display().to_string();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !asked => return Ok(()),
+            Err(error) if !asked && is_absent(&path, &error) => return Ok(()),
+            Err(error) if !asked => {
+                return Err(ConfigError(said::unreadable(FILE, &Path::new(".").join(FILE), &error)));
+            }
             Err(error) => return Err(ConfigError(said::unreadable("--config", &path, &error))),
         };
         let dict = toml::from_str::<Dict>(&text).map_err(|error| {
@@ -129,7 +140,8 @@ impl Layers {
 
     fn variable(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let Some(key) = name.strip_prefix(PREFIX) else { return Ok(()) };
-        if name == ADDR || NOT_CONFIGURATION.iter().any(|other| name.starts_with(other)) {
+        let of_others = name == ADDR || NOT_CONFIGURATION.iter().any(|other| name.starts_with(other));
+        if of_others || is_service_link(name, value) {
             return Ok(());
         }
         let quoted = |mark| value.len() > 1 && value.starts_with(mark) && value.ends_with(mark);
@@ -160,17 +172,30 @@ impl Layers {
     }
 
     fn layer(&mut self, place: &str, dict: Dict) -> Result<(), ConfigError> {
-        if let Some((key, meant)) = unknown::find(&dict, &self.known) {
-            let hint = meant.map_or_else(
-                || "; `kith config` lists the keys that there are".to_owned(),
-                |key| format!("; did you mean `{key}`?"),
-            );
-            let place = self.places.line(place, &key);
-            return Err(ConfigError(format!("{place}: unknown key `{key}`{hint}")));
+        if let Some(unknown) = Unknown::find(&dict, &self.known) {
+            let (line, hint) = (self.places.line(place, &unknown.key), self.hint(&unknown, place));
+            return Err(ConfigError(format!("{line}: unknown key `{}`; {hint}", unknown.key)));
         }
+        text_value::check(&dict).map_err(|wrong| {
+            ConfigError(format!("{}: {}", self.places.line(place, &wrong.key), wrong.text))
+        })?;
         note(&dict, "", place, &mut self.origins);
         self.figment = std::mem::take(&mut self.figment).merge(Layer("given", dict));
         Ok(())
+    }
+
+    /// The key that was probably meant, as `place` would name it.
+    fn hint(&self, unknown: &Unknown, place: &str) -> String {
+        let Some(path) = &unknown.meant else {
+            return "`kith config` lists the keys that there are".to_owned();
+        };
+        if place.starts_with(PREFIX) {
+            let is_section = matches!(Value::from(self.known.clone()).find(path), Some(Value::Dict(..)));
+            let (name, key) = (path.replace('.', "__").to_uppercase(), if is_section { "__..." } else { "" });
+            return format!("did you mean `{PREFIX}{name}{key}`?");
+        }
+        let section = unknown.key.rfind('.').map_or("", |end| &unknown.key[..=end]);
+        format!("did you mean `{}`?", path.strip_prefix(section).unwrap_or(path))
     }
 
     /// What is wrong with a single value.
@@ -190,6 +215,17 @@ impl Layers {
     fn place(&self, path: &str) -> String {
         let origin = self.origins.get(path).map_or("default", String::as_str);
         self.places.line(origin, path)
+    }
+}
+
+/// Whether there is no such file, as far as this user may see: a service is often started in the folder of another user.
+fn is_absent(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::PermissionDenied => {
+            fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        }
+        _ => false,
     }
 }
 

@@ -20,9 +20,11 @@ mod relations;
 mod said;
 mod secret;
 mod sections;
+mod service_links;
 mod show;
 mod size;
 mod termination;
+mod text_value;
 mod unknown;
 mod wrong;
 

@@ -2,43 +2,71 @@
 
 use figment::value::{Dict, Value};
 
-/// The first key of `given` that `known` has not, with its whole path, and a key like it where there is one.
-pub(super) fn find(given: &Dict, known: &Dict) -> Option<(String, Option<String>)> {
-    search(given, known, known, &mut Vec::new())
+/// A key that the configuration does not have.
+#[derive(Debug)]
+pub(super) struct Unknown {
+    /// Its path, as given.
+    pub(super) key: String,
+    /// Path of the key that was probably meant.
+    pub(super) meant: Option<String>,
 }
 
-fn search<'a>(
-    given: &'a Dict,
-    known: &Dict,
-    root: &Dict,
-    path: &mut Vec<&'a str>,
-) -> Option<(String, Option<String>)> {
-    for (key, value) in given {
-        path.push(key);
-        match (value, known.get(key)) {
-            (_, None) => return Some((path.join("."), alike(key, known, root))),
-            (Value::Dict(_, given), Some(Value::Dict(_, known))) => {
-                if let Some(found) = search(given, known, root, path) {
-                    return Some(found);
-                }
-            }
-            _ => {}
-        }
-        path.pop();
+impl Unknown {
+    /// The first key of `given` that `known` does not have.
+    pub(super) fn find(given: &Dict, known: &Dict) -> Option<Self> {
+        let key = search(given, known, "")?;
+        let meant = separated(&key, known).or_else(|| beside(&key, known)).or_else(|| elsewhere(&key, known));
+        Some(Self { key, meant })
     }
-    None
 }
 
-/// A key beside it that is spelt alike, or one of the same name in another section.
-fn alike(key: &str, known: &Dict, root: &Dict) -> Option<String> {
-    let near = known.keys().map(|other| (strsim::damerau_levenshtein(key, other), other));
-    let best = near.min().filter(|(distance, _)| *distance <= (key.len() / 3).max(2));
-    best.map(|(_, other)| other.clone()).or_else(|| elsewhere(key, root))
+fn search(given: &Dict, known: &Dict, above: &str) -> Option<String> {
+    given.iter().find_map(|(key, value)| {
+        let path = format!("{above}{key}");
+        match (value, known.get(key)) {
+            (_, None) => Some(path),
+            (Value::Dict(_, given), Some(Value::Dict(_, known))) => search(given, known, &format!("{path}.")),
+            _ => None,
+        }
+    })
 }
 
-fn elsewhere(key: &str, root: &Dict) -> Option<String> {
-    root.iter().find_map(|(section, value)| match value {
-        Value::Dict(_, inner) if inner.contains_key(key) => Some(format!("{section}.{key}")),
+/// The key whose path differs in its separators alone: `store_backend` of `KITH_STORE_BACKEND` is `store.backend`.
+fn separated(key: &str, known: &Dict) -> Option<String> {
+    let flat = |path: &str| path.replace('.', "_");
+    let mut paths = Vec::new();
+    leaves(known, "", &mut paths);
+    paths.into_iter().find(|path| flat(path) == flat(key))
+}
+
+fn leaves(known: &Dict, above: &str, into: &mut Vec<String>) {
+    for (key, value) in known {
+        let path = format!("{above}{key}");
+        match value {
+            Value::Dict(_, inner) => leaves(inner, &format!("{path}."), into),
+            _ => into.push(path),
+        }
+    }
+}
+
+/// A key of the same section that is spelt alike.
+fn beside(key: &str, known: &Dict) -> Option<String> {
+    let (section, name) = key.rfind('.').map_or(("", key), |end| key.split_at(end + 1));
+    let sections = section.split_terminator('.');
+    let within = sections.into_iter().try_fold(known, |dict, section| match dict.get(section)? {
+        Value::Dict(_, inner) => Some(inner),
+        _ => None,
+    })?;
+    let near = within.keys().map(|other| (strsim::damerau_levenshtein(name, other), other));
+    let (_, other) = near.min().filter(|(distance, _)| *distance <= (name.len() / 3).max(2))?;
+    Some(format!("{section}{other}"))
+}
+
+/// A key of the same name in another section.
+fn elsewhere(key: &str, known: &Dict) -> Option<String> {
+    let name = key.rsplit('.').next()?;
+    known.iter().find_map(|(section, value)| match value {
+        Value::Dict(_, inner) if inner.contains_key(name) => Some(format!("{section}.{name}")),
         _ => None,
     })
 }

@@ -1,7 +1,5 @@
 //! What is said of a text that cannot be read. Never a value: it may be a secret.
 
-use std::borrow::Cow;
-
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::error::Category;
 use tonic::Status;
@@ -15,28 +13,64 @@ const NAME_MAX: usize = 64;
 /// From which likeness on a name is proposed, of 1.
 const ALIKE: f64 = 0.8;
 
-/// The status for an error at a place.
-pub(super) fn status(place: &Place, error: &serde_json::Error, empty: bool) -> Box<Status> {
-    if empty {
-        return malformed("the body is empty; it must be a JSON object, {} at least");
+/// Why a text is not the message that it should be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// There is no text.
+    Empty,
+    /// What the parser says, with line and column.
+    NotJson(String),
+    /// It is another kind of value.
+    NotAnObject,
+    /// A field, by its path, and what is wrong with it.
+    Field(String, String),
+}
+
+impl Fault {
+    /// Of an error at a place.
+    pub(super) fn of(place: &Place, error: &serde_json::Error, empty: bool) -> Self {
+        if empty {
+            return Self::Empty;
+        }
+        let (name, spot) = place.trace();
+        match error.classify() {
+            Category::Data => of_field(place, name, &spot),
+            Category::Syntax | Category::Eof | Category::Io => {
+                // These texts are fixed; they hold line and column, but nothing of what was read.
+                let within = if name.is_empty() { String::new() } else { format!(", in {name}") };
+                Self::NotJson(format!("{error}{within}"))
+            }
+        }
     }
-    let (name, spot) = place.trace();
-    match error.classify() {
-        Category::Data => Box::new(of_field(place, name, &spot)),
-        Category::Syntax | Category::Eof | Category::Io => {
-            // These texts are fixed; they hold line and column, but nothing of what was read.
-            let within = if name.is_empty() { String::new() } else { format!(", in {name}") };
-            malformed(format!("the body is not JSON: {error}{within}"))
+
+    /// As the answer to a call.
+    pub(super) fn status(self) -> Box<Status> {
+        let malformed = |text: String| Box::new(Error::new(Reason::MalformedMessage, text).into());
+        match self {
+            Self::Empty => malformed("the body is empty; it must be a JSON object, {} at least".to_owned()),
+            Self::NotJson(why) => malformed(format!("the body is not JSON: {why}")),
+            Self::NotAnObject => malformed("the body must be a JSON object".to_owned()),
+            Self::Field(name, why) => Box::new(Error::invalid(name, &Invalid::new(why)).into()),
+        }
+    }
+
+    /// As what follows the number of a line.
+    pub(super) fn line(self) -> String {
+        match self {
+            Self::Empty => "empty".to_owned(),
+            Self::NotJson(why) => format!("not JSON: {}", why.replace("line 1 column", "column")),
+            Self::NotAnObject => "not a JSON object".to_owned(),
+            Self::Field(name, why) => format!("{name} {why}"),
         }
     }
 }
 
-fn of_field(place: &Place, name: String, spot: &Spot) -> Status {
+fn of_field(place: &Place, name: String, spot: &Spot) -> Fault {
     let why = match (place.why(), spot) {
         (Some(Why::Twice), _) => "is given twice".to_owned(),
         (Some(Why::Read), _) => "excludes another field that is given; give one of them".to_owned(),
         (None, Spot::Unknown(message, key)) => unknown(message, key),
-        (None, Spot::Root) => return *malformed("the body must be a JSON object"),
+        (None, Spot::Root) => return Fault::NotAnObject,
         (None, Spot::Field(field)) if field.is_list() => {
             format!("must be a list, each of which {}", expected(&field.kind()))
         }
@@ -44,7 +78,7 @@ fn of_field(place: &Place, name: String, spot: &Spot) -> Status {
         (None, Spot::Field(field)) => expected(&field.kind()),
         (None, Spot::Value(field)) => value_of(field),
     };
-    Error::invalid(name, &Invalid::new(why)).into()
+    Fault::Field(name, why)
 }
 
 fn value_of(field: &FieldDescriptor) -> String {
@@ -103,10 +137,6 @@ pub(super) fn shown(name: &str) -> String {
         shown.push_str("...");
     }
     shown
-}
-
-fn malformed(text: impl Into<Cow<'static, str>>) -> Box<Status> {
-    Box::new(Error::new(Reason::MalformedMessage, text).into())
 }
 
 /// The text has more bytes than it may.

@@ -53,6 +53,14 @@ where
     }
 }
 
+/// Reads one record of a file, the message of this full name, from a line of JSON, as a call is read.
+///
+/// # Errors
+/// Why it cannot be read, in words that follow the number of the line. Never a value.
+pub(crate) fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
+    read::record(name, line)
+}
+
 fn refuse<B>(request: Request<B>, refusal: Refusal) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,

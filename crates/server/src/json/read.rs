@@ -5,7 +5,8 @@ use serde_json::Deserializer;
 use tonic::Status;
 
 use super::{
-    fault,
+    catalogue,
+    fault::Fault,
     tracked::{Place, Tracked},
 };
 
@@ -17,12 +18,26 @@ use super::{
 /// # Errors
 /// INVALID_ARGUMENT that names the field, or, where the text is no JSON, line and column. Never a value.
 pub(crate) fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
+    parsed(input, text).map_err(Fault::status)
+}
+
+/// Reads a line as [`message`] reads a body: the message of this full name.
+///
+/// # Errors
+/// Why it cannot be read, in words that follow the number of the line. Never a value.
+pub(super) fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
+    let Some(input) = catalogue::message(name) else { return Err(format!("{name} is not a message")) };
+    let record = parsed(&input, line).map_err(Fault::line)?;
+    record.transcode_to().map_err(|_| format!("not of the form of {name}"))
+}
+
+fn parsed(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Fault> {
     let place = Place::new(input.clone());
     let mut reader = Deserializer::from_slice(text);
     let read = DynamicMessage::deserialize(input.clone(), Tracked::new(&mut reader, &place));
     let mut message = read
         .and_then(|message| reader.end().map(|()| message))
-        .map_err(|error| fault::status(&place, &error, text.is_empty()))?;
+        .map_err(|error| Fault::of(&place, &error, text.is_empty()))?;
     for (field, mask) in place.into_masks() {
         let mut value = match field.kind().as_message() {
             Some(descriptor) => DynamicMessage::new(descriptor.clone()),

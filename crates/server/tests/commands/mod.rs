@@ -6,6 +6,7 @@ mod edges;
 mod looking;
 mod top;
 mod tree;
+mod unwritable;
 
 use std::{
     ffi::OsStr,

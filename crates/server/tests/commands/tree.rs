@@ -12,13 +12,13 @@ use crate::process::{Node, root};
 const NO_RESULT: [&str; 1] = ["serve"];
 
 /// Where commands are run: a folder with files to read and a node to talk to.
-struct Scene {
-    dir: tempfile::TempDir,
+pub(super) struct Scene {
+    pub(super) dir: tempfile::TempDir,
     node: Node,
 }
 
 impl Scene {
-    fn set() -> Self {
+    pub(super) fn set() -> Self {
         let scene = Self { dir: tempfile::tempdir().unwrap(), node: Node::start() };
         user(&scene.node, 7, "ada");
         std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
@@ -30,14 +30,19 @@ impl Scene {
     }
 
     fn run(&self, arguments: &[&str]) -> Ended {
+        ended(self.command(arguments), "")
+    }
+
+    /// Against the node, with its result in JSON.
+    pub(super) fn command(&self, arguments: &[&str]) -> Process {
         let mut command: Process = command(self.dir.path());
         command.args(arguments).args(["-o", "json"]).env("KITH_ADDR", &self.node.grpc);
-        ended(command, "")
+        command
     }
 }
 
 /// Lines of commands that end with a result, each at least once; whether it may be JSON Lines.
-fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
+pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
     let words = |line: &'static str| line.split(' ').collect::<Vec<_>>();
     let (lines, streamed): (&[&'static str], bool) = match leaf {
         "import users" => (&["import users users.jsonl"], false),
@@ -83,7 +88,7 @@ fn leaves(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
     }
 }
 
-fn all() -> Vec<(String, Command)> {
+pub(super) fn all() -> Vec<(String, Command)> {
     let mut tree = kith_server::cli::tree();
     tree.build();
     let mut all = Vec::new();
@@ -132,6 +137,11 @@ fn there_is_a_page_of_the_manual_for_every_command() {
     let mut command = command(dir.path());
     command.args(["man", "--dir", "pages"]);
     assert_eq!(ended(command, "").code, 0);
+    let mut home = super::command(dir.path());
+    home.args(["man", "--dir=~/man"]);
+    let refused = ended(home, "");
+    assert!(refused.code == 2 && refused.why().starts_with("--dir begins with ~"), "{refused:?}");
+    assert!(!dir.path().join("~").exists());
     for (path, _) in all() {
         let page = dir.path().join("pages").join(format!("kith-{}.1", path.replace(' ', "-")));
         let text = fs::read_to_string(&page).unwrap_or_else(|why| panic!("{}: {why}", page.display()));

@@ -78,6 +78,37 @@ fn nodes_in_kubernetes_take_what_they_are_told_and_have_time_to_stop() {
     assert_eq!(config.termination_log.unwrap().to_str(), block(&nodes, "terminationMessagePath:").as_deref());
 }
 
+/// What Kubernetes sets in a pod for a Service, as in `makeEnvVariableMap` and `makeLinkVariables` of the kubelet.
+fn service_links(name: &str, port_name: &str, port: u16) -> Vec<(String, String)> {
+    let (host, name) = ("10.96.0.17", name.replace('-', "_").to_uppercase());
+    let (url, port) = (format!("tcp://{host}:{port}"), port.to_string());
+    let pairs = [
+        ("SERVICE_HOST".to_owned(), host),
+        ("SERVICE_PORT".to_owned(), &port),
+        (format!("SERVICE_PORT_{}", port_name.to_uppercase()), &port),
+        ("PORT".to_owned(), &url),
+        (format!("PORT_{port}_TCP"), &url),
+        (format!("PORT_{port}_TCP_PROTO"), "tcp"),
+        (format!("PORT_{port}_TCP_PORT"), &port),
+        (format!("PORT_{port}_TCP_ADDR"), host),
+    ];
+    pairs.into_iter().map(|(key, value)| (format!("{name}_{key}"), value.to_owned())).collect()
+}
+
+#[test]
+fn services_beside_a_node_do_not_stop_it() {
+    let manifests = text(NODES);
+    for name in ["kith", "kith-nodes"] {
+        assert!(manifests.contains(&format!("kind: Service\nmetadata:\n  name: {name}\n")), "{name}");
+        let environment = service_links(name, "grpc", 7600);
+        let loaded = load(&Sources { environment, ..Sources::default() }).unwrap();
+        assert!(loaded.origins.is_empty(), "{:?}", loaded.origins);
+    }
+    for file in [NODES, "deploy/kubernetes/migrate.yaml"] {
+        assert!(text(file).contains("      enableServiceLinks: false\n"), "{file}");
+    }
+}
+
 #[test]
 fn every_node_of_the_compose_file_is_watched_and_says_where_it_is() {
     let (compose, prometheus) = (text(COMPOSE), text("deploy/prometheus/prometheus.yml"));

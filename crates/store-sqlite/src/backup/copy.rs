@@ -12,7 +12,7 @@ use rusqlite::{
 };
 
 use super::BackupError;
-use crate::{SqliteOptions, open, refused::refused};
+use crate::{SqliteOptions, identity, open, refused::refused};
 
 /// Pages of one step: 1 MiB at the usual size of a page.
 const STEP_PAGES: i32 = 256;
@@ -37,6 +37,7 @@ pub(super) fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -
     let source = open::reader(&options).map_err(|error| refused(from, error))?;
     // Deferred: the first read fixes the moment, and the transaction keeps it for every later one.
     source.execute_batch("BEGIN").map_err(|error| refused(from, error))?;
+    identity::refuse_foreign(from, &source)?;
     if open::refuse_newer(from, &source)? == 0 {
         return Err(BackupError::NoData { path: from.to_owned() });
     }

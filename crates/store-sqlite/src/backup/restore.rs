@@ -24,6 +24,7 @@ use super::{
 use crate::{
     OpenError, SqliteOptions,
     error::Failure,
+    identity,
     lock::{Lock, LockError},
     migrate, open,
 };
@@ -144,6 +145,9 @@ impl Seen {
 
     fn read(file: &Path) -> rusqlite::Result<Self> {
         let connection = open::reader(&SqliteOptions::new(file))?;
+        if identity::refuse_foreign(file, &connection).is_err() {
+            return Ok(Self::default());
+        }
         let mut next_ids = [0; 2];
         for (next, kind) in next_ids.iter_mut().zip(ID_KINDS) {
             *next = next_id(&connection, kind)?;

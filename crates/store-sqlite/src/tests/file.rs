@@ -44,6 +44,52 @@ async fn a_file_of_something_else_is_refused_and_left_alone() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
 }
 
+/// A database as another program leaves it, in this journal mode.
+fn foreign(path: &std::path::Path, sql: &str) -> Vec<u8> {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch(sql).unwrap();
+    connection.close().unwrap();
+    std::fs::read(path).unwrap()
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_not_changed() {
+    for sql in [
+        "CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')",
+        "PRAGMA journal_mode = WAL; CREATE TABLE notes (text TEXT)",
+        "CREATE TABLE migrations (id INTEGER PRIMARY KEY, migration TEXT, batch INTEGER)",
+        "PRAGMA application_id = 7; CREATE TABLE migrations (number INTEGER, name TEXT, applied_ms INTEGER)",
+        "PRAGMA application_id = 7",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = options(&folder).path;
+        let before = foreign(&path, sql);
+        let error = open(options(&folder)).await.unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{sql}: {error:?}");
+        let error = migration_status(path.clone()).await.unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{sql}: {error:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn data_files_are_marked_and_older_ones_recognised() {
+    let folder = tempfile::tempdir().unwrap();
+    open_migrated(&folder).await.close().await;
+    let path = options(&folder).path;
+    let id = || u32::from_be_bytes(std::fs::read(&path).unwrap()[68..72].try_into().unwrap());
+    assert_eq!(id().to_be_bytes(), *b"kith");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA application_id = 0").unwrap();
+    connection.close().unwrap();
+    assert_eq!(id(), 0);
+    let handle = open(options(&folder)).await.unwrap();
+    handle.stores().migrations.migrate().await.unwrap();
+    handle.close().await;
+    assert_eq!(id().to_be_bytes(), *b"kith");
+}
+
 #[tokio::test]
 async fn a_file_of_a_newer_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();

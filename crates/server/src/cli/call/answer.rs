@@ -1,9 +1,6 @@
 //! Where answers and failures of a call are written.
 
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::time::Duration;
 
 use anyhow::Result;
 use prost_reflect::DynamicMessage;
@@ -14,7 +11,7 @@ use tonic::{
 };
 
 use super::failure::Failure;
-use crate::cli::output::{Form, write};
+use crate::cli::output::{Form, note, write};
 
 /// What every answer has, and tells nobody anything.
 const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
@@ -36,14 +33,14 @@ impl Sink {
     ///
     /// # Errors
     /// When standard output cannot be written.
-    pub(super) fn whole(self, message: &DynamicMessage) -> io::Result<()> {
+    pub(super) fn whole(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
             Form::Plain => self.line(message),
             Form::Table | Form::Json => {
                 let mut text = Vec::new();
                 message.serialize(&mut serde_json::Serializer::pretty(&mut text))?;
                 text.push(b'\n');
-                write(&text)
+                Ok(write(&text)?)
             }
         }
     }
@@ -52,11 +49,11 @@ impl Sink {
     ///
     /// # Errors
     /// When standard output cannot be written.
-    pub(super) fn line(self, message: &DynamicMessage) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        message.serialize(&mut serde_json::Serializer::new(&mut out))?;
-        writeln!(out)?;
-        out.flush()
+    pub(super) fn line(self, message: &DynamicMessage) -> Result<()> {
+        let mut text = Vec::new();
+        message.serialize(&mut serde_json::Serializer::new(&mut text))?;
+        text.push(b'\n');
+        Ok(write(&text)?)
     }
 
     /// Writes metadata where they are asked for. Those in binary are for programs.
@@ -68,7 +65,7 @@ impl Sink {
             if let KeyAndValueRef::Ascii(name, value) = entry
                 && !USUAL.contains(&name.as_str())
             {
-                eprintln!("{name}: {}", value.to_str().unwrap_or("(not text)"));
+                note(&format!("{name}: {}", value.to_str().unwrap_or("(not text)")));
             }
         }
     }
@@ -78,8 +75,8 @@ impl Sink {
         self.metadata(status.metadata());
         let failure = Failure::of(status);
         match (self.form, serde_json::to_string(&failure)) {
-            (Form::Json, Ok(json)) => eprintln!("{json}"),
-            _ => eprintln!("kith: {failure}"),
+            (Form::Json, Ok(json)) => note(&json),
+            _ => note(&format!("kith: {failure}")),
         }
     }
 }

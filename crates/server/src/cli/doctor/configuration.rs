@@ -31,7 +31,9 @@ pub(super) fn refused(error: &StartError, file: Option<&Path>) -> Finding {
             environment::bare(name)
         }
         Some(name) if name.starts_with("KITH_") => format!("unset {name}"),
-        _ if told.starts_with(&place) && told.contains("Permission denied") => format!("chmod u+r {place}"),
+        _ if told.contains("may not be read by this user") => {
+            format!("ls -l {place}; id  # chmod u+r {place}")
+        }
         _ if told.starts_with(&place) && told.contains("cannot be read") => format!("ls -l {place}"),
         _ if told.starts_with(&place) => format!("${{EDITOR:-vi}} {place}; kith config --check"),
         _ => "kith config --check".to_owned(),
@@ -63,7 +65,7 @@ mod tests {
             ),
             ("KITH_LISTN: unknown key `listn`; did you mean `listen`?", "unset KITH_LISTN"),
             ("kith.toml:3: unknown key `token`", "${EDITOR:-vi} kith.toml; kith config --check"),
-            ("kith.toml cannot be read: Permission denied (os error 13)", "chmod u+r kith.toml"),
+            ("kith.toml: ./kith.toml may not be read by this user; name another", "ls -l kith.toml; id"),
             ("--set a: say KEY=VALUE", "kith config --check"),
         ] {
             let finding = refused(&StartError::new(told), None);

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use super::Finding;
+use super::{Finding, mount};
 use crate::{
     backend::data_file,
     config::{Backend, Config},
@@ -34,6 +34,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => found.extend(unwritable(&standing(folder))),
         Err(error) => return vec![denied(folder, &error)],
     }
+    found.extend(remote(&standing(folder)));
     found.extend(file(&data_file(config)));
     found.extend(room(&standing(folder)));
     found
@@ -43,6 +44,16 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
 fn standing(folder: &Path) -> PathBuf {
     let above = folder.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     above.unwrap_or(Path::new(".")).to_owned()
+}
+
+/// SQLite keeps its index of the log in memory that is mapped from a file.
+fn remote(folder: &Path) -> Option<Finding> {
+    let kind = mount::remote(folder)?;
+    let finding = format!(
+        "{} is on {kind}, where locks and shared memory of SQLite do not hold: data can be damaged",
+        folder.display()
+    );
+    Some(Finding::new(GROUP, finding, "kith serve --data-dir DIR  # on a local disk"))
 }
 
 fn denied(path: &Path, error: &io::Error) -> Finding {

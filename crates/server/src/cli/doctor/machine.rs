@@ -1,16 +1,17 @@
 //! What the system grants a process.
 
-use super::Finding;
-use crate::config::LimitsConfig;
+use super::{Finding, memory};
+use crate::config::Config;
 
 const GROUP: &str = "machine";
 /// Files that a node holds beside its connections: data, logs, threads' pipes.
 const BESIDE: usize = 256;
 
 /// Looks at the limits of this process, which those of a node started from here would be.
-pub(super) fn findings(limits: &LimitsConfig) -> Vec<Finding> {
+pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let text = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    descriptors(&text, limits.connections).into_iter().collect()
+    let descriptors = descriptors(&text, config.limits.connections);
+    descriptors.into_iter().chain(memory::findings(GROUP, config)).collect()
 }
 
 fn descriptors(text: &str, connections: usize) -> Option<Finding> {

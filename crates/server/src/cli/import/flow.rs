@@ -57,9 +57,11 @@ struct Pending<R> {
 /// One import under way.
 pub(super) struct Flow<K: Import, B> {
     pub(super) channel: Channel,
+    pub(super) format: K::Format,
     pub(super) reader: Reader<B>,
     pub(super) progress: Progress,
-    pub(super) kept: PathBuf,
+    /// Where the progress is noted; `None` of a pipe.
+    pub(super) kept: Option<PathBuf>,
     pub(super) report: Report,
     pub(super) patience: Patience,
     pending: VecDeque<Pending<K::Record>>,
@@ -78,13 +80,14 @@ impl<K: Import, B: BufRead> Flow<K, B> {
     /// An import that begins where `progress` and `reader` stand.
     pub(super) fn new(
         channel: Channel,
+        format: K::Format,
         reader: Reader<B>,
         progress: Progress,
-        kept: PathBuf,
+        kept: Option<PathBuf>,
         report: Report,
     ) -> Self {
         let (pending, patience) = (VecDeque::new(), Patience::default());
-        Self { channel, reader, progress, kept, report, patience, pending, failures: 0 }
+        Self { channel, format, reader, progress, kept, report, patience, pending, failures: 0 }
     }
 
     /// Runs to the end of the file and returns what became of its lines.
@@ -133,7 +136,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
     /// Reads and sends as many chunks as may be unanswered.
     async fn fill(&mut self, stream: &mut Stream<K::Record>) -> Result<()> {
         while self.pending.len() < self.patience.window {
-            let Some(chunk) = self.reader.chunk::<K>()? else { break };
+            let Some(chunk) = self.reader.chunk::<K>(&self.format)? else { break };
             self.pending.push_back(Pending { chunk, tally: Tally::default() });
         }
         for pending in self.pending.iter().skip(stream.sent) {
@@ -187,7 +190,9 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         chunk.bad.sort_by_key(|bad| bad.line);
         tally.bad = u64::try_from(chunk.bad.len()).unwrap_or(u64::MAX);
         self.progress.note(chunk.end, tally, &chunk.bad);
-        self.progress.save(&self.kept)?;
+        if let Some(kept) = &self.kept {
+            self.progress.save(kept)?;
+        }
         self.report.bad(&chunk.bad);
         self.report.came(chunk.end, self.progress.tally);
         self.failures = 0;
@@ -202,7 +207,9 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         }
         self.failures += 1;
         if self.failures >= self.patience.tries {
-            bail!("{why}; gave up after {} tries, run it again to go on", self.failures);
+            let again =
+                if self.kept.is_some() { "run it again to go on" } else { "run it again from the start" };
+            bail!("{why}; gave up after {} tries, {again}", self.failures);
         }
         let doubled = self.patience.first_wait.saturating_mul(1 << (self.failures - 1).min(16));
         let wait = doubled.min(self.patience.longest_wait);

@@ -63,6 +63,11 @@ impl Job {
         let (bytes, digest) = digest(file).with_context(|| format!("could not read {}", file.display()))?;
         Ok(Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes, digest })
     }
+
+    /// Of a pipe, whose content is not known before it has been read.
+    pub(super) fn of_pipe(kind: &str, addr: &str) -> Self {
+        Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes: 0, digest: String::new() }
+    }
 }
 
 impl Progress {
@@ -98,7 +103,7 @@ impl Progress {
         }
     }
 
-    /// Writes it so that `file` holds either this or what it held before, whenever the machine fails.
+    /// Replaces the file, so that `file` holds either this or what it held before, whenever the machine fails.
     pub(super) fn save(&self, file: &Path) -> Result<()> {
         let beside = with_suffix(file, ".new");
         let write = || -> io::Result<()> {
@@ -107,7 +112,9 @@ impl Progress {
             new.sync_all()?;
             fs::rename(&beside, file)
         };
-        write().with_context(|| format!("could not write {}", file.display()))
+        write().with_context(|| {
+            format!("could not write {} (name another file with --progress-file)", file.display())
+        })
     }
 
     /// Takes what became of the lines up to `end`.

@@ -76,7 +76,7 @@ impl<B: BufRead> Reader<B> {
 
     /// The next lines; `None` at the end. Empty lines, and those that hold no record, are
     /// passed over.
-    pub(super) fn chunk<K: Import>(&mut self) -> io::Result<Option<Chunk<K::Record>>> {
+    pub(super) fn chunk<K: Import>(&mut self, format: &K::Format) -> io::Result<Option<Chunk<K::Record>>> {
         let (mut entries, mut bad, mut bytes, began) = (Vec::new(), Vec::new(), 0, self.at);
         while entries.len() + bad.len() < self.bounds.lines && bytes < self.bounds.bytes {
             let Some(line) = self.line()? else { break };
@@ -84,7 +84,7 @@ impl<B: BufRead> Reader<B> {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            match self.record::<K>(&line) {
+            match self.record::<K>(format, &line) {
                 Ok(None) => {}
                 Ok(Some(record)) => {
                     bytes += record.encoded_len();
@@ -96,11 +96,11 @@ impl<B: BufRead> Reader<B> {
         Ok((self.at != began).then_some(Chunk { entries, bad, end: self.at }))
     }
 
-    fn record<K: Import>(&self, line: &[u8]) -> Result<Option<K::Record>, String> {
+    fn record<K: Import>(&self, format: &K::Format, line: &[u8]) -> Result<Option<K::Record>, String> {
         if line.len() > self.bounds.line_bytes {
             return Err(format!("longer than {} bytes", self.bounds.line_bytes));
         }
-        K::read_line(line)
+        K::read_line(format, line)
     }
 
     /// The next line, without its end: whole, or one byte more than it may have.
@@ -158,34 +158,34 @@ mod tests {
     fn chunks_tell_where_they_end_so_that_reading_can_go_on_there() {
         let text = "{\"userName\":\"a\"}\n\n{\"userName\":\"b\"}\r\n{\"userName\":\"c\"}";
         let mut whole = reader(text);
-        let first = whole.chunk::<Users>().unwrap().unwrap();
+        let first = whole.chunk::<Users>(&()).unwrap().unwrap();
         assert_eq!(first.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(first.end, Position { offset: 36, line: 3 });
-        let second = whole.chunk::<Users>().unwrap().unwrap();
-        assert!(whole.chunk::<Users>().unwrap().is_none());
+        let second = whole.chunk::<Users>(&()).unwrap().unwrap();
+        assert!(whole.chunk::<Users>(&()).unwrap().is_none());
 
         let rest = Cursor::new(text.as_bytes()[36..].to_vec());
         let mut resumed = Reader::new(rest, first.end, "run".to_owned(), SMALL);
-        assert_eq!(resumed.chunk::<Users>().unwrap().unwrap().entries, second.entries);
+        assert_eq!(resumed.chunk::<Users>(&()).unwrap().unwrap().entries, second.entries);
     }
 
     #[test]
     fn bad_lines_stand_beside_the_records_of_their_chunk() {
         let long = format!("{{\"userName\":\"{}\"}}\n{{}}", "n".repeat(100_000));
         let mut reader = reader(&format!("{{\n{long}"));
-        let chunk = reader.chunk::<Users>().unwrap().unwrap();
+        let chunk = reader.chunk::<Users>(&()).unwrap().unwrap();
         let words: Vec<_> = chunk.bad.iter().map(|bad| (bad.line, bad.why.as_str())).collect();
         assert_eq!(
             words,
             [(1, "not JSON: EOF while parsing an object at column 1"), (2, "longer than 40 bytes")]
         );
-        assert_eq!(reader.chunk::<Users>().unwrap().unwrap().entries[0].line, 3);
+        assert_eq!(reader.chunk::<Users>(&()).unwrap().unwrap().entries[0].line, 3);
     }
 
     #[test]
     fn equal_lines_have_request_ids_of_their_own() {
         let mut reader = reader("{}\n{}\n");
-        let chunk = reader.chunk::<Users>().unwrap().unwrap();
+        let chunk = reader.chunk::<Users>(&()).unwrap().unwrap();
         let ids: HashSet<_> = chunk.entries.iter().map(|entry| entry.request_id.as_str()).collect();
         assert_eq!(ids.len(), 2);
         assert!(ids.iter().all(|id| id.parse::<kith_store::RequestId>().is_ok()));
@@ -193,6 +193,6 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_passed_over() {
-        assert_eq!(reader("\u{FEFF}{}").chunk::<Users>().unwrap().unwrap().entries.len(), 1);
+        assert_eq!(reader("\u{FEFF}{}").chunk::<Users>(&()).unwrap().unwrap().entries.len(), 1);
     }
 }

@@ -1,9 +1,6 @@
 //! What an import tells while it runs: a bar on a terminal, else a line every few seconds; bad lines at once.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -39,21 +36,25 @@ impl output::Report for Imported {
 /// Writes to the standard error.
 #[derive(Debug)]
 pub(super) struct Report {
-    file: PathBuf,
+    name: String,
     bar: ProgressBar,
     told: Instant,
 }
 
 impl Report {
-    /// About an import of `file` that stands at `progress`.
-    pub(super) fn new(file: &Path, progress: &Progress) -> Self {
-        let bar = ProgressBar::new(progress.job.bytes);
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}") {
+    /// About an import of what is named so, which stands at `progress`.
+    pub(super) fn new(name: &str, progress: &Progress) -> Self {
+        // How much comes through a pipe is not known.
+        let (bar, template) = match progress.job.bytes {
+            0 => (ProgressBar::no_length(), "{spinner} {wide_msg}"),
+            bytes => (ProgressBar::new(bytes), "{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        let report = Self { file: file.to_owned(), bar, told: Instant::now() };
+        let report = Self { name: name.to_owned(), bar, told: Instant::now() };
         if progress.at != Position::default() {
-            report.say(&format!("{}: going on behind line {}", file.display(), progress.at.line));
+            report.say(&format!("{name}: going on behind line {}", progress.at.line));
             report.bad(progress.bad_lines());
         }
         report
@@ -62,7 +63,7 @@ impl Report {
     /// Tells of bad lines, one line each.
     pub(super) fn bad(&self, lines: &[BadLine]) {
         for BadLine { line, why } in lines {
-            self.say(&format!("{}:{line}: {why}", self.file.display()));
+            self.say(&format!("{}:{line}: {why}", self.name));
         }
     }
 
@@ -72,7 +73,7 @@ impl Report {
         self.bar.set_message(summary(tally));
         if self.bar.is_hidden() && self.told.elapsed() >= EVERY {
             self.told = Instant::now();
-            self.say(&format!("{}: line {}, {}", self.file.display(), at.line, summary(tally)));
+            self.say(&format!("{}: line {}, {}", self.name, at.line, summary(tally)));
         }
     }
 
@@ -87,7 +88,7 @@ impl Report {
     }
 
     fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| output::note(line));
     }
 }
 

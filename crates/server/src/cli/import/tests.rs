@@ -21,10 +21,7 @@ use tonic::{
 use super::{progress::beside, *};
 use crate::{
     answer_size::left_out,
-    cli::{
-        fields::Fields,
-        kind::{Entry, Kind, Messages, Standing},
-    },
+    cli::kind::{Entry, Kind, Messages, Standing},
 };
 
 /// What goes wrong with the next chunk.
@@ -59,8 +56,10 @@ enum Fake {}
 impl Kind for Fake {
     type Record = User;
 
-    fn parse(fields: Fields) -> Result<User, String> {
-        Users::parse(fields)
+    const MESSAGE: &'static str = Users::MESSAGE;
+
+    fn given(user: User) -> User {
+        Users::given(user)
     }
 
     fn line(user: &User) -> serde_json::Result<String> {
@@ -172,8 +171,8 @@ async fn run(file: &Path) -> Result<Tally> {
     let bounds = Bounds { lines: 10, ..Bounds::default() };
     let reader = Reader::new(source, progress.at, progress.run.clone(), bounds);
     let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
-    let report = Report::new(file, &progress);
-    let mut flow = Flow::<Fake, _>::new(channel, reader, progress, kept, report);
+    let report = Report::new("users.jsonl", &progress);
+    let mut flow = Flow::<Fake, _>::new(channel, (), reader, progress, Some(kept), report);
     flow.patience.tries = 3;
     flow.patience.first_wait = Duration::ZERO;
     flow.run().await
