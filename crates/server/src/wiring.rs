@@ -58,10 +58,11 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 const TELL_LEAST: Duration = Duration::from_millis(500);
 /// Records of one import message that are written side by side.
 const IMPORT_AT_ONCE: usize = 64;
-/// Counts stand among the pages of their list and go with its time: they are right within this of the last change.
-const FOLLOW_PAGE_TTL: Duration = Duration::from_secs(10);
+/// CQL corrects the count of a list up to two seconds after its last change, and tells nobody. Counts are pages of their
+/// list: with this age they are right within 11 s of the change.
+const FOLLOW_PAGE_AGE_MAX: Duration = Duration::from_secs(9);
 /// Who of a group is online is told when it changes, but not where presence is lost.
-const ACTIVE_TTL: Duration = Duration::from_secs(10);
+const ACTIVE_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// What serves calls, and what has to end when the node does.
 #[derive(Debug)]
@@ -368,8 +369,7 @@ fn member_policies(cache: &CacheConfig) -> MemberPolicies {
 
 fn active_policy(cache: &CacheConfig) -> Policy<Distribution> {
     let policy = policy(ACTIVE, cache, ACTIVE_SHARES, active_weight);
-    let ttl = policy.ttl.min(ACTIVE_TTL);
-    Policy { ttl, max_stale: policy.max_stale.min(ACTIVE_TTL), ..policy }
+    Policy { age_max: Some(ACTIVE_AGE_MAX), max_stale: policy.max_stale.min(ACTIVE_AGE_MAX), ..policy }
 }
 
 /// Of two kinds that share what one is given.
@@ -385,7 +385,7 @@ fn relation_policies(cache: &CacheConfig) -> RelationPolicies {
         blocks: Policy { strict: true, ..seldom_there(policy(BLOCKS, cache, BLOCK_SHARES, Block::weight)) },
         follow_lists: ListPolicies {
             epochs: half(policy(FOLLOW_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
-            pages: Policy { ttl: pages.ttl.min(FOLLOW_PAGE_TTL), ..pages },
+            pages: Policy { age_max: Some(FOLLOW_PAGE_AGE_MAX), ..pages },
         },
         block_lists: ListPolicies {
             epochs: half(policy(BLOCK_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
