@@ -156,6 +156,8 @@ guards! {
     /// What has no version is dropped here once more when it was told: a load that began before may have read
     /// the copy that nodes share before that was deleted.
     dropped_again;
+    /// A copy that nodes share is no older than half of the longest age, where copies have one.
+    shared_age;
 }
 
 #[cfg(not(feature = "mutants"))]

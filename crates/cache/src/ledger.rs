@@ -50,7 +50,11 @@ impl<V> Progress<V> {
         match version {
             Some(version) if guards::invalidate_floor_monotonic() => self.floor = self.floor.max(version),
             Some(version) => self.floor = version,
-            None => self.poisons += 1,
+            // The version may have been set back by hand: a floor above it would keep every load out of memory.
+            None => {
+                self.poisons += 1;
+                self.floor = Version::UNVERSIONED;
+            }
         }
         if guards::detach_flight() { self.current.take() } else { None }
     }
@@ -85,9 +89,10 @@ impl<K: Key, V> Shard<K, V> {
         }
     }
 
-    /// See [`Recall::version`].
+    /// What the record has reached at least: by [`Recall::version`], and by what is under way.
     pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
-        self.recall.version(key, now)
+        let floor = self.under_way.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
+        floor.max(self.recall.version(key, now))
     }
 
     /// Readers were given this version. Gives up the flight to join, if it began without knowing that: it may bring

@@ -1,5 +1,7 @@
 use std::{fmt, time::Duration};
 
+use crate::guards;
+
 /// How one namespace behaves. Start from [`Policy::new`] and change what differs.
 pub struct Policy<V> {
     /// Name of the namespace: in keys, operator calls and metric labels. Unique in a node, without `/`.
@@ -9,6 +11,11 @@ pub struct Policy<V> {
     pub ttl: Duration,
     /// The same for the knowledge that a record does not live.
     pub negative_ttl: Duration,
+    /// Longest age of a copy, counted from the start of its load and over all tiers that it passes, for records that
+    /// change without being told of. Half of it is spent in the tier that nodes share and half in memory. It limits
+    /// the TTLs, and a store that is slow is waited for; only one that gives no answer is answered for, see
+    /// [`max_stale`](Self::max_stale). `None`: every change is told, and each tier keeps copies for its own time.
+    pub age_max: Option<Duration>,
     /// Part of a TTL that chance may take away, 0 to 1. Never adds.
     pub jitter: f64,
     /// Nothing expired is ever served, nor anything at all while the node is not trusted.
@@ -53,6 +60,7 @@ impl<V> Policy<V> {
             name,
             ttl: Duration::from_secs(60),
             negative_ttl: Duration::from_secs(5),
+            age_max: None,
             jitter: 0.1,
             strict: false,
             max_stale: Duration::from_secs(600),
@@ -68,6 +76,26 @@ impl<V> Policy<V> {
             late_writes: 1_024,
             weigh,
         }
+    }
+}
+
+impl<V> Policy<V> {
+    /// The same with the TTLs that [`age_max`](Self::age_max) leaves to memory. `is_shared`: a copy may have spent its
+    /// part in the tier that nodes share before it comes here.
+    pub(crate) fn limited(mut self, is_shared: bool) -> Self {
+        let Some(age_max) = self.age_max else { return self };
+        let most = if is_shared { age_max / 2 } else { age_max };
+        self.ttl = self.ttl.min(most);
+        self.negative_ttl = self.negative_ttl.min(most);
+        self.soft_timeout = self.hard_timeout;
+        // Who joins a load is given what it read when it began.
+        self.load_bound = self.load_bound.min(age_max);
+        self
+    }
+
+    /// How long the tier that nodes share may keep a copy; `None`: its own time.
+    pub(crate) fn shared_age_max(&self) -> Option<Duration> {
+        self.age_max.filter(|_| guards::shared_age()).map(|age_max| age_max / 2)
     }
 }
 

@@ -63,7 +63,7 @@ impl Resyncing {
 pub struct Resynced {
     /// Pairs of copies that were compared.
     pub checked: u64,
-    /// Copies that were wrong for longer than their bound; they were dropped.
+    /// Copies that were wrong, or kept, for longer than their bound; they were dropped.
     pub stale: u64,
     /// Copies that are older than they could be, and are compared again after their bound.
     pub suspects: u64,
@@ -79,6 +79,17 @@ pub(crate) struct Rounds<K>(Mutex<State<K>>);
 struct State<K> {
     left: Vec<(Arc<K>, Version)>,
     suspects: Vec<Suspect<K>>,
+    /// Copies of the shared tier that have an age limit.
+    aging: Vec<Aging<K>>,
+}
+
+/// A copy of the shared tier, which must be gone or replaced before it is looked at again. Its value may be right or wrong:
+/// changes of such records are not told, so that its age alone bounds how wrong it is.
+#[derive(Clone, Debug)]
+struct Aging<K> {
+    key: K,
+    head: Header,
+    since: Instant,
 }
 
 /// A copy that something newer is known of.
@@ -92,7 +103,7 @@ struct Suspect<K> {
 
 impl<K> Default for Rounds<K> {
     fn default() -> Self {
-        Self(Mutex::new(State { left: Vec::new(), suspects: Vec::new() }))
+        Self(Mutex::new(State { left: Vec::new(), suspects: Vec::new(), aging: Vec::new() }))
     }
 }
 
@@ -107,7 +118,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// Compares so many copies of memory with the copies that nodes share, some of them with the store, and
     /// those that were found older before.
     pub(crate) async fn resync_step(&self, most: usize) -> Result<Resynced, CacheError> {
-        let stale = self.judge().await?;
+        let stale = self.judge().await? + self.judge_aging().await?;
         let chunk = self.chunk(most.max(1)).await;
         let checked = self.compare(&chunk).await?;
         let state = self.rounds.0.lock();
@@ -130,6 +141,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// Finds copies that something newer is known of. Returns how many pairs were compared.
     async fn compare(&self, chunk: &[(Arc<K>, Version)]) -> Result<u64, CacheError> {
         let heads = self.heads(chunk.iter().map(|(key, _)| &**key)).await?;
+        self.watch_ages(chunk, &heads);
         let mut suspects = Vec::new();
         for ((key, version), head) in chunk.iter().zip(&heads) {
             let Some(head) = head else { continue };
@@ -156,6 +168,47 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         self.suspect(suspects);
         Ok(u64::try_from(pairs + sampled.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Remembers copies that have an age limit, to look at them again when it has passed.
+    fn watch_ages(&self, chunk: &[(Arc<K>, Version)], heads: &[Option<Header>]) {
+        if self.policy.age_max.is_none() {
+            return;
+        }
+        let mut state = self.rounds.0.lock();
+        for ((key, _), head) in chunk.iter().zip(heads) {
+            let Some(head) = head.filter(is_copy) else { continue };
+            let is_known = state.aging.iter().any(|one| one.key == **key);
+            if !is_known && state.aging.len() < SUSPECTS_MAX {
+                state.aging.push(Aging { key: (**key).clone(), head, since: Instant::now() });
+            }
+        }
+    }
+
+    /// Counts and drops the copies that are still there after the longest age of a copy. Returns how many were.
+    async fn judge_aging(&self) -> Result<u64, CacheError> {
+        let Some(age_max) = self.policy.age_max else { return Ok(0) };
+        let ripe: Vec<Aging<K>> = {
+            let mut state = self.rounds.0.lock();
+            state.aging.extract_if(.., |aging| aging.since.elapsed() >= age_max).collect()
+        };
+        let heads = self.heads(ripe.iter().map(|aging| &aging.key)).await?;
+        let is_same = |(aging, head): &(&Aging<K>, &Option<Header>)| **head == Some(aging.head);
+        let stale: Vec<&K> = ripe.iter().zip(&heads).filter(is_same).map(|(aging, _)| &aging.key).collect();
+        if stale.is_empty() {
+            return Ok(0);
+        }
+        let count = u64::try_from(stale.len()).unwrap_or(u64::MAX);
+        tracing::error!(
+            namespace = self.policy.name,
+            tier = Tier::Redis.as_str(),
+            count,
+            "copies were kept for longer than their bound; dropped"
+        );
+        self.counters.resync_stale_redis.add(count);
+        let changes = self.invalidate_here(stale.into_iter().map(|key| (key, None)));
+        self.publish(&changes).await?;
+        Ok(count)
     }
 
     fn suspect(&self, found: Vec<(&Arc<K>, Tier, Version)>) {

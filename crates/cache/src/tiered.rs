@@ -65,6 +65,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         loader: Arc<dyn Loader<K, V>>,
         shared: Option<SharedSide<V>>,
     ) -> Self {
+        let policy = policy.limited(shared.is_some());
         let counters = Arc::new(Counters::default());
         let store = Box::new(Store::new(loader, &policy, Arc::clone(&counters)));
         let source: Box<dyn Source<K, V>> = match &shared {
@@ -76,6 +77,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
                 below: store,
                 strict: policy.strict,
                 value_bytes_max: policy.value_bytes_max,
+                age_max: policy.shared_age_max(),
                 counters: Arc::clone(&counters),
             }),
         };
@@ -348,11 +350,12 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     pub(crate) fn shared_copy(&self, change: &Change<V>) -> Option<Cell> {
         let codec = &self.shared.as_ref()?.codec;
         let version = change.version()?;
-        let cell = match change {
+        let mut cell = match change {
             Change::Put { value, .. } => Cell::value(codec.schema(), version, codec.encode(value)),
             Change::Deleted { .. } => Cell::bare(Kind::Null, version, 0).written_now(),
             Change::Invalidate { .. } => return None,
         };
+        cell.lasts = self.policy.shared_age_max();
         (cell.payload.len() <= self.policy.value_bytes_max).then_some(cell)
     }
 

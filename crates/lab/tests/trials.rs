@@ -99,3 +99,15 @@ async fn sessions_of_a_dead_gateway_and_of_a_killed_node_are_gone_everywhere_and
         holds(name).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn changes_by_hand_are_seen_within_their_bound() {
+    holds("F57").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn counts_are_right_within_their_bound() {
+    holds("F58").await;
+}

@@ -34,8 +34,8 @@ pub trait Changes: Send + fmt::Debug + 'static {
     /// The next changes, at most [`FEED_BATCH_MAX`]; waits so long for the first. None after that: an empty batch,
     /// whose mark may have moved on, since much is written that is no record.
     ///
-    /// A change by hand, which left the version as it was, is given a version of its own before it is told. A call
-    /// that is dropped loses nothing.
+    /// A record that was changed by hand is given a version of its own before the change is told, whether the change
+    /// left the version, set it or removed it. A call that is dropped loses nothing.
     ///
     /// # Errors
     /// See [`FeedError`]. After one, open anew with the last mark; nothing more comes here.
@@ -56,10 +56,11 @@ pub struct Batch {
 pub struct FeedChange {
     /// Which one.
     pub record: FeedRecord,
-    /// A version that it had after the change; of a change by hand, that it was given for it. `None`: unknown,
-    /// and copies of any version may be wrong, as of a document that was removed by hand.
+    /// The version of the record after the change; of a change by hand, the version that the feed gave it. `None`:
+    /// unknown, as of a document that was removed by hand.
     pub version: Option<Version>,
-    /// Whether it was changed past this program, as far as can be told.
+    /// Whether something other than this program changed the record. Copies of any version may be wrong then,
+    /// also of versions above this one: the change may have set the version back.
     pub by_hand: bool,
 }
 

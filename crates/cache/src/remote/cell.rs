@@ -16,6 +16,9 @@ pub struct Cell {
     pub header: Header,
     /// The packed record; empty unless it is a value.
     pub payload: Bytes,
+    /// Longest time that the server keeps it; `None`: as long as its kind. Of a fill it counts from the moment at which the
+    /// lease was taken, which is before the load began. Said by who writes it, and no part of its bytes.
+    pub lasts: Option<Duration>,
 }
 
 /// What becomes of the key.
@@ -64,14 +67,14 @@ impl Cell {
     /// A cell without payload.
     #[must_use]
     pub const fn bare(kind: Kind, version: Version, token: u64) -> Self {
-        Self { header: Header::bare(kind, version, token), payload: Bytes::new() }
+        Self { header: Header::bare(kind, version, token), payload: Bytes::new(), lasts: None }
     }
 
     /// A record of this form, written now.
     #[must_use]
     pub fn value(schema: u16, version: Version, payload: impl Into<Bytes>) -> Self {
         let bare = Header::bare(Kind::Value, version, 0);
-        Self { header: Header { schema, ..bare }, payload: payload.into() }.written_now()
+        Self { header: Header { schema, ..bare }, payload: payload.into(), lasts: None }.written_now()
     }
 
     /// The same, said to be written at this moment.
@@ -79,6 +82,20 @@ impl Cell {
     pub fn written_now(mut self) -> Self {
         self.header.written_ms = wall_clock_ms();
         self
+    }
+
+    /// How long the server keeps it, where such a kind is kept for `usual`.
+    #[must_use]
+    pub fn kept(&self, usual: Duration) -> Duration {
+        self.lasts.map_or(usual, |most| most.min(usual))
+    }
+
+    /// The same of a fill onto a lease that was taken so long ago; `None`: it is too old to be kept.
+    #[must_use]
+    pub(super) fn aged(self, leased: Duration) -> Option<Self> {
+        let Some(most) = self.lasts else { return Some(self) };
+        let lasts = Some(most.saturating_sub(leased)).filter(|lasts| !lasts.is_zero());
+        lasts.is_some().then_some(Self { lasts, ..self })
     }
 
     fn is_copy(&self) -> bool {

@@ -121,8 +121,8 @@ impl FakeServer {
             }
             Next::Delete => drop(state.cells.remove(key)),
             Next::Set(cell) => {
-                let until = Instant::now() + self.lasting(cell.header.kind);
-                state.cells.insert(key.to_owned(), (cell, until));
+                let until = Instant::now() + cell.kept(self.lasting(cell.header.kind));
+                state.cells.insert(key.to_owned(), (Cell { lasts: None, ..cell }, until));
             }
         }
         if waited {
@@ -135,6 +135,13 @@ impl FakeServer {
         let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
         let rest = until.saturating_duration_since(Instant::now());
         (rest + self.kept.takeover).saturating_sub(self.kept.leases)
+    }
+
+    /// How long ago the lease that stands there was taken; zero without one.
+    fn leased(&self, state: &State, key: &str) -> Duration {
+        let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == Kind::Lease);
+        let Some((_, until)) = until else { return Duration::ZERO };
+        self.kept.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
     }
 
     const fn lasting(&self, kind: Kind) -> Duration {
@@ -220,7 +227,14 @@ impl Cells for FakeServer {
         let mut state = self.writable()?;
         let mut answers = Vec::with_capacity(cells.len());
         for (key, filling) in cells {
-            let (next, answer) = Cell::fill(state.cell(key), filling.clone());
+            let leased = self.leased(&state, key);
+            let (next, answer) = match Cell::fill(state.cell(key), filling.clone()) {
+                (Next::Set(filling), Filled::Stored) => match filling.aged(leased) {
+                    Some(filling) => (Next::Set(filling), Filled::Stored),
+                    None => (Next::Delete, Filled::Gone),
+                },
+                other => other,
+            };
             self.keep(&mut state, key, next);
             answers.push(answer);
         }

@@ -170,16 +170,25 @@ impl FeedReader {
             return true;
         }
         sleep(self.reading.grace).await;
-        let known = |change: &Invalidation| {
-            let version = change.version;
-            version.is_some_and(|version| self.recent.knows(epoch, change.namespace, &change.key, version))
-        };
-        let untold: Vec<Invalidation> = batch.into_iter().filter(|change| !known(change)).collect();
+        let untold: Vec<Invalidation> =
+            batch.into_iter().filter(|change| self.is_untold(epoch, change)).collect();
         self.tally.fed.add(u64::try_from(untold.len()).unwrap_or(u64::MAX));
         if self.bus.tell_now(&self.node, &untold).await.is_err() {
             return false;
         }
         let Ok(besides) = self.feed.besides(&untold).await else { return false };
         self.bus.tell_now(&self.node, &besides).await.is_ok()
+    }
+
+    /// Whether a change is to be told. To be asked in the order of the changes: after one without a version, as of a
+    /// document that was removed by hand, the same version may come again and is another state.
+    fn is_untold(&self, epoch: u64, change: &Invalidation) -> bool {
+        match change.version {
+            Some(version) => !self.recent.knows(epoch, change.namespace, &change.key, version),
+            None => {
+                self.recent.forget(change.namespace, &change.key);
+                true
+            }
+        }
     }
 }

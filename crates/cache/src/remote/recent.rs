@@ -39,13 +39,14 @@ impl Recent {
         }
     }
 
-    /// A change was told in the log of this epoch. Another epoch than before: what was told in it is nothing now.
+    /// A change was told in the log of this epoch. Another epoch than before: what was told in it is nothing now. After a
+    /// change without a version nothing is known of the record: its versions may begin again.
     pub(crate) fn heard(&self, epoch: u64, told: &Told<'_>) {
         if self.remembers.load(Ordering::Acquire) == 0 {
             return;
         }
-        let Some(version) = told.version else { return };
         let mut heard = self.heard.lock();
+        let Some(version) = told.version else { return heard.forget(&name(told.namespace, told.key)) };
         if heard.epoch != epoch {
             *heard = Heard { epoch, ..Heard::default() };
         }
@@ -55,11 +56,23 @@ impl Recent {
         heard.young.insert(name(told.namespace, told.key), version);
     }
 
+    /// Forgets what was told of a record.
+    pub(crate) fn forget(&self, namespace: &str, key: &str) {
+        self.heard.lock().forget(&name(namespace, key));
+    }
+
     /// Whether a change of this record to at least this version was told in the log of this epoch.
     pub(crate) fn knows(&self, epoch: u64, namespace: &str, key: &str, version: Version) -> bool {
         let (heard, name) = (self.heard.lock(), name(namespace, key));
         let known = heard.young.get(&name).or_else(|| heard.old.get(&name));
         heard.epoch == epoch && known.is_some_and(|known| *known >= version)
+    }
+}
+
+impl Heard {
+    fn forget(&mut self, name: &str) {
+        self.young.remove(name);
+        self.old.remove(name);
     }
 }
 
@@ -88,6 +101,18 @@ mod tests {
         assert!(!recent.knows(2, "user", "7", Version::new(5)), "a new log knows nothing of it");
         recent.heard(2, &told("8", 1));
         assert!(!recent.knows(1, "user", "7", Version::new(5)));
+    }
+
+    #[test]
+    fn change_without_version_forgets_the_record() {
+        let recent = Recent::default();
+        recent.remember(true);
+        recent.heard(1, &told("7", 5));
+        recent.heard(1, &told("8", 5));
+        recent.heard(1, &Told { version: None, ..told("7", 0) });
+        assert!(!recent.knows(1, "user", "7", Version::new(5)));
+        recent.forget("user", "8");
+        assert!(!recent.knows(1, "user", "8", Version::new(1)));
     }
 
     #[test]

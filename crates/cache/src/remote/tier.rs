@@ -49,6 +49,8 @@ pub(crate) struct SharedTier<K, V> {
     pub(crate) strict: bool,
     /// Larger records are not written down.
     pub(crate) value_bytes_max: usize,
+    /// Longest age of a copy here.
+    pub(crate) age_max: Option<Duration>,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -263,7 +265,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
             let version = fetched.loaded.version();
             fetched.keep = version >= *floor;
-            let cell = self.cell(&fetched.loaded, climb.token);
+            let cell = Cell { lasts: self.age_max, ..self.cell(&fetched.loaded, climb.token) };
             climb.answers[*place] = Some(fetched);
             if cell.payload.len() > self.value_bytes_max {
                 too_large.push(*place);

@@ -15,6 +15,7 @@ macro_rules! trace {
 }
 pub(crate) use trace;
 
+mod aged;
 mod chance;
 mod feed;
 mod frames;

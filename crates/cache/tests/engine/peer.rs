@@ -19,7 +19,7 @@ use crate::{
     phase::{Phase, Phases},
     shelf::{LOADS_MAX, Shelf},
     store::{Outcome, StoreWay},
-    truth::{Id, Kind},
+    truth::{AGE_MAX, Id, Kind},
     weather::Fault,
     wire::Wire,
     world::World,
@@ -64,8 +64,8 @@ pub(crate) struct Peer {
     pub(crate) holds: Holds,
     pub(crate) phases: Phases,
     pub(crate) queue: Arc<Queue>,
-    caches: [Cache; 3],
-    shelves: [Arc<Shelf>; 3],
+    caches: [Cache; 4],
+    shelves: [Arc<Shelf>; 4],
     shown: Mutex<BTreeMap<Id, u64>>,
 }
 
@@ -100,13 +100,15 @@ impl Peer {
         };
         let ties = ties(world, &wire, &way);
         let node = node(world, &ties.bus);
-        let shelves = Kind::ALL.map(|kind| Arc::new(Shelf::new(&way, kind)));
+        let [thing, list, right] = Kind::ALL;
+        let kinds = [thing, list, right, Kind::Count];
+        let shelves = kinds.map(|kind| Arc::new(Shelf::new(&way, kind)));
         let cache = |at: usize| {
-            let policy = policy(Kind::ALL[at], world.weather.has(Fault::Short));
+            let policy = policy(kinds[at], world.weather.has(Fault::Short));
             let shelf = Arc::<Shelf>::clone(&shelves[at]);
             TieredCache::shared(&node, policy, shelf, &ties.sharing, Arc::new(Plain))
         };
-        let caches = [cache(0), cache(1), cache(2)];
+        let caches = [cache(0), cache(1), cache(2), cache(3)];
         follow(world, &ties, (&node, &way), (&wire, &phases));
         let queue = Arc::clone(&ties.sharing.queue);
         let shown = Mutex::default();
@@ -180,7 +182,7 @@ impl Peer {
 
     /// A reader was given this.
     pub(crate) fn shows(&self, id: Id, answer: Option<u64>) {
-        if let Some(place) = answer.filter(|_| id.0 != Kind::List) {
+        if let Some(place) = answer.filter(|_| id.0.is_versioned()) {
             let mut shown = self.shown.lock();
             let latest = shown.entry(id).or_default();
             *latest = place.max(*latest);
@@ -209,8 +211,7 @@ impl Peer {
 
     /// The place that an entry stands for; blames one whose value is not of its version.
     pub(crate) fn place(&self, (kind, key): Id, entry: &Entry<u64>) -> u64 {
-        let versioned = kind != Kind::List;
-        if versioned != entry.version.is_versioned() {
+        if kind.is_versioned() != entry.version.is_versioned() {
             self.way.store.truth.blame(format!("{kind:?} {key} has version {}", entry.version));
         }
         *entry.value
@@ -225,7 +226,7 @@ impl Peer {
 fn change(kind: Kind, lives: bool, version: u64, place: u64) -> Change<u64> {
     let version = Version::new(version);
     match (kind, lives) {
-        (Kind::List, _) => Change::Invalidate { version: None },
+        (Kind::List | Kind::Count, _) => Change::Invalidate { version: None },
         (_, true) => Change::Put { value: Arc::new(place), version },
         (_, false) => Change::Deleted { version },
     }
@@ -234,6 +235,10 @@ fn change(kind: Kind, lives: bool, version: u64, place: u64) -> Change<u64> {
 fn policy(kind: Kind, short: bool) -> Policy<u64> {
     let mut policy = Policy::new(kind.name(), |_| 8);
     policy.strict = kind == Kind::Right;
+    if kind == Kind::Count {
+        policy.age_max = Some(AGE_MAX);
+        policy.max_stale = Duration::ZERO;
+    }
     policy.loads_in_flight = LOADS_MAX;
     if short {
         policy.ttl = Duration::from_millis(400);

@@ -123,11 +123,16 @@ impl Store {
         landed
     }
 
+    /// The record changes, and nobody is told, not by the feed either.
+    pub(crate) fn change(&self, id: Id) {
+        self.truth.land(id, true, |history| history.len() as u64 + 1);
+    }
+
     /// What the store answers to a load.
     pub(crate) fn read(&self, id: Id) -> Loaded<u64> {
         let back = self.held.lock().lags.take_if(|(lags, _)| *lags == id).map_or(0, |(_, back)| back);
         let versioned =
-            |version| if id.0 == Kind::List { Version::UNVERSIONED } else { Version::new(version) };
+            |version| if id.0.is_versioned() { Version::new(version) } else { Version::UNVERSIONED };
         if let Some((_, value, version)) = self.held.lock().unsure.filter(|(unsure, ..)| *unsure == id) {
             return Loaded::Found { value: Arc::new(value), version: versioned(version) };
         }

@@ -30,6 +30,8 @@ pub(crate) const HEALTHY: Duration = Duration::from_secs(1);
 pub(crate) const MOSTLY: Duration = Duration::from_millis(50);
 /// Of a cached read under any fault but the death of a writer.
 pub(crate) const BOUND: Duration = Duration::from_secs(3);
+/// The longest age of a copy of which no change is told.
+pub(crate) const AGE_MAX: Duration = Duration::from_secs(1);
 /// Until what a dead writer did not tell is told.
 pub(crate) const ORPHANED: Duration = Duration::from_secs(11);
 
@@ -42,9 +44,12 @@ pub(crate) enum Kind {
     List,
     /// With versions, strict.
     Right,
+    /// Without versions, and nobody is told of changes: copies are at most [`AGE_MAX`] old.
+    Count,
 }
 
 impl Kind {
+    /// Those of which nodes are told.
     pub(crate) const ALL: [Self; 3] = [Self::Thing, Self::List, Self::Right];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -52,7 +57,12 @@ impl Kind {
             Self::Thing => "thing",
             Self::List => "list",
             Self::Right => "right",
+            Self::Count => "count",
         }
+    }
+
+    pub(crate) const fn is_versioned(self) -> bool {
+        matches!(self, Self::Thing | Self::Right)
     }
 
     fn of(name: &str) -> Option<Self> {
@@ -69,6 +79,7 @@ pub(crate) struct State {
     /// As the store gave it.
     pub(crate) version: u64,
     pub(crate) lives: bool,
+    landed: Instant,
     told: Option<Instant>,
     acknowledged: Option<Instant>,
 }
@@ -118,7 +129,7 @@ impl Truth {
         let history = known.records.entry(id).or_default();
         let version = version(history);
         crate::trace!("T land {id:?} {version}");
-        history.push(State { version, lives, told: None, acknowledged: None });
+        history.push(State { version, lives, landed: Instant::now(), told: None, acknowledged: None });
         (version, history.len() as u64)
     }
 
@@ -286,6 +297,19 @@ impl Truth {
             return Err(format!("{id:?} is read as {place} of {} after the acknowledgement", history.len()));
         }
         Ok(())
+    }
+
+    /// Judges an answer about a record of which no change is told: it may lack what is younger than [`AGE_MAX`].
+    pub(crate) fn aged(&self, id: Id, answer: Option<u64>, began: Instant) -> Result<(), String> {
+        let known = self.0.lock();
+        let history = known.records.get(&id).map_or(&[][..], Vec::as_slice);
+        let place = place(history, answer);
+        let lacking = history.get(place).map_or(Duration::ZERO, |state| began.duration_since(state.landed));
+        // Clocks of nodes count whole milliseconds.
+        if lacking <= AGE_MAX + Duration::from_millis(1) {
+            return Ok(());
+        }
+        Err(format!("{id:?} is read as {place} of {}, {lacking:?} after the next", history.len()))
     }
 
     /// Judges an answer that must not be older than a place.

@@ -54,6 +54,7 @@ async fn a_redis_cluster_conforms() {
 
 async fn conform(source: &Source) {
     cells(&*source.fresh(SHORT).await).await;
+    ages(&*source.fresh(SHORT).await).await;
     takeover(&*source.fresh(SHORT).await).await;
     batches(&*source.fresh(SHORT).await).await;
     wakes(&*source.fresh(SHORT).await).await;
@@ -82,6 +83,25 @@ fn entry(nonce: u64) -> Entry<'static> {
 
 async fn told(frames: &mut Box<dyn Frames>) -> News {
     timeout(PATIENCE, frames.next()).await.expect("something was told").expect("nothing was lost")
+}
+
+/// A copy is kept for as long as it may, and of a fill that counts from the lease.
+async fn ages(shared: &dyn Shared) {
+    let key = keys(["k"]);
+    let limited = |lasts, cell| [(key[0].clone(), Cell { lasts: Some(lasts), ..cell })];
+    let short = Duration::from_millis(100);
+    shared.acquire(&key, 1).await.unwrap();
+    assert_eq!(shared.fill(&limited(short, value(4, 1, "four"))).await.unwrap(), [Filled::Stored]);
+    eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;
+    shared.acquire(&key, 2).await.unwrap();
+    tokio::time::sleep(short).await;
+    assert_eq!(shared.fill(&limited(short, value(4, 2, "four"))).await.unwrap(), [Filled::Gone]);
+    assert_eq!(shared.read(&key).await.unwrap(), [None], "not its lease either");
+    shared.acquire(&key, 3).await.unwrap();
+    shared.fill(&limited(SHORT.copies, value(4, 3, "four"))).await.unwrap();
+    let put = [(key[0].clone(), Order::Put(Cell { lasts: Some(short), ..value(5, 9, "five") }))];
+    shared.change(1, &put, entry(1)).await.unwrap();
+    eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;
 }
 
 /// A load misses, leases, fills; another waits, then hits. A write leaves a floor.

@@ -30,7 +30,7 @@ const KEPT: Kept = Kept { takeover: Duration::from_secs(1), ..SHORT };
 
 fn cell(kind: Kind, version: u64, token: u64) -> Cell {
     let payload: &[u8] = if kind == Kind::Value { b"a payload \0\xff" } else { b"" };
-    Cell { header: Header::bare(kind, Version::new(version), token), payload: payload.into() }
+    Cell { header: Header::bare(kind, Version::new(version), token), payload: payload.into(), lasts: None }
 }
 
 fn states() -> Vec<Option<Cell>> {

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::{
-    Invalidation, ThreadRandom, Version,
+    Invalidation, ThreadRandom, Tier, Version,
     remote::{Changes, Feed, FeedError, FeedReader, Reading},
 };
 use parking_lot::Mutex;
@@ -37,6 +37,15 @@ impl Written {
     fn add(&self, store: &Store, key: u64, version: u64) {
         store.put(key, version);
         self.0.lock().changes.push((key, version));
+    }
+
+    /// A change by hand: the version may be lower than before, `None` removes the record.
+    fn by_hand(&self, store: &Store, key: u64, version: Option<u64>) {
+        match version {
+            Some(version) => store.put(key, version),
+            None => store.take_out(key),
+        }
+        self.0.lock().changes.push((key, 0));
     }
 
     /// The node reads it when it is its turn.
@@ -87,7 +96,7 @@ impl Changes for Seat {
         let change = |(key, version): &(u64, u64)| Invalidation {
             namespace: "thing",
             key: key.to_string(),
-            version: Some(Version::new(*version)),
+            version: Some(Version::new(*version)).filter(|version| version.is_versioned()),
             copy: None,
         };
         let changes = state.changes[self.at..].iter().map(change).collect();
@@ -144,6 +153,47 @@ async fn what_a_writer_told_is_not_told_again() {
     feed.add(&stage.store, 7, 2);
     sleep(Duration::from_secs(2)).await;
     assert_eq!(peer.node.applied(), before + 1);
+}
+
+/// Waits until the feed has been read and told.
+async fn told() {
+    sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_that_is_reinserted_is_seen_on_every_node() {
+    let (stage, peer, feed, _reader) = begun().await;
+    let other = stage.peer(2, false).await;
+    peer.write(&stage.store, 7, 1).await.unwrap();
+    feed.add(&stage.store, 7, 1);
+    told().await;
+    feed.by_hand(&stage.store, 7, None);
+    told().await;
+    for node in [&peer, &other] {
+        assert_eq!(node.read(7).await.0, None);
+    }
+    feed.add(&stage.store, 7, 1);
+    told().await;
+    for node in [&peer, &other] {
+        assert_eq!(node.read(7).await.0, Some(1), "node {}", node.member.id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn version_that_is_set_back_is_seen_and_kept() {
+    let (stage, peer, feed, _reader) = begun().await;
+    let other = stage.peer(2, false).await;
+    for version in 1..=5 {
+        peer.write(&stage.store, 7, version).await.unwrap();
+        feed.add(&stage.store, 7, version);
+        other.read(7).await;
+    }
+    feed.by_hand(&stage.store, 7, Some(2));
+    told().await;
+    for node in [&peer, &other] {
+        assert_eq!(node.read(7).await.0, Some(2));
+        assert_eq!(node.read(7).await, (Some(2), Some(Tier::Memory)), "no floor keeps it out");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use kith_cache::{
+    Policy, Version,
+    remote::{Cell, Cells as _, address},
+};
+
 use crate::stage::{Peer, Stage};
 
 async fn step(peer: &Peer) -> (u64, u64) {
@@ -47,6 +52,44 @@ async fn a_copy_that_stays_wrong_is_counted_and_dropped() {
     sleep(Duration::from_secs(8)).await;
     assert_eq!(step(&peer).await.0, 1, "that of the shared tier too");
     assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+/// Puts a copy into the shared tier past the node, with this limit.
+async fn copy(stage: &Stage, peer: &Peer, lasts: Option<Duration>) {
+    let key = [address(peer.node.epoch(), "thing", &7)];
+    stage.server.acquire(&key, 1).await.unwrap();
+    let mut cell = Cell::value(1, Version::UNVERSIONED, 1_u64.to_be_bytes().to_vec());
+    (cell.header.token, cell.lasts) = (1, lasts);
+    let [key] = key;
+    stage.server.fill(&[(key, cell)]).await.unwrap();
+    assert_eq!(peer.read(7).await.0, Some(1));
+}
+
+/// A node whose copies are at most 9 s old.
+async fn limited() -> (Stage, Peer) {
+    let stage = Stage::new();
+    let age_max = Some(Duration::from_secs(9));
+    let peer = stage.peer_of(1, Policy { age_max, ..Policy::new("thing", |_| 8) }).await;
+    (stage, peer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_past_its_age_is_counted_and_dropped() {
+    let (stage, peer) = limited().await;
+    copy(&stage, &peer, None).await;
+    assert_eq!(step(&peer).await, (0, 0));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(step(&peer).await.0, 1);
+    assert_eq!(peer.read(7).await.0, None, "the store does not have it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_within_its_age_is_not_counted() {
+    let (stage, peer) = limited().await;
+    copy(&stage, &peer, Some(Duration::from_secs(4))).await;
+    assert_eq!(step(&peer).await, (0, 0));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(step(&peer).await, (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

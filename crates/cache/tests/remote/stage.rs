@@ -50,6 +50,11 @@ impl Store {
         self.records.lock().insert(key, version);
     }
 
+    /// Removes a record, and tells nobody.
+    pub(crate) fn take_out(&self, key: u64) {
+        self.records.lock().remove(&key);
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.lock().0
     }

@@ -160,7 +160,9 @@ fn told(change: FeedChange) -> Invalidation {
         FeedRecord::Member(key) => (MEMBERS, key.to_string()),
         FeedRecord::Roster(group) => (ROSTERS, group.to_string()),
     };
-    Invalidation { namespace, key, version: change.version.map(cache_version), copy: None }
+    // A change by hand may have set the version back: copies of every version are dropped.
+    let version = change.version.filter(|_| !change.by_hand).map(cache_version);
+    Invalidation { namespace, key, version, copy: None }
 }
 
 fn meaning(error: &kith_store::FeedError) -> FeedError {

@@ -28,10 +28,11 @@ use crate::{
 
 /// How long a page of a search is served. It may hold groups that are found no more, which then only make it short.
 const SEARCH_PAGE_TTL: Duration = Duration::from_secs(60);
-/// Counts stand among the pages of their list and go with its time: they are right within this of the last change.
-const FOLLOW_PAGE_TTL: Duration = Duration::from_secs(10);
-/// Who of a group is online is told when it changes, but not where presence is lost.
-const ACTIVE_TTL: Duration = Duration::from_secs(10);
+/// CQL corrects the count of a list up to two seconds after its last change, and publishes nothing. Counts are pages of their
+/// list: with this age they are right within 11 s of the change.
+const FOLLOW_PAGE_AGE_MAX: Duration = Duration::from_secs(9);
+/// The active members of a group are published when they change, but not where presence is lost.
+const ACTIVE_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Of users.
 pub(super) fn user_policy(config: &Config) -> Policy<User> {
@@ -70,21 +71,19 @@ pub(super) fn member_policies(config: &Config) -> MemberPolicies {
 
 pub(super) fn active_policy(config: &Config) -> Policy<Distribution> {
     let cache = &cache_config(config);
-    let policy = at_most(ACTIVE_TTL, policy(ACTIVE, cache, ACTIVE_SHARES, active_weight));
-    Policy { max_stale: policy.max_stale.min(ACTIVE_TTL), ..policy }
+    let policy = policy(ACTIVE, cache, ACTIVE_SHARES, active_weight);
+    Policy { age_max: Some(ACTIVE_AGE_MAX), max_stale: policy.max_stale.min(ACTIVE_AGE_MAX), ..policy }
 }
 
 pub(super) fn relation_policies(config: &Config) -> RelationPolicies {
     let cache = &cache_config(config);
+    let pages = policy(FOLLOW_PAGES, cache, FOLLOW_PAGE_SHARES, follow_page_weight);
     RelationPolicies {
         follows: seldom_there(policy(FOLLOWS, cache, FOLLOW_SHARES, Follow::weight)),
         blocks: Policy { strict: true, ..seldom_there(policy(BLOCKS, cache, BLOCK_SHARES, Block::weight)) },
         follow_lists: ListPolicies {
             epochs: half(policy(FOLLOW_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),
-            pages: at_most(
-                FOLLOW_PAGE_TTL,
-                policy(FOLLOW_PAGES, cache, FOLLOW_PAGE_SHARES, follow_page_weight),
-            ),
+            pages: Policy { age_max: Some(FOLLOW_PAGE_AGE_MAX), ..pages },
         },
         block_lists: ListPolicies {
             epochs: half(policy(BLOCK_EPOCHS, cache, LIST_EPOCH_SHARES, ListEpoch::weight)),

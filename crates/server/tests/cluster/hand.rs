@@ -12,14 +12,58 @@ const OP_MSG: u32 = 2013;
 
 /// Sets a text of a record, and nothing else.
 pub(crate) fn set(database: &str, collection: &str, id: i64, field: &str, text: &str) {
+    update(database, collection, id, &[inner(3, "$set", &document(&[string(field, text)]))]);
+}
+
+/// Sets the nick name and the version of a user.
+pub(crate) fn set_with_version(database: &str, id: i64, nick: &str, version: i64) {
+    let set = document(&[string("nick", nick), number("v", version)]);
+    update(database, "users", id, &[inner(3, "$set", &set)]);
+}
+
+/// Sets the nick name of a user, and adds to its version.
+pub(crate) fn set_and_add_version(database: &str, id: i64, nick: &str, more: i64) {
+    let set = inner(3, "$set", &document(&[string("nick", nick)]));
+    update(database, "users", id, &[set, inner(3, "$inc", &document(&[number("v", more)]))]);
+}
+
+/// Deletes the document of a user. Returns it.
+pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
     let query = document(&[number("_id", id)]);
-    let change = document(&[inner(3, "$set", &document(&[string(field, text)]))]);
-    let update = document(&[inner(3, "q", &query), inner(3, "u", &change)]);
+    let find = [string("find", "users"), inner(3, "filter", &query), string("$db", database)];
+    let found = first_of_batch(&ask(&document(&find)));
+    let delete = document(&[inner(3, "q", &query), element(16, "limit", &1_i32.to_le_bytes())]);
+    let deletes = inner(4, "deletes", &document(&[inner(3, "0", &delete)]));
+    let answer = ask(&document(&[string("delete", "users"), deletes, string("$db", database)]));
+    assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was deleted");
+    found
+}
+
+/// Inserts the document of a user.
+pub(crate) fn insert(database: &str, user: &[u8]) {
+    let documents = inner(4, "documents", &document(&[inner(3, "0", user)]));
+    let answer = ask(&document(&[string("insert", "users"), documents, string("$db", database)]));
+    assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was inserted");
+}
+
+fn update(database: &str, collection: &str, id: i64, change: &[Vec<u8>]) {
+    let query = document(&[number("_id", id)]);
+    let update = document(&[inner(3, "q", &query), inner(3, "u", &document(change))]);
     let updates = document(&[inner(3, "0", &update)]);
     let command =
         document(&[string("update", collection), inner(4, "updates", &updates), string("$db", database)]);
     let answer = ask(&command);
     assert!(contains(&answer, &element(16, "nModified", &1_i32.to_le_bytes())), "nothing was changed");
+}
+
+/// The first document that a find has answered.
+fn first_of_batch(answer: &[u8]) -> Vec<u8> {
+    let before = element(4, "firstBatch", &[]);
+    let batch = answer.windows(before.len()).position(|window| window == before).unwrap() + before.len();
+    // The length of the array, then the type and the name of its first element.
+    let found = &answer[batch + 4 + 3..];
+    let length = u32::from_le_bytes(found[..4].try_into().unwrap());
+    found[..usize::try_from(length).unwrap()].to_vec()
 }
 
 fn ask(command: &[u8]) -> Vec<u8> {

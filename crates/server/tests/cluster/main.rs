@@ -6,6 +6,7 @@
 mod at_once;
 mod away;
 mod claims;
+mod counts;
 mod epochs;
 mod fresh;
 mod hand;

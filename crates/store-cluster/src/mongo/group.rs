@@ -1,5 +1,5 @@
 //! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, params, creator,
-//! created, updated, w}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a
+//! created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a
 //! change of one of the three leaves the others alone.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,6 @@
 //! Users: `{_id, v, name, name_key, nick, email, email_key, phone, gender, age, region, icon, params,
-//! created, updated, w}`. Absent texts are absent fields.
+//! created, updated, w, u}`. Absent texts are absent fields. `w` is a random number of the insert, `u` one of the last
+//! update.
 
 use async_trait::async_trait;
 use kith_store::{

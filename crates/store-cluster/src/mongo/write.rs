@@ -171,19 +171,21 @@ impl Mongo {
                 let mut set = fields.clone();
                 set.insert("w", nonce);
                 let stub = doc! { "_id": order.id, "deleted": true };
-                self.remake::<R>(stub, (set, &[]), session).await?.ok_or(Refused::Unmatched)
+                let fields = Remade { set, keep: &[], nonce };
+                self.remake::<R>(stub, fields, session).await?.ok_or(Refused::Unmatched)
             }
             (Change::Delete { keep, set }, _) => {
                 let mut set = set.clone();
                 set.insert("deleted", true);
-                self.remake::<R>(order.living(), (set, keep), session).await?.ok_or(Refused::Unmatched)
+                let fields = Remade { set, keep: *keep, nonce };
+                self.remake::<R>(order.living(), fields, session).await?.ok_or(Refused::Unmatched)
             }
             (Change::Update { set, unset, params }, _) => {
                 let mut filter = order.living();
                 if let Some(room) = room_for(params) {
                     filter.insert("$expr", room);
                 }
-                let update = modification(set.clone(), unset.clone());
+                let update = modification(set.clone(), unset.clone(), nonce);
                 self.find_and_update::<R>(filter, update, session).await?.ok_or(Refused::Unmatched)
             }
         }
@@ -195,7 +197,7 @@ impl Mongo {
     async fn remake<R: Record>(
         &self,
         mut filter: Document,
-        (set, keep): (Document, &[&str]),
+        Remade { set, keep, nonce }: Remade,
         mut session: Option<&mut ClientSession>,
     ) -> Result<Option<RawDocumentBuf>, Error> {
         let find = R::collection(self).find_one(filter.clone()).max_time(self.options.command);
@@ -212,12 +214,12 @@ impl Mongo {
             match name.as_str() {
                 // What was read is what is changed.
                 "v" => drop(filter.insert("v", Bson::try_from(value)?)),
-                "_id" | "w" => {}
+                "_id" | "w" | "u" => {}
                 name if set.contains_key(name) || keep.contains(&name) || !names_a_path(name) => {}
                 name => drop(unset.insert(name, "")),
             }
         }
-        self.find_and_update::<R>(filter, modification(set, unset), session).await
+        self.find_and_update::<R>(filter, modification(set, unset, nonce), session).await
     }
 
     async fn find_and_update<R: Record>(
@@ -341,6 +343,16 @@ impl Mongo {
     }
 }
 
+/// What a stub or a record is made into.
+struct Remade {
+    /// Operand of `$set`.
+    set: Document,
+    /// Fields that stay as they are.
+    keep: &'static [&'static str],
+    /// See [`modification`].
+    nonce: i64,
+}
+
 /// Why the command did not change the record.
 #[derive(Debug)]
 pub(super) enum Refused {
@@ -368,8 +380,10 @@ fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Ref
     RawDocumentBuf::try_from(&document).map_err(|_| Refused::Malformed(malformed("document")))
 }
 
-/// Sets and removes fields, and raises the version.
-fn modification(set: Document, unset: Document) -> Document {
+/// Sets and removes fields, and raises the version. The change feed takes an update of `v` that leaves `u` as it was
+/// for a change by hand; `w` stays, for it identifies the insert.
+fn modification(mut set: Document, unset: Document, nonce: i64) -> Document {
+    set.insert("u", nonce);
     let mut update = doc! { "$set": set, "$inc": { "v": 1_i64 } };
     if !unset.is_empty() {
         update.insert("$unset", unset);

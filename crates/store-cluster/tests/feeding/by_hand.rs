@@ -31,14 +31,59 @@ async fn an_edit_that_left_the_version_is_given_one_and_told() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn an_edit_that_raised_the_version_is_told_as_it_is() {
+async fn version_set_by_hand_is_replaced_by_a_higher_one() {
+    let stage = Stage::open().await;
+    let edits = [
+        doc! { "$inc": { "v": -3_i64 } },
+        doc! { "$set": { "v": 2_i64 } },
+        doc! { "$set": { "nick": "edited" }, "$inc": { "v": 1_i64 } },
+        doc! { "$set": { "v": (1_i64 << 62) - 1 } },
+    ];
+    for (id, edit) in (1..).zip(edits) {
+        stage.create(id).await;
+        for age in 1..=5 {
+            stage.update(id, age).await;
+        }
+        let mut reader = Reader::open(&stage.feed, None).await;
+        stage.documents("users").update_one(doc! { "_id": id }, edit.clone()).await.unwrap();
+        let told = reader.take(2).await;
+        let given = told[0].version.unwrap();
+        assert!(given > version(6), "{edit}: {given}");
+        assert_eq!(told, [by_hand(id, Some(given)), of_user(id, given)], "{edit}");
+        assert_eq!(stage.user(id).await.version, given, "{edit}");
+        assert_eq!(stage.update(id, 9).await, given.next(), "{edit}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn group_version_set_by_hand_is_replaced() {
+    let stage = Stage::open().await;
+    stage.stores.groups.create_group(new_group(1), write()).await.unwrap();
+    let mut reader = Reader::open(&stage.feed, None).await;
+    stage.documents("groups").update_one(doc! { "_id": 1 }, doc! { "$set": { "v": 5_i64 } }).await.unwrap();
+    let told = reader.take(2).await;
+    let given = told[0].version.unwrap();
+    assert!(given > version(5), "{given}");
+    assert_eq!(told, [FeedChange { by_hand: true, ..of_group(1, given) }, of_group(1, given)]);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn reinserted_document_is_given_a_higher_version() {
     let stage = Stage::open().await;
     stage.create(1).await;
+    stage.update(1, 9).await;
+    let (users, document) = (stage.documents("users"), stage.document(1).await);
     let mut reader = Reader::open(&stage.feed, None).await;
-    let edit = doc! { "$set": { "nick": "edited" }, "$inc": { "v": 1 } };
-    stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
-    assert_eq!(reader.take(1).await, [of_user(1, version(2))]);
-    reader.assert_quiet().await;
+    users.delete_one(doc! { "_id": 1 }).await.unwrap();
+    users.insert_one(document).await.unwrap();
+    let told = reader.take(3).await;
+    let given = told[1].version.unwrap();
+    assert!(given > version(2), "{given}");
+    assert_eq!(told[1..], [by_hand(1, Some(given)), of_user(1, given)]);
+    assert!(told[0].by_hand);
+    assert_eq!(stage.user(1).await.age, 9);
 }
 
 #[tokio::test]
@@ -135,7 +180,7 @@ async fn a_replaced_document_is_given_a_version_above_any_that_it_had() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_document_that_was_added_is_given_a_version_if_it_has_none() {
+async fn document_added_by_hand_is_given_a_version() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     let users = stage.documents("users");
@@ -144,7 +189,9 @@ async fn a_document_that_was_added_is_given_a_version_if_it_has_none() {
     assert!(told[0].by_hand && told[0].version > Some(version(1)), "{told:?}");
     assert_eq!(stage.user(1).await.version, told[0].version.unwrap());
     users.insert_one(doc! { "_id": 2_i64, "v": 4_i64, "name": "bob", "name_key": "bob" }).await.unwrap();
-    assert_eq!(reader.take(1).await, [of_user(2, version(4))]);
+    let told = reader.take(2).await;
+    assert!(told[0].by_hand && told[0].version > Some(version(4)), "{told:?}");
+    assert_eq!(stage.user(2).await.version, told[0].version.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

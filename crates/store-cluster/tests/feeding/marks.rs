@@ -65,7 +65,8 @@ async fn a_mark_in_the_middle_of_a_transaction_loses_nothing_of_it() {
     session.start_transaction().await.unwrap();
     let users = stage.documents("users");
     for id in 1..=300_i64 {
-        let user = doc! { "_id": id, "v": 1_i64, "name": format!("u{id}"), "name_key": format!("u{id}") };
+        let name = format!("u{id}");
+        let user = doc! { "_id": id, "v": 1_i64, "name": &name, "name_key": &name, "w": id };
         users.insert_one(user).session(&mut session).await.unwrap();
     }
     session.commit_transaction().await.unwrap();

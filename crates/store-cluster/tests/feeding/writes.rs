@@ -146,7 +146,7 @@ async fn a_stub_keeps_nothing_of_the_record_whoever_put_it_there() {
     let stub = stage.document(1).await;
     let mut fields: Vec<&str> = stub.keys().map(String::as_str).collect();
     fields.sort_unstable();
-    assert_eq!(fields, ["_id", "deleted", "name_free_at", "name_key", "v", "w"]);
+    assert_eq!(fields, ["_id", "deleted", "name_free_at", "name_key", "u", "v", "w"]);
     assert_eq!(stub.get_i64("v").unwrap(), 6);
     stage.create(1).await;
     let anew = stage.document(1).await;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use fred::{
     error::Error,
@@ -83,8 +85,11 @@ impl Cells for RedisShared {
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
         let way = self.way()?;
         let call = |(key, cell): &(String, Cell)| {
-            let kept = values::duration(self.lasting(cell.header.kind));
-            (self.names.cell(key), vec![self.wakes(), values::bytes(cell.to_bytes()), kept])
+            let kept = values::duration(cell.kept(self.lasting(cell.header.kind)));
+            // The age of the lease is part of the age of what its load brings.
+            let leases = if cell.lasts.is_some() { self.options.kept.leases } else { Duration::ZERO };
+            let bytes = values::bytes(cell.to_bytes());
+            (self.names.cell(key), vec![self.wakes(), bytes, kept, values::duration(leases)])
         };
         let calls: Vec<_> = cells.iter().map(call).collect();
         let answers = run_each(way.client(), &self.scripts.fill, &calls).await;
@@ -137,7 +142,7 @@ impl RedisShared {
         Ok((0..keys.len()).filter(|place| found[*place]).collect())
     }
 
-    fn lasting(&self, kind: Kind) -> std::time::Duration {
+    fn lasting(&self, kind: Kind) -> Duration {
         let kept = &self.options.kept;
         match kind {
             Kind::Value => self.ttl(kept.copies),

@@ -1,10 +1,13 @@
 //! Rows of the table of faults that are measured, each by calls of its own, and not judged by a history: those about load,
 //! and those that ask for one thing very often.
 
+mod aged;
 mod alone;
 mod balanced;
 mod blocked;
+mod by_hand;
 mod callers;
+mod counted;
 mod decided;
 mod flooder;
 mod online;
@@ -46,10 +49,12 @@ enum Kind {
     Orphaned,
     Decided,
     Online(Loss),
+    ByHand,
+    Counted,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 18] = [
+pub const TRIALS: [Trial; 20] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
@@ -120,6 +125,12 @@ pub const TRIALS: [Trial; 18] = [
         what: "Redis is emptied under sessions that go on",
         kind: Kind::Online(Loss::Redis),
     },
+    Trial {
+        name: "F57",
+        what: "documents are changed by hand, and their versions with them",
+        kind: Kind::ByHand,
+    },
+    Trial { name: "F58", what: "relations are counted right after they change", kind: Kind::Counted },
 ];
 
 /// How long and how much.
@@ -174,7 +185,10 @@ impl Trial {
     /// Whether it has a Cassandra that others may have, too.
     #[must_use]
     pub const fn shares_cassandra(&self) -> bool {
-        matches!(self.kind, Kind::Strict(..) | Kind::Orphaned | Kind::Decided | Kind::Online(_))
+        matches!(
+            self.kind,
+            Kind::Strict(..) | Kind::Orphaned | Kind::Decided | Kind::Online(_) | Kind::Counted
+        )
     }
 
     /// Starts what the row needs, measures, and ends it. Figures in a fixed order, each named after the row.
@@ -192,6 +206,8 @@ impl Trial {
             Kind::Orphaned => Box::pin(orphaned::run(plan, sizes)).await,
             Kind::Decided => Box::pin(decided::run(plan, sizes)).await,
             Kind::Online(loss) => Box::pin(online::run(plan, sizes, loss)).await,
+            Kind::ByHand => Box::pin(by_hand::run(plan, sizes)).await,
+            Kind::Counted => Box::pin(counted::run(plan, sizes)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())

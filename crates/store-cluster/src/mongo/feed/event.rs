@@ -26,6 +26,7 @@ pub(super) fn pipeline() -> [Document; 2] {
         "id": "$documentKey._id",
         "inserted": "$fullDocument.v",
         "set": "$updateDescription.updatedFields.v",
+        "nonce": { "$ifNull": ["$updateDescription.updatedFields.u", "$fullDocument.w"] },
         "removed": "$updateDescription.removedFields",
         "touched": { "$add": [{ "$size": { "$objectToArray": updated } }, { "$size": cut }] },
     } };
@@ -46,20 +47,20 @@ pub(super) enum Told {
 /// What a change did to the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// Raised it to this.
+    /// A write of this program raised it to this.
     Raised(Version),
-    /// Left it: a change by hand.
+    /// A change by hand that did not touch it.
     Left,
-    /// Set or removed it, by hand, to something that may be lower than before.
+    /// A change by hand that set or removed it. It may be lower than before.
     Lost,
-    /// Removed the document.
+    /// Removed the document, by hand.
     Gone,
 }
 
 /// Reads an event. Whatever a hand may have done to a document, it says something.
 pub(super) fn told(event: &RawDocument) -> Told {
     let claim = match event.get_str("operationType") {
-        Ok("insert") => of_insert(field(event, "inserted")),
+        Ok("insert") => of_insert(event),
         Ok("update") if is_release(event) => return Told::Nothing,
         Ok("update") => of_update(event),
         // This program never does.
@@ -109,16 +110,26 @@ fn record(event: &RawDocument) -> Option<FeedRecord> {
     }
 }
 
-fn of_insert(inserted: Option<RawBsonRef<'_>>) -> Claim {
-    inserted.and_then(version).map_or(Claim::Lost, Claim::Raised)
+/// This program inserts documents of the first version only: another one comes out of a dump.
+fn of_insert(event: &RawDocument) -> Claim {
+    match field(event, "inserted").and_then(version) {
+        Some(Version::FIRST) if has_nonce(event) => Claim::Raised(Version::FIRST),
+        Some(_) | None => Claim::Lost,
+    }
 }
 
 fn of_update(event: &RawDocument) -> Claim {
     match field(event, "set") {
-        Some(value) => version(value).map_or(Claim::Lost, Claim::Raised),
+        Some(value) if has_nonce(event) => version(value).map_or(Claim::Lost, Claim::Raised),
+        Some(_) => Claim::Lost,
         None if removed(event).any(|name| name == "v") => Claim::Lost,
         None => Claim::Left,
     }
+}
+
+/// Whether the change set the number that every write of this program sets beside the version.
+fn has_nonce(event: &RawDocument) -> bool {
+    matches!(field(event, "nonce"), Some(RawBsonRef::Int64(_)))
 }
 
 fn is_release(event: &RawDocument) -> bool {
@@ -153,19 +164,37 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_was_written_as_this_program_does_is_believed() {
-        let raised = of_user_7(Claim::Raised(Version::new(3).unwrap()));
-        assert_eq!(told_of(&event("insert", doc! { "inserted": 3_i64 })), raised);
-        assert_eq!(told_of(&event("update", doc! { "set": 3_i64, "touched": 2 })), raised);
+    fn version_with_nonce_is_believed() {
+        let raised = |version| of_user_7(Claim::Raised(Version::new(version).unwrap()));
+        assert_eq!(told_of(&event("insert", doc! { "inserted": 1_i64, "nonce": 9_i64 })), raised(1));
+        assert_eq!(told_of(&event("update", doc! { "set": 3_i64, "nonce": 9_i64, "touched": 3 })), raised(3));
     }
 
     #[test]
-    fn a_version_that_a_hand_wrote_is_not() {
+    fn version_without_nonce_is_a_change_by_hand() {
+        for version in [1_i64, 2, VERSION_END - 1] {
+            assert_eq!(told_of(&event("insert", doc! { "inserted": version })), of_user_7(Claim::Lost));
+            assert_eq!(told_of(&event("update", doc! { "set": version })), of_user_7(Claim::Lost));
+            let other = doc! { "set": version, "nonce": "9" };
+            assert_eq!(told_of(&event("update", other)), of_user_7(Claim::Lost));
+        }
+    }
+
+    #[test]
+    fn insert_of_a_later_version_is_a_change_by_hand() {
+        let dumped = doc! { "inserted": 2_i64, "nonce": 9_i64 };
+        assert_eq!(told_of(&event("insert", dumped)), of_user_7(Claim::Lost));
+    }
+
+    #[test]
+    fn version_of_another_type_is_a_change_by_hand() {
         let values =
             [Bson::Int32(3), Bson::Double(3.0), Bson::from("3"), Bson::Null, Bson::Int64(0), Bson::Int64(-3)];
         for value in values {
-            assert_eq!(told_of(&event("insert", doc! { "inserted": value.clone() })), of_user_7(Claim::Lost));
-            assert_eq!(told_of(&event("update", doc! { "set": value })), of_user_7(Claim::Lost));
+            let inserted = doc! { "inserted": value.clone(), "nonce": 9_i64 };
+            assert_eq!(told_of(&event("insert", inserted)), of_user_7(Claim::Lost));
+            let set = doc! { "set": value, "nonce": 9_i64 };
+            assert_eq!(told_of(&event("update", set)), of_user_7(Claim::Lost));
         }
         assert_eq!(told_of(&event("insert", doc! {})), of_user_7(Claim::Lost));
         assert_eq!(told_of(&event("update", doc! { "removed": ["nick", "v"] })), of_user_7(Claim::Lost));
@@ -181,7 +210,7 @@ mod tests {
             doc! { "touched": 1 },
             doc! { "removed": ["name_key"], "touched": 0 },
             doc! { "removed": ["name_key", "name_free_at"], "touched": 1 },
-            doc! { "removed": ["name_key", "name_free_at", "w"], "touched": 0 },
+            doc! { "removed": ["name_key", "name_free_at", "u"], "touched": 0 },
         ] {
             assert_eq!(told_of(&event("update", change)), left);
         }

@@ -39,8 +39,9 @@ impl ByHand {
 }
 
 impl Mongo {
-    /// Gives each a version above any that it had, and returns it; of a record that is gone, none. Done again, it
-    /// gives another.
+    /// Gives each record a version above any that this program gave it, and returns it; none for a record that is
+    /// gone. Repeating it gives another version. Sets `u` as every write does, so that the feed does not take the
+    /// change for one by hand.
     pub(super) async fn stamp(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -66,7 +67,7 @@ impl Mongo {
         collection: &Collection<RawDocumentBuf>,
         ids: &[i64],
     ) -> Result<(), StoreError> {
-        let raise = vec![doc! { "$set": { "v": next() } }];
+        let raise = vec![doc! { "$set": { "v": next(), "u": rand::random::<i64>() } }];
         self.change_all(collection, ids, (is_number(), raise.into())).await
     }
 
@@ -87,7 +88,8 @@ impl Mongo {
             .filter(|above| *above < VERSION_END)
             .ok_or_else(|| malformed("count"))?;
         let beyond = doc! { "$and": [is_number(), { "$gte": ["$v", above] }] };
-        let renew = vec![doc! { "$set": { "v": { "$cond": [beyond, next(), above] } } }];
+        let version = doc! { "$cond": [beyond, next(), above] };
+        let renew = vec![doc! { "$set": { "v": version, "u": rand::random::<i64>() } }];
         self.change_all(collection, ids, (doc! { "$literal": true }, renew.into())).await
     }
 
@@ -129,9 +131,9 @@ fn readable(found: HashMap<i64, Option<Version>>) -> HashMap<i64, Version> {
     found.into_iter().filter_map(|(id, version)| Some((id, version?))).collect()
 }
 
-/// Whether the version is a number that it may be, whichever kind of number.
+/// Whether the version is a number that it may be, whichever kind of number, and so is the next one.
 fn is_number() -> Document {
-    doc! { "$and": [{ "$isNumber": "$v" }, { "$gte": ["$v", 0] }, { "$lt": ["$v", VERSION_END] }] }
+    doc! { "$and": [{ "$isNumber": "$v" }, { "$gte": ["$v", 0] }, { "$lt": ["$v", VERSION_END - 1] }] }
 }
 
 fn next() -> Document {

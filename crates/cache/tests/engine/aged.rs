@@ -1,0 +1,64 @@
+//! Records of which no change is told, as counts that a store corrects by itself: no node answers with a copy that is older
+//! than its longest age, whatever is lost, late or cut. Every run follows from its seed.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::Consistency;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::{chance::Chance, number, runtime, truth::Kind, weather::Weather, world::World};
+
+/// Runs that a test of all packages makes.
+const SEEDS: u64 = 100;
+/// Operations of a run.
+const STEPS: u64 = 300;
+const KEYS: u64 = 2;
+
+#[test]
+fn no_copy_is_older_than_its_age() {
+    let seeds = match number("KITH_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("KITH_SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        let judged = runtime().block_on(run(seed));
+        assert!(judged.is_ok(), "KITH_SEED={seed}: {judged:?}");
+    }
+}
+
+async fn run(seed: u64) -> Result<(), String> {
+    let chance = Chance::new(seed);
+    let weather = Weather::by(&chance);
+    let world = World::new(chance, weather, 3);
+    let mut calls = JoinSet::new();
+    sleep(Duration::from_millis(300)).await;
+    for step in 0..STEPS {
+        sleep(Duration::from_micros(world.chance.below(40_000))).await;
+        let id = (Kind::Count, world.chance.below(KEYS));
+        if world.chance.one_in(20) {
+            world.disturb(id);
+        }
+        if world.chance.one_in(10) {
+            world.store.change(id);
+        }
+        let (world, peer) = (Arc::clone(&world), world.some_peer());
+        calls.spawn(async move {
+            let (began, phases) = (Instant::now(), peer.phases.clone());
+            let judged = match phases.live(peer.ask(id, &Consistency::Cached)).await {
+                Some(Ok(answer)) => world.store.truth.aged(id, answer, began),
+                Some(Err(error)) if weather.is_fair() => Err(format!("a read fails: {error}")),
+                // A node that died gives no answer.
+                Some(Err(_)) | None => Ok(()),
+            };
+            judged.map_err(|why| format!("step {step}, node {}: {why} ({weather:?})", peer.id))
+        });
+    }
+    world.calm();
+    while let Some(call) = calls.join_next().await {
+        call.map_err(|error| error.to_string())??;
+    }
+    world.store.truth.wrong().map_or(Ok(()), Err)
+}
