@@ -22,6 +22,13 @@ pub(crate) fn set(database: &str, collection: &str, id: i64, field: &str, text: 
     assert!(contains(&answer, &element(16, "nModified", &1_i32.to_le_bytes())), "nothing was changed");
 }
 
+/// Drops a database with all that is in it.
+pub(crate) fn drop_database(database: &str) {
+    let one = element(16, "dropDatabase", &1_i32.to_le_bytes());
+    let answer = ask(&document(&[one, string("$db", database)]));
+    assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not dropped");
+}
+
 fn ask(command: &[u8]) -> Vec<u8> {
     let uri = variable("KITH_TEST_MONGODB");
     let hosts = uri.trim_start_matches("mongodb://").split(['/', '?', ',']).next().unwrap();

@@ -17,6 +17,7 @@ mod online;
 mod port;
 mod presence;
 mod redis;
+mod refused;
 mod site;
 mod told;
 mod watched;
