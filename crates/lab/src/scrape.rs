@@ -13,8 +13,16 @@ use tokio::{
 /// # Errors
 /// When it does not answer, or with something else.
 pub(crate) async fn metrics(operations: SocketAddr) -> Result<String> {
+    answer(operations, "/metrics").await
+}
+
+/// What its operations port answers at this path.
+///
+/// # Errors
+/// As [`metrics`].
+pub(crate) async fn answer(operations: SocketAddr, path: &str) -> Result<String> {
     let mut socket = TcpStream::connect(operations).await?;
-    socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+    socket.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await?;
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no end of its head")?;

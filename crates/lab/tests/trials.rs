@@ -102,6 +102,18 @@ async fn sessions_of_a_dead_gateway_and_of_a_killed_node_are_gone_everywhere_and
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
+async fn dropped_database_is_not_served() {
+    holds("F55").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn lost_channels_are_subscribed_again() {
+    holds("F56").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
 async fn changes_by_hand_are_seen_within_their_bound() {
     holds("F57").await;
 }

@@ -75,10 +75,18 @@ pub(crate) struct BringUp {
 enum Hitch {
     Store(StoreError),
     Pending(Migration),
-    /// Others have the database, or somebody who was killed a moment ago.
-    Claimed,
+    /// Others have it, or a node that was killed a moment ago.
+    Claimed(Claimed),
     /// It cannot serve as it is configured.
     Refused(StartError),
+}
+
+/// What a node needs for itself or for those that it shares with.
+#[derive(Clone, Copy)]
+enum Claimed {
+    Database,
+    /// In Redis.
+    Prefix,
 }
 
 impl From<StoreError> for Hitch {
@@ -102,7 +110,7 @@ impl BringUp {
                 tokio::spawn(async move { end.run_until_cancelled(Box::pin(self.when_migrated())).await });
             }
             Err(Hitch::Store(error)) => return Err(self.about.why(&error).await.line()),
-            Err(Hitch::Claimed) => return Err(self.claimed()),
+            Err(Hitch::Claimed(what)) => return Err(self.claimed(what)),
             Err(Hitch::Refused(line)) => return Err(line),
         }
         Ok(())
@@ -137,19 +145,17 @@ impl BringUp {
                         return;
                     }
                 },
-                Err(Hitch::Claimed) => {
+                Err(Hitch::Claimed(what)) => {
                     // Until then it may be that of a node that was killed.
                     let first = *claimed.get_or_insert_with(|| {
-                        tracing::warn!(
-                            "another node has a claim on the database: waits whether it still lives"
-                        );
+                        tracing::warn!("waits: {}", self.waits_for(what));
                         Instant::now()
                     });
                     if first.elapsed() > cluster::PATIENCE {
-                        self.fatal.send_replace(Some(self.claimed()));
+                        self.fatal.send_replace(Some(self.claimed(what)));
                         return;
                     }
-                    self.tell_claimed(since);
+                    self.tell_claimed(what, since);
                 }
                 Err(Hitch::Refused(line)) => {
                     self.fatal.send_replace(Some(line));
@@ -207,14 +213,32 @@ impl BringUp {
         self.health.because(State::Starting, Cause { reason: "store_away", message, since });
     }
 
-    fn tell_claimed(&self, since: SystemTime) {
-        let message = format!("waits for the claim of another node on {}", self.about.data().place);
-        self.health.because(State::Starting, Cause { reason: "store_claimed", message, since });
+    fn tell_claimed(&self, what: Claimed, since: SystemTime) {
+        let reason = match what {
+            Claimed::Database => "store_claimed",
+            Claimed::Prefix => "redis_prefix_taken",
+        };
+        self.health.because(State::Starting, Cause { reason, message: self.waits_for(what), since });
     }
 
-    fn claimed(&self) -> StartError {
+    fn waits_for(&self, what: Claimed) -> String {
+        match what {
+            Claimed::Database => format!("another node has a claim on {}", self.about.data().place),
+            Claimed::Prefix => {
+                format!("nodes of another database use the prefix {} in Redis", self.config.redis.prefix)
+            }
+        }
+    }
+
+    fn claimed(&self, what: Claimed) -> StartError {
         let place = &self.about.data().place;
         let prefix = &self.config.redis.prefix;
+        if let Claimed::Prefix = what {
+            return StartError::new(format!(
+                "the prefix {prefix} in Redis is used by nodes of another database than {place}; give these another \
+                 redis.prefix, or stop those"
+            ));
+        }
         StartError::new(match self.config.redis.url {
             None => format!(
                 "{place} is used by another node, which this one would not hear of; stop that one, or give both \
@@ -229,9 +253,14 @@ impl BringUp {
 
     async fn serve(&self) -> Result<(), Hitch> {
         self.migrate().await?;
-        self.take_claim().await?;
+        let keys = if self.config.redis.url.is_some() {
+            Some(Keys::of(&self.stores, &self.config).await?)
+        } else {
+            None
+        };
+        self.take_claim(keys.as_ref()).await?;
         let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
-        let services = Box::pin(self.wired(vitals)).await?;
+        let services = Box::pin(self.wired(vitals, keys)).await?;
         if let Some(cluster) = &services.cluster {
             cluster.start(self.health.clone());
             // Without Redis it serves too.
@@ -250,25 +279,30 @@ impl BringUp {
         Ok(())
     }
 
-    async fn wired(&self, vitals: Vitals) -> Result<Services, Hitch> {
+    /// `keys`: those of nodes that share Redis.
+    async fn wired(&self, vitals: Vitals, keys: Option<Keys>) -> Result<Services, Hitch> {
         let (stores, config) = (&self.stores, &*self.config);
-        if config.redis.url.is_none() {
-            return Ok(wiring::services(stores, config, vitals).await?);
-        }
-        let keys = Keys::of(stores).await?;
+        let Some(keys) = keys else { return Ok(wiring::services(stores, config, vitals).await?) };
         let server = Server::connect(config, &keys).await.map_err(Hitch::Refused)?;
+        if let Some(refused) = server.refusal().await.filter(|refused| refused.lasts) {
+            return Err(Hitch::Refused(StartError::new(refused.line)));
+        }
+        // While Redis is away nothing is known of others; the node looks again as long as it runs.
+        if let Ok(true) = server.prefix_taken().await {
+            return Err(Hitch::Claimed(Claimed::Prefix));
+        }
         let cluster = Cluster::new(server, &keys, stores, config, Card::new(config, self.listens));
         Ok(wiring::services_of_cluster(stores, config, vitals, cluster).await?)
     }
 
-    async fn take_claim(&self) -> Result<(), Hitch> {
+    async fn take_claim(&self, keys: Option<&Keys>) -> Result<(), Hitch> {
         if self.claim.get().is_none()
-            && let Some(claim) = Claim::of(&self.config, &self.stores)
+            && let Some(claim) = Claim::of(&self.config, &self.stores, keys)
         {
             self.claim.get_or_init(|| claim);
         }
         match self.claim.get() {
-            Some(claim) if !claim.take().await? => Err(Hitch::Claimed),
+            Some(claim) if !claim.take().await? => Err(Hitch::Claimed(Claimed::Database)),
             Some(_) | None => Ok(()),
         }
     }
@@ -278,7 +312,7 @@ impl BringUp {
         if let Some(claim) = self.claim.get() {
             claim.keep().await;
             tracing::error!("the claim on the database is lost");
-            self.fatal.send_replace(Some(self.claimed()));
+            self.fatal.send_replace(Some(self.claimed(Claimed::Database)));
         }
     }
 

@@ -69,7 +69,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
-    /// `redis_unfit`, `relations_away`.
+    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`.
     pub reason: &'static str,
     /// For people, with what to do. Holds nothing of what is stored, and no credentials.
     pub message: String,

@@ -29,9 +29,15 @@ impl Server {
     /// Without persistence, and with these words of its configuration.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let port = free_port();
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        Self::of(port, arguments, vec!["--port".to_owned(), port.to_string()])
+    }
+
+    /// `listens`: the words by which it listens at this port.
+    fn of(port: u16, arguments: Vec<String>, listens: Vec<String>) -> Self {
         let folder = std::env::temp_dir().join(format!("kith-cache-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let arguments = listens.into_iter().chain(arguments).collect();
         let mut server = Self { port, folder, arguments, child: None };
         server.restart();
         server
@@ -40,9 +46,8 @@ impl Server {
     /// On the same port, with what the folder holds.
     pub(crate) fn restart(&mut self) {
         self.kill();
-        let port = self.port.to_string();
         let mut command = Command::new("redis-server");
-        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
         command.arg(&self.folder).args(&self.arguments);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.child = Some(child.expect("these tests need redis-server on the path"));
@@ -77,6 +82,22 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// One that speaks TLS alone, with a certificate for this machine that it signed itself: itself and the file of it.
+    pub(crate) fn start_with_tls() -> (Self, PathBuf) {
+        let folder = std::env::temp_dir().join(format!("kith-cache-tls-{:x}", rand::random::<u64>()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let (cert_text, key) = (cert.to_str().unwrap().to_owned(), key.to_str().unwrap().to_owned());
+        let words = ["--tls-auth-clients", "no", "--tls-cert-file", &cert_text, "--tls-key-file", &key];
+        let port = free_port();
+        let tls_port = ["--tls-port".to_owned(), port.to_string()];
+        let words = words.into_iter().map(str::to_owned).chain(tls_port).collect();
+        (Self::of(port, words, ["--port", "0"].map(str::to_owned).to_vec()), cert)
     }
 
     /// A client that speaks to it as an operator does.

@@ -40,7 +40,7 @@ const HOSTILE: [&str; 16] = [
 
 async fn stage() -> (Arc<RedisShared>, Client, String) {
     let options = options(&address());
-    let prefix = options.prefix.clone();
+    let prefix = options.tag();
     (accepted(options).await, operator(&address()).await, prefix)
 }
 
@@ -148,7 +148,7 @@ fn leased_again() -> Acquired {
 async fn forged_and_garbled_messages_are_passed_by_and_counted() {
     let seal = Seal::new(&[7; 32]);
     let options = RedisOptions { seal: Some(seal.clone()), ..options(&address()) };
-    let (prefix, outsider) = (options.prefix.clone(), operator(&address()).await);
+    let (prefix, outsider) = (options.tag(), operator(&address()).await);
     let shared = accepted(options).await;
     let mut frames = shared.subscribe(1, 2).await.unwrap();
     let (wakes, mine) = (format!("{{{prefix}}}:0:wakes"), format!("{{{prefix}}}:0:node:1:2"));

@@ -56,7 +56,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let options = kith_cache::remote::redis::RedisOptions { kept: KEPT, ..options(&address()) };
-        let prefix = options.prefix.clone();
+        let prefix = options.tag();
         Self { shared: accepted(options).await, operator: operator(&address()).await, prefix }
     }
 

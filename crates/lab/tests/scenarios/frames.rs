@@ -68,7 +68,7 @@ async fn junk(peers: &Peers, channels: &[String]) {
 
 /// A message that goes on where the log ends, as only the seal tells that no node has sent it.
 async fn forged(peers: &Peers, epoch: u64) -> Vec<u8> {
-    let log = format!("{{{PREFIX}}}:log:{epoch}");
+    let log = format!("{{{PREFIX}:{:016x}}}:log:{epoch}", 0);
     let last = peers.redis.ask(&["XREVRANGE", log.as_str(), "+", "-", "COUNT", "1"]).await.unwrap();
     let entry = texts(&last).pop().unwrap();
     let last = Frame::logged(peers.peer(0).node().applied(), &entry).unwrap();

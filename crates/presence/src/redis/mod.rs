@@ -50,7 +50,7 @@ impl RedisPresence {
     /// When the address or the prefix cannot be used.
     pub async fn connect(options: RedisOptions, limits: Limits) -> Result<Self, RedisError> {
         let runner = ScriptRunner::connect(options).await?;
-        let names = Names::new(runner.prefix(), runner.database());
+        let names = Names::new(runner.tag(), runner.database());
         Ok(Self { runner, names, scripts: Scripts::new(), limits })
     }
 

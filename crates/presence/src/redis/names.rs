@@ -5,39 +5,39 @@ use crate::Instance;
 /// Names of keys and of the channel. What stands in the first braces chooses the slot of a cluster.
 #[derive(Debug)]
 pub(super) struct Names {
-    prefix: String,
+    /// Prefix and id of the database, without braces.
+    tag: String,
     database: u8,
 }
 
 impl Names {
-    /// `prefix` has no braces in it.
-    pub(super) fn new(prefix: &str, database: u8) -> Self {
-        Self { prefix: prefix.to_owned(), database }
+    pub(super) const fn new(tag: String, database: u8) -> Self {
+        Self { tag, database }
     }
 
     /// Channels are one for all databases of a server.
     pub(super) fn channel(&self) -> String {
-        format!("{{{}}}:{}:presence", self.prefix, self.database)
+        format!("{{{}}}:{}:presence", self.tag, self.database)
     }
 
     pub(super) fn user(&self, user: UserId) -> String {
-        format!("{{{}:presence:user:{user}}}", self.prefix)
+        format!("{{{}:presence:user:{user}}}", self.tag)
     }
 
     /// Users of a gateway.
     pub(super) fn of_gateway(&self, instance: &Instance) -> String {
-        format!("{{{}:presence:gateway:{instance}}}", self.prefix)
+        format!("{{{}:presence:gateway:{instance}}}", self.tag)
     }
 
     /// Claims, deadlines and the epoch.
     pub(super) fn gateways(&self) -> Vec<String> {
-        let name = |what| format!("{{{}:presence}}:{what}", self.prefix);
+        let name = |what| format!("{{{}:presence}}:{what}", self.tag);
         ["claims", "deadlines", "epoch"].map(name).to_vec()
     }
 
     /// Users, those of them who are online, gateways, and users who went.
     pub(super) fn group(&self, group: GroupId) -> Vec<String> {
-        let name = |what| format!("{{{}:presence:group:{group}}}:{what}", self.prefix);
+        let name = |what| format!("{{{}:presence:group:{group}}}:{what}", self.tag);
         ["users", "online", "gateways", "gone"].map(name).to_vec()
     }
 }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn keys_of_one_thing_have_one_tag_and_those_of_others_another() {
-        let names = Names::new("kith", 0);
+        let names = Names::new("kith:1".to_owned(), 0);
         let tag = |key: &str| key.split_once('}').unwrap().0.to_owned();
         let (seven, eight) = (GroupId::new(7).unwrap(), GroupId::new(8).unwrap());
         let tags: Vec<_> = names.group(seven).iter().map(|key| tag(key)).collect();

@@ -1,19 +1,20 @@
-//! Who may use a database: one node alone, or the nodes that share one Redis under one prefix. Others would
-//! never be told what changes.
+//! Who may use a database: a single node, or the nodes that share one Redis under one prefix. Others would not hear
+//! what changes.
 
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{Coordination, StoreError, Stores};
 use tokio::time::sleep;
 
+use super::Keys;
 use crate::config::{Backend, Config};
 
 /// Name of the lease. Nodes that share hold it together.
 const LEASE: &str = "single_node";
 /// How long a claim outlives a node that was killed.
-const LASTS: Duration = Duration::from_secs(6);
+pub(super) const LASTS: Duration = Duration::from_secs(6);
 /// How often it is renewed: two may fail.
-const RENEWED: Duration = Duration::from_secs(2);
+pub(super) const RENEWED: Duration = Duration::from_secs(2);
 /// How long a node waits for the claim of another that may be dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -27,17 +28,19 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Of a node with this configuration; `None` where nobody else can reach its data.
-    pub(crate) fn of(config: &Config, stores: &Stores) -> Option<Self> {
+    /// The claim of a node with this configuration; `None` if no other node can reach its data. `keys`: those of nodes
+    /// that share Redis. The holder includes the id of the database: nodes that still run after their database was
+    /// dropped share nothing with those that start over the new one.
+    pub(crate) fn of(config: &Config, stores: &Stores, keys: Option<&Keys>) -> Option<Self> {
         if config.store.backend == Backend::Sqlite {
             return None;
         }
-        let shared = config.redis.url.is_some();
-        let holder = match shared {
-            true => format!("redis:{}", config.redis.prefix),
-            false => format!("alone:{}", uuid::Uuid::new_v4()),
+        let holder = match keys {
+            Some(keys) => format!("redis:{}:{:016x}", config.redis.prefix, keys.database_id()),
+            None => format!("alone:{}", uuid::Uuid::new_v4()),
         };
-        Some(Self { coordination: Arc::clone(&stores.coordination), holder, shared })
+        let coordination = Arc::clone(&stores.coordination);
+        Some(Self { coordination, holder, shared: keys.is_some() })
     }
 
     /// Takes or renews it. False: the database is claimed by others.

@@ -3,17 +3,24 @@ use kith_cache::remote::Seal;
 use kith_store::{StoreError, Stores};
 use sha2::Sha256;
 
+use crate::config::Config;
+
 /// Name of the key, kept by the store, that all nodes know and nobody else.
 const NAME: &str = "nodes";
 
 /// Keys for what passes between nodes, each for one purpose.
 #[derive(Clone)]
-pub(crate) struct Keys([u8; 32]);
+pub(crate) struct Keys {
+    key: [u8; 32],
+    /// Name of the database that keeps it.
+    database: String,
+}
 
 impl Keys {
     /// Those of the nodes over these stores, made at the first start of the first node.
-    pub(crate) async fn of(stores: &Stores) -> Result<Self, StoreError> {
-        stores.node.key(NAME, rand::random()).await.map(Self)
+    pub(crate) async fn of(stores: &Stores, config: &Config) -> Result<Self, StoreError> {
+        let key = stores.node.key(NAME, rand::random()).await?;
+        Ok(Self { key, database: config.store.mongodb.database.clone() })
     }
 
     /// Seals what nodes tell each other through Redis.
@@ -26,8 +33,16 @@ impl Keys {
         self.derived("calls")
     }
 
+    /// Identifies the database in what its nodes share in Redis: the same for all nodes over one database, another one
+    /// for every other database. A database that takes the place of a dropped one has another key, and a copy of a
+    /// database has another name.
+    pub(super) fn database_id(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.derived(&format!("database {}", self.database));
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
     fn derived(&self, purpose: &str) -> [u8; 32] {
-        mac(&self.0, purpose).finalize().into_bytes().into()
+        mac(&self.key, purpose).finalize().into_bytes().into()
     }
 }
 
@@ -41,4 +56,17 @@ impl std::fmt::Debug for Keys {
 pub(super) fn mac(key: &[u8; 32], text: &str) -> Hmac<Sha256> {
     let mac = Hmac::<Sha256>::new_from_slice(key);
     mac.unwrap_or_else(|_| unreachable!("a key of any length will do")).chain_update(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_and_name_identify_a_database() {
+        let id = |key, name: &str| Keys { key: [key; 32], database: name.to_owned() }.database_id();
+        assert_eq!(id(1, "kith"), id(1, "kith"));
+        assert_ne!(id(1, "kith"), id(2, "kith"));
+        assert_ne!(id(1, "kith"), id(1, "copy"));
+    }
 }

@@ -9,6 +9,7 @@ mod claim;
 mod epochs;
 mod feed;
 mod keys;
+mod refused;
 mod server;
 mod watch;
 
@@ -31,6 +32,7 @@ pub(crate) use card::Card;
 pub(crate) use claim::{Claim, PATIENCE};
 pub(crate) use epochs::StoreEpochs;
 pub(crate) use keys::Keys;
+pub(crate) use refused::Refused;
 pub(crate) use server::Server;
 
 use self::feed::StoreFeed;
@@ -130,8 +132,8 @@ impl Cluster {
             let reader = self.reader(Arc::clone(feed));
             tasks.spawn(async move { reader.read().await });
         }
-        tasks.spawn(watch::findings(self.server.clone(), node.clone(), health.clone()));
-        tasks.spawn(watch::watch(node, queue, health));
+        tasks.spawn(watch::keep_prefix(self.server.clone(), health.clone()));
+        tasks.spawn(watch::watch(self.server.clone(), node, queue, health));
     }
 
     fn reader(&self, feed: Arc<dyn Feed>) -> FeedReader {

@@ -12,7 +12,9 @@ use kith_presence::Presences;
 #[cfg(feature = "cluster")]
 use kith_presence::RedisPresence;
 
-use super::Keys;
+use super::{Keys, Refused};
+#[cfg(feature = "cluster")]
+use super::{claim, refused};
 use crate::{config::Config, start::StartError};
 #[cfg(feature = "cluster")]
 use crate::{metric, presence};
@@ -23,6 +25,8 @@ pub(crate) struct Server {
     shared: Arc<dyn Shared>,
     #[cfg(feature = "cluster")]
     redis: Arc<RedisShared>,
+    #[cfg(feature = "cluster")]
+    prefix: String,
     presences: Presences,
 }
 
@@ -44,23 +48,26 @@ impl Server {
     /// # Errors
     /// When its address cannot be used.
     pub(crate) async fn connect(config: &Config, keys: &Keys) -> Result<Self, StartError> {
-        Self::of(RedisOptions { seal: Some(keys.seal()), ..options(config) }, config).await
+        let (database_id, seal) = (keys.database_id(), Some(keys.seal()));
+        Self::of(RedisOptions { database_id, seal, ..options(config) }, config).await
     }
 
-    /// The same, only to look at it.
+    /// Connects only to look at it. `keys`: those of the database, if it could be asked.
     ///
     /// # Errors
     /// When its address cannot be used.
-    pub(crate) async fn look(config: &Config) -> Result<Self, StartError> {
-        Self::of(options(config), config).await
+    pub(crate) async fn look(config: &Config, keys: Option<&Keys>) -> Result<Self, StartError> {
+        let database_id = keys.map_or(0, Keys::database_id);
+        Self::of(RedisOptions { database_id, ..options(config) }, config).await
     }
 
     async fn of(options: RedisOptions, config: &Config) -> Result<Self, StartError> {
         let limits = presence::limits(&config.presence);
         let (redis, presences) =
             tokio::try_join!(RedisShared::connect(options.clone()), RedisPresence::connect(options, limits))
-                .map_err(|error| refused(&error))?;
-        Ok(Self { shared: Arc::<RedisShared>::clone(&redis), redis, presences: presences.presences() })
+                .map_err(|error| unusable(&error))?;
+        let (shared, prefix) = (Arc::<RedisShared>::clone(&redis), config.redis.prefix.clone());
+        Ok(Self { shared, redis, prefix, presences: presences.presences() })
     }
 
     /// Whether commands are let through: `closed`, `open` or `half_open`.
@@ -76,6 +83,30 @@ impl Server {
     pub(super) fn export_metrics(&self) {
         metrics::counter!(metric::REDIS_BREAKER_OPENED.name).absolute(self.redis.breaker_opened());
         metrics::counter!(metric::REDIS_GARBLED.name).absolute(self.redis.garbled());
+    }
+
+    /// Why it cannot be used though it answers, in one line that says what to do; `None`: it can, or it is away. Takes a
+    /// few times `redis.connect_timeout` at most.
+    pub(crate) async fn refusal(&self) -> Option<Refused> {
+        let refusal = self.redis.refusal().await?;
+        let line = refused::line(&refusal, &self.prefix);
+        Some(Refused { line, lasts: refusal.lasts() })
+    }
+
+    /// Takes or renews the prefix for the database of this node. Returns whether the nodes of another database have it.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(crate) async fn prefix_taken(&self) -> Result<bool, SharedError> {
+        Ok(self.redis.own_prefix(claim::LASTS).await?.is_some())
+    }
+
+    /// Whether nodes of another database than this one have the prefix. Changes nothing.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(crate) async fn prefix_of_others(&self, keys: &Keys) -> Result<bool, SharedError> {
+        Ok(self.redis.prefix_owner(claim::LASTS).await?.is_some_and(|owner| owner != keys.database_id()))
     }
 
     /// What is wrong with it as far as it can be seen, each in one line that says what to do. Takes a second at
@@ -113,8 +144,23 @@ impl Server {
     }
 
     #[expect(clippy::unused_async, reason = "other builds connect")]
-    pub(crate) async fn look(_config: &Config) -> Result<Self, StartError> {
+    pub(crate) async fn look(_config: &Config, _keys: Option<&Keys>) -> Result<Self, StartError> {
         Err(StartError::new("redis.url is given, which this build of kith cannot use"))
+    }
+
+    #[expect(clippy::unused_async, reason = "other builds ask it")]
+    pub(crate) async fn refusal(&self) -> Option<Refused> {
+        None
+    }
+
+    #[expect(clippy::unused_async, reason = "other builds ask it")]
+    pub(crate) async fn prefix_taken(&self) -> Result<bool, SharedError> {
+        Ok(false)
+    }
+
+    #[expect(clippy::unused_async, reason = "other builds ask it")]
+    pub(crate) async fn prefix_of_others(&self, _keys: &Keys) -> Result<bool, SharedError> {
+        Ok(false)
     }
 
     #[expect(clippy::unused_self, reason = "other builds have one")]
@@ -137,6 +183,7 @@ fn options(config: &Config) -> RedisOptions {
     RedisOptions {
         url: redis.url.as_ref().map(|url| url.expose().to_owned()).unwrap_or_default(),
         prefix: redis.prefix.clone(),
+        ca_file: redis.ca_file.clone(),
         replicas_min: redis.replicas_min,
         command_timeout: redis.command_timeout,
         connect_timeout: redis.connect_timeout,
@@ -155,11 +202,16 @@ fn options(config: &Config) -> RedisOptions {
 }
 
 #[cfg(feature = "cluster")]
-fn refused(error: &RedisError) -> StartError {
+fn unusable(error: &RedisError) -> StartError {
     StartError::new(match error {
         RedisError::Url => {
             "redis.url cannot be used; write redis://HOST:6379, with USER:PASSWORD@ before HOST where Redis asks \
-             for them (special characters as %XX), rediss for TLS, redis-cluster for a cluster"
+             for them (special characters as %XX), rediss for TLS, redis-cluster for a cluster, redis-sentinel for \
+             sentinels"
+        }
+        RedisError::CaFile => {
+            "redis.ca_file holds no certificate in PEM that can be trusted, or may not be read by this user; name \
+             the file of the authority that signed the certificate of Redis"
         }
         RedisError::Prefix => "redis.prefix cannot be used; write 1 to 32 letters, digits, _ or -",
     })

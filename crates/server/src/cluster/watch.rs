@@ -1,3 +1,5 @@
+//! What a node says about Redis in its log and in `/readyz` while it serves.
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -6,52 +8,93 @@ use std::{
 use kith_cache::{Node, remote::Queue};
 use tokio::time::{Instant, sleep};
 
-use super::Server;
+use super::{Server, claim};
 use crate::health::{Cause, Reporter};
 
-/// In `/readyz`.
-const REASON: &str = "redis_away";
-const UNFIT: &str = "redis_unfit";
-/// How often it is looked.
+/// How often the node looks whether it is trusted.
 const EVERY: Duration = Duration::from_millis(250);
-/// How long a node may not be able to prove what it has, beyond its trust, before it says so.
+/// For how long a node may be untrusted before it says so.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How often Redis is examined: its rights and its policy may change at any time.
+const LOOK_TRUSTED: Duration = Duration::from_secs(5);
+const LOOK_UNTRUSTED: Duration = Duration::from_secs(1);
 
-/// Looks whether what was given as Redis can be relied on, once it is there, and says what is wrong.
-pub(super) async fn findings(server: Server, node: Node, health: Reporter) {
-    let found = loop {
-        if node.trusted()
-            && let Ok(found) = server.findings().await
-        {
-            break found;
-        }
-        sleep(EVERY).await;
-    };
-    if !found.is_empty() {
-        found.iter().for_each(|line| tracing::error!("{line}"));
-        let message = found.join("; ");
-        health.remark(Cause { reason: UNFIT, message, since: SystemTime::now() });
-    }
-}
+const AWAY: &str =
+    "Redis does not answer (redis.url): reads come from the store, and other nodes are told of changes later";
+const PREFIX_TAKEN: &str = "nodes of another database use the redis.prefix of this node, in the same Redis: give each \
+                            database a prefix of its own";
 
-/// Says when Redis is away and when it is back, until it is dropped. The node serves all the while.
-pub(super) async fn watch(node: Node, queue: Arc<Queue>, health: Reporter) {
-    let (mut since, mut said) = ((Instant::now(), SystemTime::now()), false);
+/// Reports whether Redis can be used, until it is dropped. The node serves in any case.
+pub(super) async fn watch(server: Server, node: Node, queue: Arc<Queue>, health: Reporter) {
+    let remark = |reason| Remark { health: health.clone(), reason, said: None };
+    let (mut away, mut refused) = (remark("redis_away"), remark("redis_refused"));
+    let mut unfit = remark("redis_unfit");
+    let (mut proved, mut looked) = ((Instant::now(), SystemTime::now()), None::<Instant>);
     loop {
         sleep(EVERY).await;
+        let due = |every| looked.is_none_or(|at| at.elapsed() >= every);
         if node.trusted() {
-            since = (Instant::now(), SystemTime::now());
-            if std::mem::take(&mut said) {
-                health.remark_off(REASON);
+            proved = (Instant::now(), SystemTime::now());
+            if away.is_said() || refused.is_said() {
                 tracing::info!(epoch = node.epoch(), "Redis answers again; the node follows");
+                away.set(None, proved.1);
+                refused.set(None, proved.1);
+                looked = None;
+            } else if due(LOOK_TRUSTED) {
+                refused.set(server.refusal().await.map(|refused| refused.line), proved.1);
+                if let Ok(found) = server.findings().await {
+                    unfit.set((!found.is_empty()).then(|| found.join("; ")), proved.1);
+                }
+                looked = Some(Instant::now());
             }
-        } else if !said && since.0.elapsed() >= PATIENCE {
-            said = true;
-            health.remark(Cause { reason: REASON, message: MESSAGE.to_owned(), since: since.1 });
-            tracing::error!(waiting = queue.len(), "{MESSAGE}");
+        } else if proved.0.elapsed() >= PATIENCE && due(LOOK_UNTRUSTED) {
+            let why = server.refusal().await.map(|refused| refused.line);
+            if !away.is_said() && !refused.is_said() {
+                tracing::warn!(waiting = queue.len(), "the node does not trust its memory");
+            }
+            away.set(why.is_none().then(|| AWAY.to_owned()), proved.1);
+            refused.set(why, proved.1);
+            looked = Some(Instant::now());
         }
     }
 }
 
-const MESSAGE: &str =
-    "Redis does not answer (redis.url): reads come from the store, and other nodes are told of changes later";
+/// Keeps the prefix for the database of this node, and reports nodes of another database under it.
+pub(super) async fn keep_prefix(server: Server, health: Reporter) {
+    let mut taken = Remark { health, reason: "redis_prefix_taken", said: None };
+    loop {
+        // While Redis is away nothing is known of others.
+        if let Ok(is_taken) = server.prefix_taken().await {
+            taken.set(is_taken.then(|| PREFIX_TAKEN.to_owned()), SystemTime::now());
+        }
+        sleep(claim::RENEWED).await;
+    }
+}
+
+/// One reason in `/readyz`, logged when it comes, changes and goes.
+struct Remark {
+    health: Reporter,
+    reason: &'static str,
+    said: Option<String>,
+}
+
+impl Remark {
+    const fn is_said(&self) -> bool {
+        self.said.is_some()
+    }
+
+    /// `since`: from when on the message holds.
+    fn set(&mut self, message: Option<String>, since: SystemTime) {
+        if self.said == message {
+            return;
+        }
+        if let Some(message) = &message {
+            tracing::error!("{message}");
+            self.health.remark(Cause { reason: self.reason, message: message.clone(), since });
+        } else {
+            tracing::info!("{} is over", self.reason);
+            self.health.remark_off(self.reason);
+        }
+        self.said = message;
+    }
+}

@@ -28,13 +28,17 @@ const LOG_MIN: u32 = 1_000;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
-    /// `redis://...`, `rediss://...` with TLS or `redis-cluster://...`; may hold a password, so it is a secret.
+    /// `redis://...`, `rediss://...` with TLS, `redis-cluster://...` or
+    /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`; may hold a password, so it is a secret.
     /// Absent: the node is the only one of its store.
     pub url: Option<Secret>,
     /// A file that holds the URL, in its place.
     pub url_file: Option<PathBuf>,
-    /// What every key and channel begins with: 1 to 32 letters, digits, _ or -. Nodes of another prefix are
-    /// another cluster, and need a database of their own.
+    /// PEM: the certificates to trust with TLS. Absent: those of this machine.
+    pub ca_file: Option<PathBuf>,
+    /// What every key and channel begins with, before the id of the database: 1 to 32 letters, digits, _ or -. Nodes of
+    /// another prefix are another cluster, and need a database of their own; nodes of another database need another
+    /// prefix.
     pub prefix: String,
     /// Connections for reads and writes; one more is for what is told. Above 0.
     pub pool: usize,
@@ -71,6 +75,7 @@ impl Default for RedisConfig {
         Self {
             url: None,
             url_file: None,
+            ca_file: None,
             prefix: "kith".to_owned(),
             pool: 2,
             command_timeout: Duration::from_millis(100),
@@ -175,6 +180,9 @@ fn shared(config: &Config) -> Result<(), Wrong> {
              HOST where Redis asks for them",
         );
     }
+    if config.redis.ca_file.is_some() && !scheme.is_some_and(|scheme| scheme.starts_with("rediss")) {
+        return wrong("redis.ca_file", "needs a redis.url with TLS: rediss://HOST:6379");
+    }
     if config.redis.url.is_some() && config.store.backend == Backend::Sqlite {
         return wrong(
             "redis.url",
@@ -267,6 +275,7 @@ mod tests {
         for (key, value, words) in [
             ("redis.url", "redis://:hunter2@h:6379", "is for nodes that share a store"),
             ("redis.url", "hunter2.example:6379", "must be redis://HOST:6379"),
+            ("redis.ca_file", "ca.pem", "needs a redis.url with TLS"),
             ("redis.prefix", "a:b", "1 to 32 letters"),
             ("redis.prefix", "", "1 to 32 letters"),
             ("redis.pool", "0", "must be above 0"),

@@ -66,6 +66,13 @@ fn first_of_batch(answer: &[u8]) -> Vec<u8> {
     found[..usize::try_from(length).unwrap()].to_vec()
 }
 
+/// Drops a database with all that is in it.
+pub(crate) fn drop_database(database: &str) {
+    let one = element(16, "dropDatabase", &1_i32.to_le_bytes());
+    let answer = ask(&document(&[one, string("$db", database)]));
+    assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not dropped");
+}
+
 fn ask(command: &[u8]) -> Vec<u8> {
     let uri = variable("KITH_TEST_MONGODB");
     let hosts = uri.trim_start_matches("mongodb://").split(['/', '?', ',']).next().unwrap();

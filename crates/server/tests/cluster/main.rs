@@ -18,6 +18,7 @@ mod online;
 mod port;
 mod presence;
 mod redis;
+mod refused;
 mod site;
 mod told;
 mod watched;

@@ -11,12 +11,11 @@ use kith_proto::{
 };
 use kith_server::config::Config;
 use kith_store::UserId;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tonic::{Code, Streaming, transport::Channel};
 
 use crate::{
     online::{Gateway, Online, open, state, watch},
-    redis::Redis,
+    redis::{Redis, ask, database_id},
     site::{Peer, Site, until, variable},
 };
 
@@ -85,8 +84,10 @@ async fn pair_in_redis_of_tests() -> (Site, Peer, Peer) {
 
 /// What the nodes of the site keep, as one of them that does nothing else.
 async fn beside(site: &Site) -> Presences {
+    let url = site.redis.clone().unwrap();
     let options = RedisOptions {
-        url: site.redis.clone().unwrap(),
+        database_id: database_id(&url, &site.prefix).await,
+        url,
         prefix: site.prefix.clone(),
         command_timeout: Duration::from_secs(5),
         ..RedisOptions::default()
@@ -104,16 +105,6 @@ async fn told(watch: &mut Streaming<WatchPresenceResponse>) -> (PresenceState, i
     let told = tokio::time::timeout(PATIENCE, watch.message()).await.expect("it is told in time");
     let presence = told.unwrap().expect("the stream goes on").presence.unwrap();
     (presence.state(), presence.session_version)
-}
-
-/// Tells a Redis something, as an operator does.
-async fn operator(url: &str, command: &str) {
-    let address = url.strip_prefix("redis://").unwrap();
-    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
-    socket.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
-    let mut answer = [0; 5];
-    socket.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"+OK\r\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -192,7 +183,7 @@ async fn when_redis_was_emptied_who_is_not_seen_is_unknown_until_all_is_right_ag
     open(&a, &mut gateway, ann, "phone").await.unwrap();
     until(PATIENCE, async || b.counted(group).await == (1, false)).await;
     let begun = Instant::now();
-    operator(&redis.url(), "FLUSHALL").await;
+    assert_eq!(ask(&redis.url(), "FLUSHALL").await, "+OK");
     for node in [&b, &a] {
         assert_ne!(state(node, ann).await, PresenceState::Offline, "it is not known to be");
         assert_ne!(state(node, bob).await, PresenceState::Online);

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use crate::site::until;
 
 /// Ends with the test.
@@ -51,6 +53,24 @@ impl Redis {
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
+}
+
+/// What the Redis at this address answers to a line, as an operator types it; of several lines without their ends.
+pub(crate) async fn ask(url: &str, line: &str) -> String {
+    let address = url.strip_prefix("redis://").unwrap();
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    socket.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    // The last answer is that to QUIT.
+    let lines: Vec<&str> = answer.trim_end().split("\r\n").collect();
+    lines[..lines.len() - 1].join(" ")
+}
+
+/// The id of the database whose nodes have this prefix.
+pub(crate) async fn database_id(url: &str, prefix: &str) -> u64 {
+    let answer = ask(url, &format!("GET {{{prefix}:database}}")).await;
+    u64::from_str_radix(&answer.split(' ').nth(1).unwrap()[..16], 16).unwrap()
 }
 
 impl Drop for Redis {

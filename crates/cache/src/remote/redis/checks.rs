@@ -67,7 +67,10 @@ impl RedisShared {
     pub async fn self_test(&self) -> Broadcast {
         let token: u64 = rand::random();
         let channel = self.names.self_test(token);
-        let Ok(mut heard) = Subscription::begin(self, vec![channel.clone()]).await else {
+        // It hears one message, and needs no more room.
+        let client = self.options.one_connection(self.config.clone());
+        let bound = self.options.connect_timeout + self.options.unresponsive;
+        let Ok(mut heard) = Subscription::over(client, bound, vec![channel.clone()]).await else {
             return Broadcast::Away;
         };
         let told = Instant::now();

@@ -5,7 +5,7 @@ use fred::error::{Error, ErrorKind};
 use crate::remote::SharedError;
 
 /// First words by which Redis says that it does not do this now.
-const REFUSALS: [&str; 9] =
+pub(super) const REFUSALS: [&str; 9] =
     ["OOM", "READONLY", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "TRYAGAIN", "NOPERM"];
 /// First words by which a cluster says that it, or this part of it, is not there.
 const ABSENCES: [&str; 4] = ["CLUSTERDOWN", "MOVED", "ASK", "NOAUTH"];
@@ -45,7 +45,7 @@ pub(super) fn is_unknown_script(error: &Error) -> bool {
     first_word(error) == "NOSCRIPT"
 }
 
-fn first_word(error: &Error) -> &str {
+pub(super) fn first_word(error: &Error) -> &str {
     error.details().split_whitespace().next().unwrap_or("")
 }
 

@@ -8,7 +8,7 @@ use fred::{
     clients::Client,
     error::{Error, ErrorKind},
     interfaces::{ClientLike, ClusterInterface, EventInterface, PubsubInterface},
-    types::{ClusterHash, CustomCommand, Message, Value},
+    types::{ClusterHash, CustomCommand, Message},
     util::redis_keyslot,
 };
 use tokio::{
@@ -64,20 +64,19 @@ impl Subscription {
         bound: Duration,
         channels: Vec<String>,
     ) -> Result<Self, SharedError> {
-        let messages = client.message_rx();
+        let (messages, wanted) = (client.message_rx(), channels.len());
         let mut connection = Connection::begin(&client);
         let subscribe = async {
             client.subscribe(channels).await?;
-            // The client does not wait for the server's word on it. Answers come in order: this one comes after.
-            ping(&client).await
+            is_subscribed(&client, wanted).await
         };
         tokio::select! {
             done = timeout(bound, subscribe) => {
                 done.map_err(|_| SharedError::Timeout)?.map_err(|error| meaning(&error))?;
             }
-            () = connection.ended() => return Err(SharedError::Away),
+            why = connection.ended() => return Err(why.map_or(SharedError::Away, |error| meaning(&error))),
         }
-        let alive = tokio::spawn(hold(client, connection));
+        let alive = tokio::spawn(hold(client, connection, wanted));
         Ok(Self { messages, alive, over: false })
     }
 
@@ -106,35 +105,47 @@ impl Drop for Subscription {
 /// A client whose subscription will be at the server that tells: in a cluster, the client picks the server by a
 /// name of its own, which is by chance, and others hear by the way of the first.
 fn near(shared: &RedisShared) -> Client {
-    let client = || shared.options.one_connection(shared.config.clone());
+    let client = || shared.options.subscriber(shared.config.clone());
     let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };
     let teller = routing.get_server(shared.names.highest_epoch().cluster_hash());
     let is_near = |client: &Client| routing.get_server(redis_keyslot(client.id().as_bytes())) == teller;
     (0..NAMES_TRIED).map(|_| client()).find(is_near).unwrap_or_else(client)
 }
 
-/// Returns once the connection has ended or its other end does not answer; then it is cut.
-async fn hold(client: Client, mut connection: Connection) {
+/// Returns once the connection has ended, its other end does not answer, or it has lost a subscription; then it is cut.
+async fn hold(client: Client, mut connection: Connection, wanted: usize) {
     let answers = async {
         loop {
             sleep(PING_EVERY).await;
-            if ping(&client).await.is_err() {
+            if is_subscribed(&client, wanted).await.is_err() {
                 return;
             }
         }
     };
     tokio::select! {
         () = answers => {}
-        () = connection.ended() => {}
+        _why = connection.ended() => {}
     }
 }
 
-/// On the connection that is subscribed: in a cluster, the client picks it by its own name.
-async fn ping(client: &Client) -> Result<(), Error> {
+/// Whether the connection has so many subscriptions, by the word of the server. The client returns from SUBSCRIBE
+/// when it is sent, and drops an error answer that comes before the next command is: only the server knows.
+/// In a cluster, the client picks the connection by its own name.
+async fn is_subscribed(client: &Client, wanted: usize) -> Result<(), Error> {
     let slot = ClusterHash::Custom(redis_keyslot(client.id().as_bytes()));
-    let pong: Value =
-        client.custom(CustomCommand::new_static("PING", slot, false), Vec::<Value>::new()).await?;
-    if pong.is_null() { Err(Error::new(ErrorKind::IO, "closed")) } else { Ok(()) }
+    let command = CustomCommand::new_static("CLIENT", slot, false);
+    let info: Option<String> = client.custom(command, vec!["INFO"]).await?;
+    let info = info.ok_or_else(|| Error::new(ErrorKind::IO, "closed"))?;
+    if subscriptions(&info) == Some(wanted) {
+        Ok(())
+    } else {
+        Err(Error::new(ErrorKind::Unknown, "NOPERM a subscription was refused"))
+    }
+}
+
+/// How many channels a line of CLIENT INFO names.
+fn subscriptions(info: &str) -> Option<usize> {
+    info.split_whitespace().find_map(|word| word.strip_prefix("sub="))?.parse().ok()
 }
 
 impl Hearing {

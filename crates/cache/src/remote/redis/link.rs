@@ -173,10 +173,17 @@ impl Connection {
         Self(client.connect())
     }
 
-    /// Returns once the client has given up; not to be asked again then.
-    pub(super) async fn ended(&mut self) {
-        // Why, does not matter.
-        drop((&mut self.0).await);
+    /// Connects within the bounds of the client, which connects once.
+    ///
+    /// # Errors
+    /// What the server answered, or why there is no connection.
+    pub(super) async fn open(client: &Client) -> Result<Self, Error> {
+        client.init().await.map(Self)
+    }
+
+    /// Returns once the client has given up, with the reason if it has one; not to be asked again then.
+    pub(super) async fn ended(&mut self) -> Option<Error> {
+        (&mut self.0).await.ok().and_then(Result::err)
     }
 }
 

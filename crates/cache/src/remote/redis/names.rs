@@ -1,5 +1,6 @@
-//! Names of keys and channels. All keys of a prefix lie in one slot of a cluster: the prefix stands in braces at
-//! the very front, and Redis takes the first pair of them, whatever a key has in it further on.
+//! Names of keys and channels. Each holds the prefix and the id of the database that the copies are of, so that no
+//! other database's copies are ever read. All of these keys lie in one slot of a cluster: both stand in braces at
+//! the front, and Redis takes the first pair of them, whatever a key has in it further on.
 
 use fred::types::Key;
 
@@ -16,17 +17,21 @@ pub(super) struct Names {
     channels: String,
     /// Where the ends of leases are told.
     pub(super) wakes: String,
+    /// Which database has the prefix. The only key without an id in its name.
+    pub(super) owner: Key,
 }
 
 impl Names {
-    pub(super) fn new(prefix: &str, database: Option<u8>) -> Result<Self, RedisError> {
+    /// `index`: the number of the database of Redis.
+    pub(super) fn new(prefix: &str, database_id: u64, index: Option<u8>) -> Result<Self, RedisError> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if prefix.is_empty() || prefix.len() > PREFIX_MAX || !prefix.bytes().all(allowed) {
             return Err(RedisError::Prefix);
         }
-        let keys = format!("{{{prefix}}}:");
-        let channels = format!("{keys}{}:", database.unwrap_or_default());
-        Ok(Self { wakes: format!("{channels}wakes"), keys, channels })
+        let keys = format!("{{{}}}:", tag(prefix, database_id));
+        let channels = format!("{keys}{}:", index.unwrap_or_default());
+        let owner = format!("{{{prefix}:database}}").into();
+        Ok(Self { wakes: format!("{channels}wakes"), keys, channels, owner })
     }
 
     /// Of a cell. Its address begins with the number of an epoch, so that no other name here is like it.
@@ -51,6 +56,11 @@ impl Names {
         format!("{}epoch", self.keys).into()
     }
 
+    /// Written and gone at once, to see whether the server takes writes.
+    pub(super) fn write_test(&self) -> Key {
+        format!("{}test", self.keys).into()
+    }
+
     /// Where the entries of the log are told.
     pub(super) fn entries(&self, epoch: u64) -> String {
         format!("{}log:{epoch}", self.channels)
@@ -67,6 +77,11 @@ impl Names {
     }
 }
 
+/// What every name but that of the owner has between its braces, or begins them with.
+pub(super) fn tag(prefix: &str, database_id: u64) -> String {
+    format!("{prefix}:{database_id:016x}")
+}
+
 #[cfg(test)]
 mod tests {
     use fred::util::redis_keyslot;
@@ -75,29 +90,43 @@ mod tests {
 
     #[test]
     fn whatever_a_key_holds_it_stays_in_the_slot_of_its_prefix_and_is_read_back() {
-        let names = Names::new("kith", None).unwrap();
+        let names = Names::new("kith", 7, None).unwrap();
         for address in ["1:user:7", "1:user:{x}", "1:user:}{", "1:user: \r\nDEL *?[a] :", "1:user:\0é"] {
             let key = names.cell(address);
-            assert_eq!(redis_keyslot(key.as_bytes()), redis_keyslot(b"kith"));
+            assert_eq!(redis_keyslot(key.as_bytes()), redis_keyslot(b"kith:0000000000000007"));
             assert_eq!(names.address(key.as_bytes()), Some(address));
         }
-        assert_eq!(redis_keyslot(names.log(1).as_bytes()), redis_keyslot(b"kith"));
-        assert_eq!(Names::new("kit", None).unwrap().address(names.cell("1:user:7").as_bytes()), None);
-        assert_eq!(names.address(&[&b"{kith}:"[..], &[0xff]].concat()), None);
+        assert_eq!(redis_keyslot(names.log(1).as_bytes()), redis_keyslot(b"kith:0000000000000007"));
+        assert_eq!(Names::new("kit", 7, None).unwrap().address(names.cell("1:user:7").as_bytes()), None);
+        assert_eq!(names.address(&[&b"{kith:0000000000000007}:"[..], &[0xff]].concat()), None);
     }
 
     #[test]
     fn a_prefix_that_could_steer_is_refused() {
         for bad in ["", "a b", "a}", "{a", "a:b", "a*", "ä", &"x".repeat(41)] {
-            assert_eq!(Names::new(bad, None).unwrap_err(), RedisError::Prefix);
+            assert_eq!(Names::new(bad, 7, None).unwrap_err(), RedisError::Prefix);
         }
-        assert!(Names::new("Kith_1.prod-eu", Some(3)).is_ok());
+        assert!(Names::new("Kith_1.prod-eu", 7, Some(3)).is_ok());
     }
 
     #[test]
     fn two_databases_of_one_server_tell_on_two_channels() {
-        let (one, two) = (Names::new("kith", Some(1)).unwrap(), Names::new("kith", Some(2)).unwrap());
+        let (one, two) = (Names::new("kith", 7, Some(1)).unwrap(), Names::new("kith", 7, Some(2)).unwrap());
         assert_ne!(one.entries(1), two.entries(1));
         assert_ne!(one.wakes, two.wakes);
+    }
+
+    #[test]
+    fn two_databases_share_no_name() {
+        let names = |id| {
+            let names = Names::new("kith", id, None).unwrap();
+            let keys = [names.cell("1:user:7"), names.log(1), names.nodes(1), names.highest_epoch()];
+            let keys = keys.map(|key| key.into_string().unwrap());
+            let channels = [names.entries(1), names.confirmations(1, 2), names.self_test(1), names.wakes];
+            [keys, channels].concat()
+        };
+        let (one, other) = (names(1), names(0x10));
+        assert!(one.iter().all(|name| !other.contains(name)));
+        assert!(one.iter().chain(&other).all(|name| name.starts_with("{kith:")), "one pattern for ACLs");
     }
 }

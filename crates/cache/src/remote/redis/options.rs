@@ -1,13 +1,18 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
     types::{
         Builder, RespVersion,
-        config::{Config, CredentialProvider, ReconnectPolicy, TcpConfig, UnresponsiveConfig},
+        config::{Config, CredentialProvider, ReconnectPolicy, TcpConfig, TlsConnector, UnresponsiveConfig},
     },
 };
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
 
+use super::names;
 use crate::{
     Random, ThreadRandom,
     remote::{Kept, Seal},
@@ -30,6 +35,10 @@ pub struct RedisOptions {
     /// Before every key and channel: 1 to 40 letters, digits, `_`, `.` and `-`. Two clusters of nodes with one
     /// server need two.
     pub prefix: String,
+    /// Of the database that the copies are of, in every key and channel; see [`Self::tag`].
+    pub database_id: u64,
+    /// PEM: the certificates to trust with TLS. Absent: those of this machine.
+    pub ca_file: Option<PathBuf>,
     /// Replicas that must have a probe before it counts as answered; 0: none.
     pub replicas_min: u32,
     /// Longest wait for the answer to a command.
@@ -59,15 +68,20 @@ pub enum RedisError {
     /// The prefix.
     #[error("prefix: not 1 to 40 letters, digits, '_', '.' or '-'")]
     Prefix,
+    /// The file of certificates.
+    #[error("ca_file: no file of certificates in PEM that this user may read")]
+    CaFile,
 }
 
 impl Default for RedisOptions {
-    /// A server on this machine, prefix `kith`, no replicas; 100 ms, 500 ms, 500 ms; two connections, 10,000
+    /// A server on this machine, prefix `kith`, database 0, no replicas; 100 ms, 500 ms, 500 ms; two connections, 10,000
     /// commands.
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".to_owned(),
             prefix: "kith".to_owned(),
+            database_id: 0,
+            ca_file: None,
             replicas_min: 0,
             command_timeout: Duration::from_millis(100),
             connect_timeout: Duration::from_millis(500),
@@ -88,8 +102,34 @@ impl RedisOptions {
         if !SCHEMES.contains(&scheme) {
             return Err(RedisError::Url);
         }
-        let config = Config::from_url(&self.url).map_err(|_| RedisError::Url)?;
+        let mut config = Config::from_url(&self.url).map_err(|_| RedisError::Url)?;
+        if config.tls.is_some() && self.ca_file.is_some() {
+            config.tls = Some(self.connector()?.into());
+        }
         Ok(Config { version: RespVersion::RESP3, ..config })
+    }
+
+    /// `PREFIX:ID`, the id of the database in 16 hexadecimal digits: what keys and channels have between their first
+    /// braces, or begin them with.
+    #[must_use]
+    pub fn tag(&self) -> String {
+        names::tag(&self.prefix, self.database_id)
+    }
+
+    /// Of TLS that trusts the certificates of `ca_file` alone.
+    fn connector(&self) -> Result<TlsConnector, RedisError> {
+        let mut roots = RootCertStore::empty();
+        let file = self.ca_file.clone().unwrap_or_default();
+        for certificate in CertificateDer::pem_file_iter(file).map_err(|_| RedisError::CaFile)? {
+            let certificate = certificate.map_err(|_| RedisError::CaFile)?;
+            roots.add(certificate).map_err(|_| RedisError::CaFile)?;
+        }
+        if roots.is_empty() {
+            return Err(RedisError::CaFile);
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().map_err(|_| RedisError::CaFile)?;
+        Ok(config.with_root_certificates(roots).with_no_client_auth().into())
     }
 
     /// A client that connects again for ever, once it is told to connect. `credentials` is asked at the
@@ -106,6 +146,11 @@ impl RedisOptions {
 
     /// A client that connects once, and ends with that connection.
     pub(super) fn one_connection(&self, config: Config) -> Client {
+        built(&self.builder(Config { fail_fast: true, ..config }, self.unresponsive))
+    }
+
+    /// The same, with room for what it hears.
+    pub(super) fn subscriber(&self, config: Config) -> Client {
         let mut builder = self.builder(Config { fail_fast: true, ..config }, self.unresponsive);
         // Room that no other client needs: it is taken at once, and megabytes of it.
         builder.with_performance_config(|performance| performance.broadcast_channel_capacity = BEHIND_MAX);

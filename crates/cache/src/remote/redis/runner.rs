@@ -70,7 +70,7 @@ impl ScriptRunner {
     /// When the address or the prefix cannot be used; whether a server answers is not asked.
     pub async fn connect(options: RedisOptions) -> Result<Self, RedisError> {
         let config = options.config()?;
-        Names::new(&options.prefix, config.database)?;
+        Names::new(&options.prefix, options.database_id, config.database)?;
         let (link, breaker) = (Arc::new(Link::new(&options, config.clone())), Arc::new(Breaker::default()));
         let mut tasks = JoinSet::new();
         tasks.spawn(hold(Arc::clone(&link), Arc::clone(&breaker)));
@@ -79,10 +79,10 @@ impl ScriptRunner {
         Ok(Self { options, config, link, breaker, _tasks: tasks })
     }
 
-    /// The prefix that keys and channels have to begin with.
+    /// What keys and channels have to begin with, within braces.
     #[must_use]
-    pub fn prefix(&self) -> &str {
-        &self.options.prefix
+    pub fn tag(&self) -> String {
+        self.options.tag()
     }
 
     /// The database that keys lie in; channels are one for all databases of a server.
@@ -107,7 +107,7 @@ impl ScriptRunner {
     /// # Errors
     /// When the server does not answer.
     pub async fn hear(&self, channels: Vec<String>) -> Result<Published, SharedError> {
-        let client = self.options.one_connection(self.config.clone());
+        let client = self.options.subscriber(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
         Subscription::over(client, bound, channels).await.map(Published)
     }

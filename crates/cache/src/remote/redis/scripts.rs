@@ -5,7 +5,7 @@ use fred::{
     clients::Client,
     error::{Error, ErrorKind},
     interfaces::{ClientLike, LuaInterface},
-    types::{ClusterHash, CustomCommand, Key, Value, scripts::Script},
+    types::{ClusterHash, CustomCommand, FromValue, Key, Value, scripts::Script},
 };
 
 use super::{failures::is_unknown_script, runner::ScriptCall};
@@ -36,6 +36,8 @@ pub(super) struct Scripts {
     pub(super) peers: Script,
     pub(super) confirm: Script,
     pub(super) leave: Script,
+    pub(super) owner: Script,
+    pub(super) rights: Script,
 }
 
 macro_rules! script {
@@ -56,6 +58,8 @@ impl Scripts {
             peers: script!("cell", "registry", "peers"),
             confirm: script!("cell", "confirm"),
             leave: script!("leave"),
+            owner: script!("registry", "owner"),
+            rights: script!("rights"),
         }
     }
 }
@@ -71,6 +75,16 @@ pub(super) async fn run(
         Err(error) if is_unknown_script(&error) => client.eval(text(script), keys, arguments).await,
         answer => answer,
     }
+}
+
+/// Runs a script by its text and without keys, on the server that the client leads to.
+pub(super) async fn run_text<C: ClientLike, R: FromValue>(
+    client: &C,
+    script: &Script,
+    arguments: Vec<String>,
+) -> Result<R, Error> {
+    let words: Vec<String> = [text(script).to_owned(), "0".to_owned()].into_iter().chain(arguments).collect();
+    client.custom(CustomCommand::new_static("EVAL", ClusterHash::Random, false), words).await
 }
 
 /// Runs a script once a key, with the arguments of each; one round trip, in their order.

@@ -70,7 +70,7 @@ impl RedisShared {
     /// When the address or the prefix cannot be used; whether a server answers is not asked.
     pub async fn connect(options: RedisOptions) -> Result<Arc<Self>, RedisError> {
         let config = options.config()?;
-        let names = Arc::new(Names::new(&options.prefix, config.database)?);
+        let names = Arc::new(Names::new(&options.prefix, options.database_id, config.database)?);
         let link = || Arc::new(Link::new(&options, config.clone()));
         let data: Vec<Arc<Link>> = (0..options.pool.max(1)).map(|_| link()).collect();
         let (control, breaker) = (link(), Arc::new(Breaker::default()));
@@ -185,7 +185,7 @@ pub(super) async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
             () = &mut ask => return,
             // The client gives up what looks wrongly configured, as a password that is not taken; the server
             // may yet be set right.
-            () = connection.ended() => sleep(AGAIN).await,
+            _why = connection.ended() => sleep(AGAIN).await,
         }
     }
 }

@@ -15,6 +15,7 @@ mod orphaned;
 mod overload;
 mod raw;
 mod rolling;
+mod shared_redis;
 mod strict;
 mod tally;
 
@@ -49,12 +50,14 @@ enum Kind {
     Orphaned,
     Decided,
     Online(Loss),
+    Dropped,
+    Forbidden,
     ByHand,
     Counted,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 20] = [
+pub const TRIALS: [Trial; 22] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
@@ -125,6 +128,12 @@ pub const TRIALS: [Trial; 20] = [
         what: "Redis is emptied under sessions that go on",
         kind: Kind::Online(Loss::Redis),
     },
+    Trial {
+        name: "F55",
+        what: "the database is dropped and Redis is not; nodes of another database use the prefix",
+        kind: Kind::Dropped,
+    },
+    Trial { name: "F56", what: "Redis forbids its channels and allows them again", kind: Kind::Forbidden },
     Trial {
         name: "F57",
         what: "documents are changed by hand, and their versions with them",
@@ -206,6 +215,8 @@ impl Trial {
             Kind::Orphaned => Box::pin(orphaned::run(plan, sizes)).await,
             Kind::Decided => Box::pin(decided::run(plan, sizes)).await,
             Kind::Online(loss) => Box::pin(online::run(plan, sizes, loss)).await,
+            Kind::Dropped => Box::pin(shared_redis::dropped(plan, sizes)).await,
+            Kind::Forbidden => Box::pin(shared_redis::forbidden(plan, sizes)).await,
             Kind::ByHand => Box::pin(by_hand::run(plan, sizes)).await,
             Kind::Counted => Box::pin(counted::run(plan, sizes)).await,
         };

@@ -56,7 +56,7 @@ impl Stage {
                 ensure!(answer?.is_some(), "a user is missing");
             }
         }
-        let raw = RawRedis::connect(url, &place.prefix).await?;
+        let raw = RawRedis::connect(url, &place.tag()).await?;
         Ok(Arc::new(Self { site, cache, raw, next: AtomicI64::new(1) }))
     }
 
@@ -82,7 +82,7 @@ impl Stage {
     }
 
     fn key(&self, key: i64) -> String {
-        format!("{{{}}}:{}", self.raw.prefix, address(self.site.node.epoch(), "user", &key))
+        format!("{{{}}}:{}", self.raw.tag, address(self.site.node.epoch(), "user", &key))
     }
 }
 

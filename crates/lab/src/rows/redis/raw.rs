@@ -23,12 +23,12 @@ const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1], 'PX', 600000) \
 #[derive(Clone, Debug)]
 pub(super) struct RawRedis {
     pub(super) client: Client,
-    pub(super) prefix: String,
+    pub(super) tag: String,
     script: Script,
 }
 
 impl RawRedis {
-    pub(super) async fn connect(url: &str, prefix: &str) -> Result<Self> {
+    pub(super) async fn connect(url: &str, tag: &str) -> Result<Self> {
         let config = Config { version: RespVersion::RESP3, ..Config::from_url(url)? };
         let client = Builder::from_config(config)
             .with_performance_config(|performance| {
@@ -47,11 +47,11 @@ impl RawRedis {
         client.init().await?;
         let script = Script::from_lua(SCRIPT);
         script.load(&client).await?;
-        Ok(Self { client, prefix: prefix.to_owned(), script })
+        Ok(Self { client, tag: tag.to_owned(), script })
     }
 
     pub(super) fn key(&self, id: i64) -> String {
-        format!("{{{}}}:raw:{id}", self.prefix)
+        format!("{{{}}}:raw:{id}", self.tag)
     }
 
     pub(super) async fn user(&self, key: String) -> Result<User> {
@@ -80,7 +80,7 @@ impl RawRedis {
 
     /// One call of a script that does what a write has to do.
     pub(super) async fn tell(&self, id: i64, copy: Vec<u8>) -> Result<()> {
-        let keys = vec![self.key(id), format!("{{{}}}:raw-log", self.prefix)];
+        let keys = vec![self.key(id), format!("{{{}}}:raw-log", self.tag)];
         let told = Bytes::from(vec![7; 64]);
         let words = vec![Value::Bytes(copy.into()), Value::Bytes(told), Value::from(self.channel())];
         let _id: Value = self.script.evalsha(&self.client, keys, words).await?;
@@ -88,7 +88,7 @@ impl RawRedis {
     }
 
     pub(super) fn channel(&self) -> String {
-        format!("{{{}}}:raw-told", self.prefix)
+        format!("{{{}}}:raw-told", self.tag)
     }
 }
 

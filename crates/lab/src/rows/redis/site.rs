@@ -57,7 +57,7 @@ impl Site {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) url: String,
-    pub(super) prefix: String,
+    prefix: String,
     epochs: Store,
     sites: AtomicU64,
 }
@@ -68,11 +68,18 @@ impl Place {
         Self { url: url.to_owned(), prefix, epochs: Store::new(Duration::ZERO, 1), sites: AtomicU64::new(1) }
     }
 
+    /// What keys have between their braces.
+    pub(super) fn tag(&self) -> String {
+        self.options().tag()
+    }
+
+    fn options(&self) -> RedisOptions {
+        RedisOptions { url: self.url.clone(), prefix: self.prefix.clone(), ..RedisOptions::default() }
+    }
+
     /// One more node, which trusts its memory.
     pub(super) async fn site(&self) -> Result<Site> {
-        let (url, prefix) = (self.url.clone(), self.prefix.clone());
-        let shared: Arc<dyn Shared> =
-            RedisShared::connect(RedisOptions { url, prefix, ..RedisOptions::default() }).await?;
+        let shared: Arc<dyn Shared> = RedisShared::connect(self.options()).await?;
         let site = self.begin(self.sites.fetch_add(1, Ordering::Relaxed), &shared);
         let trusted = async {
             while !site.node.trusted() {

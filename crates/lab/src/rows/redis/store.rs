@@ -70,7 +70,7 @@ async fn measure(plan: &Plan, url: &str, database: &Filled, users: i64, results:
     let site: Site = place.site().await?;
     let tiered = Tiered::among(&database.store, &site);
     let copy = Cell::value(1, Version::new(1), UserCodec.encode(&people::user(1)?)).to_bytes();
-    let redis = RawRedis::connect(url, &place.prefix).await?;
+    let redis = RawRedis::connect(url, &place.tag()).await?;
     let by_hand = Arc::new(ByHand { users: Arc::clone(&database.raw), redis, copy });
     if plan.wants(&MISS) {
         results.add(&MISS, &misses(plan, &tiered, &by_hand, users).await?)?;

@@ -90,8 +90,8 @@ impl Stage {
             TieredCache::shared(&site.node, policy, loader, &site.sharing, Arc::new(UserCodec))
         };
         let (at_one, at_two) = (cache(&one), cache(&two));
-        let raw = RawRedis::connect(url, &place.prefix).await?;
-        let heard = RawRedis::connect(url, &place.prefix).await?;
+        let raw = RawRedis::connect(url, &place.tag()).await?;
+        let heard = RawRedis::connect(url, &place.tag()).await?;
         heard.client.subscribe(heard.channel()).await?;
         // Its answer comes after the subscription.
         heard.ask_for_nothing(1).await?;

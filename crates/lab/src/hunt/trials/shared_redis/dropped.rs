@@ -1,0 +1,108 @@
+//! The database is dropped while no node runs, and Redis keeps what it held; then nodes over another database come to the
+//! same prefix.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use tokio::time::{Instant, sleep};
+
+use super::ages::{Readers, ms};
+use crate::{
+    hunt::{
+        Figure, Plan, Site,
+        cassandra::keyspace,
+        figure::float,
+        node::{Node, Shape},
+        site::NAME,
+        trials::Sizes,
+    },
+    rows::imported::fill,
+};
+
+const USERS: i64 = 20;
+const UPDATES: usize = 3;
+/// What is promised of a cached read.
+const OLDEST: Duration = Duration::from_secs(3);
+/// A node that is refused has ended by then.
+const REFUSED_WITHIN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Figures: what was served of a database that is gone, how old answers were, and what became of the other cluster.
+pub(in crate::hunt::trials) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: 2, ..plan.clone() };
+    let mut site = Site::start(&plan, 1, None).await?;
+    let (mut served, mut oldest) = (0, Duration::ZERO);
+    for _ in 0..sizes.rounds.div_ceil(3) {
+        oldest = written(&site).await?.max(oldest);
+        served += dropped(&mut site).await?;
+    }
+    oldest = written(&site).await?.max(oldest);
+    let refused = second_is_refused(&plan, &site).await?;
+    oldest = written(&site).await?.max(oldest);
+    Ok(vec![
+        Figure::none("answers of the dropped database", served),
+        Figure::at_least("second database refused", "count", float(u64::from(refused)), 1.0),
+        Figure::at_most("oldest answer", "ms", ms(oldest), ms(OLDEST)),
+    ])
+}
+
+fn readers(site: &Site) -> Readers {
+    Readers::new(site.members.iter().map(|member| member.node.channel()).collect())
+}
+
+/// Makes the users unless they are there, and updates each, so that copies of all are in memory and in Redis.
+async fn written(site: &Site) -> Result<Duration> {
+    let (readers, mut oldest) = (readers(site), Duration::ZERO);
+    let ids: Vec<i64> = (1..=USERS).collect();
+    if readers.read(1).await?.iter().all(Option::is_none) {
+        fill(&mut UserServiceClient::new(site.members[0].node.channel()), &ids).await?;
+    }
+    for id in ids {
+        for _ in 0..UPDATES {
+            oldest = readers.oldest(id).await?.max(oldest);
+        }
+    }
+    Ok(oldest)
+}
+
+/// Returns how many answers are of the database that was dropped.
+async fn dropped(site: &mut Site) -> Result<u64> {
+    for member in &mut site.members {
+        member.node.end().await?;
+    }
+    site.mongod.database(NAME).await?.drop().await?;
+    for member in &mut site.members {
+        member.node.run()?;
+    }
+    site.until_trusted().await?;
+    let (readers, mut served) = (readers(site), 0);
+    for id in 1..=USERS {
+        served += readers.read(id).await?.iter().flatten().count();
+    }
+    Ok(u64::try_from(served)?)
+}
+
+/// Whether a node over another database ends by itself.
+async fn second_is_refused(plan: &Plan, site: &Site) -> Result<bool> {
+    let first = site.members.first().context("there is a node")?;
+    let mut settings = plan.settings.clone();
+    settings.push(format!("redis.prefix={NAME}"));
+    let shape = Shape {
+        kith: plan.kith.clone(),
+        name: format!("{NAME}_other"),
+        keyspace: keyspace(),
+        settings,
+        environment: plan.environment.clone(),
+    };
+    let mongodb = site.mongod.uri(first.to_mongodb.address(), site.members.len());
+    let mut node = Node::start(&shape, mongodb, first.to_redis.address(), None)?;
+    let began = Instant::now();
+    while began.elapsed() < REFUSED_WITHIN {
+        if node.ended()? {
+            return Ok(true);
+        }
+        sleep(LOOK).await;
+    }
+    Ok(false)
+}

@@ -1,0 +1,9 @@
+//! What nodes share in Redis, where Redis is not as they need it: it holds what belongs to another database, or takes rights
+//! from them while they run. The age of answers is measured on every node.
+
+mod ages;
+mod dropped;
+mod forbidden;
+
+pub(super) use dropped::run as dropped;
+pub(super) use forbidden::run as forbidden;
