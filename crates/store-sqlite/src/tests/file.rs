@@ -67,7 +67,7 @@ async fn a_database_of_another_program_is_not_changed() {
         let before = foreign(&path, sql);
         let error = open(options(&folder)).await.unwrap_err();
         assert!(matches!(error, OpenError::Foreign { .. }), "{sql}: {error:?}");
-        let error = migration_status(path.clone()).await.unwrap_err();
+        let error = crate::migration_status(path.clone()).await.unwrap_err();
         assert!(matches!(error, OpenError::Foreign { .. }), "{sql}: {error:?}");
         assert_eq!(std::fs::read(&path).unwrap(), before, "{sql}");
     }
