@@ -137,6 +137,41 @@ fn two_users_become_friends_and_have_a_group_as_their_tour_says() {
     follow(FRIENDS_AND_GROUPS);
 }
 
+/// The lines of "Several nodes" that run Kith, over servers that are there already; the lines before them start those.
+#[cfg(feature = "cluster")]
+#[test]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+fn nodes_start_as_the_readme_says() {
+    let (_, section) = README.split_once("\n## Several nodes\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
+    let lines: Vec<_> = lines.skip_while(|line| !line.starts_with("export ")).collect();
+    let of_tests = |name| env::var_os(name).expect(name).into_string().unwrap();
+    let [grpc, operations, second, its_operations] = [(); 4].map(|()| process::free_address());
+    let port = |address: &String| address.rsplit(':').next().unwrap().to_owned();
+    let script = lines
+        .join("\n")
+        .replace("mongodb://127.0.0.1:27017/?replicaSet=rs0", &of_tests("KITH_TEST_MONGODB"))
+        .replace("redis://127.0.0.1:6379", &of_tests("KITH_TEST_REDIS"))
+        .replace("--port 7602 --operations-port 7603", "--port 7602 --operations-port OPERATIONS")
+        .replace("OPERATIONS", &port(&its_operations))
+        .replace("7602", &port(&second))
+        .replace("target/release/kith", env!("CARGO_BIN_EXE_kith"));
+    let name = format!("kith_readme_{}", port(&grpc));
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", &format!("set -e; trap 'kill $(jobs -p); wait' EXIT\n{script}")])
+        .envs([("KITH_STORE__MONGODB__DATABASE", &name), ("KITH_REDIS__PREFIX", &name)])
+        .envs([("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations)])
+        .env("KITH_ADDR", &grpc)
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{script}\n{printed}");
+    assert_eq!(printed.matches(r#""userName":"grace""#).count(), 2, "{printed}");
+}
+
 /// Does all that a tour says, on a node of its own.
 fn follow(tour: &str) {
     let grpcurl = env::var_os("KITH_TEST_GRPCURL").expect("KITH_TEST_GRPCURL names the grpcurl program");

@@ -16,3 +16,13 @@ fn every_call_and_every_service_of_the_contract_has_a_comment() {
     }
     assert!(calls > 20, "found only {calls}");
 }
+
+/// Generators of Go refuse a file without one, and one whose import path has no slash.
+#[test]
+fn every_file_of_the_contract_has_a_go_package() {
+    for file in tracked(".proto") {
+        let folder = file.strip_prefix("proto/kith/").and_then(|path| path.rsplit_once('/')).unwrap().0;
+        let line = format!("option go_package = \"kith/gen/go/{folder};{}\";", folder.replace('/', ""));
+        assert!(text(&file).lines().any(|given| given == line), "{file}: wants {line}");
+    }
+}

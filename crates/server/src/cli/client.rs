@@ -1,28 +1,20 @@
 //! How the command line reaches a node.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+mod starting;
+
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use kith_proto::admin::v1::{GetNodeRequest, admin_service_client::AdminServiceClient};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tonic::{
     Code, Request, Response, Status,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
-use tonic_types::StatusExt as _;
 
 use super::output::one_line;
-use crate::{
-    error::{ERROR_DOMAIN, Reason},
-    start::StartError,
-};
+use crate::start::StartError;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a node of this machine is waited for that does not listen yet, or has no store yet.
-const STARTING: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(50);
-/// From when on a command says that it waits.
-const ANNOUNCED: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// For the answer to a call when nothing is said.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -115,8 +107,8 @@ impl Target {
     /// When the address or the certificates cannot be used, or no node answers.
     pub(super) async fn connect(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
-        let default = if is_loopback(&endpoint) { STARTING } else { Duration::ZERO };
-        self.wait_for(&endpoint, self.reach.wait.unwrap_or(default)).await
+        let limit = self.reach.wait.unwrap_or_else(|| starting::default_wait(&endpoint));
+        starting::wait_for(self, &endpoint, limit).await
     }
 
     /// The same for commands that show how a node is: one that is away or starting is shown so, unless `--wait` says
@@ -125,7 +117,7 @@ impl Target {
     /// # Errors
     /// As [`Self::connect`].
     pub(super) async fn connect_now(&self) -> Result<Channel> {
-        self.wait_for(&self.endpoint()?, self.reach.wait.unwrap_or_default()).await
+        starting::wait_for(self, &self.endpoint()?, self.reach.wait.unwrap_or_default()).await
     }
 
     /// The answer to a call, or DEADLINE_EXCEEDED when it does not come in time.
@@ -165,38 +157,6 @@ impl Target {
         )
     }
 
-    /// Connects as soon as a node listens, and waits until it has its store, for at most `limit` in all. A node that
-    /// still starts then answers calls with why.
-    async fn wait_for(&self, endpoint: &Endpoint, limit: Duration) -> Result<Channel> {
-        let end = Instant::now() + limit;
-        let mut pauses = Pauses { begun: Instant::now(), announced: false };
-        loop {
-            let left = end > Instant::now();
-            match endpoint.connect().await {
-                Ok(channel) if !left || !self.is_starting(&channel).await => return Ok(channel),
-                Err(why) if !left || !is_refused(&why) => return Err(self.away(&why)),
-                Ok(_) | Err(_) => pauses.next(&self.addr, limit).await,
-            }
-        }
-    }
-
-    /// Whether a node listens whose store is not there yet.
-    async fn is_starting(&self, channel: &Channel) -> bool {
-        let mut client = AdminServiceClient::new(channel.clone());
-        let answer = self.answer(client.get_node(self.request(GetNodeRequest {}))).await;
-        let details = answer.err().map(|status| status.get_error_details());
-        let info = details.as_ref().and_then(|details| details.error_info());
-        info.is_some_and(|info| info.domain == ERROR_DOMAIN && info.reason == Reason::Starting.name())
-    }
-
-    fn away(&self, why: &tonic::transport::Error) -> anyhow::Error {
-        let cause = root_cause(why);
-        anyhow::anyhow!(
-            "no node answers at {} ({cause}); start one with kith serve, or name another with --addr",
-            self.addr
-        )
-    }
-
     fn endpoint(&self) -> Result<Endpoint> {
         // What a node prints of itself has no scheme; TLS is asked for in words.
         let scheme = if self.addr.contains("://") { "" } else { "http://" };
@@ -228,49 +188,6 @@ impl Target {
 /// One line about a call that failed, without what could steer a terminal.
 pub(super) fn told(status: &Status) -> String {
     one_line(status.message())
-}
-
-/// Pauses between two tries to reach a node that starts.
-struct Pauses {
-    begun: Instant,
-    announced: bool,
-}
-
-impl Pauses {
-    /// Waits a little. Says once that it does, when that may be noticed.
-    async fn next(&mut self, addr: &str, limit: Duration) {
-        if !self.announced && self.begun.elapsed() >= ANNOUNCED {
-            self.announced = true;
-            let limit = humantime::format_duration(limit);
-            eprintln!("kith: waits up to {limit} for a node at {addr}; --wait sets how long");
-        }
-        sleep(PAUSE).await;
-    }
-}
-
-/// Whether nothing listens at the address, as before a node has started.
-fn is_refused(error: &tonic::transport::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            return error.kind() == std::io::ErrorKind::ConnectionRefused;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-fn is_loopback(endpoint: &Endpoint) -> bool {
-    let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]
@@ -308,42 +225,5 @@ mod tests {
         let error = target(&format!("http://{free}"), None).connect_now().await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("no node answers at http://{free}")), "{error}");
         assert!(error.contains("--addr"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn node_that_listens_late_is_waited_for() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let target = target(&free.to_string(), None);
-        target.connect_now().await.unwrap_err();
-        let (_, health) = tonic_health::server::health_reporter();
-        let serve = tonic::transport::Server::builder().add_service(health).serve(free);
-        tokio::select! {
-            biased;
-            connected = target.connect() => assert!(connected.is_ok(), "{connected:?}"),
-            ended = serve => panic!("{ended:?}"),
-        }
-    }
-
-    #[tokio::test]
-    async fn node_is_waited_for_no_longer_than_asked() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut target = target(&free.to_string(), None);
-        target.reach.wait = Some(Duration::from_millis(120));
-        let begun = Instant::now();
-        assert!(target.connect().await.unwrap_err().to_string().starts_with("no node answers at"));
-        assert!(begun.elapsed() >= Duration::from_millis(120));
-    }
-
-    #[test]
-    fn only_nodes_of_this_machine_are_waited_for() {
-        for (addr, here) in [
-            ("127.0.0.1:7600", true),
-            ("http://[::1]:7600", true),
-            ("localhost:7600", true),
-            ("10.0.0.1:7600", false),
-            ("node.example:7600", false),
-        ] {
-            assert_eq!(is_loopback(&target(addr, None).endpoint().unwrap()), here, "{addr}");
-        }
     }
 }
