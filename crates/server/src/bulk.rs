@@ -132,7 +132,7 @@ pub fn export<R, I, A, F>(
     after: Option<I>,
     page: impl Fn(Option<I>) -> F + Send + 'static,
     id: fn(&R) -> I,
-    answer: fn(&[R]) -> A,
+    answer: impl Fn(&[R]) -> A + Clone + Send + 'static,
 ) -> BoxStream<'static, Result<A, Status>>
 where
     R: Send + 'static,
@@ -141,7 +141,7 @@ where
     F: Future<Output = Result<Vec<R>, Error>> + Send + 'static,
 {
     let pages = stream::try_unfold(Some(after), move |after| {
-        let page = after.map(&page);
+        let (page, answer) = (after.map(&page), answer.clone());
         async move {
             let Some(page) = page else { return Ok(None) };
             let records = page.await?;

@@ -45,6 +45,26 @@ impl UserRpc {
         consistency(asked, self.limits.tokens)
     }
 
+    /// The user as `acting` may see it.
+    fn shown(&self, user: &User, acting: Acting) -> wire::User {
+        convert::to_wire(user, acting, &self.users.rules.secret_params)
+    }
+
+    fn result(
+        &self,
+        id: UserId,
+        user: Result<Option<Entry<User>>, Error>,
+        acting: Acting,
+    ) -> wire::UserResult {
+        use wire::user_result::Result::{Error, NotFound, User};
+        let result = match user {
+            Ok(Some(entry)) => User(self.shown(&entry.value, acting)),
+            Ok(None) => NotFound(true),
+            Err(error) => Error(error.to_result()),
+        };
+        wire::UserResult { user_id: id.get(), result: Some(result) }
+    }
+
     async fn create(
         &self,
         mut request: wire::CreateUserRequest,
@@ -53,7 +73,7 @@ impl UserRpc {
         let (draft, secrets, seed) = self.decode_create(&mut request, call.acting)?;
         let written = self.users.create(draft, secrets, seed, call.deadline).await?;
         Ok(wire::CreateUserResponse {
-            user: Some(convert::to_wire(&written.record, call.acting)),
+            user: Some(self.shown(&written.record, call.acting)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -89,7 +109,7 @@ impl UserRpc {
         let seed = RequestSeed::of("UpdateUser", &request_id, call.acting, &request)?;
         let written = self.users.update(id, (patch, secrets), (expected, seed), call.deadline).await?;
         Ok(wire::UpdateUserResponse {
-            user: Some(convert::to_wire(&written.record, call.acting)),
+            user: Some(self.shown(&written.record, call.acting)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -123,7 +143,7 @@ impl UserRpc {
             request.user_ids.iter().map(|id| UserId::new(*id).map_err(field)).collect();
         let ids = ids?;
         let users = self.users.get_many(&ids, &consistency).await;
-        let results = ids.iter().zip(users).map(|(id, user)| result(*id, user, call.acting)).collect();
+        let results = ids.iter().zip(users).map(|(id, user)| self.result(*id, user, call.acting)).collect();
         Ok(wire::BatchGetUsersResponse { results })
     }
 
@@ -144,7 +164,7 @@ impl UserRpc {
         let last = users.last().filter(|_| more);
         Ok(wire::SearchUsersResponse {
             next_page_token: last.map(|user| self.pages.seal(&query, user.id.get())).unwrap_or_default(),
-            users: users.iter().map(|user| convert::to_wire(user, call.acting)).collect(),
+            users: users.iter().map(|user| self.shown(user, call.acting)).collect(),
         })
     }
 
@@ -177,7 +197,7 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
         let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let user = Some(convert::to_wire(&entry.value, call.acting));
+        let user = Some(self.shown(&entry.value, call.acting));
         Ok(served(wire::GetUserResponse { user }, &entry))
     }
 
@@ -213,7 +233,7 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         self.consistency(request.consistency.as_ref())?;
         let user = self.users.find_by_name(&convert::user_name(&request.user_name)?).await?;
-        let user = Some(convert::to_wire(&user, call.acting));
+        let user = Some(self.shown(&user, call.acting));
         Ok(Response::new(wire::FindUserByNameResponse { user }))
     }
 
@@ -266,21 +286,12 @@ impl UserService for UserRpc {
             let users = users.clone();
             async move { users.scan(after, bulk::EXPORT_PAGE).await }
         };
-        let answer = |page: &[User]| wire::ExportUsersResponse {
-            users: page.iter().map(|user| convert::to_wire(user, Acting::Service)).collect(),
+        let this = self.clone();
+        let answer = move |page: &[User]| wire::ExportUsersResponse {
+            users: page.iter().map(|user| this.shown(user, Acting::Service)).collect(),
         };
         Ok(Response::new(bulk::export(after, page, |user: &User| user.id, answer)))
     }
-}
-
-fn result(id: UserId, user: Result<Option<Entry<User>>, Error>, acting: Acting) -> wire::UserResult {
-    use wire::user_result::Result::{Error, NotFound, User};
-    let result = match user {
-        Ok(Some(entry)) => User(convert::to_wire(&entry.value, acting)),
-        Ok(None) => NotFound(true),
-        Err(error) => Error(error.to_result()),
-    };
-    wire::UserResult { user_id: id.get(), result: Some(result) }
 }
 
 fn served<T, V>(message: T, entry: &Entry<V>) -> Response<T> {
