@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 25] = [
+pub(super) const TABLE: [Entry; 26] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -127,6 +127,15 @@ pub(super) const TABLE: [Entry; 25] = [
         cause: "The record is in a state in which this cannot be done to it.",
         fix: "Read the record and change its state first; the message says what stands in the way.",
         retry: Retry::AfterReading,
+    },
+    Entry {
+        reason: Reason::Banned,
+        name: "BANNED",
+        code: Code::FailedPrecondition,
+        cause: "The user is banned from the group, and can neither join it nor be added or invited.",
+        fix: "Wait until the ban ends, or ask the owner or an admin of the group to unban the user \
+              (`UnbanMembers`); they see all bans with `ListBans`.",
+        retry: Retry::Never,
     },
     Entry {
         reason: Reason::NotAllowed,
