@@ -135,7 +135,7 @@ pub fn export<R, I, W, A, F>(
     after: Option<I>,
     page: impl Fn(Option<I>) -> F + Send + 'static,
     id: fn(&R) -> I,
-    to_wire: fn(&R) -> W,
+    to_wire: impl Fn(&R) -> W + Clone + Send + 'static,
     answer: fn(Vec<W>) -> A,
 ) -> BoxStream<'static, Result<A, Status>>
 where
@@ -146,7 +146,7 @@ where
     F: Future<Output = Result<Vec<R>, Error>> + Send + 'static,
 {
     let pages = stream::try_unfold(Some(after), move |after| {
-        let page = after.map(&page);
+        let (page, to_wire) = (after.map(&page), to_wire.clone());
         async move {
             let Some(page) = page else { return Ok::<_, Status>(None) };
             let records = page.await?;

@@ -18,6 +18,36 @@ pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
     Params::new(map).map_err(|why| Error::invalid("params", &why))
 }
 
+/// Parameters as answers show them: without those of these names, which may be in records that were stored before the names were
+/// those of secrets.
+#[must_use]
+pub fn shown_params(params: &Params, secret_names: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let shown = params.iter().filter(|(key, _)| !secret_names.contains(*key));
+    shown.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Takes the secrets that an update with these paths sets out of `map`. A secret that a path names and `map` lacks is removed
+/// (empty). `*` and `params` set the secrets that are given, and leave the others.
+///
+/// # Errors
+/// When one is too long.
+pub fn take_updated_secrets(
+    map: &mut BTreeMap<String, String>,
+    paths: &[String],
+    names: &BTreeSet<String>,
+) -> Result<PlainSecrets, Error> {
+    let mut secrets = take_secrets(map, names)?;
+    let keys = paths.iter().filter_map(|path| path.strip_prefix("params."));
+    let named: BTreeSet<&str> = keys.filter(|key| names.contains(*key)).collect();
+    if !paths.iter().any(|path| path == "*" || path == "params") {
+        secrets.retain(|name, _| named.contains(name.as_str()));
+    }
+    for name in named {
+        secrets.entry(name.to_owned()).or_insert_with(|| Zeroizing::new(String::new()));
+    }
+    Ok(secrets)
+}
+
 /// Takes the parameters with these names out of `map`.
 ///
 /// # Errors

@@ -81,7 +81,7 @@ impl RequestSeed {
     }
 }
 
-/// What a write of a record without secrets is bound to.
+/// What a write of a record is bound to.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// Who acts.
@@ -123,8 +123,16 @@ impl Terms {
     /// # Errors
     /// INTERNAL when hashing fails.
     pub async fn write(&self, hasher: &SecretHasher) -> Result<Write, Error> {
+        self.write_with(&PlainSecrets::new(), hasher).await
+    }
+
+    /// The same of a record with these secrets, which have been taken out of the message.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn write_with(&self, secrets: &PlainSecrets, hasher: &SecretHasher) -> Result<Write, Error> {
         let request = match self.seed.clone() {
-            Some(seed) => Some(seed.finish(&PlainSecrets::new(), hasher).await?),
+            Some(seed) => Some(seed.finish(secrets, hasher).await?),
             None => None,
         };
         Ok(Write { expected: self.expected, request, now: Timestamp::now() })

@@ -12,7 +12,7 @@ use chacha20poly1305::{
     aead::{Aead as _, AeadCore as _, Payload},
 };
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use kith_store::{GroupId, Invalid, StoredSecret};
+use kith_store::{GroupId, Invalid, SecretChange, StoredSecret};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
@@ -60,6 +60,19 @@ impl SecretHasher {
             Some(StoredSecret::new(hash.to_string()))
         })
         .await
+    }
+
+    /// The secrets in the form that is stored. An empty one stands for its removal.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn seal(&self, secrets: PlainSecrets) -> Result<SecretChange, Error> {
+        let mut sealed = SecretChange::new();
+        for (name, secret) in secrets {
+            let change = if secret.is_empty() { None } else { Some(self.hash(secret).await?) };
+            sealed.insert(name, change);
+        }
+        Ok(sealed)
     }
 
     /// Whether `secret` is the one that was hashed; compared in constant time.

@@ -1,9 +1,18 @@
 //! Versions and moments, between the words of the store, of the tiers and of the wire.
 
+use std::time::Duration;
+
 use kith_cache::Loaded;
 use kith_store::{Invalid, Stored, Timestamp, Version};
 
 use crate::error::Error;
+
+/// 0001-01-01T00:00:00Z, the first moment that the JSON form of a timestamp can express.
+const MOMENT_MIN: i64 = -62_135_596_800_000;
+/// 9999-12-31T23:59:59.999Z, the last one.
+const MOMENT_MAX: i64 = 253_402_300_799_999;
+/// The longest duration that the JSON form can express.
+const DURATION_MAX: Duration = Duration::from_secs(315_576_000_000);
 
 /// A version in the form in which the tiers hold it.
 #[must_use]
@@ -20,37 +29,75 @@ pub fn loaded<T>(stored: Stored<T>, version: impl FnOnce(&T) -> Version) -> Load
     }
 }
 
-/// A moment in the form in which answers carry it.
+/// A moment in the form in which answers carry it. One that JSON could not express is shown as the first or last one that it
+/// can.
 #[must_use]
 pub fn wire_time(moment: Timestamp) -> prost_types::Timestamp {
-    let nanos = i32::try_from(moment.0.rem_euclid(1000) * 1_000_000).unwrap_or_default();
-    prost_types::Timestamp { seconds: moment.0.div_euclid(1000), nanos }
+    let millis = moment.0.clamp(MOMENT_MIN, MOMENT_MAX);
+    let nanos = i32::try_from(millis.rem_euclid(1000) * 1_000_000).unwrap_or_default();
+    prost_types::Timestamp { seconds: millis.div_euclid(1000), nanos }
 }
 
-/// A moment from 1970 on, as a field of this name holds it.
+/// A time span in the form in which answers carry it. A longer one than JSON can express is shown as the longest that it can.
+#[must_use]
+pub fn wire_duration(time: Duration) -> prost_types::Duration {
+    let time = time.min(DURATION_MAX);
+    let seconds = i64::try_from(time.as_secs()).unwrap_or_default();
+    prost_types::Duration { seconds, nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default() }
+}
+
+/// The moment in a field of this name, from 1970 to the last one that JSON can express: every timestamp of every request is
+/// read by this function, so that what is taken can be shown to all callers.
 ///
 /// # Errors
-/// When it is before, or in no form that there is.
+/// When it is outside of these, or not a valid timestamp.
 pub fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
     let millis = time
         .seconds
         .checked_mul(1000)
         .and_then(|millis| millis.checked_add(i64::from(time.nanos / 1_000_000)));
-    let fine = millis.filter(|millis| *millis >= 0 && (0..1_000_000_000).contains(&time.nanos));
-    let why = || Error::invalid(field, &Invalid::new("must be a moment from 1970 on"));
-    fine.map(Timestamp).ok_or_else(why)
+    let is_valid = (0..1_000_000_000).contains(&time.nanos);
+    let millis = millis.filter(|millis| is_valid && (0..=MOMENT_MAX).contains(millis));
+    let why = "must be a moment from 1970-01-01T00:00:00Z to 9999-12-31T23:59:59.999Z";
+    millis.map(Timestamp).ok_or_else(|| Error::invalid(field, &Invalid::new(why)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const fn time(seconds: i64, nanos: i32) -> prost_types::Timestamp {
+        prost_types::Timestamp { seconds, nanos }
+    }
+
     #[test]
-    fn moments_are_from_1970_on_and_in_their_form() {
-        let time = |seconds, nanos| prost_types::Timestamp { seconds, nanos };
+    fn moments_are_taken_up_to_the_last_of_json() {
         assert_eq!(moment("t", &time(5, 999_999_999)).unwrap(), Timestamp(5_999));
-        for wrong in [time(-1, 0), time(0, -1), time(0, 1_000_000_000), time(i64::MAX, 0)] {
-            assert!(moment("t", &wrong).is_err(), "{wrong:?}");
+        let last = time(253_402_300_799, 999_999_999);
+        assert_eq!(moment("t", &last).unwrap(), Timestamp(MOMENT_MAX));
+        for wrong in [
+            time(-1, 0),
+            time(0, -1),
+            time(0, 1_000_000_000),
+            time(253_402_300_800, 0),
+            time(i64::MAX, 0),
+            time(i64::MIN, 0),
+        ] {
+            let error = moment("t", &wrong).unwrap_err();
+            assert_eq!(error.reason(), crate::error::Reason::InvalidField, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn answers_hold_what_json_can_express() {
+        assert_eq!(wire_time(Timestamp(5_999)), time(5, 999_000_000));
+        assert_eq!(wire_time(Timestamp(i64::MAX)), time(253_402_300_799, 999_000_000));
+        assert_eq!(wire_time(Timestamp(i64::MIN)), time(-62_135_596_800, 0));
+        assert_eq!(
+            wire_duration(Duration::MAX),
+            prost_types::Duration { seconds: 315_576_000_000, nanos: 0 }
+        );
+        let short = wire_duration(Duration::from_micros(1_500_001));
+        assert_eq!(short, prost_types::Duration { seconds: 1, nanos: 500_001_000 });
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     cluster::{Cluster, StoreEpochs},
     config::{Backend, Config, MembersConfig, RelationsConfig, UsersConfig},
     edge::Routes,
-    group::{GroupRpc, Groups},
+    group::{GroupRpc, GroupRules, Groups},
     member::{MemberRpc, MemberRules, Members, Roles},
     mutation::{Mutations, WriteLimits},
     observer::Observer,
@@ -262,7 +262,7 @@ fn groups_and_members(
         group_policies(config),
         (mutations.clone(), roles.clone()),
         (hasher.clone(), codes),
-        config.ids.block,
+        group_rules(&config.users, config.ids.block),
     );
     let members = Members::new(
         stores,
@@ -343,6 +343,7 @@ fn relation_rules(relations: &RelationsConfig) -> RelationRules {
 fn member_rules(members: &MembersConfig) -> MemberRules {
     MemberRules {
         members_max: members.members_max,
+        bans_max: members.bans_max,
         code_tries_per_minute: NonZeroU32::new(members.code_tries_per_minute).unwrap_or(NonZeroU32::MIN),
     }
 }
@@ -375,6 +376,12 @@ fn user_rules(users: &UsersConfig, id_block: u32) -> UserRules {
         tries_per_minute: NonZeroU32::new(users.verify_tries_per_minute).unwrap_or(NonZeroU32::MIN),
         id_block,
     }
+}
+
+/// Secrets of groups are bounded as those of users.
+fn group_rules(users: &UsersConfig, id_block: u32) -> GroupRules {
+    let UserRules { secret_params, tries_per_minute, .. } = user_rules(users, id_block);
+    GroupRules { secret_params, tries_per_minute, id_block }
 }
 
 fn limits(config: &Config) -> Limits {

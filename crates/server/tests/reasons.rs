@@ -12,7 +12,11 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use edge::raw::{self, GET_USER};
 use kith_proto::{
-    application::v1 as applications, group::v1 as groups, presence::v1::OpenSessionRequest, user::v1::*,
+    application::v1 as applications,
+    group::v1 as groups,
+    member::v1::{JoinRequest, RemoveMembersRequest},
+    presence::v1::OpenSessionRequest,
+    user::v1::*,
 };
 use kith_server::{
     config::{Backend, Config, Secret},
@@ -118,11 +122,20 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
         ("a name that lives", users.create_user(named("ANN")).await.unwrap_err()),
         ("another version", users.delete_user(deleted.clone()).await.unwrap_err()),
         ("no code to get", node.groups().get_invite_code(code).await.unwrap_err()),
+        ("a banned user", banned(node, ann.user_id).await),
         ("another user", users.delete_user(acting(ann.user_id + 1, deleted)).await.unwrap_err()),
         ("guessing", guessed(node, ann.user_id).await),
         ("one device too many", connected(node, ann.user_id).await),
         ("applying", crowded(node, ann.user_id).await),
     ]
+}
+
+async fn banned(node: &TestNode, user_id: i64) -> Status {
+    let group_id = node.group(open_group()).await.group_id;
+    let ban = RemoveMembersRequest { group_id, user_ids: vec![user_id], ban: true, ..Default::default() };
+    node.members().remove_members(ban).await.unwrap();
+    let join = JoinRequest { group_id, user_id, ..Default::default() };
+    node.members().join(join).await.unwrap_err()
 }
 
 /// Two devices where a user may have one.

@@ -6,6 +6,7 @@
 
 mod application;
 pub mod backup;
+mod ban;
 mod batch;
 mod block;
 mod coordination;

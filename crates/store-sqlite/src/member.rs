@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, GroupId, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged,
-    MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Room, Roster, StoreError, Stored,
-    Timestamp, UserId, Version, Write,
+    Applied, BATCH_MAX, Ban, Bans, GroupId, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange,
+    MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Room, Roster,
+    StoreError, Stored, Timestamp, UserId, Version, Write,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Params, params};
 
 use crate::{
-    Sqlite,
+    Sqlite, ban,
     batch::BatchQuery,
     error::{Failure, corrupt},
     request::once,
@@ -44,6 +44,11 @@ pub(crate) const GROUPS: &str = "SELECT group_id FROM members WHERE live = 1 AND
 /// Index `members_changed` alone.
 pub(crate) const CHANGES: &str = "SELECT version, user_id FROM members
     WHERE group_id = ?1 AND (version, user_id) > (?2, ?3) ORDER BY version, user_id LIMIT ?4";
+/// Index `members_muted`, then the primary key.
+pub(crate) const MUTED: &str = concat!(
+    select!(),
+    " INDEXED BY members_muted WHERE live = 0 AND muted_ms IS NOT NULL AND group_id = ?1 LIMIT ?2"
+);
 /// Primary key.
 pub(crate) static ROSTERS: LazyLock<BatchQuery> =
     LazyLock::new(|| BatchQuery::new("SELECT id, version, count, ordinals, owner, muted_ms FROM rosters"));
@@ -95,13 +100,8 @@ impl MemberStore for Sqlite {
         let sql = if least > Role::Member { ABOVE } else { LIST };
         let after = after.map_or(0, UserId::get);
         let page = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(sql)?;
-            let mut rows = read.query(params![group.get(), after, least as u8, size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(member_of(row)?.member);
-            }
-            Ok(found)
+            let found = rows(connection, sql, params![group.get(), after, least as u8, size(limit)])?;
+            Ok(found.into_iter().map(|row| row.member).collect())
         };
         self.readers.read(page).await
     }
@@ -134,6 +134,29 @@ impl MemberStore for Sqlite {
         self.readers.read(move |connection| changes(connection, group, after, limit)).await
     }
 
+    async fn ban_list(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Ban>, StoreError> {
+        self.readers.read(move |connection| ban::list(connection, group, after, limit, now)).await
+    }
+
+    async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError> {
+        self.readers.read(move |connection| ban::find(connection, key, now)).await
+    }
+
+    async fn banned_from(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError> {
+        self.readers.read(move |connection| ban::groups(connection, user, after, limit)).await
+    }
+
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
         self.writer.write(move |connection| end(connection, group, limit, now)).await
     }
@@ -158,21 +181,39 @@ fn decide(
         rows.push(member_of(row)?);
         Ok(())
     })?;
-    let mut room = Room::new(group, before, rows, write.now);
+    let bans = bans(connection, group, change, write.now)?;
+    let mut room = Room::new(group, before, rows, write.now).with_bans(bans);
     room.change(change, terms).map_err(StoreError::from)?;
-    let rows: Vec<MemberRow> = room.changed().cloned().collect();
-    if *room.roster() != before {
-        put_all(connection, group, room.roster(), &rows)?;
+    let changed = room.outcome();
+    if changed.roster != before {
+        put_all(connection, group, &changed)?;
     }
-    Ok(MembersChanged { roster: *room.roster(), rows })
+    Ok(changed)
+}
+
+/// The bans that a change is decided by.
+fn bans(
+    connection: &Connection,
+    group: GroupId,
+    change: &MemberChange,
+    now: Timestamp,
+) -> Result<Bans, Failure> {
+    if !change.reads_bans() {
+        return Ok(Bans::default());
+    }
+    let bans = ban::of_users(connection, group, &change.users(), now)?;
+    match change {
+        MemberChange::Ban(..) => ban::with_count(connection, group, bans, now),
+        _ => Ok(bans),
+    }
 }
 
 fn put_all(
     connection: &Connection,
     group: GroupId,
-    roster: &Roster,
-    rows: &[MemberRow],
+    MembersChanged { roster, rows, bans }: &MembersChanged,
 ) -> Result<(), Failure> {
+    ban::put(connection, bans)?;
     let owner = roster.owner.map(UserId::get);
     let muted = roster.muted_until.map(|at| at.0);
     let row = params![group.get(), roster.version.get(), roster.count, roster.ordinals, owner, muted];
@@ -233,19 +274,32 @@ fn changes(
 }
 
 fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, Failure> {
-    let mut read = connection.prepare_cached(LIST)?;
-    let mut found = read.query(params![group.get(), 0, Role::Member as u8, size(limit)])?;
+    let mut rows = rows(connection, LIST, params![group.get(), 0, Role::Member as u8, size(limit)])?;
+    // Mutes and bans end once no member is left.
+    let only_members = rows.len() >= limit;
+    let (mut named, mut is_more) = (Vec::new(), only_members);
+    if !only_members {
+        let muted = self::rows(connection, MUTED, params![group.get(), size(limit)])?;
+        named = ban::list(connection, group, None, limit, Timestamp(i64::MIN))?;
+        is_more = muted.len() >= limit || named.len() >= limit;
+        rows.extend(muted);
+    }
+    let before = roster(connection, group)?;
+    let mut room = Room::new(group, before, rows, now).with_bans(Bans { named, count: 0 });
+    room.end();
+    let ended = room.outcome();
+    if ended.roster != before {
+        put_all(connection, group, &ended)?;
+    }
+    Ok(ended.roster.count.max(u32::from(is_more)))
+}
+
+fn rows(connection: &Connection, sql: &str, asked: impl Params) -> Result<Vec<MemberRow>, Failure> {
+    let mut read = connection.prepare_cached(sql)?;
+    let mut found = read.query(asked)?;
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
         rows.push(member_of(row)?);
     }
-    drop(found);
-    let before = roster(connection, group)?;
-    let mut room = Room::new(group, before, rows, now);
-    room.end();
-    if *room.roster() != before {
-        let rows: Vec<MemberRow> = room.changed().cloned().collect();
-        put_all(connection, group, room.roster(), &rows)?;
-    }
-    Ok(room.roster().count)
+    Ok(rows)
 }

@@ -10,6 +10,7 @@
 mod address;
 mod application;
 mod application_store;
+mod ban;
 mod block;
 mod characters;
 mod coordination;
@@ -50,6 +51,7 @@ pub use application_store::{
     APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,
     DueApplications, LEFT_TO_WHO_CHANGED, ListedApplication,
 };
+pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use coordination::Coordination;
 pub use docket::{Docket, Verdict};

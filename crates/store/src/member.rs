@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, GroupId, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes,
-    single_line,
+    Applied, Ban, BanRow, GroupId, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write,
+    heap_bytes, single_line,
 };
 
 const REMARK_CHARS_MAX: usize = 64;
@@ -134,6 +134,11 @@ pub enum MemberChange {
     Add(Vec<UserId>),
     /// Puts these out; by somebody whose role is above theirs, or a service. Nothing happens to those who are not in.
     Remove(Vec<UserId>),
+    /// Removes those who are members, and bans all of them until this time, or until they are unbanned; by somebody whose role
+    /// is above theirs, or a service. Members are removed as by `Remove`.
+    Ban(Vec<UserId>, Option<Timestamp>),
+    /// Ends the bans of these; by an admin, the owner or a service. Users who are not banned are ignored.
+    Unban(Vec<UserId>),
     /// Takes out who wants it.
     Leave(UserId),
     /// Takes out somebody whose account has ended, whatever its role; by a service. Where it owned the group, nobody does then.
@@ -155,7 +160,9 @@ impl MemberChange {
     #[must_use]
     pub fn users(&self) -> Vec<UserId> {
         match self {
-            Self::Add(users) | Self::Remove(users) => users.clone(),
+            Self::Add(users) | Self::Remove(users) | Self::Ban(users, _) | Self::Unban(users) => {
+                users.clone()
+            }
             Self::Found(user)
             | Self::Join(user)
             | Self::Leave(user)
@@ -166,6 +173,12 @@ impl MemberChange {
             | Self::Remark(user, _) => vec![*user],
             Self::MuteAll(_) => Vec::new(),
         }
+    }
+
+    /// Whether the bans of the users decide it, or are changed by it.
+    #[must_use]
+    pub const fn reads_bans(&self) -> bool {
+        matches!(self, Self::Found(_) | Self::Join(_) | Self::Add(_) | Self::Ban(..) | Self::Unban(_))
     }
 }
 
@@ -187,6 +200,15 @@ pub enum MemberRefusal {
     /// The group has another owner.
     #[error("the group has an owner")]
     Owned,
+    /// A user who is to become a member is banned.
+    #[error("the user is banned from the group and must be unbanned first")]
+    Banned,
+    /// The group has as many bans as it may: this many.
+    #[error("a group may have at most {0} bans")]
+    TooManyBans(u32),
+    /// The ban would end before it begins.
+    #[error("must be in the future")]
+    BanIsOver,
 }
 
 /// Who wants a change, and what bounds it.
@@ -196,15 +218,20 @@ pub struct MemberTerms {
     pub by: Option<UserId>,
     /// How many may be in the group.
     pub members_max: u32,
+    /// How many users may be banned from the group at the same time.
+    pub bans_max: u32,
 }
 
 /// What a change of members did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembersChanged {
     /// The roster as the change left it.
     pub roster: Roster,
     /// Those whom it changed as it left them, by rising id; none where all was so already.
     pub rows: Vec<MemberRow>,
+    /// The bans that it made or ended, by rising user id.
+    #[serde(default)]
+    pub bans: Vec<BanRow>,
 }
 
 /// Most versions between what a caller knows of a group and what is so, that the changes between are told of.
@@ -293,8 +320,40 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Option<Vec<MemberChanged>>, StoreError>;
 
-    /// Ends up to `limit` of the members of a group that is dismissed, owner included, whatever their roles; tells how many
-    /// are left. Versions and ordinals are kept.
+    /// Reads the bans of a group that are in force at `now`, by rising user id above `after`, at most `limit`: fewer only at
+    /// the end. Sees every change that was acknowledged before it began.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn ban_list(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Ban>, StoreError>;
+
+    /// Reads the ban of a user that is in force at `now`. Sees every change that was acknowledged before it began.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError>;
+
+    /// Reads which groups may have banned a user, by rising id above `after`, at most `limit`: fewer only at the end. Contains
+    /// all groups that have, and may contain others.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn banned_from(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError>;
+
+    /// Ends up to `limit` of the members of a group that is dismissed, owner included, whatever their roles, and then up to
+    /// `limit` of its bans and of the mutes of former members. Returns how many members are left, and at least 1 while there
+    /// may be bans or mutes. Versions and ordinals are kept.
     ///
     /// # Errors
     /// When the store cannot answer; some may have been ended then.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    GroupId, Member, MemberChange, MemberKey, MemberRefusal, MemberRow, MemberTerms, Role, Roster, Text,
-    Timestamp, UserId, Version,
+    Bans, GroupId, Member, MemberChange, MemberKey, MemberRefusal, MemberRow, MemberTerms, MembersChanged,
+    Role, Roster, Text, Timestamp, UserId, Version, ban::RoomBans,
 };
 
 /// A group and those of its members whom changes name, as one moment has them: what changes of members are decided by, in
@@ -12,11 +12,12 @@ use crate::{
 /// version of the roster is still the one that was read.
 #[derive(Clone, Debug)]
 pub struct Room {
-    group: GroupId,
-    roster: Roster,
+    pub(crate) group: GroupId,
+    pub(crate) roster: Roster,
     rows: BTreeMap<UserId, MemberRow>,
     changed: BTreeSet<UserId>,
-    now: Timestamp,
+    pub(crate) bans: RoomBans,
+    pub(crate) now: Timestamp,
 }
 
 impl Room {
@@ -29,7 +30,13 @@ impl Room {
         now: Timestamp,
     ) -> Self {
         let rows = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
-        Self { group, roster, rows, changed: BTreeSet::new(), now }
+        Self { group, roster, rows, changed: BTreeSet::new(), bans: RoomBans::default(), now }
+    }
+
+    /// The same with these bans: those of all users whom a change names that [reads bans](MemberChange::reads_bans).
+    #[must_use]
+    pub fn with_bans(self, bans: Bans) -> Self {
+        Self { bans: bans.into(), ..self }
     }
 
     /// The roster as it is by now.
@@ -41,6 +48,13 @@ impl Room {
     /// The rows that were changed, by rising id.
     pub fn changed(&self) -> impl Iterator<Item = &MemberRow> {
         self.changed.iter().filter_map(|user| self.rows.get(user))
+    }
+
+    /// What the changes did in total.
+    #[must_use]
+    pub fn outcome(&self) -> MembersChanged {
+        let rows = self.changed().cloned().collect();
+        MembersChanged { roster: self.roster, rows, bans: self.bans.changed().copied().collect() }
     }
 
     /// The row of a user as it is by now; `None`: it was never in the group.
@@ -65,7 +79,12 @@ impl Room {
                 self.at_least(Role::Admin, terms)?;
                 self.add(users, terms)
             }
-            MemberChange::Remove(users) => self.remove(users, terms),
+            MemberChange::Remove(users) => {
+                let going = self.removable(users, terms)?;
+                Ok(self.go(going))
+            }
+            MemberChange::Ban(users, until) => self.ban(users, *until, terms),
+            MemberChange::Unban(users) => self.unban(users, terms),
             MemberChange::Leave(user) => self.leave(*user),
             MemberChange::Depart(user) => self.depart(*user, terms),
             MemberChange::SetRole(user, role) => {
@@ -90,11 +109,26 @@ impl Room {
         }
     }
 
-    /// Ends all members that were read, whatever their roles: of a group that is dismissed. An owner goes with the last one.
+    /// Ends all members that were read, whatever their roles, with the mutes of former members and the bans that were read:
+    /// of a group that is dismissed. The owner and the mute of all go with the last one.
     pub fn end(&mut self) {
-        let going: Vec<UserId> =
-            self.rows.values().filter(|row| row.live).map(|row| row.member.key.user).collect();
-        self.go(going);
+        let is_left = |row: &&MemberRow| row.live || row.member.muted_until.is_some();
+        let ending: Vec<UserId> = self.rows.values().filter(is_left).map(|row| row.member.key.user).collect();
+        let live = ending.iter().filter(|user| self.live(**user).is_some()).count();
+        let version = self.begins(&ending);
+        self.roster.count = self.roster.count.saturating_sub(u32::try_from(live).unwrap_or(u32::MAX));
+        for user in &ending {
+            if let (Some(row), Some(version)) = (self.rows.get_mut(user), version) {
+                row.live = false;
+                row.member.version = version;
+                row.member.muted_until = None;
+            }
+        }
+        let had_bans = self.end_bans();
+        let was_muted = self.roster.count == 0 && self.roster.muted_until.take().is_some();
+        if version.is_none() && (had_bans || was_muted) {
+            self.roster.version = self.roster.version.next();
+        }
         if self.roster.count == 0 {
             self.roster.owner = None;
         }
@@ -106,8 +140,9 @@ impl Room {
             Some(_) => return Err(MemberRefusal::Owned),
             None => {}
         }
-        let changed = self.add(&[user], terms)?;
+        let changed = self.admit(&[user], terms)?;
         self.roster.owner = Some(user);
+        self.unban_owner(user);
         if changed.is_empty() {
             return self.set(user, |member| std::mem::replace(&mut member.role, Role::Owner) != Role::Owner);
         }
@@ -118,6 +153,13 @@ impl Room {
     }
 
     fn add(&mut self, users: &[UserId], terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+        if users.iter().any(|user| self.bans.of(*user, self.now).is_some()) {
+            return Err(MemberRefusal::Banned);
+        }
+        self.admit(users, terms)
+    }
+
+    fn admit(&mut self, users: &[UserId], terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
         let mut coming: Vec<UserId> =
             users.iter().filter(|user| self.live(**user).is_none()).copied().collect();
         coming.sort_unstable();
@@ -130,19 +172,18 @@ impl Room {
         self.roster.count += coming_count;
         for user in &coming {
             let key = MemberKey { group: self.group, user: *user };
-            let ordinal = self.rows.get(user).map(|row| row.member.ordinal);
-            let ordinal = ordinal.unwrap_or_else(|| {
-                self.roster.ordinals += 1;
-                self.roster.ordinals - 1
-            });
-            // What was said of it before is not said of who comes anew.
+            let before = self.rows.get(user).map(|row| &row.member);
+            let ordinal = before.map_or(self.roster.ordinals, |before| before.ordinal);
+            self.roster.ordinals = self.roster.ordinals.max(ordinal + 1);
+            // Role and remark end with a membership. A mute does not: leaving and joining must not end it.
+            let muted_until = before.and_then(|before| before.muted_until).filter(|until| *until > self.now);
             let member = Member {
                 key,
                 version,
                 role: Role::Member,
                 ordinal,
                 remark: Text::default(),
-                muted_until: None,
+                muted_until,
                 joined: self.now,
             };
             self.rows.insert(*user, MemberRow { member, live: true });
@@ -150,7 +191,12 @@ impl Room {
         Ok(coming)
     }
 
-    fn remove(&mut self, users: &[UserId], terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+    /// Those of these users who are members. Each of them may be removed by who wants it.
+    pub(crate) fn removable(
+        &self,
+        users: &[UserId],
+        terms: MemberTerms,
+    ) -> Result<Vec<UserId>, MemberRefusal> {
         self.at_least(Role::Admin, terms)?;
         let mut going: Vec<UserId> =
             users.iter().filter(|user| self.live(**user).is_some()).copied().collect();
@@ -159,7 +205,7 @@ impl Room {
         for user in &going {
             self.above(*user, terms)?;
         }
-        Ok(self.go(going))
+        Ok(going)
     }
 
     fn leave(&mut self, user: UserId) -> Result<Vec<UserId>, MemberRefusal> {
@@ -182,7 +228,7 @@ impl Room {
         Ok(self.go(vec![user]))
     }
 
-    fn go(&mut self, going: Vec<UserId>) -> Vec<UserId> {
+    pub(crate) fn go(&mut self, going: Vec<UserId>) -> Vec<UserId> {
         let Some(version) = self.begins(&going) else { return going };
         // The rows may be of a later moment than the roster; what is decided by both is then not written.
         let count = u32::try_from(going.len()).unwrap_or(u32::MAX);
@@ -264,7 +310,7 @@ impl Room {
     }
 
     /// Who wants it has at least this role.
-    fn at_least(&self, role: Role, terms: MemberTerms) -> Result<(), MemberRefusal> {
+    pub(crate) fn at_least(&self, role: Role, terms: MemberTerms) -> Result<(), MemberRefusal> {
         let Some(by) = terms.by else { return Ok(()) };
         match self.live(by) {
             Some(member) if member.role >= role => Ok(()),
@@ -297,11 +343,11 @@ mod tests {
     }
 
     fn by(user: i64) -> MemberTerms {
-        MemberTerms { by: UserId::new(user).ok(), members_max: LARGE }
+        MemberTerms { by: UserId::new(user).ok(), ..service() }
     }
 
     fn service() -> MemberTerms {
-        MemberTerms { by: None, members_max: LARGE }
+        MemberTerms { by: None, members_max: LARGE, bans_max: LARGE }
     }
 
     /// User 1 owns it, 2 is an admin, 3 to 5 are members.
@@ -334,7 +380,7 @@ mod tests {
     #[test]
     fn the_limit_is_met_and_not_passed() {
         let mut room = room();
-        let terms = MemberTerms { by: None, members_max: 7 };
+        let terms = MemberTerms { members_max: 7, ..service() };
         let three = MemberChange::Add(vec![user(6), user(7), user(8)]);
         assert_eq!(room.change(&three, terms), Err(MemberRefusal::Full));
         assert_eq!(room.change(&MemberChange::Add(vec![user(6), user(7), user(3)]), terms).unwrap().len(), 2);
@@ -430,17 +476,6 @@ mod tests {
             assert_eq!(room.change(&change, terms), Ok(Vec::new()), "{change:?}");
         }
         assert_eq!(room.roster().version, version);
-    }
-
-    #[test]
-    fn who_comes_again_comes_with_nothing_of_what_was_said_before() {
-        let mut room = room();
-        room.change(&MemberChange::Mute(user(3), Some(Timestamp(9))), by(2)).unwrap();
-        room.change(&MemberChange::Remark(user(3), "Bo".into()), by(3)).unwrap();
-        room.change(&MemberChange::Leave(user(3)), by(3)).unwrap();
-        room.change(&MemberChange::Join(user(3)), by(3)).unwrap();
-        let member = &room.row(user(3)).unwrap().member;
-        assert_eq!((member.muted_until, &*member.remark), (None, ""));
     }
 
     #[test]

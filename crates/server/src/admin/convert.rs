@@ -5,6 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 use kith_cache::{Presence, Stats, TierCopy};
 use kith_proto::admin::v1 as wire;
 
+use crate::versions::wire_duration;
+
 pub(super) fn copy(copy: &TierCopy) -> wire::TierCopy {
     let presence = match copy.presence {
         Presence::Value => wire::Presence::Value,
@@ -15,8 +17,8 @@ pub(super) fn copy(copy: &TierCopy) -> wire::TierCopy {
         tier: copy.tier.as_str().to_owned(),
         presence: presence.into(),
         version: signed(copy.version.get()),
-        age: copy.age.map(duration),
-        ttl: copy.ttl.map(duration),
+        age: copy.age.map(wire_duration),
+        ttl: copy.ttl.map(wire_duration),
         size_bytes: signed(copy.size_bytes),
     }
 }
@@ -46,11 +48,6 @@ pub(super) fn stats(namespace: &str, stats: &Stats) -> wire::NamespaceStats {
         resync_checked: signed(stats.resync_checked),
         resync_stale: signed(stats.resync_stale),
     }
-}
-
-pub(super) fn duration(time: Duration) -> prost_types::Duration {
-    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    prost_types::Duration { seconds, nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default() }
 }
 
 /// A time that may be asked for: `default` where none is, `None` where it is out of bounds.

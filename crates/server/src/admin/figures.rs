@@ -3,8 +3,11 @@
 use kith_cache::Stats;
 use kith_proto::admin::v1 as wire;
 
-use super::convert::{duration, signed};
-use crate::edge::{Counted, Taken};
+use super::convert::signed;
+use crate::{
+    edge::{Counted, Taken},
+    versions::wire_duration,
+};
 
 /// The service of operators: its calls are no work that callers wait for.
 const OWN: &str = "kith.admin.v1.AdminService";
@@ -35,8 +38,8 @@ fn figures(times: &Taken, errors: u64, faults: u64) -> wire::CallFigures {
         calls: signed(times.calls()),
         errors: signed(errors),
         faults: signed(faults),
-        p50: times.quantile(0.5).map(duration),
-        p99: times.quantile(0.99).map(duration),
+        p50: times.quantile(0.5).map(wire_duration),
+        p99: times.quantile(0.99).map(wire_duration),
     }
 }
 

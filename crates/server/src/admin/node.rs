@@ -5,10 +5,14 @@ use kith_store::Timestamp;
 
 use super::{
     AdminRpc,
-    convert::{count, duration, signed},
+    convert::{count, signed},
     figures,
 };
-use crate::{cluster::Cluster, telemetry, versions::wire_time};
+use crate::{
+    cluster::Cluster,
+    telemetry,
+    versions::{wire_duration, wire_time},
+};
 
 impl AdminRpc {
     /// Answers also while the store does not.
@@ -54,7 +58,7 @@ impl AdminRpc {
             redis_breaker: cluster.breaker().to_owned(),
             changes_waiting: count(cluster.waiting()),
             entries_behind: signed(followed.behind),
-            since_proof: followed.since_proof.map(duration),
+            since_proof: followed.since_proof.map(wire_duration),
             repairs: signed(followed.repairs),
             observer_checked: signed(checked),
             observer_stale: signed(stale),

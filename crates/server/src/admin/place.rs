@@ -44,7 +44,7 @@ impl Place {
             .map(|peer| wire::NodeInfo {
                 epoch,
                 applied: signed(peer.applied),
-                last_heard: Some(super::convert::duration(peer.silent)),
+                last_heard: Some(crate::versions::wire_duration(peer.silent)),
                 ..said(&Card::decode(&peer.about))
             })
             .collect();

@@ -17,12 +17,13 @@ use tonic::Status;
 
 use super::{
     AdminRpc,
-    convert::{duration, signed, stats, within},
+    convert::{signed, stats, within},
     figures,
 };
 use crate::{
     edge::Counted,
     error::{Error, Reason},
+    versions::wire_duration,
 };
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -108,7 +109,7 @@ impl Watcher {
         let now = &self.before;
         wire::WatchNodeResponse {
             node: Some(node),
-            interval: Some(duration(now.at.duration_since(before.at))),
+            interval: Some(wire_duration(now.at.duration_since(before.at))),
             calls: Some(figures::of_callers(&calls)),
             methods: figures::of_methods(&calls),
             namespaces: now.namespaces_since(&before),

@@ -124,7 +124,7 @@ fn step(application: &Application, name: &'static str) -> Terms {
 
 /// Whether it has become impossible, and stays so.
 fn is_refused(error: &Error) -> bool {
-    matches!(error.reason(), Reason::StateForbids | Reason::NotFound | Reason::NotAllowed)
+    matches!(error.reason(), Reason::StateForbids | Reason::Banned | Reason::NotFound | Reason::NotAllowed)
 }
 
 fn now() -> Write {

@@ -13,19 +13,22 @@ use super::{
 pub struct MembersConfig {
     /// Most members of a group. Above 0.
     pub members_max: u32,
+    /// Most users who are banned from a group at the same time. Above 0.
+    pub bans_max: u32,
     /// How often a user may try the code of one group in a minute. Above 0.
     pub code_tries_per_minute: u32,
 }
 
 impl Default for MembersConfig {
     fn default() -> Self {
-        Self { members_max: 100_000, code_tries_per_minute: 5 }
+        Self { members_max: 100_000, bans_max: 10_000, code_tries_per_minute: 5 }
     }
 }
 
 pub(super) fn check(config: &Config) -> Result<(), Wrong> {
     above_zero(&[
         ("members.members_max", config.members.members_max == 0),
+        ("members.bans_max", config.members.bans_max == 0),
         ("members.code_tries_per_minute", config.members.code_tries_per_minute == 0),
     ])
 }

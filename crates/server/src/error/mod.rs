@@ -209,9 +209,12 @@ fn refused(refusal: MemberRefusal) -> Error {
     match refusal {
         MemberRefusal::NotAMember => Error::not_found("member"),
         MemberRefusal::RoleTooLow => Error::not_allowed("the role of the acting user does not allow it"),
-        MemberRefusal::Full | MemberRefusal::OwnerStays | MemberRefusal::Owned => {
-            Error::new(Reason::StateForbids, refusal.to_string())
-        }
+        MemberRefusal::Full
+        | MemberRefusal::OwnerStays
+        | MemberRefusal::Owned
+        | MemberRefusal::TooManyBans(_) => Error::new(Reason::StateForbids, refusal.to_string()),
+        MemberRefusal::Banned => Error::new(Reason::Banned, refusal.to_string()),
+        MemberRefusal::BanIsOver => Error::invalid("ban_until", &Invalid::new(refusal.to_string())),
     }
 }
 

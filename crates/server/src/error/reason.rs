@@ -39,6 +39,8 @@ pub enum Reason {
     VersionConflict,
     /// The state of the record forbids it.
     StateForbids,
+    /// The user is banned from the group.
+    Banned,
     /// The acting user may not do this.
     NotAllowed,
     /// Too many tries within a minute.

@@ -138,6 +138,15 @@ pub(super) const TABLE: [Entry; 26] = [
         retry: Retry::AfterReading,
     },
     Entry {
+        reason: Reason::Banned,
+        name: "BANNED",
+        code: Code::FailedPrecondition,
+        cause: "The user is banned from the group, and can neither join it nor be added or invited.",
+        fix: "Wait until the ban ends, or ask the owner or an admin of the group to unban the user \
+              (`UnbanMembers`); they see all bans with `ListBans`.",
+        retry: Retry::Never,
+    },
+    Entry {
         reason: Reason::NotAllowed,
         name: "NOT_ALLOWED",
         code: Code::PermissionDenied,

@@ -12,12 +12,13 @@ use crate::{
     bulk::missing,
     call::Acting,
     error::Error,
-    params::{field_path, params, take_param, unknown_path},
+    params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
+    secret::PlainSecrets,
     versions::wire_time,
 };
 
-/// Parameter that callers may not use: an invite code among them would be read by everybody.
-const RESERVED_PARAM: &str = "code";
+/// Parameter that callers may not use: the invite code is the secret of this name.
+pub(super) const RESERVED_PARAM: &str = "code";
 /// What `*` stands for.
 const ALL_FIELDS: [&str; 7] =
     ["name", "tags", "type", "visibility", "join_policy", "history_for_new_members", "params"];
@@ -37,7 +38,7 @@ pub(super) struct GroupDraft {
 }
 
 impl GroupDraft {
-    /// Checks a group.
+    /// Checks a group; secrets have been taken out of `params` before.
     pub(super) fn new(group: &wire::Group, acting: Acting) -> Result<Self, Error> {
         Ok(Self {
             id: if group.group_id == 0 { None } else { Some(group_id(group.group_id)?) },
@@ -76,7 +77,7 @@ pub(super) fn group_id(number: i64) -> Result<GroupId, Error> {
     GroupId::new(number).map_err(|why| Error::invalid("group_id", &why))
 }
 
-pub(super) fn to_wire(group: &Group) -> wire::Group {
+pub(super) fn to_wire(group: &Group, secret_names: &BTreeSet<String>) -> wire::Group {
     wire::Group {
         group_id: group.id.get(),
         name: group.name.to_string(),
@@ -85,7 +86,7 @@ pub(super) fn to_wire(group: &Group) -> wire::Group {
         visibility: i32::from(group.visibility as u8),
         join_policy: i32::from(group.join_policy as u8),
         history_for_new_members: group.history_for_new_members,
-        params: group.params.to_map(),
+        params: shown_params(&group.params, secret_names),
         creator_id: group.creator.map(UserId::get).unwrap_or_default(),
         version: group.version.get(),
         create_time: Some(wire_time(group.created)),
@@ -93,23 +94,29 @@ pub(super) fn to_wire(group: &Group) -> wire::Group {
     }
 }
 
-/// A change, checked: what `paths` name, taken from `group`.
-pub(super) fn patch(group: &wire::Group, paths: &[String]) -> Result<GroupPatch, Error> {
+/// A change, checked: what `paths` name, taken from `group`. Secrets come apart: an empty one is removed.
+pub(super) fn patch(
+    mut group: wire::Group,
+    paths: &[String],
+    secret_names: &BTreeSet<String>,
+) -> Result<(GroupPatch, PlainSecrets), Error> {
     if paths.is_empty() {
         return Err(Error::invalid("update_mask", &Invalid::new("must name a field")));
     }
+    let secrets = take_updated_secrets(&mut group.params, paths, secret_names)?;
     let mut patch = GroupPatch::default();
     for path in paths.iter().map(|path| field_path(path)) {
         match path.as_str() {
-            "*" => ALL_FIELDS.iter().try_for_each(|field| take_field(&mut patch, group, field))?,
+            "*" => ALL_FIELDS.iter().try_for_each(|field| take_field(&mut patch, &group, field))?,
             "params.code" => return Err(reserved_param()),
             _ => match path.strip_prefix("params.") {
+                Some(key) if secret_names.contains(key) => {}
                 Some(key) => take_param(&mut patch.params, &group.params, key)?,
-                None => take_field(&mut patch, group, &path)?,
+                None => take_field(&mut patch, &group, &path)?,
             },
         }
     }
-    Ok(patch)
+    Ok((patch, secrets))
 }
 
 /// How a keyword is compared.

@@ -1,18 +1,19 @@
 //! What the group service means: who may change a group, what is cached, when it has an invite code.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
-    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, Role, SecretChange, SecretOwner, SecretStore,
-    StoreError, Stored, Stores, Version, Visibility, Write,
+    Group, GroupId, GroupPatch, GroupStore, IdKind, Invalid, JoinPolicy, Role, SecretChange, SecretOwner,
+    SecretStore, StoreError, Stored, Stores, Version, Visibility, Write,
 };
 use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
 
 use super::{
     GroupKeyword,
     codec::GroupCodec,
-    convert::GroupDraft,
+    convert::{GroupDraft, RESERVED_PARAM as CODE},
     listing::{buckets, buckets_of_new},
     loader::GroupLoader,
     search::GroupSearch,
@@ -24,14 +25,12 @@ use crate::{
     member::Roles,
     mutation::{Job, Mutations, Written},
     request::Terms,
-    secret::{InviteCodes, SecretHasher},
+    secret::{InviteCodes, PlainSecrets, SecretHasher, Tries},
     tiers::Tiers,
     versions::cache_version,
 };
 
 const KIND: &str = "group";
-/// Name of the secret that is the invite code.
-const CODE: &str = "code";
 /// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
 const ID_TRIES: usize = 16;
 /// How often a change that adds or drops the invite code begins anew because another write came between.
@@ -49,6 +48,19 @@ pub struct Groups {
     codes: InviteCodes,
     roles: Roles,
     ids: Arc<Ids>,
+    tries: Arc<Tries<(GroupId, String)>>,
+    pub(super) secret_params: Arc<BTreeSet<String>>,
+}
+
+/// What is configured about groups.
+#[derive(Clone, Debug)]
+pub struct GroupRules {
+    /// Parameters that are secrets: those of users.
+    pub secret_params: BTreeSet<String>,
+    /// Tries to guess one secret, within a minute and on one node.
+    pub tries_per_minute: NonZeroU32,
+    /// Ids reserved at a time.
+    pub id_block: u32,
 }
 
 /// How the namespaces of groups behave.
@@ -78,8 +90,9 @@ impl Groups {
         policies: GroupPolicies,
         (mutations, roles): (Mutations, Roles),
         (hasher, codes): (SecretHasher, InviteCodes),
-        id_block: u32,
+        GroupRules { mut secret_params, tries_per_minute, id_block }: GroupRules,
     ) -> Self {
+        secret_params.remove(CODE);
         Self {
             cache: tiers.namespace(policies.records, Arc::new(GroupLoader::new(stores)), GroupCodec),
             searches: GroupSearch::new(&stores.groups, tiers, policies.searches),
@@ -90,6 +103,8 @@ impl Groups {
             codes,
             roles,
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
+            tries: Arc::new(Tries::per_minute(tries_per_minute)),
+            secret_params: Arc::new(secret_params),
         }
     }
 
@@ -146,11 +161,17 @@ impl Groups {
     ///
     /// # Errors
     /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn create(&self, draft: GroupDraft, terms: Terms) -> Result<Written<Group>, Error> {
+    pub(super) async fn create(
+        &self,
+        draft: GroupDraft,
+        secrets: PlainSecrets,
+        terms: Terms,
+    ) -> Result<Written<Group>, Error> {
         let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
-        let write = terms.write(&self.hasher).await?;
+        let write = terms.write_with(&secrets, &self.hasher).await?;
+        let secrets = self.hasher.seal(secrets).await?;
         let this = self.clone();
-        let work = async move { this.insert(draft, request.as_deref(), write).await };
+        let work = async move { this.insert(draft, secrets, request.as_deref(), write).await };
         self.mutations.run(terms.deadline, work).await
     }
 
@@ -163,9 +184,11 @@ impl Groups {
         &self,
         id: GroupId,
         patch: GroupPatch,
+        secrets: PlainSecrets,
         terms: Terms,
     ) -> Result<Written<Group>, Error> {
-        let write = terms.write(&self.hasher).await?;
+        let write = terms.write_with(&secrets, &self.hasher).await?;
+        let patch = GroupPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
             let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
@@ -203,6 +226,30 @@ impl Groups {
     /// What a failing store makes.
     pub(crate) async fn was_dismissed(&self, id: GroupId) -> Result<bool, Error> {
         Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
+    }
+
+    /// Whether this is the secret of the group. A group without it, or no group at all, answers false. For the owner, admins and
+    /// services.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
+    pub(super) async fn verify(
+        &self,
+        id: GroupId,
+        name: &str,
+        secret: Zeroizing<String>,
+        acting: Acting,
+    ) -> Result<bool, Error> {
+        if !self.secret_params.contains(name) {
+            return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
+        }
+        self.allow(id, acting, Role::Admin).await?;
+        self.tries.count(&(id, name.to_owned()))?;
+        let stored = self.secrets.secret(SecretOwner::Group(id), name).await.map_err(store_error)?;
+        match stored {
+            Some(stored) => self.hasher.verify(stored, secret).await,
+            None => Ok(false),
+        }
     }
 
     /// Reads the invite code from the store.
@@ -269,6 +316,7 @@ impl Groups {
     async fn insert(
         &self,
         draft: GroupDraft,
+        secrets: SecretChange,
         request: Option<&str>,
         write: Write,
     ) -> Result<Written<Group>, Error> {
@@ -277,7 +325,7 @@ impl Groups {
                 Some(id) => id,
                 None => self.allocate().await?,
             };
-            let mut secrets = SecretChange::new();
+            let mut secrets = secrets.clone();
             if needs_code(draft.visibility, draft.join_policy) {
                 let code = self.codes.make(id, request);
                 secrets.insert(CODE.to_owned(), Some(self.codes.seal(id, &code)?));
@@ -309,7 +357,8 @@ impl Groups {
             };
             self.roles.allow(&group, acting, Role::Admin).await?;
             let mut patch = patch.clone();
-            patch.secrets = self.code_change(&group, &patch)?;
+            let code = self.code_change(&group, &patch)?;
+            patch.secrets.extend(code);
             let bound = Write { expected: write.expected.or(Some(group.version)), ..write.clone() };
             match self.change(id, patch, bound, Some(&group)).await {
                 Err(StoreError::Conflict { .. }) if write.expected.is_none() => {}

@@ -17,7 +17,7 @@ mod loader;
 mod rpc;
 mod search;
 
-pub use groups::{Found, GroupPolicies, Groups};
+pub use groups::{Found, GroupPolicies, GroupRules, Groups};
 pub use keyword::GroupKeyword;
 pub use rpc::GroupRpc;
 pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, page_weight, search_invalidations};

@@ -8,6 +8,7 @@ use kith_proto::{
 };
 use kith_store::{Group, GroupId, GroupWords, UserId};
 use tonic::{Request, Response, Status, Streaming};
+use zeroize::Zeroizing;
 
 use super::{
     GroupKeyword, Groups,
@@ -20,8 +21,10 @@ use crate::{
     error::Error,
     member::Members,
     page::PageTokens,
+    params::take_secrets,
     request::{RequestSeed, Terms, consistency},
     search_quota::SearchQuota,
+    secret::check_secret,
 };
 
 /// The group service on the wire.
@@ -51,24 +54,49 @@ impl GroupRpc {
         consistency(asked, self.limits.tokens)
     }
 
+    /// The group as answers show it.
+    fn shown(&self, group: &Group) -> wire::Group {
+        convert::to_wire(group, &self.groups.secret_params)
+    }
+
+    fn result(
+        &self,
+        id: GroupId,
+        group: Result<Option<Entry<Group>>, Error>,
+        budget: &mut ByteBudget,
+    ) -> wire::GroupResult {
+        use wire::group_result::Result::{Error, Group, NotFound};
+        let result = match group {
+            Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
+            Ok(Some(entry)) => {
+                let group = self.shown(&entry.value);
+                if budget.takes(&group) { Group(group) } else { Error(left_out().to_result()) }
+            }
+            Ok(None) => NotFound(true),
+            Err(error) => Error(error.to_result()),
+        };
+        wire::GroupResult { group_id: id.get(), result: Some(result) }
+    }
+
     async fn create(
         &self,
         mut request: wire::CreateGroupRequest,
         call: Call,
     ) -> Result<wire::CreateGroupResponse, Error> {
         let request_id = std::mem::take(&mut request.request_id);
+        let group = request.group.as_mut().ok_or_else(|| bulk::missing("group"))?;
+        let secrets = take_secrets(&mut group.params, &self.groups.secret_params)?;
+        let draft = GroupDraft::new(group, call.acting)?;
         let seed = RequestSeed::of("CreateGroup", &request_id, call.acting, &request)?;
-        let group = request.group.ok_or_else(|| bulk::missing("group"))?;
-        let draft = GroupDraft::new(&group, call.acting)?;
         let terms = Terms::of(call, 0, seed)?;
         if let Some(id) = draft.id {
             self.members.make_way(id, terms.deadline).await?;
         }
-        let written = self.groups.create(draft, terms).await?;
+        let written = self.groups.create(draft, secrets, terms).await?;
         // Where this fails, whoever comes first finds it founded all the same.
         drop(self.members.created(written.record.id).await);
         Ok(wire::CreateGroupResponse {
-            group: Some(convert::to_wire(&written.record)),
+            group: Some(self.shown(&written.record)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -79,13 +107,17 @@ impl GroupRpc {
         call: Call,
     ) -> Result<wire::UpdateGroupResponse, Error> {
         let request_id = std::mem::take(&mut request.request_id);
-        let seed = RequestSeed::of("UpdateGroup", &request_id, call.acting, &request)?;
-        let group = request.group.ok_or_else(|| bulk::missing("group"))?;
+        let names = &self.groups.secret_params;
+        let group = request.group.as_mut().ok_or_else(|| bulk::missing("group"))?;
         let id = convert::group_id(group.group_id)?;
-        let patch = convert::patch(&group, &request.update_mask.unwrap_or_default().paths)?;
-        let written = self.groups.update(id, patch, Terms::of(call, request.expected_version, seed)?).await?;
+        let paths = request.update_mask.clone().unwrap_or_default().paths;
+        let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
+        group.params.retain(|name, _| !names.contains(name));
+        let seed = RequestSeed::of("UpdateGroup", &request_id, call.acting, &request)?;
+        let terms = Terms::of(call, request.expected_version, seed)?;
+        let written = self.groups.update(id, patch, secrets, terms).await?;
         Ok(wire::UpdateGroupResponse {
-            group: Some(convert::to_wire(&written.record)),
+            group: Some(self.shown(&written.record)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -118,7 +150,7 @@ impl GroupRpc {
         let ids = ids?;
         let groups = self.groups.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
-        let result = |(id, group): (&GroupId, _)| result(*id, group, &mut budget);
+        let result = |(id, group): (&GroupId, _)| self.result(*id, group, &mut budget);
         let results = ids.iter().zip(groups).map(result).collect();
         Ok(wire::BatchGetGroupsResponse { results })
     }
@@ -143,7 +175,7 @@ impl GroupRpc {
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
         let found = self.groups.search(&keyword, after, size, &consistency).await?;
-        let groups = fitting(found.groups.iter().map(|group| convert::to_wire(group)));
+        let groups = fitting(found.groups.iter().map(|group| self.shown(group)));
         let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
         let next = cut.or(found.next.map(GroupId::get));
         let next_page_token = next.map(|id| self.pages.seal(&query, id)).unwrap_or_default();
@@ -178,8 +210,7 @@ impl GroupService for GroupRpc {
         let request = request.get_ref();
         let id = convert::group_id(request.group_id)?;
         let entry = self.groups.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let mut response =
-            Response::new(wire::GetGroupResponse { group: Some(convert::to_wire(&entry.value)) });
+        let mut response = Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value)) });
         response.extensions_mut().insert(Served::of(&entry));
         Ok(response)
     }
@@ -258,6 +289,18 @@ impl GroupService for GroupRpc {
         }))
     }
 
+    async fn verify_secret(
+        &self,
+        request: Request<wire::VerifySecretRequest>,
+    ) -> Result<Response<wire::VerifySecretResponse>, Status> {
+        let call = Call::of(&request);
+        let wire::VerifySecretRequest { group_id, name, secret } = request.into_inner();
+        let (id, secret) = (convert::group_id(group_id)?, Zeroizing::new(secret));
+        check_secret(&secret).map_err(|why| Error::invalid("secret", &why))?;
+        let verified = self.groups.verify(id, &name, secret, call.acting).await?;
+        Ok(Response::new(wire::VerifySecretResponse { verified }))
+    }
+
     async fn import_groups(
         &self,
         request: Request<Streaming<wire::ImportGroupsRequest>>,
@@ -286,25 +329,9 @@ impl GroupService for GroupRpc {
             let groups = groups.clone();
             async move { groups.scan(after, bulk::EXPORT_PAGE).await }
         };
+        let this = self.clone();
+        let to_wire = move |group: &Group| this.shown(group);
         let answer = |groups| wire::ExportGroupsResponse { groups };
-        Ok(Response::new(bulk::export(after, page, |group: &Group| group.id, convert::to_wire, answer)))
+        Ok(Response::new(bulk::export(after, page, |group: &Group| group.id, to_wire, answer)))
     }
-}
-
-fn result(
-    id: GroupId,
-    group: Result<Option<Entry<Group>>, Error>,
-    budget: &mut ByteBudget,
-) -> wire::GroupResult {
-    use wire::group_result::Result::{Error, Group, NotFound};
-    let result = match group {
-        Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
-        Ok(Some(entry)) => {
-            let group = convert::to_wire(&entry.value);
-            if budget.takes(&group) { Group(group) } else { Error(left_out().to_result()) }
-        }
-        Ok(None) => NotFound(true),
-        Err(error) => Error(error.to_result()),
-    };
-    wire::GroupResult { group_id: id.get(), result: Some(result) }
 }

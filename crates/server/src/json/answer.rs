@@ -13,7 +13,10 @@ use serde::Serialize;
 use tonic::{Code, Status};
 use tonic_types::{StatusExt as _, pb};
 
-use super::catalogue::{self, Rpc};
+use super::{
+    catalogue::{self, Rpc},
+    inexpressible,
+};
 use crate::{
     edge::EdgeBody,
     error::{Error, Reason},
@@ -88,11 +91,10 @@ fn answered(status: &Status, headers: &HeaderMap, trailers: &HeaderMap) -> Respo
 }
 
 fn success(rpc: &Rpc, framed: &[u8], headers: &HeaderMap, trailers: &HeaderMap) -> Response<Body> {
-    let message = framed.get(PREFIX..).and_then(|bytes| {
-        let message = DynamicMessage::decode(rpc.output.clone(), bytes).ok()?;
-        serde_json::to_vec(&message).ok()
-    });
-    let Some(text) = message else { return failure(&internal()) };
+    let decoded =
+        framed.get(PREFIX..).and_then(|bytes| DynamicMessage::decode(rpc.output.clone(), bytes).ok());
+    let Some(message) = decoded else { return failure(&internal()) };
+    let Ok(text) = serde_json::to_vec(&message) else { return failure(&without_json(&message)) };
     let mut response = json(text);
     tell(response.headers_mut(), headers, trailers);
     response
@@ -108,6 +110,12 @@ fn json(mut text: Vec<u8>) -> Response<Body> {
 
 fn internal() -> Status {
     Error::new(Reason::Internal, "something went wrong within Kith").into()
+}
+
+/// A fault of Kith too, but one that callers can get around: the record is named, and gRPC can express the answer.
+fn without_json(message: &DynamicMessage) -> Status {
+    let place = inexpressible::describe(message).unwrap_or_else(|| "a field".to_owned());
+    Error::new(Reason::Internal, format!("the answer has no JSON form: {place}")).into()
 }
 
 /// The one message of a unary answer, with its prefix, and the trailers.

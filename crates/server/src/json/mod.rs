@@ -8,6 +8,7 @@ mod admit;
 mod answer;
 mod catalogue;
 mod fault;
+mod inexpressible;
 mod mask;
 mod read;
 mod request;

@@ -25,6 +25,7 @@ impl Members {
     pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.not_in(&group, key.user).await?;
+        self.not_banned(key).await?;
         match (group.join_policy, group.visibility) {
             (JoinPolicy::Open, Visibility::Public) => Err(closed("by whoever wants to: join it")),
             (JoinPolicy::Invite, _) => Err(closed("by invitation: its admins invite")),
@@ -45,7 +46,8 @@ impl Members {
         let is_open = (group.join_policy, group.visibility) == (JoinPolicy::Open, Visibility::Public);
         let least = if is_open { Role::Member } else { Role::Admin };
         self.roles.allow(&group, acting, least).await?;
-        self.not_in(&group, key.user).await
+        self.not_in(&group, key.user).await?;
+        self.not_banned(key).await
     }
 
     /// Makes sure that whoever acts decides for a group: its owner, its admins, and services.
@@ -66,7 +68,7 @@ impl Members {
         Ok(above.into_iter().map(|member| member.key.user).collect())
     }
 
-    /// Makes sure that a group stands, and has room for one more where the user is not in it.
+    /// Makes sure that a group exists, and that the user is a member or may become one: not banned, and the group not full.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
@@ -75,6 +77,7 @@ impl Members {
         if self.roles.of(&group, key.user).await?.is_some() {
             return Ok(());
         }
+        self.not_banned(key).await?;
         let roster = self.roster(key.group, &Consistency::Cached).await?;
         if roster.count < self.rules.members_max {
             return Ok(());

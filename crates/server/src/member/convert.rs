@@ -1,9 +1,18 @@
 //! Members between the wire and the domain. Raw numbers and strings stop here.
 
 use kith_proto::member::v1 as wire;
-use kith_store::{GroupId, Invalid, MEMBERS_AT_ONCE, Member, MemberKey, Role, Roster, Timestamp, UserId};
+use kith_store::{
+    Ban, GroupId, Invalid, MEMBERS_AT_ONCE, Member, MemberKey, Role, Roster, Timestamp, UserId,
+};
 
-use crate::{error::Error, versions::wire_time};
+use crate::{
+    error::Error,
+    versions::{moment, wire_time},
+};
+
+/// When a ban that was asked for ends; `None`: with an unban only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BanEnd(pub(super) Option<Timestamp>);
 
 pub(super) fn group(id: i64) -> Result<GroupId, Error> {
     GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
@@ -78,7 +87,27 @@ pub(super) fn roster_to_wire(group: GroupId, roster: &Roster) -> wire::Roster {
 
 /// Until when somebody is to be silent.
 pub(super) fn mute(time: Option<&prost_types::Timestamp>) -> Result<Option<Timestamp>, Error> {
-    time.map(|time| crate::versions::moment("mute_time", time)).transpose()
+    time.map(|time| moment("mute_time", time)).transpose()
+}
+
+/// The ban that comes with a removal, if one does. Whether its end is in the future is decided when it is made: a request that
+/// is sent again later has its first answer.
+pub(super) fn ban(request: &wire::RemoveMembersRequest) -> Result<Option<BanEnd>, Error> {
+    let until = request.ban_until.as_ref().map(|time| moment("ban_until", time)).transpose()?;
+    if until.is_some() && !request.ban {
+        return Err(Error::invalid("ban_until", &Invalid::new("must not be given without ban")));
+    }
+    Ok(request.ban.then_some(BanEnd(until)))
+}
+
+pub(super) fn ban_to_wire(ban: &Ban) -> wire::Ban {
+    wire::Ban {
+        group_id: ban.key.group.get(),
+        user_id: ban.key.user.get(),
+        banned_by: ban.by.map_or(0, UserId::get),
+        ban_time: Some(wire_time(ban.since)),
+        until: ban.until.map(wire_time),
+    }
 }
 
 #[cfg(test)]

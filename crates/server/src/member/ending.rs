@@ -84,7 +84,7 @@ impl Members {
         standing
     }
 
-    /// Takes a user whose account has ended out of some of its groups. False: it was in none. A group that it owned goes to an
+    /// Removes a user whose account has ended from some of its groups, and then ends its bans. False: there was none of both. A group that it owned goes to an
     /// admin, else to a member, else to nobody.
     ///
     /// # Errors
@@ -100,8 +100,11 @@ impl Members {
                 departed |= self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await?;
             }
             // The list may name groups that the user is in no more, and others after them.
-            if departed || groups.len() < DEPARTED_AT_ONCE {
-                return Ok(departed);
+            if departed {
+                return Ok(true);
+            }
+            if groups.len() < DEPARTED_AT_ONCE {
+                return self.end_bans_of(user).await;
             }
             after = groups.last().copied();
         }
@@ -165,16 +168,13 @@ impl Members {
         self.mutations.run(deadline, Box::pin(work)).await
     }
 
-    /// A step at a time: what tiers hold of those who are ended by a step is given up around it.
+    /// Members first, then bans and the mutes of former members. A step at a time: what tiers hold of those who are ended by a step is given up around it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
         loop {
             let step = self.ending.step.lock().await;
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
             let users: Vec<UserId> =
                 some.map_err(store_error)?.iter().map(|member| member.key.user).collect();
-            if users.is_empty() {
-                return Ok(());
-            }
             // A group may have been made anew under the id: they are in that one then.
             match self.groups.get(group, &Consistency::Strong).await {
                 Err(gone) if gone.reason() == Reason::NotFound => {}
@@ -185,12 +185,18 @@ impl Members {
             let (given_up, moved) = (self.given_up(group, &change).await, self.moved(&change));
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {
-                store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
-                Ok(MembersChanged { roster: Roster::default(), rows: Vec::new() })
+                let count = store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
+                Ok(MembersChanged {
+                    roster: Roster { count, ..Roster::default() },
+                    ..MembersChanged::default()
+                })
             });
-            self.around(given_up, keys, write).await?;
+            let ended = self.around(given_up, keys, write).await?;
             drop(step);
             self.tell(group, moved).await;
+            if ended.record.roster.count == 0 {
+                return Ok(());
+            }
         }
     }
 }

@@ -37,6 +37,8 @@ pub(super) const FOUNDED_WITHIN: Duration = Duration::from_secs(10);
 pub struct MemberRules {
     /// Most members of a group.
     pub members_max: u32,
+    /// Most bans of a group.
+    pub bans_max: u32,
     /// How often a user may try the code of a group, in a minute.
     pub code_tries_per_minute: NonZeroU32,
 }
@@ -380,10 +382,13 @@ impl Members {
         GivenUp { members, groups, roster: Records { guard, keys: vec![group] } }
     }
 
-    /// Nobody comes in, or gets a role, who does not live.
+    /// Users who do not exist are not added, made owners or banned.
     async fn all_live(&self, change: &MemberChange) -> Result<(), Error> {
         let coming = match change {
-            MemberChange::Join(_) | MemberChange::Add(_) | MemberChange::Transfer(_) => change.users(),
+            MemberChange::Join(_)
+            | MemberChange::Add(_)
+            | MemberChange::Transfer(_)
+            | MemberChange::Ban(..) => change.users(),
             _ => return Ok(()),
         };
         for found in self.users.get_many(&coming, &Consistency::Cached).await {
@@ -418,7 +423,7 @@ impl Members {
     }
 
     pub(super) const fn terms(&self, acting: Acting) -> MemberTerms {
-        MemberTerms { by: acting.user(), members_max: self.rules.members_max }
+        MemberTerms { by: acting.user(), members_max: self.rules.members_max, bans_max: self.rules.bans_max }
     }
 }
 
@@ -429,9 +434,11 @@ const fn comes_or_goes(change: &MemberChange) -> bool {
         | MemberChange::Join(_)
         | MemberChange::Add(_)
         | MemberChange::Remove(_)
+        | MemberChange::Ban(..)
         | MemberChange::Leave(_)
         | MemberChange::Depart(_) => true,
-        MemberChange::SetRole(..)
+        MemberChange::Unban(_)
+        | MemberChange::SetRole(..)
         | MemberChange::Transfer(_)
         | MemberChange::Mute(..)
         | MemberChange::MuteAll(_)

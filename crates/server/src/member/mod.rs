@@ -8,6 +8,7 @@
 //! all. A group that nobody is in or owns is its creator's: whoever comes to it first finds it founded.
 
 mod applying;
+mod bans;
 mod codec;
 mod convert;
 mod ending;

@@ -56,6 +56,25 @@ impl MemberRpc {
         Ok(wire::ListMembershipsResponse { group_ids, next_page_token })
     }
 
+    pub(super) async fn bans_page(
+        &self,
+        request: wire::ListBansRequest,
+        call: Call,
+    ) -> Result<wire::ListBansResponse, Error> {
+        let id = convert::group(request.group_id)?;
+        let query = [&b"ListBans"[..], &id.get().to_be_bytes()[..]];
+        let size = self.limits.pages.of(request.page_size)?;
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let mut bans = self.members.bans(id, call.acting, after, size.saturating_add(1)).await?;
+        let more = bans.len() > size;
+        bans.truncate(size);
+        let last = bans.last().filter(|_| more);
+        Ok(wire::ListBansResponse {
+            next_page_token: last.map(|ban| self.pages.seal(&query, ban.key.user.get())).unwrap_or_default(),
+            bans: bans.iter().map(convert::ban_to_wire).collect(),
+        })
+    }
+
     /// Walks the groups of one and looks which of them the other one is in.
     pub(super) async fn common_page(
         &self,

@@ -40,6 +40,22 @@ impl MemberService for MemberRpc {
         Ok(Response::new(self.remove(request.into_inner(), call).await?))
     }
 
+    async fn unban_members(
+        &self,
+        request: Request<wire::UnbanMembersRequest>,
+    ) -> Result<Response<wire::UnbanMembersResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.unban(request.into_inner(), call).await?))
+    }
+
+    async fn list_bans(
+        &self,
+        request: Request<wire::ListBansRequest>,
+    ) -> Result<Response<wire::ListBansResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.bans_page(request.into_inner(), call).await?))
+    }
+
     async fn join(
         &self,
         request: Request<wire::JoinRequest>,

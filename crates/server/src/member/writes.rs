@@ -4,7 +4,11 @@ use kith_cache::Consistency;
 use kith_proto::member::v1 as wire;
 use kith_store::{Member, MemberChange, MemberKey, MembersChanged};
 
-use super::{MemberRpc, convert, members::KIND};
+use super::{
+    MemberRpc,
+    convert::{self, BanEnd},
+    members::KIND,
+};
 use crate::{
     call::{Acting, Call},
     error::Error,
@@ -38,10 +42,31 @@ impl MemberRpc {
         let id = std::mem::take(&mut request.request_id);
         let terms = Terms::of_request("RemoveMembers", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
-        let change = MemberChange::Remove(convert::users(&request.user_ids)?);
+        let users = convert::users(&request.user_ids)?;
+        let change = match convert::ban(&request)? {
+            Some(BanEnd(until)) => MemberChange::Ban(users, until),
+            None => MemberChange::Remove(users),
+        };
         let written = self.members.set(group, change, terms).await?;
         Ok(wire::RemoveMembersResponse {
             user_ids: written.record.rows.iter().map(|row| row.member.key.user.get()).collect(),
+            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    pub(super) async fn unban(
+        &self,
+        mut request: wire::UnbanMembersRequest,
+        call: Call,
+    ) -> Result<wire::UnbanMembersResponse, Error> {
+        let id = std::mem::take(&mut request.request_id);
+        let terms = Terms::of_request("UnbanMembers", &id, call, 0, &request)?;
+        let group = convert::group(request.group_id)?;
+        let change = MemberChange::Unban(convert::users(&request.user_ids)?);
+        let written = self.members.set(group, change, terms).await?;
+        Ok(wire::UnbanMembersResponse {
+            user_ids: written.record.bans.iter().map(|row| row.ban.key.user.get()).collect(),
             roster: Some(convert::roster_to_wire(group, &written.record.roster)),
             consistency_token: written.token.to_string(),
         })

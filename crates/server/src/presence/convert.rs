@@ -1,13 +1,11 @@
 //! Presence between the wire and the domain. Raw numbers and strings stop here.
 
-use std::time::Duration;
-
 use kith_presence::{DeviceId, GatewayId, Session};
 use kith_proto::presence::v1 as wire;
 use kith_store::{GroupId, Invalid, UserId};
 
 use super::sessions::Shown;
-use crate::{bulk, call::Acting, error::Error};
+use crate::{bulk, call::Acting, error::Error, versions::wire_duration};
 
 pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
     UserId::new(id).map_err(|why| Error::invalid(field, &why))
@@ -74,15 +72,11 @@ pub(super) fn ids(gateways: &[GatewayId], acting: Acting) -> Vec<String> {
     }
 }
 
-pub(super) fn duration(time: Duration) -> prost_types::Duration {
-    prost_types::Duration::try_from(time).unwrap_or_default()
-}
-
 fn session(session: &Session) -> wire::Session {
     wire::Session {
         device_id: session.device.to_string(),
         gateway_id: session.instance.gateway.to_string(),
-        ttl: Some(duration(session.left)),
+        ttl: Some(wire_duration(session.left)),
     }
 }
 

@@ -9,10 +9,13 @@ use kith_store::UserId;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    convert::{self, duration, ids},
+    convert::{self, ids},
     rpc::PresenceRpc,
 };
-use crate::{answer_size::fitting, bulk::only_services, call::Call, error::Error, request::consistency};
+use crate::{
+    answer_size::fitting, bulk::only_services, call::Call, error::Error, request::consistency,
+    versions::wire_duration,
+};
 
 impl PresenceRpc {
     /// The token of a page holds how many gateways stood before it and what the last one was called, shortened: where that
@@ -31,7 +34,7 @@ impl PresenceRpc {
         let from = place.map_or(0, |place| after(&all, place));
         let page = all.iter().skip(from).take(size);
         let gateways: Vec<_> = page
-            .map(|(id, left)| wire::Gateway { gateway_id: id.to_string(), ttl: Some(duration(*left)) })
+            .map(|(id, left)| wire::Gateway { gateway_id: id.to_string(), ttl: Some(wire_duration(*left)) })
             .collect();
         let until = from + gateways.len();
         let next_page_token = match all.get(until.saturating_sub(1)).filter(|_| until < all.len()) {

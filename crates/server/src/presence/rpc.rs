@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     active::Active,
-    convert::{self, duration},
+    convert,
     hub::Hub,
     sessions::{Sessions, Shown},
     visible::Visible,
@@ -19,6 +19,7 @@ use crate::{
     error::Error,
     member::Members,
     page::PageTokens,
+    versions::wire_duration,
 };
 
 /// The presence service on the wire.
@@ -49,8 +50,8 @@ impl PresenceRpc {
         Ok(wire::OpenSessionResponse {
             session_version: standing.version,
             gateway_token: admitted.token,
-            session_ttl: Some(duration(rules.session_ttl)),
-            gateway_ttl: Some(duration(rules.gateway_ttl)),
+            session_ttl: Some(wire_duration(rules.session_ttl)),
+            gateway_ttl: Some(wire_duration(rules.gateway_ttl)),
         })
     }
 
@@ -72,8 +73,8 @@ impl PresenceRpc {
         Ok(wire::HeartbeatResponse {
             gateway_token: admitted.token,
             unknown_sessions: unknown.into_iter().map(name).collect(),
-            session_ttl: Some(duration(rules.session_ttl)),
-            gateway_ttl: Some(duration(rules.gateway_ttl)),
+            session_ttl: Some(wire_duration(rules.session_ttl)),
+            gateway_ttl: Some(wire_duration(rules.gateway_ttl)),
         })
     }
 

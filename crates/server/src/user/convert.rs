@@ -7,12 +7,11 @@ use kith_store::{
     Email, Gender, Invalid, NewUser, Params, ParamsPatch, Phone, SecretChange, Text, User, UserId, UserName,
     UserPatch, single_line,
 };
-use zeroize::Zeroizing;
 
 use crate::{
     call::Acting,
     error::Error,
-    params::{field_path, params, take_param, take_secrets, unknown_path},
+    params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
     secret::PlainSecrets,
     versions::wire_time,
 };
@@ -73,7 +72,7 @@ pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
 }
 
 /// The user as `acting` may see it.
-pub(super) fn to_wire(user: &User, acting: Acting) -> wire::User {
+pub(super) fn to_wire(user: &User, acting: Acting, secret_names: &BTreeSet<String>) -> wire::User {
     let contact = match acting {
         Acting::Service => true,
         Acting::User(id) => id == user.id,
@@ -89,7 +88,7 @@ pub(super) fn to_wire(user: &User, acting: Acting) -> wire::User {
         age: i32::from(user.age),
         region: user.region.to_string(),
         icon: user.icon.to_string(),
-        params: user.params.to_map(),
+        params: shown_params(&user.params, secret_names),
         version: user.version.get(),
         create_time: Some(wire_time(user.created)),
         update_time: Some(wire_time(user.updated)),
@@ -105,27 +104,17 @@ pub(super) fn patch(
     if paths.is_empty() {
         return Err(Error::invalid("update_mask", &Invalid::new("must name a field")));
     }
-    let mut secrets = take_secrets(&mut user.params, secret_names)?;
-    let mut named = BTreeSet::new();
+    let secrets = take_updated_secrets(&mut user.params, paths, secret_names)?;
     let mut patch = UserPatch::default();
     for path in paths.iter().map(|path| field_path(path)) {
         match path.as_str() {
             "*" => ALL_FIELDS.iter().try_for_each(|field| take_field(&mut patch, &user, field))?,
             _ => match path.strip_prefix("params.") {
-                Some(key) if secret_names.contains(key) => {
-                    named.insert(key.to_owned());
-                }
+                Some(key) if secret_names.contains(key) => {}
                 Some(key) => take_param(&mut patch.params, &user.params, key)?,
                 None => take_field(&mut patch, &user, &path)?,
             },
         }
-    }
-    // `*` and `params` set the secrets that are given, and leave the others: their absence says nothing.
-    if !paths.iter().any(|path| path == "*" || path == "params") {
-        secrets.retain(|name, _| named.contains(name));
-    }
-    for name in named {
-        secrets.entry(name).or_insert_with(|| Zeroizing::new(String::new()));
     }
     Ok((patch, secrets))
 }

@@ -46,6 +46,31 @@ impl UserRpc {
         consistency(asked, self.limits.tokens)
     }
 
+    /// The user as `acting` may see it.
+    fn shown(&self, user: &User, acting: Acting) -> wire::User {
+        convert::to_wire(user, acting, &self.users.rules.secret_params)
+    }
+
+    fn result(
+        &self,
+        id: UserId,
+        user: Result<Option<Entry<User>>, Error>,
+        acting: Acting,
+        budget: &mut ByteBudget,
+    ) -> wire::UserResult {
+        use wire::user_result::Result::{Error, NotFound, User};
+        let result = match user {
+            Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
+            Ok(Some(entry)) => {
+                let user = self.shown(&entry.value, acting);
+                if budget.takes(&user) { User(user) } else { Error(left_out().to_result()) }
+            }
+            Ok(None) => NotFound(true),
+            Err(error) => Error(error.to_result()),
+        };
+        wire::UserResult { user_id: id.get(), result: Some(result) }
+    }
+
     async fn create(
         &self,
         mut request: wire::CreateUserRequest,
@@ -54,7 +79,7 @@ impl UserRpc {
         let (draft, secrets, seed) = self.decode_create(&mut request, call.acting)?;
         let written = self.users.create(draft, secrets, seed, call.deadline).await?;
         Ok(wire::CreateUserResponse {
-            user: Some(convert::to_wire(&written.record, call.acting)),
+            user: Some(self.shown(&written.record, call.acting)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -90,7 +115,7 @@ impl UserRpc {
         let seed = RequestSeed::of("UpdateUser", &request_id, call.acting, &request)?;
         let written = self.users.update(id, (patch, secrets), (expected, seed), call.deadline).await?;
         Ok(wire::UpdateUserResponse {
-            user: Some(convert::to_wire(&written.record, call.acting)),
+            user: Some(self.shown(&written.record, call.acting)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -125,7 +150,7 @@ impl UserRpc {
         let ids = ids?;
         let users = self.users.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
-        let result = |(id, user): (&UserId, _)| result(*id, user, call.acting, &mut budget);
+        let result = |(id, user): (&UserId, _)| self.result(*id, user, call.acting, &mut budget);
         let results = ids.iter().zip(users).map(result).collect();
         Ok(wire::BatchGetUsersResponse { results })
     }
@@ -142,7 +167,7 @@ impl UserRpc {
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search(&keyword, after, size + 1).await?;
-        let users = fitting(found.iter().take(size).map(|user| convert::to_wire(user, call.acting)));
+        let users = fitting(found.iter().take(size).map(|user| self.shown(user, call.acting)));
         let last = users.last().filter(|_| users.len() < found.len());
         let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
         Ok(wire::SearchUsersResponse { users, next_page_token })
@@ -177,7 +202,7 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
         let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let user = Some(convert::to_wire(&entry.value, call.acting));
+        let user = Some(self.shown(&entry.value, call.acting));
         Ok(with_trailers(wire::GetUserResponse { user }, Served::of(&entry)))
     }
 
@@ -214,7 +239,7 @@ impl UserService for UserRpc {
         self.consistency(request.consistency.as_ref())?;
         let user = self.users.find_by_name(&convert::user_name(&request.user_name)?).await?;
         let served = Served::by_store(user.version.get());
-        let user = Some(convert::to_wire(&user, call.acting));
+        let user = Some(self.shown(&user, call.acting));
         Ok(with_trailers(wire::FindUserByNameResponse { user }, served))
     }
 
@@ -267,29 +292,11 @@ impl UserService for UserRpc {
             let users = users.clone();
             async move { users.scan(after, bulk::EXPORT_PAGE).await }
         };
-        let to_wire = |user: &User| convert::to_wire(user, Acting::Service);
+        let this = self.clone();
+        let to_wire = move |user: &User| this.shown(user, Acting::Service);
         let answer = |users| wire::ExportUsersResponse { users };
         Ok(Response::new(bulk::export(after, page, |user: &User| user.id, to_wire, answer)))
     }
-}
-
-fn result(
-    id: UserId,
-    user: Result<Option<Entry<User>>, Error>,
-    acting: Acting,
-    budget: &mut ByteBudget,
-) -> wire::UserResult {
-    use wire::user_result::Result::{Error, NotFound, User};
-    let result = match user {
-        Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
-        Ok(Some(entry)) => {
-            let user = convert::to_wire(&entry.value, acting);
-            if budget.takes(&user) { User(user) } else { Error(left_out().to_result()) }
-        }
-        Ok(None) => NotFound(true),
-        Err(error) => Error(error.to_result()),
-    };
-    wire::UserResult { user_id: id.get(), result: Some(result) }
 }
 
 fn with_trailers<T>(message: T, served: Served) -> Response<T> {

@@ -145,7 +145,7 @@ impl Users {
     ) -> Result<Written<User>, Error> {
         self.check_name(&draft.user_name)?;
         let write = self.write_of(None, seed, &secrets).await?;
-        let secrets = self.seal(secrets).await?;
+        let secrets = self.hasher.seal(secrets).await?;
         let this = self.clone();
         self.mutations.run(deadline, async move { this.insert(draft, secrets, write).await }).await
     }
@@ -165,7 +165,7 @@ impl Users {
             self.check_name(name)?;
         }
         let write = self.write_of(expected, seed, &secrets).await?;
-        let patch = UserPatch { secrets: self.seal(secrets).await?, ..patch };
+        let patch = UserPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
             let store = Arc::clone(&this.store);
@@ -267,16 +267,6 @@ impl Users {
             None => None,
         };
         Ok(Write { expected, request, now: Timestamp::now() })
-    }
-
-    /// An empty secret stands for its removal.
-    async fn seal(&self, secrets: PlainSecrets) -> Result<SecretChange, Error> {
-        let mut sealed = SecretChange::new();
-        for (name, secret) in secrets {
-            let change = if secret.is_empty() { None } else { Some(self.hasher.hash(secret).await?) };
-            sealed.insert(name, change);
-        }
-        Ok(sealed)
     }
 }
 

@@ -3,11 +3,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kith_store::{
     Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
-    ApplicationStore, Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Docket,
-    DueApplication, DueApplications, Edge, EdgeUpkeep, EdgesVerified, Follow, FollowCounts, FollowList,
-    FollowStore, GroupId, ImportedFollow, ListedApplication, Member, MemberChange, MemberChanged, MemberKey,
-    MemberStore, MemberTerms, MembersChanged, Outcome, Place, Receiver, RelationEvent, RelationEventId,
-    RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version, Write,
+    ApplicationStore, Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt,
+    Docket, DueApplication, DueApplications, Edge, EdgeUpkeep, EdgesVerified, Follow, FollowCounts,
+    FollowList, FollowStore, GroupId, ImportedFollow, ListedApplication, Member, MemberChange, MemberChanged,
+    MemberKey, MemberStore, MemberTerms, MembersChanged, Outcome, Place, Receiver, RelationEvent,
+    RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version,
+    Write,
 };
 
 use super::error::unavailable;
@@ -114,6 +115,24 @@ impl MemberStore for NoRelations {
         _: MemberChanged,
         _: usize,
     ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+        absent()
+    }
+
+    async fn ban_list(
+        &self,
+        _: GroupId,
+        _: Option<UserId>,
+        _: usize,
+        _: Timestamp,
+    ) -> Result<Vec<Ban>, StoreError> {
+        absent()
+    }
+
+    async fn ban(&self, _: MemberKey, _: Timestamp) -> Result<Option<Ban>, StoreError> {
+        absent()
+    }
+
+    async fn banned_from(&self, _: UserId, _: Option<GroupId>, _: usize) -> Result<Vec<GroupId>, StoreError> {
         absent()
     }
 

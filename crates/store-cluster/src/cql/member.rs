@@ -6,8 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
-    Applied, BATCH_MAX, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRow,
-    MemberStore, MemberTerms, MembersChanged, Role, Roster, StoreError, Stored, Timestamp, UserId, Write,
+    Applied, BATCH_MAX, Ban, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey,
+    MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster, StoreError, Stored, Timestamp, UserId,
+    Write,
 };
 
 use super::{follow::AT_A_TIME, session::Cql};
@@ -83,6 +84,33 @@ impl MemberStore for Cql {
     ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
         let _entered = self.enter()?;
         self.changes_after(group, after, limit).await
+    }
+
+    async fn ban_list(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Ban>, StoreError> {
+        let _entered = self.enter()?;
+        self.list_bans(group, after, limit, now).await
+    }
+
+    async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError> {
+        let _entered = self.enter()?;
+        let found = self.bans_of(key.group, &[key.user]).await?;
+        Ok(found.into_iter().find(|ban| ban.holds(now)))
+    }
+
+    async fn banned_from(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError> {
+        let _entered = self.enter()?;
+        self.groups_that_banned(user, after, limit).await
     }
 
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {

@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kith_store::{GroupId, MemberRow, MembersChanged, Room, Roster, StoreError, Timestamp, UserId, Version};
+use kith_store::{
+    Ban, BanRow, Bans, GroupId, MemberRow, MembersChanged, Room, Roster, StoreError, Timestamp, UserId,
+    Version,
+};
 
 use super::{
     journal::{Note, Subject},
+    member_ban::ban_part,
     member_queue::Wish,
     member_ring::ring_part,
     member_row::member_parts,
@@ -21,6 +25,11 @@ pub(super) struct Draft {
     was: BTreeMap<UserId, MemberRow>,
     roster: Roster,
     rows: BTreeMap<UserId, MemberRow>,
+    bans: BTreeMap<UserId, Ban>,
+    /// Bans of the group in total.
+    ban_count: u32,
+    /// The bans that versions made and ended.
+    ban_changes: Vec<(Version, BanRow)>,
     /// Whom each version changed.
     changes: Vec<(Version, Vec<UserId>)>,
     /// The last version that changed nobody.
@@ -33,7 +42,25 @@ impl Draft {
     pub(super) fn new(group: GroupId, before: SeenRoster, rows: impl IntoIterator<Item = MemberRow>) -> Self {
         let was: BTreeMap<_, _> = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
         let (roster, rows) = (before.roster, was.clone());
-        Self { group, before, was, roster, rows, changes: Vec::new(), of_all: None, answers: Vec::new() }
+        Self {
+            group,
+            before,
+            was,
+            roster,
+            rows,
+            bans: BTreeMap::new(),
+            ban_count: 0,
+            ban_changes: Vec::new(),
+            changes: Vec::new(),
+            of_all: None,
+            answers: Vec::new(),
+        }
+    }
+
+    /// The same with the bans that were read, after the roster too.
+    pub(super) fn with_bans(self, Bans { named, count }: Bans) -> Self {
+        let bans = named.into_iter().map(|ban| (ban.key.user, ban)).collect();
+        Self { bans, ban_count: count, ..self }
     }
 
     /// Decides a change by what those before it have left, each with a moment of its own.
@@ -44,9 +71,11 @@ impl Draft {
         }
         let named: BTreeSet<UserId> = wish.users().chain(self.roster.owner).collect();
         let rows = named.iter().filter_map(|user| self.rows.get(user)).cloned();
-        let mut room = Room::new(self.group, self.roster, rows, wish.write.now);
+        let bans = named.iter().filter_map(|user| self.bans.get(user)).copied().collect();
+        let bans = Bans { named: bans, count: self.ban_count };
+        let mut room = Room::new(self.group, self.roster, rows, wish.write.now).with_bans(bans);
         room.change(&wish.change, wish.terms)?;
-        let changed = MembersChanged { roster: *room.roster(), rows: room.changed().cloned().collect() };
+        let changed = room.outcome();
         self.answers.extend(wish.answer_part(self.group, &changed)?);
         self.take(&changed);
         Ok(changed)
@@ -54,9 +83,10 @@ impl Draft {
 
     /// Ends all whose rows were read.
     pub(super) fn end(&mut self, now: Timestamp) -> Roster {
-        let mut room = Room::new(self.group, self.roster, self.rows.values().cloned(), now);
+        let bans = Bans { named: self.bans.values().copied().collect(), count: self.ban_count };
+        let mut room = Room::new(self.group, self.roster, self.rows.values().cloned(), now).with_bans(bans);
         room.end();
-        self.take(&MembersChanged { roster: *room.roster(), rows: room.changed().cloned().collect() });
+        self.take(&room.outcome());
         self.roster
     }
 
@@ -94,6 +124,9 @@ impl Draft {
         for row in self.changed() {
             parts.extend(member_parts(self.was.get(&row.member.key.user), row));
         }
+        let last: BTreeMap<UserId, &BanRow> =
+            self.ban_changes.iter().map(|(_, row)| (row.ban.key.user, row)).collect();
+        parts.extend(last.into_values().map(ban_part));
         parts.extend(ring_part(self.group, &self.changes));
         parts.extend(self.answers.iter().cloned());
         parts
@@ -105,8 +138,14 @@ impl Draft {
         self.changed().into_iter().filter(|row| row.live != lived(row)).cloned().collect()
     }
 
+    /// The bans that are made and ended, each with its version.
+    pub(super) fn ban_changes(&self) -> &[(Version, BanRow)] {
+        &self.ban_changes
+    }
+
     fn take(&mut self, changed: &MembersChanged) {
-        let MembersChanged { roster, rows } = changed;
+        let MembersChanged { roster, rows, bans } = changed;
+        self.take_bans(roster.version, bans);
         if roster.version > self.roster.version {
             if rows.is_empty() {
                 self.of_all = Some(roster.version);
@@ -116,6 +155,19 @@ impl Draft {
         }
         self.roster = *roster;
         self.rows.extend(rows.iter().map(|row| (row.member.key.user, row.clone())));
+    }
+
+    fn take_bans(&mut self, version: Version, changed: &[BanRow]) {
+        for row in changed {
+            let user = row.ban.key.user;
+            let before = if row.live { self.bans.insert(user, row.ban) } else { self.bans.remove(&user) };
+            match (before.is_some(), row.live) {
+                (false, true) => self.ban_count += 1,
+                (true, false) => self.ban_count = self.ban_count.saturating_sub(1),
+                (false, false) | (true, true) => {}
+            }
+            self.ban_changes.push((version, *row));
+        }
     }
 
     /// Those who were changed, as they are in the end.

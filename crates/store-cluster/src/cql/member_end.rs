@@ -1,6 +1,6 @@
 //! The end of the members of a group that is dismissed.
 
-use kith_store::{GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
+use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
 use super::{
     journal::{Note, Subject},
@@ -33,9 +33,18 @@ impl Cql {
         for tries in 0..TRIES_MAX {
             about = self.fresh(about);
             let before = self.roster(group).await?;
-            let rows = self.list_members(group, Role::Member, None, limit).await?;
-            let mut draft = Draft::new(group, before, rows);
-            let left = draft.end(now).count;
+            let mut rows = self.list_members(group, Role::Member, None, limit).await?;
+            // Mutes and bans end once no member is left.
+            let only_members = rows.len() >= limit;
+            let (mut named, mut is_more) = (Vec::new(), only_members);
+            if !only_members {
+                let muted = self.muted_former_members(group, limit).await?;
+                named = self.list_bans(group, None, limit, Timestamp(i64::MIN)).await?;
+                is_more = muted.len() >= limit || named.len() >= limit;
+                rows.extend(muted);
+            }
+            let mut draft = Draft::new(group, before, rows).with_bans(Bans { named, count: 0 });
+            let left = draft.end(now).count.max(u32::from(is_more));
             let after = draft.after(rand::random());
             if let Some(notes) = self.make(&draft, after, about).await? {
                 self.follow_up(&draft, notes).await?;

@@ -26,6 +26,11 @@ const ABOVE: Statement = Statement::read(
     "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
      WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? LIMIT ? ALLOW FILTERING",
 );
+/// Former members with a mute.
+const MUTED: Statement = Statement::read(
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+     WHERE grp = ? AND kind = 0 AND place = 0 AND live = 0 AND muted_until > ? LIMIT ? ALLOW FILTERING",
+);
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.members (live, changed, role, ordinal, remark, muted_until, joined, grp, kind, place, member) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
@@ -70,6 +75,17 @@ impl Cql {
         } else {
             self.records(&ABOVE, values![group.get(), after, number(least), limit]).await?
         };
+        rows.iter().map(|row| member_row(group, row)).collect()
+    }
+
+    /// Some of the former members of a group whose mutes are kept. Costs a walk over all who were ever in it.
+    pub(super) async fn muted_former_members(
+        &self,
+        group: GroupId,
+        limit: usize,
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        let limit = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
+        let rows = self.records(&MUTED, values![group.get(), until_number(None), limit]).await?;
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    Applied, GroupId, MemberChange, MemberTerms, MembersChanged, Outcome, StoreError, UserId, Write,
+    Applied, Bans, GroupId, MemberChange, MemberTerms, MembersChanged, Outcome, StoreError, UserId, Write,
 };
 use scylla::statement::batch::BatchType;
 use tokio::task::JoinHandle;
@@ -150,10 +150,10 @@ impl Cql {
         let mut users: Vec<UserId> = wishes.iter().flat_map(Wish::users).chain(before.roster.owner).collect();
         users.sort_unstable();
         users.dedup();
-        let rows = self.members_of(group, &users).await?;
+        let (rows, bans) = tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*wishes))?;
         // After all else that is read: a request whose effect is among it was answered by then, and is not refused by it.
         self.answer_again(group, wishes).await?;
-        let mut draft = Draft::new(group, before, rows);
+        let mut draft = Draft::new(group, before, rows).with_bans(bans);
         let decided: Vec<_> = wishes.iter().map(|wish| draft.decide(wish)).collect();
         if known.is_some() && draft.is_empty() {
             // No write proves that what is known still is so, and answers may be by what is not.
@@ -163,6 +163,20 @@ impl Cql {
         let Some(notes) = self.make(&draft, after, about).await? else { return Ok(None) };
         let left = (!draft.is_empty()).then_some(after);
         Ok(Some(Made { draft, notes, left, answers: wishes.drain(..).zip(decided).collect() }))
+    }
+
+    /// The bans that these changes are decided by.
+    async fn bans_for(&self, group: GroupId, wishes: &[Wish]) -> Result<Bans, StoreError> {
+        let reading: Vec<&Wish> = wishes.iter().filter(|wish| wish.change.reads_bans()).collect();
+        let Some(now) = reading.iter().map(|wish| wish.write.now).min() else { return Ok(Bans::default()) };
+        let mut users: Vec<UserId> = reading.iter().flat_map(|wish| wish.change.users()).collect();
+        users.sort_unstable();
+        users.dedup();
+        let mut named = self.bans_of(group, &users).await?;
+        named.retain(|ban| ban.holds(now));
+        let is_counted = reading.iter().any(|wish| matches!(wish.change, MemberChange::Ban(..)));
+        let count = if is_counted { self.count_bans(group, now).await? } else { 0 };
+        Ok(Bans { named, count })
     }
 
     /// Writes a draft, if something is to be written; `None`: somebody else changed the group meanwhile. What is told has to be
@@ -178,7 +192,8 @@ impl Cql {
         }
         let notes = draft.notes(about);
         let begun = notes.iter().map(|note| Note { version: None, ..*note }).collect();
-        self.note_members(begun).await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        tokio::try_join!(self.note_members(begun), self.note_bans(draft.ban_changes()))
+            .map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         if !self.put(draft, after).await? {
             return Ok(None);
         }
@@ -190,6 +205,7 @@ impl Cql {
     pub(super) async fn follow_up(&self, draft: &Draft, notes: Vec<Note>) -> Result<(), StoreError> {
         let ended = async {
             self.write_memberships(&draft.crossed()).await?;
+            self.forget_bans(draft.ban_changes()).await?;
             // Not before: it says that there is nothing left to be done.
             self.note_members(notes).await
         };

@@ -30,6 +30,7 @@ mod lock;
 mod mark;
 mod member;
 mod member_answer;
+mod member_ban;
 mod member_draft;
 mod member_end;
 mod member_queue;

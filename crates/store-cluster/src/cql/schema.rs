@@ -10,11 +10,12 @@ use super::{
     session::Cql,
 };
 
-const TABLES: [(u32, &str); 4] = [
+const TABLES: [(u32, &str); 5] = [
     (4, include_str!("../../../../migrations/cql/0004_relations.cql")),
     (5, include_str!("../../../../migrations/cql/0005_members.cql")),
     (6, include_str!("../../../../migrations/cql/0006_applications.cql")),
     (7, include_str!("../../../../migrations/cql/0007_relation_log.cql")),
+    (8, include_str!("../../../../migrations/cql/0008_bans.cql")),
 ];
 /// Changes of the schema take their time.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -30,7 +30,7 @@ fn key(of: i64, id: i64) -> MemberKey {
 }
 
 fn service() -> MemberTerms {
-    MemberTerms { by: None, members_max: LARGE }
+    MemberTerms { by: None, members_max: LARGE, bans_max: LARGE }
 }
 
 fn asking(id: &str) -> Write {
@@ -89,7 +89,7 @@ async fn agree(stores: &Stores, of: i64, users: impl Iterator<Item = i64>) {
 async fn of_many_who_join_at_once_on_three_nodes_as_many_come_in_as_may() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
-    let terms = MemberTerms { by: None, members_max: 41 };
+    let terms = MemberTerms { members_max: 41, ..service() };
     let joins = (0..64).map(|at| {
         let join = MemberChange::Join(user(100 + at));
         nodes[usize::try_from(at).unwrap() % 3].members.change_members(group(7), join, terms, now())
@@ -200,7 +200,7 @@ async fn a_request_that_comes_many_times_at_once_on_three_nodes_has_one_effect()
 async fn a_request_that_comes_at_once_on_three_nodes_is_not_refused_by_its_own_effect() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
-    let terms = MemberTerms { by: None, members_max: 2 };
+    let terms = MemberTerms { members_max: 2, ..service() };
     for round in 0..REPEATED {
         let changes = [("join", MemberChange::Join(user(100))), ("leave", MemberChange::Leave(user(100)))];
         for (id, one) in changes {
@@ -365,4 +365,41 @@ async fn a_group_ends_in_steps_and_with_it_the_groups_of_its_members() {
     assert_eq!((count, ordinals, owner), (0, 301, None));
     assert!(groups(stores, OWNER).await.is_empty());
     assert!(stores.members.member_list(group(7), Role::Admin, None, 10).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn ban_by_a_node_that_dies_is_found_by_its_user() {
+    let stage = Stage::open().await;
+    let members = &stage.stores.members;
+    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    change(&dying, 7, MemberChange::Ban(vec![user(2)], None)).await.unwrap_err();
+    let ban = members.ban(key(7, 2), Timestamp::now()).await.unwrap();
+    assert!(ban.is_some(), "it is written");
+    assert_eq!(members.banned_from(user(2), None, 10).await.unwrap(), [group(7)]);
+    change(&dying, 7, MemberChange::Unban(vec![user(2)])).await.unwrap_err();
+    assert_eq!(members.ban(key(7, 2), Timestamp::now()).await.unwrap(), None);
+    change(&stage.stores, 7, MemberChange::Ban(vec![user(2)], None)).await.unwrap();
+    assert_eq!(members.banned_from(user(2), None, 10).await.unwrap(), [group(7)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn acknowledged_ban_is_seen_by_every_node() {
+    let stage = Stage::open().await;
+    let nodes = over_three(&stage, 7).await;
+    for round in 0..12 {
+        let (id, at) = (100 + round, usize::try_from(round).unwrap());
+        let joins = (0..3).map(|node| change(&nodes[node], 7, MemberChange::Join(user(id))));
+        let ban = async {
+            change(&nodes[at % 3], 7, MemberChange::Ban(vec![user(id)], None)).await.unwrap();
+            change(&nodes[(at + 1) % 3], 7, MemberChange::Join(user(id))).await
+        };
+        let (joined, refused) = tokio::join!(join_all(joins), ban);
+        let is_banned =
+            |answer: &Result<_, StoreError>| matches!(answer, Err(StoreError::Member(MemberRefusal::Banned)));
+        assert!(is_banned(&refused), "{refused:?}");
+        assert!(joined.iter().all(|answer| answer.is_ok() || is_banned(answer)), "{joined:?}");
+    }
+    assert_eq!(all(&stage.stores, 7).await.len(), 1, "the owner");
 }

@@ -1,7 +1,7 @@
 //! Members: plans.
 
 use super::*;
-use crate::member;
+use crate::{ban, member};
 
 #[tokio::test]
 async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes_on() {
@@ -16,6 +16,13 @@ async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes
             member::CHANGES,
             "members USING COVERING INDEX members_changed (group_id=? AND (version,user_id)>(?,?))",
         ),
+        (member::MUTED, "members USING INDEX members_muted (group_id=?)"),
+        (ban::BY_KEY, "bans USING PRIMARY KEY (group_id=? AND user_id=?)"),
+        (ban::LIST, "bans USING PRIMARY KEY (group_id=? AND user_id>?)"),
+        (ban::GROUPS, "bans USING COVERING INDEX bans_user (user_id=? AND group_id>?)"),
+        (ban::COUNT, "bans USING PRIMARY KEY (group_id=?)"),
+        (ban::EXPIRE, "bans USING PRIMARY KEY (group_id=?)"),
+        (ban::REMOVE, "bans USING PRIMARY KEY (group_id=? AND user_id=?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");

@@ -80,7 +80,7 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
 
 pub async fn a_refusal_keeps_no_request(stores: Stores) {
     founded(&stores, 3).await;
-    let full = MemberTerms { by: None, members_max: 3 };
+    let full = MemberTerms { members_max: 3, ..service() };
     let refused = stores.members.change_members(group_id(GROUP), join(5), full, requested("r", 1)).await;
     refused_as(refused, MemberRefusal::Full);
     let made = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());

@@ -40,6 +40,7 @@ pub mod group_requests;
 pub mod group_search;
 pub mod member;
 pub mod member_at_once;
+pub mod member_bans;
 pub mod member_lists;
 pub mod member_requests;
 mod member_sample;
@@ -103,6 +104,7 @@ macro_rules! relations_conformance {
         $crate::follow_requests_conformance!($open, [$($attribute),*]);
         $crate::member_conformance!($open, [$($attribute),*]);
         $crate::member_at_once_conformance!($open, [$($attribute),*]);
+        $crate::member_bans_conformance!($open, [$($attribute),*]);
         $crate::member_lists_conformance!($open, [$($attribute),*]);
         $crate::member_requests_conformance!($open, [$($attribute),*]);
         $crate::relation_log_conformance!($open, [$($attribute),*]);

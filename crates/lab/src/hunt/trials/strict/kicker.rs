@@ -132,7 +132,7 @@ impl Kicker {
             let asked = AddMembersRequest { group_id, user_ids, request_id };
             client.add_members(within(asked)).await.map(drop)
         } else {
-            let asked = RemoveMembersRequest { group_id, user_ids, request_id };
+            let asked = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
             client.remove_members(within(asked)).await.map(drop)
         }
     }

@@ -1,0 +1,88 @@
+//! Where an answer that has no JSON form is at fault: values that protobuf can hold and JSON cannot, such as a timestamp after
+//! the year 9999. Handlers do not make such answers; where one does, its error names the record.
+
+use prost_reflect::{DynamicMessage, Value};
+
+/// The path of the first value that has no JSON form, with the ids of the record around it; `None`: there is none. Walks the
+/// whole message, so it is asked only once the message could not be written.
+pub(super) fn describe(message: &DynamicMessage) -> Option<String> {
+    let found = find(message)?;
+    let ids = found.ids.map_or(String::new(), |ids| format!(" ({ids})"));
+    Some(format!("{}{ids}", found.path))
+}
+
+struct Found {
+    path: String,
+    /// Of the innermost record that has ids.
+    ids: Option<String>,
+}
+
+fn find(message: &DynamicMessage) -> Option<Found> {
+    let found = message.fields().find_map(|(field, value)| in_field(field.name(), value))?;
+    Some(Found { ids: found.ids.or_else(|| ids(message)), ..found })
+}
+
+fn in_field(name: &str, value: &Value) -> Option<Found> {
+    match value {
+        Value::Message(inner) => in_message(name.to_owned(), inner),
+        Value::List(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(at, item)| in_message(format!("{name}[{at}]"), item.as_message()?)),
+        // Keys of maps may be texts of callers and are not repeated.
+        Value::Map(entries) => {
+            entries.values().find_map(|entry| in_message(name.to_owned(), entry.as_message()?))
+        }
+        _ => None,
+    }
+}
+
+fn in_message(path: String, message: &DynamicMessage) -> Option<Found> {
+    if serde_json::to_vec(message).is_ok() {
+        return None;
+    }
+    match find(message) {
+        Some(found) => Some(Found { path: format!("{path}.{}", found.path), ..found }),
+        None => Some(Found { path, ids: None }),
+    }
+}
+
+fn ids(message: &DynamicMessage) -> Option<String> {
+    let ids: Vec<String> = message
+        .fields()
+        .filter(|(field, _)| field.name().ends_with("_id"))
+        .filter_map(|(field, value)| Some(format!("{} {}", field.name(), value.as_i64()?)))
+        .collect();
+    (!ids.is_empty()).then(|| ids.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_proto::member::v1::{ListMembersResponse, Member};
+    use prost::Message as _;
+    use prost_types::Timestamp;
+
+    use super::*;
+    use crate::json::catalogue;
+
+    fn listed(mute_times: [i64; 3]) -> DynamicMessage {
+        let member = |(user_id, seconds): (i64, i64)| Member {
+            group_id: 9,
+            user_id,
+            mute_time: Some(Timestamp { seconds, nanos: 0 }),
+            ..Member::default()
+        };
+        let members = (1..).zip(mute_times).map(member).collect();
+        let answer = ListMembersResponse { members, ..ListMembersResponse::default() };
+        let descriptor = catalogue::message("kith.member.v1.ListMembersResponse").unwrap();
+        DynamicMessage::decode(descriptor, &*answer.encode_to_vec()).unwrap()
+    }
+
+    #[test]
+    fn record_at_fault_is_named() {
+        let last = 253_402_300_799;
+        assert_eq!(describe(&listed([1, last, 2])), None);
+        let wrong = describe(&listed([1, last + 1, last + 1])).unwrap();
+        assert_eq!(wrong, "members[1].mute_time (group_id 9, user_id 2)");
+    }
+}
