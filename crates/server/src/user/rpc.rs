@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use super::{
     Users,
     convert::{self, UserDraft},
+    written,
 };
 use crate::{
     answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
@@ -177,8 +178,7 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
         let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let user = Some(convert::to_wire(&entry.value, call.acting));
-        Ok(served(wire::GetUserResponse { user }, &entry))
+        Ok(served(written::answer(&entry.value, call.acting), &entry))
     }
 
     async fn batch_get_users(
