@@ -35,6 +35,7 @@ mod recent;
 pub mod remote;
 mod resync;
 
+mod shares;
 mod source;
 mod tiered;
 mod token;
@@ -59,6 +60,7 @@ pub use node::{Node, NodeConfig};
 pub use policy::Policy;
 pub use random::{Random, ThreadRandom};
 pub use resync::{Resynced, Resyncing};
+pub use shares::MemoryUse;
 pub use tiered::TieredCache;
 pub use token::{Position, Token, TokenError};
 pub use turns::{Turn, Turns};

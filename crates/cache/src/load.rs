@@ -177,15 +177,11 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         // Its flight may have ended between the look at memory and the lock, if anything was filled.
         match absence {
-            // A copy that moka has evicted may be the only one, and was missed by who found its place being changed.
+            // A copy that was evicted may be the only one, and was missed by who found its place being changed.
             Absence::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
                 return Err(Kept::Nothing);
             }
-            // The look that a fill takes then is the one that the sketch hears of.
-            Absence::Unrecorded(fills) if fills == self.memory.fills() || !self.memory.holds(key) => {
-                return Err(Kept::Perhaps);
-            }
-            Absence::At(_) | Absence::Unrecorded(_) | Absence::Unsure => {}
+            Absence::At(_) | Absence::Unsure => {}
         }
         let slot = self.memory.raw(key).ok_or(Kept::Nothing)?;
         if self.is_fresh(&slot, self.node.now()) {

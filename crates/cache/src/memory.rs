@@ -2,12 +2,13 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use moka::sync::Cache;
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
+use tokio::runtime::Handle;
 
 use crate::{
     Entry, Key, Moment, Policy, Tier, Version,
@@ -16,15 +17,23 @@ use crate::{
     recent::{Recent, Spot},
 };
 
-/// Bytes that moka keeps for an entry, with its place in the hash table, the queues and the sketch.
-const MOKA_BYTES: usize = 160;
+/// Bytes that an entry takes beside its key, its [`Slot`] and its value: links, the hash table, and room that both have in
+/// reserve. Measured by the row `memory_entry_bytes`.
+const ENTRY_BYTES: usize = 48;
+/// Parts of a memory that are locked by themselves: each of at least so many bytes, so that a large value fits into one.
+const SHARD_BYTES: u64 = 1 << 20;
+const SHARDS_MAX: u64 = 64;
+/// Of how many bytes a memory remembers one key that it has evicted. A key that is remembered is kept when it comes again.
+const BYTES_AN_EVICTED_KEY: u64 = 1024;
+/// More copies than this are dropped on a thread of their own: it takes a while.
+const DROPPED_AT_ONCE: usize = 10_000;
 
 /// [`Slot::ttl`] of a copy that does not expire, and [`Slot::refresh`] of one that no hit refreshes.
 pub(crate) const NEVER: u32 = u32::MAX;
 
 /// A copy in memory; `value` is `None` for the knowledge that the record does not live.
 ///
-/// Kept by value beside its key in moka, so it is small: 40 bytes, 32 of them more than an `Arc`.
+/// Kept by value beside its key, so it is small: 40 bytes, 32 of them more than an `Arc`.
 #[derive(Debug)]
 pub(crate) struct Slot<V> {
     pub(crate) value: Option<Arc<V>>,
@@ -72,33 +81,57 @@ impl<V> Slot<V> {
     }
 }
 
-/// Storage and eviction. Whoever changes a key holds the lock of its shard; who reads it holds none.
+/// Where copies are kept: it evicts by S3-FIFO when its bound is reached.
+pub(crate) type Storage<K, V> = Cache<K, Slot<V>, Weight, ahash::RandomState, Evictions>;
+
+/// Bytes of an entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weight;
+
+impl<K, V> Weighter<K, Slot<V>> for Weight {
+    fn weight(&self, _key: &K, slot: &Slot<V>) -> u64 {
+        u64::from(slot.size) + overhead::<K, V>()
+    }
+}
+
+/// Counts evictions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evictions(Arc<AtomicU64>);
+
+impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
+    type RequestState = ();
+
+    fn on_evict(&self, (): &mut (), _key: K, _slot: Slot<V>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Storage and eviction. Whoever changes a key holds the lock of its shard in the ledger; who reads it holds none.
 pub(crate) struct Memory<K, V> {
-    cache: Cache<K, Slot<V>, ahash::RandomState>,
+    cache: Arc<Storage<K, V>>,
     /// Some of the same once more, see [`Recent`].
     recent: Recent<K, V>,
     flushes: AtomicU32,
-    /// Copies put in for the first time, less those taken out. What it exceeds the entries by was evicted:
-    /// to be told of each eviction would double the cost of a fill.
-    resident: AtomicI64,
-    evicted: AtomicU64,
+    evicted: Evictions,
     fills: AtomicU64,
+    limit: AtomicU64,
 }
 
 impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     pub(crate) fn new(policy: &Policy<V>) -> Self {
-        let cache = Cache::builder()
-            .name(policy.name)
-            .max_capacity(policy.memory_bytes)
-            .weigher(|_, slot: &Slot<V>| slot.size.saturating_add(overhead::<K, V>()))
-            .build_with_hasher(ahash::RandomState::new());
-        let (resident, evicted, fills) = (AtomicI64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let recent = Recent::new(policy.memory_bytes);
-        Self { cache, recent, flushes: AtomicU32::new(0), resident, evicted, fills }
+        let (bytes, evicted) = (policy.memory_bytes, Evictions::default());
+        Self {
+            cache: Arc::new(storage(bytes, evicted.clone())),
+            recent: Recent::new(bytes),
+            flushes: AtomicU32::new(0),
+            evicted,
+            fills: AtomicU64::new(0),
+            limit: AtomicU64::new(bytes),
+        }
     }
 
-    /// The copy, expired or not, of before a flush or not: for whoever decides about it, since a copy that moka has evicted
-    /// may still be read.
+    /// The copy, expired or not, of before a flush or not: for whoever decides about it, since a copy that was evicted may
+    /// still be read.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
         self.recent.standing(key).or_else(|| self.cache.get(key))
     }
@@ -118,7 +151,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         Some((slot, earned))
     }
 
-    /// The sketch of moka hears of a key that has a place, too.
+    /// Eviction hears of a key that has a place, too.
     #[cold]
     fn keep(&self, key: &K, spot: Spot) {
         drop(self.cache.get(key));
@@ -138,12 +171,6 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     #[inline]
     pub(crate) fn may_stand(&self, key: &K) -> bool {
         self.recent.may_stand(key)
-    }
-
-    /// Whether there is a copy, expired or not; the popularity sketch does not hear of it.
-    #[inline]
-    pub(crate) fn holds(&self, key: &K) -> bool {
-        self.cache.contains_key(key)
     }
 
     /// The copy, expired or not.
@@ -177,8 +204,6 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         if guards::fill_newer_only() && reachable.is_some_and(|here| here.beats(slot.version, slot.read_at)) {
             return false;
         }
-        let is_new = reachable.is_none() || !self.holds(key);
-        self.resident.fetch_add(i64::from(is_new), Ordering::Relaxed);
         self.insert(key, slot);
         self.fills.fetch_add(1, Ordering::Release);
         true
@@ -192,8 +217,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
             return None;
         }
         let recent = self.recent.take(key);
-        let dropped = self.cache.remove(key).filter(|slot| self.is_reachable(slot));
-        self.resident.fetch_sub(i64::from(dropped.is_some()), Ordering::Relaxed);
+        let dropped = self.cache.remove(key).map(|(_, slot)| slot).filter(|slot| self.is_reachable(slot));
         dropped.or_else(|| recent.filter(|slot| self.is_reachable(slot)))
     }
 
@@ -206,7 +230,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
 
     /// A key that had a place keeps it; one that had none has to earn it. Shard lock held.
     fn insert(&self, key: &K, slot: Slot<V>) {
-        // In between only moka has one: else who read the new one here could read the old one there after it.
+        // In between only the storage has one: else who read the new one here could read the old one there after it.
         let again = self.recent.take(key).map(|_| slot.clone());
         self.cache.insert(key.clone(), slot);
         if let Some(again) = again {
@@ -214,34 +238,45 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Makes all copies unreachable at once; their room comes back later.
+    /// Makes all copies unreachable at once; the room of many comes back later.
     pub(crate) fn flush(&self) {
-        self.evictions();
-        self.flushes.fetch_add(1, Ordering::AcqRel);
-        self.resident.store(0, Ordering::Relaxed);
-        if guards::flush_on_read() {
-            self.cache.invalidate_all();
+        let flush = self.flushes.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        if !guards::flush_on_read() {
+            return;
+        }
+        let cache = Arc::clone(&self.cache);
+        let drop_older = move || cache.retain(|_, slot| slot.flush == flush);
+        match Handle::try_current() {
+            Ok(runtime) if self.cache.len() > DROPPED_AT_ONCE => drop(runtime.spawn_blocking(drop_older)),
+            Ok(_) | Err(_) => drop_older(),
         }
     }
 
-    /// Copies given up for want of room so far; concurrent fills may be counted later.
+    /// Copies given up for want of room so far.
     pub(crate) fn evictions(&self) -> u64 {
-        self.cache.run_pending_tasks();
-        let here = i64::try_from(self.cache.entry_count()).unwrap_or(i64::MAX);
-        let gone = self.resident.fetch_min(here, Ordering::Relaxed).saturating_sub(here);
-        let gone = u64::try_from(gone).unwrap_or(0);
-        self.evicted.fetch_add(gone, Ordering::Relaxed).saturating_add(gone)
+        self.evicted.0.load(Ordering::Relaxed)
     }
 
     /// The storage itself, to walk over it.
-    pub(crate) fn storage(&self) -> Cache<K, Slot<V>, ahash::RandomState> {
-        self.cache.clone()
+    pub(crate) fn storage(&self) -> Arc<Storage<K, V>> {
+        Arc::clone(&self.cache)
     }
 
-    /// Entries and weight in bytes, after the pending bookkeeping is done.
+    /// Entries and weight in bytes.
     pub(crate) fn size(&self) -> (u64, u64) {
-        self.cache.run_pending_tasks();
-        (self.cache.entry_count(), self.cache.weighted_size())
+        (u64::try_from(self.cache.len()).unwrap_or(u64::MAX), self.cache.weight())
+    }
+
+    /// Largest weight, in bytes.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the largest weight. Evicts what exceeds it.
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        if self.limit.swap(bytes, Ordering::Relaxed) != bytes {
+            self.cache.set_capacity(bytes);
+        }
     }
 }
 
@@ -270,6 +305,18 @@ pub(crate) fn refresh_after(ttl: u32, part: f64) -> u32 {
     u32::try_from(milliseconds(time)).unwrap_or(NEVER)
 }
 
-fn overhead<K, V>() -> u32 {
-    u32::try_from(MOKA_BYTES + size_of::<K>() + size_of::<Slot<V>>()).unwrap_or(u32::MAX)
+fn storage<K: Key, V>(bytes: u64, evicted: Evictions) -> Storage<K, V> {
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let options = OptionsBuilder::new()
+        .shards(1 << (bytes / SHARD_BYTES).clamp(1, SHARDS_MAX).ilog2())
+        .estimated_items_capacity(number(bytes / BYTES_AN_EVICTED_KEY))
+        .ghost_allocation(1.0)
+        .weight_capacity(bytes)
+        .build();
+    let options = options.unwrap_or_else(|_| unreachable!("both capacities are set"));
+    Cache::with_options(options, Weight, ahash::RandomState::new(), evicted)
+}
+
+fn overhead<K, V>() -> u64 {
+    u64::try_from(ENTRY_BYTES + size_of::<K>() + size_of::<Slot<V>>()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    CacheError, Key, Loaded, Moment, Resynced, Tier, Token, Version, counters::Rejection, memory::Slot,
-    metrics, source::Demand, tiered::Inner,
+    CacheError, Key, Loaded, MemoryUse, Moment, Resynced, Tier, Token, Version, counters::Rejection,
+    memory::Slot, metrics, source::Demand, tiered::Inner,
 };
 
 /// A namespace as operators and the bus see it, whatever its records are. A key is the text of the key.
@@ -30,6 +30,12 @@ pub trait Namespace: Send + Sync + fmt::Debug {
 
     /// Empties the memory of this node: nothing loaded before is served or filled afterwards.
     fn flush(&self);
+
+    /// What it may use of the memory of the node, and does.
+    fn memory_use(&self) -> MemoryUse;
+
+    /// Bounds the weight of its copies. Evicts what exceeds it.
+    fn limit_memory(&self, bytes: u64);
 
     /// What happened since the start. Not one moment: each number is read by itself.
     fn stats(&self) -> Stats;
@@ -174,6 +180,14 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
         self.resync_step(most).await
     }
 
+    fn memory_use(&self) -> MemoryUse {
+        MemoryUse { share: self.policy.memory_bytes, used: self.memory.size().1 }
+    }
+
+    fn limit_memory(&self, bytes: u64) {
+        self.memory.set_limit(bytes);
+    }
+
     fn stats(&self) -> Stats {
         let counters = &self.counters;
         let (entries, weight_bytes) = self.memory.size();
@@ -181,7 +195,7 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
         Stats {
             entries,
             weight_bytes,
-            weight_limit_bytes: self.policy.memory_bytes,
+            weight_limit_bytes: self.memory.limit(),
             hits: counters.hits.get(),
             misses: counters.misses.get(),
             joined: counters.joined.get(),

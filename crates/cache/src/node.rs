@@ -11,11 +11,12 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use crate::{
-    Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position,
-    Random, SystemClock, ThreadRandom, Token,
+    Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, MemoryUse, Moment, Namespace,
+    Position, Random, SystemClock, ThreadRandom, Token,
     failpoints::{Place, reach},
     guards,
     remote::Told,
+    shares,
     until::until,
 };
 
@@ -135,6 +136,19 @@ impl Node {
     /// Empties the memory of all namespaces: nothing loaded before is served or filled afterwards.
     pub fn flush(&self) {
         self.namespaces().iter().for_each(|namespace| namespace.flush());
+    }
+
+    /// Lends what namespaces do not use of their shares to those that have filled theirs. To be called about every second:
+    /// a namespace that grows gets half of what is left of its share between two calls. The limits of all namespaces
+    /// together never exceed their shares.
+    pub fn lend_memory(&self) {
+        let namespaces = self.namespaces();
+        let uses: Vec<MemoryUse> = namespaces.iter().map(|namespace| namespace.memory_use()).collect();
+        let limits = shares::limits(&uses);
+        // Those that give room back first.
+        let mut changes: Vec<_> = namespaces.iter().zip(uses).zip(limits).collect();
+        changes.sort_by_key(|((_, used), limit)| *limit > used.share);
+        changes.into_iter().for_each(|((namespace, _), limit)| namespace.limit_memory(limit));
     }
 
     /// Brings the metrics up to date. Call it before metrics are rendered.

@@ -213,10 +213,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
     }
 
     fn board_key(&mut self, place: usize, key: &K, open: &mut Option<OpenRide<K, V>>) {
-        // Where one key of a batch misses, others do.
-        let missed = !self.waiting.is_empty();
-        let look = || if missed { self.inner.look_for_absence(key) } else { self.inner.look(key) };
-        let seek = match self.cached.then(look) {
+        let seek = match self.cached.then(|| self.inner.look(key)) {
             Some(Look::Served(found)) => {
                 self.answers[place] = Some(Ok(found));
                 return;

@@ -1,16 +1,16 @@
 //! A few of the copies that memory holds, where a read finds them at once.
 //!
-//! A hit in moka costs some 150 ns: a bucket of its hash table, a note for the popularity sketch, now and then the
-//! bookkeeping of a hundred such notes. Here it costs one of two places that the hash of the key names. Only whoever holds
+//! A hit in the storage costs a lock of a part of it, a bucket of a hash table, and a line of memory for the entry. Here it costs one
+//! of two places that the hash of the key names. Only whoever holds
 //! the shard lock of a key changes what stands here of it, so that a copy goes from both with the same invalidation; one
-//! that moka has evicted may be served from here until another takes its place.
+//! that the storage has evicted may be served from here until another takes its place.
 //!
 //! Two places and not one: of as many keys as a third of the places, one in seven would stand in the way of another.
 //! A mark of sixteen bits tells which key stands in a place, so that a read of any other key costs next to nothing here.
 //!
 //! One read in sixteen of a key that has no place is a vote for it. Where a place is empty one vote is enough; where both
 //! are taken it needs three, and more than other keys that have none: the majority vote of Boyer and Moore (1981). One read
-//! in 64 of a key that has a place ends the votes against it, and asks moka all the same, whose sketch is to hear of the key.
+//! in 64 of a key that has a place ends the votes against it, and asks the storage all the same, whose eviction is to hear of the key.
 //! So a walk over many keys takes no place from those read often.
 
 use std::sync::{
@@ -22,12 +22,12 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::{Moment, memory::Slot};
 
-/// Memory for each place: what stands here costs some 4 % of what moka may hold.
+/// Memory for each place: what stands here costs some 4 % of what the storage may hold.
 const BYTES_A_PLACE: u64 = 2048;
 const PLACES_MAX: u64 = 1 << 15;
 /// So many pairs of places are made at a time.
 const CHUNK: usize = 128;
-/// A larger copy has no place: what moka has evicted and stands here takes a quarter of the bound at most.
+/// A larger copy has no place: what the storage has evicted and stands here takes a quarter of the bound at most.
 const SIZE_MAX: u32 = 512;
 /// One read in so many of a key that has a place, and of one that has none, is heard of.
 const KEPT_SAMPLE: u64 = 64;

@@ -305,8 +305,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     async fn versions(&self, most: usize, chance: f64) -> Vec<(Arc<K>, Version)> {
         let (cache, flush) = (self.storage(), self.flushes());
         let walk = move || {
-            let count = usize::try_from(cache.entry_count()).unwrap_or(usize::MAX);
-            let surplus = count.saturating_sub(most);
+            let surplus = cache.len().saturating_sub(most);
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -315,7 +314,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
             )]
             let skip = (surplus as f64 * chance) as usize;
             let reachable = cache.iter().skip(skip).filter(|(_, slot)| slot.flush == flush);
-            reachable.map(|(key, slot)| (key, slot.version)).take(most).collect()
+            reachable.map(|(key, slot)| (Arc::new(key), slot.version)).take(most).collect()
         };
         tokio::task::spawn_blocking(walk).await.unwrap_or_default()
     }

@@ -23,7 +23,7 @@ use crate::{
 /// [`invalidate`](Self::invalidate) returned, no read of this node that begins later gives an older value.
 /// Cheap to clone; the clones are one cache. Needs the tokio runtime with time for everything but hits.
 ///
-/// Weight is bounded by [`Policy::memory_bytes`], but for small copies that are evicted and still found, a quarter more at
+/// Weight is bounded by [`Policy::memory_bytes`] and what others lend ([`Node::lend_memory`]), but for small copies that are evicted and still found, a quarter more at
 /// most; copies that expired stay until they are evicted or replaced.
 pub struct TieredCache<K, V>(pub(crate) Arc<Inner<K, V>>);
 
@@ -112,8 +112,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
 
     /// The record, or `None` if it does not live. As [`Consistency::Cached`].
     ///
-    /// Concurrent callers of one key share one load, which goes on when they leave. Cost: no lock is waited for
-    /// and nothing allocated at a hit; one load otherwise.
+    /// Concurrent callers of one key share one load, which goes on when they leave. Cost: nothing is allocated at a
+    /// hit, and a fill of the same part of memory is waited for; one load otherwise.
     ///
     /// # Errors
     /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
@@ -214,8 +214,6 @@ pub(crate) enum Look<V> {
 pub(crate) enum Absence {
     /// There was no copy when memory had been filled so often.
     At(u64),
-    /// As [`Absence::At`], and the popularity sketch of memory does not know yet that the key was asked for.
-    Unrecorded(u64),
     /// There may be one, which may not be served.
     Unsure,
 }
@@ -275,14 +273,6 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             self.memory.promote(key);
             drop(shard);
         }
-    }
-
-    /// As [`Self::look`], cheaper at a miss and dearer at a hit: the sketch hears of a miss when its load
-    /// ends, and with it of the bookkeeping that memory does for every hundred or so operations.
-    pub(crate) fn look_for_absence(self: &Arc<Self>, key: &K) -> Look<V> {
-        let fills = self.memory.fills();
-        let is_here = self.memory.holds(key) || self.memory.may_stand(key);
-        if is_here { self.look(key) } else { Look::Missed(Absence::Unrecorded(fills)) }
     }
 
     /// Whether the copy may be served at this moment.

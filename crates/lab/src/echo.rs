@@ -1,12 +1,13 @@
 //! A bare tonic server: what a call costs before Kith does anything.
 
-use std::{convert::Infallible, marker::PhantomData, net::SocketAddr};
+use std::{collections::HashMap, convert::Infallible, marker::PhantomData, net::SocketAddr, sync::Arc};
 
 use anyhow::Result;
 use kith_proto::{
     relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse},
-    user::v1::GetUserResponse,
+    user::v1::{GetUserRequest, GetUserResponse},
 };
+use parking_lot::RwLock;
 use prost::Message;
 use tonic::{
     Request, Response, Status,
@@ -17,24 +18,30 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-/// Echoes a user.
+/// Echoes a user, and keeps it.
 pub const PATH: &str = "/kith.lab.v1.EchoService/Echo";
+/// Answers with the user of an id that was echoed.
+pub(crate) const GET_USER: &str = "/kith.lab.v1.EchoService/GetUser";
 /// Echoes whether something is permitted.
 pub(crate) const PERMISSION: &str = "/kith.lab.v1.EchoService/EchoPermission";
 /// Echoes relations.
 pub(crate) const RELATIONS: &str = "/kith.lab.v1.EchoService/EchoRelations";
 
-/// Answers every call with the message it was sent. Runs until the process is ended.
+/// Answers every call with the message it was sent, or a request for a user with that user. Runs until the process is ended.
 ///
 /// # Errors
 /// When the address cannot be listened on.
 pub async fn serve(listen: SocketAddr) -> Result<()> {
-    Ok(Server::builder().add_service(Echo).serve(listen).await?)
+    Ok(Server::builder().add_service(Echo::default()).serve(listen).await?)
 }
 
 /// Shaped as tonic generates it.
-#[derive(Clone, Copy, Debug)]
-struct Echo;
+#[derive(Clone, Debug, Default)]
+struct Echo {
+    users: Users,
+}
+
+type Users = Arc<RwLock<HashMap<i64, GetUserResponse, ahash::RandomState>>>;
 
 impl NamedService for Echo {
     const NAME: &'static str = "kith.lab.v1.EchoService";
@@ -50,9 +57,11 @@ impl Service<http::Request<Body>> for Echo {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let users = Arc::clone(&self.users);
         Box::pin(async move {
             match request.uri().path() {
-                PATH => Ok(echo::<GetUserResponse>(request).await),
+                PATH => Ok(Grpc::new(ProstCodec::default()).unary(PutUser(users), request).await),
+                GET_USER => Ok(Grpc::new(ProstCodec::default()).unary(GetUser(users), request).await),
                 PERMISSION => Ok(echo::<CheckPermissionResponse>(request).await),
                 RELATIONS => Ok(echo::<BatchGetRelationsResponse>(request).await),
                 _ => Ok(Status::unimplemented("").into_http()),
@@ -63,6 +72,32 @@ impl Service<http::Request<Body>> for Echo {
 
 async fn echo<M: Message + Default + 'static>(request: http::Request<Body>) -> http::Response<Body> {
     Grpc::new(ProstCodec::<M, M>::default()).unary(Answer(PhantomData), request).await
+}
+
+struct GetUser(Users);
+
+impl UnaryService<GetUserRequest> for GetUser {
+    type Response = GetUserResponse;
+    type Future = BoxFuture<Response<GetUserResponse>, Status>;
+
+    fn call(&mut self, request: Request<GetUserRequest>) -> Self::Future {
+        let user = self.0.read().get(&request.get_ref().user_id).cloned();
+        Box::pin(async move { user.map(Response::new).ok_or_else(|| Status::not_found("")) })
+    }
+}
+
+struct PutUser(Users);
+
+impl UnaryService<GetUserResponse> for PutUser {
+    type Response = GetUserResponse;
+    type Future = BoxFuture<Response<GetUserResponse>, Status>;
+
+    fn call(&mut self, request: Request<GetUserResponse>) -> Self::Future {
+        let user = request.into_inner();
+        let id = user.user.as_ref().map_or(0, |user| user.user_id);
+        self.0.write().insert(id, user.clone());
+        Box::pin(async move { Ok(Response::new(user)) })
+    }
 }
 
 struct Answer<M>(PhantomData<M>);

@@ -200,7 +200,7 @@ mod tests {
         let address = free.local_addr().unwrap();
         drop(free);
         tokio::spawn(echo::serve(address));
-        let message = GetUserResponse { user: Some(User { user_id: 7, ..User::default() }) };
+        let message = GetUserResponse::of(User { user_id: 7, ..User::default() });
         Callers::connect(address, 2, echo::PATH, vec![message]).await.unwrap()
     }
 

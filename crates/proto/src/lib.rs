@@ -1,7 +1,7 @@
 //! The public contract of Kith: messages, clients and servers generated from `proto/`.
 //!
 //! The comments of the `.proto` files are the reference of the API. This crate holds no logic
-//! but that of [`Records`], whose decoding is bounded, and of [`Results`], whose encoding is cheap.
+//! but that of [`Records`], whose decoding is bounded, and of [`Results`] and [`user::v1::GetUserResponse`], whose encoding is cheap.
 
 #![expect(missing_docs, reason = "generated from the commented .proto files")]
 #![expect(
@@ -13,6 +13,7 @@
 )]
 
 mod fields;
+mod get_user;
 mod records;
 mod results;
 
@@ -31,6 +32,8 @@ pub mod r#type {
 pub mod user {
     pub mod v1 {
         tonic::include_proto!("kith.user.v1");
+
+        pub use crate::get_user::GetUserResponse;
 
         pub type ImportUsersRequest = crate::Records<ImportUser>;
     }

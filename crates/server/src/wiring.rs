@@ -16,7 +16,10 @@ use kith_proto::{
     user::v1::user_service_server::UserServiceServer,
 };
 use kith_store::{Permissions, StoreError, Stores, Timestamp};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, interval},
+};
 use tonic::codec::CompressionEncoding;
 use uuid::Uuid;
 
@@ -38,6 +41,7 @@ use crate::{
     relation::{Blocks, Follows, Janitor, RelationRpc, RelationRules, Removals, Upkeep},
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
+    tasks::Tasks,
     tiers::Tiers,
     user::{UserRpc, UserRules, Users},
 };
@@ -48,6 +52,9 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 const TELL_LEAST: Duration = Duration::from_millis(500);
 /// Records of one import message that are written side by side.
 const IMPORT_AT_ONCE: usize = 64;
+
+/// How often memory that a namespace does not use is lent to others.
+const LEND_EVERY: Duration = Duration::from_secs(1);
 
 /// What serves calls, and what has to end when the node does.
 #[derive(Debug)]
@@ -68,6 +75,8 @@ pub struct Services {
     pub(crate) presence: Keeper,
     /// What brings about what was accepted on a node that died.
     pub(crate) applications: application::Janitor,
+    /// What divides memory between the namespaces.
+    lending: Tasks,
 }
 
 impl Services {
@@ -84,6 +93,7 @@ impl Services {
     /// limit. False when writes had to be left behind. What cannot be told is not lost: the change feed has it.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
+        self.lending.end().await;
         self.janitor.stop().await;
         self.applications.stop().await;
         if let Some(observer) = &self.observer {
@@ -217,6 +227,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes));
     let node = tiers.node().clone();
+    let lending = Tasks::default();
+    lending.spawn(lend_memory(node.clone()));
     Ok(Services {
         routes,
         mutations,
@@ -226,7 +238,16 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         janitor,
         applications: unfinished,
         presence: keeper,
+        lending,
     })
+}
+
+async fn lend_memory(node: Node) {
+    let mut ticks = interval(LEND_EVERY);
+    loop {
+        ticks.tick().await;
+        node.lend_memory();
+    }
 }
 
 fn users(

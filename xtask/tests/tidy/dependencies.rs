@@ -9,6 +9,7 @@ const ONLY: [(&str, &[&str]); 7] = [
     ("scylla", &["kith-store-cluster", "kith-lab"]),
     ("fred", &["kith-cache", "kith-lab"]),
     ("moka", &["kith-cache", "kith-lab"]),
+    ("quick_cache", &["kith-cache"]),
     ("rusqlite", &["kith-store-sqlite", "kith-lab"]),
     ("kith-store-cluster", &["kith-server", "kith-lab"]),
     ("kith-store-sqlite", &["kith-server", "kith-lab"]),

@@ -71,7 +71,7 @@ async fn a_memory_of_64_entries_under_churn_is_never_wrong() {
     let times = if full { 10_000_000 } else { 200_000 };
     let node = Node::local(1);
     let store = Arc::new(Store((0..KEYS).map(|_| AtomicU64::new(1)).collect()));
-    let policy = Policy { memory_bytes: 64 * 256, ..Policy::new("tiny", |_| 16) };
+    let policy = Policy { memory_bytes: 64 * 128, ..Policy::new("tiny", |_| 16) };
     let cache = TieredCache::new(&node, policy, Arc::<Store>::clone(&store));
     let tasks: Vec<_> = (0..TASKS)
         .map(|seed| tokio::spawn(churn(cache.clone(), Arc::clone(&store), seed, times / TASKS)))

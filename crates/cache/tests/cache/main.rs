@@ -6,6 +6,7 @@ mod churn;
 mod consistency;
 mod control;
 mod flight;
+mod lending;
 mod limits;
 mod model;
 mod operator;

@@ -1,4 +1,4 @@
-//! `GetUser` from memory over a bare tonic server that echoes the same message.
+//! `GetUser` from memory over a bare tonic server that answers the same request with the same message.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ struct Servers {
     kith: Served,
     echo: Served,
     ask_kith: Callers<GetUserRequest>,
-    ask_echo: Callers<GetUserResponse>,
+    ask_echo: Callers<GetUserRequest>,
 }
 
 /// What one server did under all the load that it can take.
@@ -64,12 +64,15 @@ impl Servers {
     async fn start(users: i64, plan: &Plan) -> Result<Self> {
         let (kith, echo) = (Served::kith(&plan.kith)?, Served::echo()?);
         let ids = people::shuffled(users, 1);
-        let asked = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
-        let ask_kith = Callers::connect(kith.address, CONNECTIONS, GET_USER, asked).await?;
+        let asked: Vec<_> = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
+        let ask_kith = Callers::connect(kith.address, CONNECTIONS, GET_USER, asked.clone()).await?;
         let mut client = UserServiceClient::connect(format!("http://{}", kith.address)).await?;
         fill(&mut client, &ids).await?;
         let answers = answers(&mut client, &ids).await?;
-        let ask_echo = Callers::connect(echo.address, CONNECTIONS, echo::PATH, answers).await?;
+        let puts = u64::try_from(answers.len())?;
+        let put: Callers<GetUserResponse> = Callers::connect(echo.address, 1, echo::PATH, answers).await?;
+        put.closed(puts, IN_FLIGHT).await?;
+        let ask_echo = Callers::connect(echo.address, CONNECTIONS, echo::GET_USER, asked).await?;
         let servers = Self { kith, echo, ask_kith, ask_echo };
         servers.check_tier().await?;
         Ok(servers)

@@ -73,10 +73,7 @@ pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
 
 /// The user as `acting` may see it.
 pub(super) fn to_wire(user: &User, acting: Acting, secret_names: &BTreeSet<String>) -> wire::User {
-    let contact = match acting {
-        Acting::Service => true,
-        Acting::User(id) => id == user.id,
-    };
+    let contact = shows_contact(user, acting);
     let shown = |text: &Text| if contact { text.to_string() } else { String::new() };
     wire::User {
         user_id: user.id.get(),
@@ -92,6 +89,14 @@ pub(super) fn to_wire(user: &User, acting: Acting, secret_names: &BTreeSet<Strin
         version: user.version.get(),
         create_time: Some(wire_time(user.created)),
         update_time: Some(wire_time(user.updated)),
+    }
+}
+
+/// Whether `acting` sees email and phone.
+pub(super) fn shows_contact(user: &User, acting: Acting) -> bool {
+    match acting {
+        Acting::Service => true,
+        Acting::User(id) => id == user.id,
     }
 }
 

@@ -13,6 +13,7 @@ mod convert;
 mod loader;
 mod rpc;
 mod users;
+mod written;
 
 pub use rpc::UserRpc;
 pub use users::{UserRules, Users};

@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use super::{
     Users,
     convert::{self, UserDraft},
+    written,
 };
 use crate::{
     answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
@@ -202,8 +203,8 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
         let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let user = Some(self.shown(&entry.value, call.acting));
-        Ok(with_trailers(wire::GetUserResponse { user }, Served::of(&entry)))
+        let user = written::answer(&entry.value, call.acting, &self.users.rules.secret_params);
+        Ok(with_trailers(user, Served::of(&entry)))
     }
 
     async fn batch_get_users(

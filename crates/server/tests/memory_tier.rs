@@ -1,4 +1,4 @@
-//! Copies in memory expire where others can write to the store, and stay where they cannot.
+//! How long copies stay in memory, and how much of it each namespace gets.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,7 +7,9 @@ mod node;
 use std::time::Duration;
 
 use kith_proto::{
-    admin::v1::InspectKeyRequest,
+    admin::v1::{GetCacheStatsRequest, InspectKeyRequest},
+    group::v1::Group,
+    member::v1::BatchIsMemberRequest,
     user::v1::{GetUserRequest, UpdateUserRequest, User},
 };
 use node::{TestNode, until};
@@ -50,4 +52,30 @@ async fn copies_expire_only_where_others_can_write() {
     let request = UpdateUserRequest { user, update_mask, ..Default::default() };
     node.users().update_user(request).await.unwrap();
     assert!(read(&node, id).await.1 < 500, "a change replaces the copy");
+}
+
+/// Whether users are members of a group; each is asked for, and kept, by itself.
+async fn ask_for_members(node: &TestNode, group_id: i64) {
+    for from in [1, 1001, 2001] {
+        let user_ids = (from..from + 1000).collect();
+        let request = BatchIsMemberRequest { group_id, user_ids, consistency: None };
+        node.members().batch_is_member(request).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn members_use_memory_that_others_do_not() {
+    let node = TestNode::start_with(|config| config.cache.memory_bytes = 2 << 20).await;
+    let group_id = node.group(Group { name: "go".to_owned(), ..Default::default() }).await.group_id;
+    until(async || {
+        ask_for_members(&node, group_id).await;
+        let request = GetCacheStatsRequest::default();
+        let stats = node.admin().get_cache_stats(request).await.unwrap().into_inner().namespaces;
+        let all: i64 = stats.iter().map(|of| of.weight_bytes).sum();
+        assert!(all <= 2 << 20, "{all} bytes");
+        let members = stats.into_iter().find(|of| of.namespace == "member").unwrap();
+        // Their own share is 5 of 64 parts.
+        members.entries >= 3_000 && members.weight_limit_bytes > (2 << 20) * 5 / 64
+    })
+    .await;
 }
