@@ -140,11 +140,11 @@ async fn texts_behave_as_their_class_says() {
             "می\u{200C}خواهم"
         };
         let outcome = set(&mut connection, case, fine).await;
-        let told = format!("{} {}: {outcome:?}", case.field, case.rpc);
-        assert_ne!(outcome.code, "invalid_argument", "{told}");
+        let context = format!("{} {}: {outcome:?}", case.field, case.rpc);
+        assert_ne!(outcome.code, "invalid_argument", "{context}");
         let answer = outcome.answer.to_string();
         let kept = answer.contains(serde_json::to_string(fine).unwrap().trim_matches('"'));
-        assert!(outcome.code != "ok" || kept, "what is taken comes back as it was: {told}");
+        assert!(outcome.code != "ok" || kept, "what is taken comes back as it was: {context}");
         for (c, code, in_prose) in [
             ('\u{202E}', "U+202E", false),
             ('\0', "U+0000", false),
@@ -153,11 +153,11 @@ async fn texts_behave_as_their_class_says() {
             ('\u{200B}', "U+200B", true),
         ] {
             let outcome = set(&mut connection, case, &format!("a{c}b")).await;
-            let told = format!("{} {} {code}: {outcome:?}", case.field, case.rpc);
-            assert_eq!(outcome.code != "invalid_argument", prose && in_prose, "{told}");
+            let context = format!("{} {} {code}: {outcome:?}", case.field, case.rpc);
+            assert_eq!(outcome.code != "invalid_argument", prose && in_prose, "{context}");
             let words = (format!("{} must not hold {code} (", case.at), "at character 2");
             let named = outcome.message.starts_with(&words.0) && outcome.message.ends_with(words.1);
-            assert!(named || prose && in_prose, "{told}");
+            assert!(named || prose && in_prose, "{context}");
         }
     }
     node.stop().await;

@@ -211,8 +211,8 @@ mod tests {
             ('\u{200B}', "U+200B (invisible character)"),
             ('\u{2800}', "U+2800 (invisible character)"),
         ] {
-            let told = why(check_single_line(&format!("é{c}b")));
-            assert_eq!(told, format!("must not hold {kind} at character 2"));
+            let error = why(check_single_line(&format!("é{c}b")));
+            assert_eq!(error, format!("must not hold {kind} at character 2"));
         }
     }
 
@@ -233,8 +233,8 @@ mod tests {
             ('\u{202E}', "U+202E (bidirectional override)"),
             ('\u{FFFE}', "U+FFFE (noncharacter)"),
         ] {
-            let told = why(check_prose(&format!("é\n{c}b")));
-            assert_eq!(told, format!("must not hold {kind} at character 3"));
+            let error = why(check_prose(&format!("é\n{c}b")));
+            assert_eq!(error, format!("must not hold {kind} at character 3"));
         }
     }
 

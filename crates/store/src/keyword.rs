@@ -74,8 +74,8 @@ mod tests {
         for text in ["", " ", "\u{200B}"] {
             assert!(Keyword::new(text).is_err(), "{text:?}");
         }
-        let told = Keyword::new(&"a".repeat(255)).unwrap_err().to_string();
-        assert_eq!(told, "must have at most 254 characters; it has 255");
+        let error = Keyword::new(&"a".repeat(255)).unwrap_err().to_string();
+        assert_eq!(error, "must have at most 254 characters; it has 255");
     }
 
     #[test]

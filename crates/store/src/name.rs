@@ -95,8 +95,8 @@ mod tests {
     fn length_is_counted_before_folding() {
         assert_eq!(key(&"ß".repeat(40)), "s".repeat(80));
         assert!(UserName::new(&"ß".repeat(64)).is_ok());
-        let told = UserName::new(&"ß".repeat(65)).unwrap_err().to_string();
-        assert_eq!(told, "must have at most 64 characters; it has 65");
+        let error = UserName::new(&"ß".repeat(65)).unwrap_err().to_string();
+        assert_eq!(error, "must have at most 64 characters; it has 65");
     }
 
     #[test]

@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn length_is_counted_in_characters_as_given() {
-        let told = prose(&"é".repeat(201), 200).unwrap_err().to_string();
-        assert_eq!(told, "must have at most 200 characters; it has 201");
+        let error = prose(&"é".repeat(201), 200).unwrap_err().to_string();
+        assert_eq!(error, "must have at most 200 characters; it has 201");
         assert!(single_line(&"ß".repeat(64), 64).is_ok());
     }
 

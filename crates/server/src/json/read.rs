@@ -105,8 +105,8 @@ mod tests {
         for mask in
             ["7", "[]", r#"["user_name"]"#, r#"{"path":["age"]}"#, r#"{"paths":"age"}"#, r#"{"paths":[1]}"#]
         {
-            let told = wrong(&format!(r#"{{"updateMask":{mask}}}"#));
-            assert_eq!(told, ("update_mask".to_owned(), form.to_owned()), "{mask}");
+            let error = wrong(&format!(r#"{{"updateMask":{mask}}}"#));
+            assert_eq!(error, ("update_mask".to_owned(), form.to_owned()), "{mask}");
         }
     }
 
