@@ -277,7 +277,7 @@ mod tests {
             ("redis.url", "hunter2.example:6379", "must be redis://HOST:6379"),
             ("redis.ca_file", "ca.pem", "needs a redis.url with TLS"),
             ("redis.prefix", "a:b", "1 to 32 letters"),
-            ("redis.prefix", "", "1 to 32 letters"),
+            ("redis.prefix", "", "redis.prefix is empty"),
             ("redis.pool", "0", "must be above 0"),
             ("redis.lease", "150ms", "must be above redis.takeover"),
             ("redis.tombs", "14s", "must be at least 15s"),
