@@ -58,7 +58,7 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 const TELL_LEAST: Duration = Duration::from_millis(500);
 /// Records of one import message that are written side by side.
 const IMPORT_AT_ONCE: usize = 64;
-/// CQL corrects the count of a list up to two seconds after its last change, and tells nobody. Counts are pages of their
+/// CQL corrects the count of a list up to two seconds after its last change, without a broadcast. Counts are pages of their
 /// list: with this age they are right within 11 s of the change.
 const FOLLOW_PAGE_AGE_MAX: Duration = Duration::from_secs(9);
 /// Who of a group is online is told when it changes, but not where presence is lost.
