@@ -194,7 +194,12 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// only one that began a moment ago is joined, and none where not even that may be old.
     fn may_join(&self, flight: &Flight<V>) -> bool {
         let now = self.node.now();
-        let young = !self.policy.strict && now.since(flight.began) <= JOINED_UNTRUSTED;
+        let age = now.since(flight.began);
+        // What a load brings is as old as the load.
+        if self.policy.age_max.is_some() && age >= self.policy.ttl {
+            return false;
+        }
+        let young = !self.policy.strict && age <= JOINED_UNTRUSTED;
         self.node.serves(now, self.policy.strict) || young || !guards::join_trusted()
     }
 

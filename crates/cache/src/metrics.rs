@@ -130,7 +130,7 @@ const RESYNC_CHECKED: Metric = Metric::counter(
 const RESYNC_STALE: Metric = Metric::counter(
     "kith_cache_resync_stale_total",
     &["namespace", "tier"],
-    "Copies that the re-sync found wrong for longer than their bound. Anything above 0 is a defect.",
+    "Copies that the re-sync found wrong, or kept, for longer than their bound. Anything above 0 is a defect.",
 );
 
 impl Metric {

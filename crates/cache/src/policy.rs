@@ -12,9 +12,9 @@ pub struct Policy<V> {
     /// The same for the knowledge that a record does not live.
     pub negative_ttl: Duration,
     /// Longest age of a copy, counted from the start of its load and over all tiers that it passes, for records that
-    /// change without being told of. Half of it is spent in the tier that nodes share and half in memory. It limits
+    /// change without a broadcast. Half of it is spent in the tier that nodes share and half in memory. It limits
     /// the TTLs, and a store that is slow is waited for; only one that gives no answer is answered for, see
-    /// [`max_stale`](Self::max_stale). `None`: every change is told, and each tier keeps copies for its own time.
+    /// [`max_stale`](Self::max_stale). `None`: every change is broadcast, and each tier keeps copies for its own time.
     pub age_max: Option<Duration>,
     /// Part of a TTL that chance may take away, 0 to 1. Never adds.
     pub jitter: f64,
@@ -88,8 +88,6 @@ impl<V> Policy<V> {
         self.ttl = self.ttl.min(most);
         self.negative_ttl = self.negative_ttl.min(most);
         self.soft_timeout = self.hard_timeout;
-        // Who joins a load is given what it read when it began.
-        self.load_bound = self.load_bound.min(age_max);
         self
     }
 

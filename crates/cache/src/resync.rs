@@ -84,7 +84,7 @@ struct State<K> {
 }
 
 /// A copy of the shared tier, which must be gone or replaced before it is looked at again. Its value may be right or wrong:
-/// changes of such records are not told, so that its age alone bounds how wrong it is.
+/// changes of such records are not broadcast, so that its age alone bounds how wrong it is.
 #[derive(Clone, Debug)]
 struct Aging<K> {
     key: K,

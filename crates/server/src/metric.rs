@@ -96,7 +96,7 @@ pub(crate) const OBSERVER_LAG: Metric = Metric::histogram(
 pub(crate) const OBSERVER_CHECKED: Metric = Metric::counter(
     "kith_observer_checked_total",
     &["after"],
-    "Nodes that said what they hold of a write of this node, by its age; of the canary, `observer.bound`.",
+    "Nodes that said what they hold of a write of this node, by its age; of the canary, `observer.bound`. At 10s also this node's copy of the canary without broadcasts.",
 );
 pub(crate) const OBSERVER_STALE: Metric = Metric::counter(
     "kith_observer_stale_total",

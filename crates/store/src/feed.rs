@@ -34,7 +34,7 @@ pub trait Changes: Send + fmt::Debug + 'static {
     /// The next changes, at most [`FEED_BATCH_MAX`]; waits so long for the first. None after that: an empty batch,
     /// whose mark may have moved on, since much is written that is no record.
     ///
-    /// A record that was changed by hand is given a version of its own before the change is told, whether the change
+    /// A record that was changed by hand is given a version of its own before the change is returned, whether the change
     /// left the version, set it or removed it. A call that is dropped loses nothing.
     ///
     /// # Errors

@@ -137,7 +137,7 @@ impl FakeServer {
         (rest + self.kept.takeover).saturating_sub(self.kept.leases)
     }
 
-    /// How long ago the lease that stands there was taken; zero without one.
+    /// How long ago the lease of this key was taken; zero without one.
     fn leased(&self, state: &State, key: &str) -> Duration {
         let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == Kind::Lease);
         let Some((_, until)) = until else { return Duration::ZERO };

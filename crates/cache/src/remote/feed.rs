@@ -180,7 +180,7 @@ impl FeedReader {
         self.bus.tell_now(&self.node, &besides).await.is_ok()
     }
 
-    /// Whether a change is to be told. To be asked in the order of the changes: after one without a version, as of a
+    /// Whether a change is to be broadcast. To be asked in the order of the changes: after one without a version, as of a
     /// document that was removed by hand, the same version may come again and is another state.
     fn is_untold(&self, epoch: u64, change: &Invalidation) -> bool {
         match change.version {

@@ -39,8 +39,8 @@ impl Recent {
         }
     }
 
-    /// A change was told in the log of this epoch. Another epoch than before: what was told in it is nothing now. After a
-    /// change without a version nothing is known of the record: its versions may begin again.
+    /// A change was told in the log of this epoch. Another epoch than before: what was told in it is nothing now. A change
+    /// without a version makes the record unknown: its versions may begin again.
     pub(crate) fn heard(&self, epoch: u64, told: &Told<'_>) {
         if self.remembers.load(Ordering::Acquire) == 0 {
             return;
@@ -56,7 +56,7 @@ impl Recent {
         heard.young.insert(name(told.namespace, told.key), version);
     }
 
-    /// Forgets what was told of a record.
+    /// Forgets which version of a record was broadcast.
     pub(crate) fn forget(&self, namespace: &str, key: &str) {
         self.heard.lock().forget(&name(namespace, key));
     }

@@ -123,7 +123,7 @@ impl Store {
         landed
     }
 
-    /// The record changes, and nobody is told, not by the feed either.
+    /// The record changes without a broadcast; the feed does not report it either.
     pub(crate) fn change(&self, id: Id) {
         self.truth.land(id, true, |history| history.len() as u64 + 1);
     }

@@ -30,7 +30,7 @@ pub(crate) const HEALTHY: Duration = Duration::from_secs(1);
 pub(crate) const MOSTLY: Duration = Duration::from_millis(50);
 /// Of a cached read under any fault but the death of a writer.
 pub(crate) const BOUND: Duration = Duration::from_secs(3);
-/// The longest age of a copy of which no change is told.
+/// The longest age of a copy of a record whose changes are not broadcast.
 pub(crate) const AGE_MAX: Duration = Duration::from_secs(1);
 /// Until what a dead writer did not tell is told.
 pub(crate) const ORPHANED: Duration = Duration::from_secs(11);
@@ -44,12 +44,12 @@ pub(crate) enum Kind {
     List,
     /// With versions, strict.
     Right,
-    /// Without versions, and nobody is told of changes: copies are at most [`AGE_MAX`] old.
+    /// Without versions, and its changes are not broadcast: copies are at most [`AGE_MAX`] old.
     Count,
 }
 
 impl Kind {
-    /// Those of which nodes are told.
+    /// Those whose changes are broadcast.
     pub(crate) const ALL: [Self; 3] = [Self::Thing, Self::List, Self::Right];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -299,7 +299,7 @@ impl Truth {
         Ok(())
     }
 
-    /// Judges an answer about a record of which no change is told: it may lack what is younger than [`AGE_MAX`].
+    /// Judges an answer about a record whose changes are not broadcast: it may lack what is younger than [`AGE_MAX`].
     pub(crate) fn aged(&self, id: Id, answer: Option<u64>, began: Instant) -> Result<(), String> {
         let known = self.0.lock();
         let history = known.records.get(&id).map_or(&[][..], Vec::as_slice);

@@ -89,7 +89,7 @@ async fn told(frames: &mut Box<dyn Frames>) -> News {
 async fn ages(shared: &dyn Shared) {
     let key = keys(["k"]);
     let limited = |lasts, cell| [(key[0].clone(), Cell { lasts: Some(lasts), ..cell })];
-    let short = Duration::from_millis(100);
+    let short = Duration::from_secs(1);
     shared.acquire(&key, 1).await.unwrap();
     assert_eq!(shared.fill(&limited(short, value(4, 1, "four"))).await.unwrap(), [Filled::Stored]);
     eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;

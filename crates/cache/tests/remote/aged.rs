@@ -1,4 +1,4 @@
-//! Records that change without being told of: their age bounds how wrong a copy is, whichever tiers it went through.
+//! Records that change without a broadcast: their age bounds how wrong a copy is, whichever tiers it went through.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -36,7 +36,7 @@ async fn oldest(peers: &[Peer], changed: Instant, right: Option<u64>) -> Duratio
 }
 
 #[tokio::test(start_paused = true)]
-async fn untold_change_is_seen_within_the_age() {
+async fn silent_change_is_seen_within_the_age() {
     let stage = Stage::new();
     let peers = peers(&stage).await;
     stage.store.put(7, 1);
@@ -47,7 +47,7 @@ async fn untold_change_is_seen_within_the_age() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn untold_creation_is_seen_within_the_age() {
+async fn silent_creation_is_seen_within_the_age() {
     let stage = Stage::new();
     let peers = peers(&stage).await;
     peers[0].read(7).await;

@@ -155,8 +155,8 @@ async fn what_a_writer_told_is_not_told_again() {
     assert_eq!(peer.node.applied(), before + 1);
 }
 
-/// Waits until the feed has been read and told.
-async fn told() {
+/// Waits until the feed has been read and broadcast.
+async fn read_feed() {
     sleep(Duration::from_secs(1)).await;
 }
 
@@ -166,14 +166,14 @@ async fn record_that_is_reinserted_is_seen_on_every_node() {
     let other = stage.peer(2, false).await;
     peer.write(&stage.store, 7, 1).await.unwrap();
     feed.add(&stage.store, 7, 1);
-    told().await;
+    read_feed().await;
     feed.by_hand(&stage.store, 7, None);
-    told().await;
+    read_feed().await;
     for node in [&peer, &other] {
         assert_eq!(node.read(7).await.0, None);
     }
     feed.add(&stage.store, 7, 1);
-    told().await;
+    read_feed().await;
     for node in [&peer, &other] {
         assert_eq!(node.read(7).await.0, Some(1), "node {}", node.member.id);
     }
@@ -189,7 +189,7 @@ async fn version_that_is_set_back_is_seen_and_kept() {
         other.read(7).await;
     }
     feed.by_hand(&stage.store, 7, Some(2));
-    told().await;
+    read_feed().await;
     for node in [&peer, &other] {
         assert_eq!(node.read(7).await.0, Some(2));
         assert_eq!(node.read(7).await, (Some(2), Some(Tier::Memory)), "no floor keeps it out");

@@ -50,7 +50,7 @@ impl Store {
         self.records.lock().insert(key, version);
     }
 
-    /// Removes a record, and tells nobody.
+    /// Removes a record, without a broadcast.
     pub(crate) fn take_out(&self, key: u64) {
         self.records.lock().remove(&key);
     }

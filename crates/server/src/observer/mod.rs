@@ -1,9 +1,11 @@
 //! Asks the other nodes, as a caller would, whether what was written a while ago is seen.
 //!
 //! One node at a time writes the canary and times how long the others take to serve it; every node looks for some
-//! of its own writes in the memories of the others. What is found goes into metrics, and old copies into the log. A
+//! of its own writes in the memories of the others, and whether its own copies of records whose changes are not broadcast are
+//! within their longest age. What is found goes into metrics, and old copies into the log. A
 //! node that does not answer, or knows itself that it is cut off, is not counted: nothing is promised of it.
 
+mod aged;
 mod ask;
 mod canary;
 #[cfg(test)]
@@ -91,6 +93,7 @@ impl Observer {
         let tasks = &self.tasks;
         let (nodes, trust) = (Arc::clone(&self.nodes), self.bounds.trust);
         tasks.spawn(sample::follow(sampled, nodes, Arc::clone(&findings), trust));
+        tasks.spawn(aged::follow(Arc::new(self.record.clone()), Arc::clone(&findings)));
         let (record, nodes) = (self.record.clone(), Arc::clone(&self.nodes));
         let (bounds, every) = (self.bounds, turn_every(&self.config));
         tasks.spawn(async move {

@@ -12,7 +12,10 @@ use kith_store::{Applied, Coordination, StoreError, Stores};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::canary::Canary;
+use super::{
+    aged::{AGE_MAX, AGED, Canaries},
+    canary::Canary,
+};
 use crate::{
     error::Error,
     mutation::{Job, Mutations, is_told},
@@ -36,6 +39,8 @@ const SCHEMA: u16 = 1;
 #[derive(Clone)]
 pub(crate) struct CanaryRecord {
     cache: TieredCache<u8, u64>,
+    /// The same, without broadcasts.
+    aged: TieredCache<u8, u64>,
     coordination: Arc<dyn Coordination>,
     mutations: Mutations,
     /// How long a turn to write it lasts.
@@ -46,9 +51,17 @@ impl CanaryRecord {
     /// In a namespace of its own in the tiers.
     pub(super) fn new(stores: &Stores, tiers: &Tiers, mutations: Mutations, lasts: Duration) -> Self {
         let coordination = Arc::clone(&stores.coordination);
-        let policy = Policy { memory_bytes: MEMORY_BYTES, ..Policy::new(CANARIES, |_| size_of::<u64>()) };
-        let loader = Arc::new(CanaryLoader(Arc::clone(&coordination)));
-        Self { cache: tiers.namespace(policy, loader, CanaryCodec), coordination, mutations, lasts }
+        let policy =
+            |name| Policy { memory_bytes: MEMORY_BYTES, ..Policy::new(name, |_: &u64| size_of::<u64>()) };
+        let limited = Policy { age_max: Some(AGE_MAX), max_stale: Duration::ZERO, ..policy(AGED) };
+        let loader = || Arc::new(CanaryLoader(Arc::clone(&coordination)));
+        Self {
+            cache: tiers.namespace(policy(CANARIES), loader(), CanaryCodec),
+            aged: tiers.namespace(limited, loader(), CanaryCodec),
+            coordination,
+            mutations,
+            lasts,
+        }
     }
 
     /// The version that a cached read gives; 0: it was never written.
@@ -58,6 +71,18 @@ impl CanaryRecord {
     pub(crate) async fn read(&self) -> Result<u64, Error> {
         let read = self.cache.get(&KEY).await.map_err(|error| Error::cache(CANARIES, &error))?;
         Ok(read.map_or(0, |entry| entry.version.get()))
+    }
+}
+
+#[async_trait]
+impl Canaries for CanaryRecord {
+    async fn current(&self) -> Option<u64> {
+        self.read().await.ok()
+    }
+
+    async fn aged(&self) -> Option<u64> {
+        let read = self.aged.get(&KEY).await.ok()?;
+        Some(read.map_or(0, |entry| entry.version.get()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counts of relations, which the store corrects a moment after a change and tells nobody of.
+//! Counts of relations, which the store corrects a moment after a change, without a broadcast.
 
 use std::time::{Duration, Instant};
 

@@ -30,8 +30,7 @@ const NODES: u32 = 3;
 const WITHIN: Duration = Duration::from_secs(11);
 /// Updates of each user before it is changed by hand.
 const UPDATES: usize = 5;
-/// What a user is called after the last of them.
-const BEFORE: &str = "update 5";
+/// What a user is called by the change.
 const AFTER: &str = "by hand";
 
 /// What is done to a document.
@@ -68,7 +67,7 @@ struct Expected {
     edit: Edit,
     user_id: i64,
     /// `None`: it does not exist.
-    nick_name: Option<&'static str>,
+    nick_name: Option<String>,
     at: Instant,
 }
 
@@ -84,15 +83,18 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     for (edit, user_id) in users {
         let before = find(&documents, user_id).await?;
         let nick_name = edit.apply(&documents, user_id).await?;
+        if nick_name.is_none() {
+            deleted.push((edit, user_id, before));
+        }
+        let nick_name = nick_name.map(str::to_owned);
         edited.push(Expected { edit, user_id, nick_name, at: Instant::now() });
-        deleted.extend(nick_name.is_none().then_some((edit, user_id, before)));
     }
     let seen = watch(&edited, &nodes, lasts).await;
 
     let mut inserted = Vec::new();
     for (edit, user_id, document) in deleted {
-        documents.insert_one(document).await?;
-        let nick_name = Some(if edit == Edit::ReinsertedFirst { "" } else { BEFORE });
+        documents.insert_one(&document).await?;
+        let nick_name = Some(document.get_str("nick").unwrap_or_default().to_owned());
         inserted.push(Expected { edit, user_id, nick_name, at: Instant::now() });
     }
     let seen_again = watch(&inserted, &nodes, lasts).await;
@@ -177,7 +179,7 @@ impl Changed for Expected {
     }
 
     async fn is_seen(&self, node: Channel) -> Option<bool> {
-        Some(nick_name(node, self.user_id).await?.as_deref() == self.nick_name)
+        Some(nick_name(node, self.user_id).await? == self.nick_name)
     }
 }
 
