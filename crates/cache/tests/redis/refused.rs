@@ -8,7 +8,7 @@ use kith_cache::remote::{
 };
 
 use crate::{
-    server::{Server, command},
+    server::{Cluster, Server, command},
     stage::{accepted, eventually, options},
 };
 
@@ -71,6 +71,13 @@ async fn credentials_and_numbers_are_named() {
     assert_eq!(refusal(at(index)).await, Some(Refusal::Index(99)));
     let cluster = with("default:sesame").replace("redis:", "redis-cluster:");
     assert_eq!(refusal(at(cluster)).await, Some(Refusal::NoCluster));
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run cargo xtask test"]
+async fn healthy_cluster_refuses_nothing() {
+    let cluster = Cluster::start().await;
+    assert_eq!(refusal(at(cluster.url())).await, None);
 }
 
 #[tokio::test]
