@@ -87,7 +87,7 @@ async fn missing_rights_are_named() {
     for (taken, commands) in [
         (&["-publish"][..], &["PUBLISH"][..]),
         (&["-subscribe"], &["SUBSCRIBE"]),
-        (&["-evalsha", "-xrange"], &["XRANGE", "EVALSHA"]),
+        (&["-evalsha", "-xrange"], &["EVALSHA", "XRANGE"]),
         (&["-eval"], &["EVAL"]),
         (&["-info"], &["INFO"]),
         (&["-client|info"], &["CLIENT"]),

@@ -1,6 +1,9 @@
 //! How old the answers of nodes are.
 
-use std::{sync::atomic::AtomicI64, sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
