@@ -88,7 +88,7 @@ impl Server {
     /// Why it cannot be used though it answers, in one line that says what to do; `None`: it can, or it is away. Takes a
     /// few times `redis.connect_timeout` at most.
     pub(crate) async fn refusal(&self) -> Option<Refused> {
-        let refusal = self.redis.refusal().await?;
+        let refusal = Box::pin(self.redis.refusal()).await?;
         let line = refused::line(&refusal, &self.prefix);
         Some(Refused { line, lasts: refusal.lasts() })
     }

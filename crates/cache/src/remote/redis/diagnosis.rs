@@ -102,6 +102,7 @@ impl RedisShared {
         let answer: Vec<Vec<String>> = run_text(client, &self.scripts.rights, self.needed()).await?;
         let mut answer = answer.into_iter();
         let (mut denied, unknown) = (answer.next().unwrap_or_default(), answer.next().unwrap_or_default());
+        denied.sort_unstable();
         denied.dedup();
         Ok(match (denied.is_empty(), unknown.is_empty()) {
             (_, false) => Some(Refusal::Commands { commands: unknown }),

@@ -1,12 +1,13 @@
 //! How old the answers of nodes are.
 
-use std::{sync::atomic::AtomicI64, sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
-use kith_proto::user::v1::{
-    GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient,
-};
+use kith_proto::user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient};
 use prost_types::FieldMask;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, transport::Channel};

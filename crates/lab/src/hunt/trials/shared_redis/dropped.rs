@@ -32,12 +32,13 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(in crate::hunt::trials) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: 2, ..plan.clone() };
     let mut site = Site::start(&plan, 1, None).await?;
-    let (mut served, mut oldest) = (0, Duration::ZERO);
+    made(&site).await?;
+    let (mut served, mut oldest) = (0, written(&site).await?);
     for _ in 0..sizes.rounds.div_ceil(3) {
-        oldest = written(&site).await?.max(oldest);
         served += dropped(&mut site).await?;
+        made(&site).await?;
+        oldest = written(&site).await?.max(oldest);
     }
-    oldest = written(&site).await?.max(oldest);
     let refused = second_is_refused(&plan, &site).await?;
     oldest = written(&site).await?.max(oldest);
     Ok(vec![
@@ -51,14 +52,16 @@ fn readers(site: &Site) -> Readers {
     Readers::new(site.members.iter().map(|member| member.node.channel()).collect())
 }
 
-/// Makes the users unless they are there, and updates each, so that copies of all are in memory and in Redis.
+/// Makes the users.
+async fn made(site: &Site) -> Result<()> {
+    let ids: Vec<i64> = (1..=USERS).collect();
+    fill(&mut UserServiceClient::new(site.members[0].node.channel()), &ids).await
+}
+
+/// Updates each user, so that copies of all are in memory and in Redis. Returns the age of the oldest answer.
 async fn written(site: &Site) -> Result<Duration> {
     let (readers, mut oldest) = (readers(site), Duration::ZERO);
-    let ids: Vec<i64> = (1..=USERS).collect();
-    if readers.read(1).await?.iter().all(Option::is_none) {
-        fill(&mut UserServiceClient::new(site.members[0].node.channel()), &ids).await?;
-    }
-    for id in ids {
+    for id in 1..=USERS {
         for _ in 0..UPDATES {
             oldest = readers.oldest(id).await?.max(oldest);
         }

@@ -101,7 +101,8 @@ async fn channel(site: &Site) -> Result<String> {
 async fn subscribed(site: &Site, channel: &str) -> Result<u64> {
     let answer = site.redis.ask(&["PUBSUB", "NUMSUB", channel]).await?;
     let Value::List(parts) = &answer else { anyhow::bail!("PUBSUB answers {answer:?}") };
-    let count = parts.iter().find_map(|part| if let Value::Number(count) = part { Some(*count) } else { None });
+    let count =
+        parts.iter().find_map(|part| if let Value::Number(count) = part { Some(*count) } else { None });
     Ok(u64::try_from(count.unwrap_or_default())?)
 }
 
