@@ -11,6 +11,7 @@ mod machine;
 mod node;
 mod port;
 mod redis;
+mod remarks;
 mod store;
 mod tls;
 
@@ -89,7 +90,9 @@ async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis)
     diagnosis.took("port", held.findings.clone());
     diagnosis.took("data", data::findings(config));
     if held.by_kith {
-        diagnosis.took("node", node::findings(config, limit).await);
+        let mut found = node::findings(config, limit).await;
+        found.extend(remarks::findings(config, limit).await);
+        diagnosis.took("node", found);
     }
     diagnosis.took("store", store::findings(config, held.by_kith, limit).await);
     diagnosis.took("redis", redis::findings(config, limit).await);
