@@ -19,4 +19,5 @@ mod presence;
 mod redis;
 mod site;
 mod told;
+mod unconfigured;
 mod watched;
