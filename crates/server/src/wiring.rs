@@ -433,7 +433,8 @@ fn write_limits(config: &Config) -> WriteLimits {
         // More would but wait for a connection.
         Backend::Cluster => most.min(usize::try_from(config.store.mongodb.pool_max).unwrap_or(most)),
     };
-    WriteLimits { at_once, wait: config.limits.write_wait, takes: WRITE_LIMIT }
+    let (wait, answer) = (config.limits.write_wait, config.limits.write_answer);
+    WriteLimits { at_once, wait, takes: WRITE_LIMIT, answer }
 }
 
 fn policy<V>(name: &'static str, cache: &CacheConfig, shares: u64, weigh: fn(&V) -> usize) -> Policy<V> {
