@@ -10,7 +10,7 @@ use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
 #[cfg(feature = "embedded")]
 use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
-pub(crate) use about::{About, Data, Why};
+pub(crate) use about::{About, Data, RelationsUnfit, Why};
 
 #[cfg(feature = "embedded")]
 use crate::{config::Synchronous, ephemeral};
@@ -138,22 +138,14 @@ async fn cluster(config: &Config) -> Result<Opened, StartError> {
         connect: mongodb.connect,
         ..MongoOptions::new(uri, mongodb.database.as_str())
     };
-    let refused = |error| StartError::new(refused_options(&error));
+    let refused = |error| StartError::new(refused_options(&error, &mongodb.database));
     let handle = kith_store_cluster::connect(options).await.map_err(refused)?;
     let handle = match relations(config) {
         Some(options) => handle.with_relations(options).map_err(refused)?,
-        None => {
-            tracing::debug!("{NO_RELATIONS}");
-            handle
-        }
+        None => handle,
     };
     Ok(Opened::Cluster(handle))
 }
-
-/// A cluster without CQL.
-#[cfg(feature = "cluster")]
-const NO_RELATIONS: &str =
-    "no store of relations is configured (store.cql.contact_points): RelationService answers UNAVAILABLE";
 
 /// Where relations are kept; `None`: nowhere.
 #[cfg(feature = "cluster")]
@@ -174,8 +166,17 @@ fn relations(config: &Config) -> Option<CqlOptions> {
 }
 
 #[cfg(feature = "cluster")]
-fn refused_options(error: &kith_store_cluster::OpenError) -> &'static str {
-    match error {
+fn refused_options(error: &kith_store_cluster::OpenError, database: &str) -> String {
+    let line = match error {
+        kith_store_cluster::OpenError::OtherDatabase(named) => {
+            return format!(
+                "store.mongodb.uri names the database {named} and store.mongodb.database is {database}; write the same in \
+                 both, or leave it out of the URI (authSource={named} says where the user is known)"
+            );
+        }
+        kith_store_cluster::OpenError::Lookup => {
+            "the servers of store.mongodb.uri (mongodb+srv) cannot be looked up; correct the name, or the name service"
+        }
         kith_store_cluster::OpenError::Address => {
             "store.mongodb.uri cannot be used; write mongodb://HOST:27017/?replicaSet=rs0, with USER:PASSWORD@ \
              before HOST where MongoDB asks for them (special characters as %XX)"
@@ -186,7 +187,8 @@ fn refused_options(error: &kith_store_cluster::OpenError) -> &'static str {
         kith_store_cluster::OpenError::Database => {
             "store.mongodb.database cannot be used; write 1 to 63 letters, digits, _ or -"
         }
-    }
+    };
+    line.to_owned()
 }
 
 #[cfg(not(feature = "cluster"))]

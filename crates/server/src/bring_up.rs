@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::sandbox::{Hosted, Sandboxes};
 use crate::{
     admin::Vitals,
-    backend::{self, About, Opened, Why},
+    backend::{self, About, Opened, RelationsUnfit, Why},
     cluster::{self, Card, Claim, Cluster, Keys, Server},
     config::{Config, Migrate},
     edge::{Edge, Routes},
@@ -37,9 +37,6 @@ const PING_PERIOD: Duration = Duration::from_millis(500);
 const PING_LIMIT: Duration = Duration::from_secs(1);
 /// How long a store may not answer before the node says that it does not either.
 const AWAY: Duration = Duration::from_secs(3);
-
-/// In `/readyz`.
-const RELATIONS_AWAY: &str = "relations_away";
 
 /// How long a node that starts waits for the others before it serves without them.
 const FOLLOWS: Duration = Duration::from_secs(1);
@@ -349,27 +346,37 @@ impl BringUp {
         tokio::join!(self.watch(), self.watch_relations(), self.forget(), self.keep_claim());
     }
 
-    /// Says when relations are not available and when they are again. The node serves all else meanwhile.
+    /// Reports in the log and in `/readyz` when relations are not available, and when they are again. The node serves all
+    /// else meanwhile.
     async fn watch_relations(&self) {
-        let mut said = None;
+        let mut reported: Option<RelationsUnfit> = None;
         loop {
             let unfit = self.about.relations_unfit(PING_LIMIT).await;
-            if unfit != said {
-                match unfit {
-                    Some(message) => {
-                        tracing::error!("{message}");
-                        let (message, since) = (message.to_owned(), SystemTime::now());
-                        self.health.remark(Cause { reason: RELATIONS_AWAY, message, since });
-                    }
-                    None => {
-                        self.health.remark_off(RELATIONS_AWAY);
-                        tracing::info!("the store of relations answers again");
-                    }
-                }
-                said = unfit;
+            if unfit != reported {
+                self.report_relations(reported, unfit);
+                reported = unfit;
+            }
+            if unfit.is_some_and(|unfit| unfit.configured) {
+                return;
             }
             sleep(PING_PERIOD).await;
         }
+    }
+
+    fn report_relations(&self, before: Option<RelationsUnfit>, now: Option<RelationsUnfit>) {
+        if let Some(before) = before {
+            self.health.remark_off(before.reason);
+        }
+        let Some(RelationsUnfit { reason, message, configured }) = now else {
+            tracing::info!("the store of relations answers again");
+            return;
+        };
+        if configured {
+            tracing::warn!("{message}");
+        } else {
+            tracing::error!("{message}");
+        }
+        self.health.remark(Cause { reason, message: message.to_owned(), since: SystemTime::now() });
     }
 
     /// A store forgets a bounded number at a time; it is asked again at once while there is more.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_stream::wrappers::WatchStream;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::{
@@ -69,7 +69,8 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
-    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`.
+    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`, `relations_unconfigured`,
+    /// `connections_refused`, `accept_failed`.
     pub reason: &'static str,
     /// For people, with what to do. Holds nothing of what is stored, and no credentials.
     pub message: String,
@@ -82,13 +83,21 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Err
     to.collect_str(&humantime::format_rfc3339_seconds(*at))
 }
 
+/// Something that is wrong while the node serves.
+#[derive(Clone, Debug)]
+struct Remark {
+    cause: Cause,
+    /// Absent: until [`Reporter::remark_off`].
+    until: Option<Instant>,
+}
+
 /// Holds the state and tells it to whoever watches. Starts as [`State::Starting`].
 #[derive(Clone, Debug)]
 pub struct Reporter {
     state: watch::Sender<State>,
     services: Arc<Vec<String>>,
     /// What is wrong while it serves.
-    remarks: Arc<Mutex<Vec<Cause>>>,
+    remarks: Arc<Mutex<Vec<Remark>>>,
     /// Why it does not serve; locked while the state changes, so that nothing that is found out late undoes a
     /// stop.
     causes: Arc<Mutex<Vec<Cause>>>,
@@ -130,19 +139,31 @@ impl Reporter {
     /// What is wrong without keeping it from serving, the oldest first.
     #[must_use]
     pub fn remarks(&self) -> Vec<Cause> {
-        self.remarks.lock().clone()
+        let now = Instant::now();
+        let mut remarks = self.remarks.lock();
+        remarks.retain(|remark| remark.until.is_none_or(|until| now < until));
+        remarks.iter().map(|remark| remark.cause.clone()).collect()
     }
 
     /// Something is wrong from now on that does not keep the node from serving; one remark a reason.
     pub fn remark(&self, remark: Cause) {
+        self.put(Remark { cause: remark, until: None });
+    }
+
+    /// As [`Self::remark`]. The remark ends by itself at this time, unless it is made again.
+    pub fn remark_until(&self, remark: Cause, until: Instant) {
+        self.put(Remark { cause: remark, until: Some(until) });
+    }
+
+    fn put(&self, remark: Remark) {
         let mut remarks = self.remarks.lock();
-        remarks.retain(|known| known.reason != remark.reason);
+        remarks.retain(|known| known.cause.reason != remark.cause.reason);
         remarks.push(remark);
     }
 
     /// That is over.
     pub fn remark_off(&self, reason: &str) {
-        self.remarks.lock().retain(|known| known.reason != reason);
+        self.remarks.lock().retain(|known| known.cause.reason != reason);
     }
 
     /// Tells a new state, with its usual reason from now on. A node that stops does nothing else any more.

@@ -4,7 +4,7 @@ pub use kith_cache::{Metric, MetricKind};
 use metrics::{SharedString, Unit};
 
 /// Of the node itself; each is described and documented by being in here.
-const OWN: [Metric; 31] = [
+const OWN: [Metric; 32] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -12,6 +12,7 @@ const OWN: [Metric; 31] = [
     RPC_SHED,
     CONNECTIONS,
     CONNECTIONS_REFUSED,
+    ACCEPTS_FAILED,
     MUTATIONS_IN_FLIGHT,
     MUTATIONS_SHED,
     LOG_LINES_DROPPED,
@@ -63,6 +64,11 @@ pub(crate) const CONNECTIONS_REFUSED: Metric = Metric::counter(
     "kith_connections_refused_total",
     &[],
     "Connections closed at once because `limits.connections` were open.",
+);
+pub(crate) const ACCEPTS_FAILED: Metric = Metric::counter(
+    "kith_accepts_failed_total",
+    &[],
+    "Times that no connection could be accepted, most often because the process may open no more files.",
 );
 pub(crate) const MUTATIONS_IN_FLIGHT: Metric =
     Metric::gauge("kith_mutations_in_flight", &[], "Writes that have begun and not ended.");

@@ -28,6 +28,8 @@ pub struct Mutations {
     shed: Shed,
     /// See [`WriteLimits::takes`].
     limit: Duration,
+    /// See [`patience`].
+    answer: Duration,
     /// Of writes that are looked for on other nodes later.
     samples: Option<Arc<Samples>>,
 }
@@ -41,6 +43,15 @@ pub struct WriteLimits {
     pub wait: Duration,
     /// How long the store may take before the outcome counts as unknown.
     pub takes: Duration,
+    /// See [`patience`].
+    pub answer: Duration,
+}
+
+/// How long a call that writes waits for its answer: `least`, or two fifths of the time `left` to its deadline where that is
+/// longer. Less than half, so that its caller has time to try another node.
+#[must_use]
+pub fn patience(least: Duration, left: Duration) -> Duration {
+    least.max(left.mul_f64(0.4))
 }
 
 /// A write that is acknowledged, in the store and in the tiers of this node.
@@ -74,7 +85,7 @@ impl Mutations {
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
         let (tasks, shed) = (TaskTracker::new(), Shed::of(&MUTATIONS_SHED));
-        Self { tasks, node, turns, shed, limit: limits.takes, samples: None }
+        Self { tasks, node, turns, shed, limit: limits.takes, answer: limits.answer, samples: None }
     }
 
     /// The same mutations, some of which are looked for on other nodes later.
@@ -117,6 +128,23 @@ impl Mutations {
         match self.tasks.spawn(work).await {
             Ok(result) => result,
             Err(_panicked) => Err(Error::internal()),
+        }
+    }
+
+    /// As [`Self::run`], for the call of a client: answers it after [`patience`] though the work goes on. Every step counts,
+    /// ids, reads and what other nodes confirm among them.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; UNAVAILABLE of unknown outcome when it takes longer.
+    pub async fn call<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let limit = patience(self.answer, deadline.saturating_duration_since(Instant::now()));
+        match timeout(limit, self.run(deadline, work)).await {
+            Ok(result) => result,
+            Err(_late) => Err(Error::store("write", &unknown("no answer in time"))),
         }
     }
 
@@ -258,8 +286,12 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use kith_cache::{LoadError, LoadOptions, Loaded, Loader, Policy, Version};
+    use tokio::{sync::oneshot, time::sleep};
+    use tonic::Status;
+    use tonic_types::StatusExt as _;
 
     use super::*;
+    use crate::error::Reason;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -296,7 +328,8 @@ mod tests {
         let policy = Policy { ttl: Policy::<u64>::UNTIL_CHANGED, ..Policy::new("thing", |_| 8) };
         let loader: Arc<dyn Loader<u64, u64>> = Arc::<Record>::clone(&record);
         let cache = TieredCache::new(&node, policy, loader);
-        let mutations = Mutations::new(node, &WriteLimits { at_once: 1, wait: SECOND, takes: 10 * SECOND });
+        let limits = WriteLimits { at_once: 1, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
+        let mutations = Mutations::new(node, &limits);
         let write = async move {
             tokio::time::sleep(200 * SECOND).await;
             record.0.store(2, Ordering::SeqCst);
@@ -310,5 +343,30 @@ mod tests {
         assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 1, "the write has not landed");
         assert!(mutations.drain(100 * SECOND).await);
         assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 2);
+    }
+
+    #[test]
+    fn patience_is_less_than_half_of_a_long_deadline() {
+        assert_eq!(patience(2 * SECOND, SECOND), 2 * SECOND);
+        assert_eq!(patience(2 * SECOND, 5 * SECOND), 2 * SECOND);
+        assert_eq!(patience(2 * SECOND, 10 * SECOND), 4 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_write_is_answered_and_runs_on() {
+        let limits = WriteLimits { at_once: 1, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
+        let (mutations, begun) = (Mutations::new(Node::local(1), &limits), Instant::now());
+        let (ended, end) = oneshot::channel();
+        let work = async move {
+            sleep(8 * SECOND).await;
+            ended.send(()).ok();
+            Ok(())
+        };
+        let error = mutations.call(begun + 5 * SECOND, work).await.unwrap_err();
+        assert_eq!((error.reason(), begun.elapsed()), (Reason::StoreUnavailable, 2 * SECOND));
+        let details = Status::from(error).get_error_details();
+        assert_eq!(details.error_info().unwrap().metadata["outcome"], "unknown");
+        end.await.unwrap();
+        assert_eq!(begun.elapsed(), 8 * SECOND);
     }
 }

@@ -42,7 +42,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// What writes that have begun get at least, when calls took all of the time to drain.
 const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
 /// How long a start waits for the first answer of a cluster's store, so that one which refuses is told at once.
-const FIRST_ANSWER: Duration = Duration::from_millis(1500);
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 /// Where a node listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Node {
         every(UPKEEP, &end, move || upkeep.run_upkeep());
         let certificates = port.certificates();
         follow(certificates.clone(), config.tls.read_again_every, &end);
-        let connections = port.serve(edge.clone(), &config.limits);
+        let connections = port.serve(edge.clone(), &config.limits, health.clone());
         let services = Arc::default();
         let told = Operations {
             health: health.clone(),

@@ -386,7 +386,8 @@ fn write_limits(config: &Config) -> WriteLimits {
         // More would but wait for a connection.
         Backend::Cluster => most.min(usize::try_from(config.store.mongodb.pool_max).unwrap_or(most)),
     };
-    WriteLimits { at_once, wait: config.limits.write_wait, takes: WRITE_LIMIT }
+    let (wait, answer) = (config.limits.write_wait, config.limits.write_answer);
+    WriteLimits { at_once, wait, takes: WRITE_LIMIT, answer }
 }
 
 fn user_rules(users: &UsersConfig, id_block: u32) -> UserRules {

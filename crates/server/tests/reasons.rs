@@ -178,6 +178,7 @@ async fn of_the_store() -> Vec<Got> {
     let faults = [
         ("a full store", Some(StoreError::Full { source: source() })),
         ("a store away", Some(StoreError::Unavailable { outcome: unknown, source: source() })),
+        ("no store", Some(StoreError::NotConfigured { setting: "store.cql.contact_points" })),
         ("a busy store", Some(StoreError::Overloaded)),
         ("a store that fails", Some(StoreError::Internal { outcome, source: source() })),
         ("a damaged store", Some(StoreError::Corrupt { source: source() })),

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kith_server::config::Config;
+use kith_server::{config::Config, mutation::patience};
 use prost_reflect::DescriptorPool;
 use serde_json::Value;
 
@@ -67,4 +67,25 @@ fn what_guesses_at_secrets_is_not_sent_twice() {
     let entry =
         entries(&config).iter().find(|entry| named(entry).iter().any(|name| name.ends_with("/VerifySecret")));
     assert!(entry.unwrap().get("retryPolicy").is_none());
+}
+
+/// A caller that waits for the node until its deadline has no time left to try another one.
+#[test]
+fn node_answers_before_half_of_the_published_deadline() {
+    let config = Config::default();
+    let (limits, mongodb) = (&config.limits, &config.store.mongodb);
+    for entry in entries(&published()) {
+        let timeout = Duration::from_secs_f64(seconds(&entry["timeout"]));
+        let names = named(entry);
+        if names.iter().any(|name| name.ends_with("/UpdateUser")) {
+            let answered = limits.queue_wait + patience(limits.write_answer, timeout);
+            assert!(answered < timeout / 2, "{answered:?} of {timeout:?}");
+        }
+        // What the store does not answer: a read by a load, what reads or writes no record by the search for a server.
+        let answered = limits.queue_wait + config.cache.load_hard.max(mongodb.server_selection);
+        assert!(answered < timeout, "{answered:?} of {timeout:?}");
+    }
+    // So that a write that was never sent is answered as not applied.
+    assert!(mongodb.server_selection < limits.write_answer);
+    assert!(config.store.cql.request <= limits.write_answer);
 }

@@ -10,6 +10,7 @@
 
 mod cql;
 mod mongo;
+mod reach;
 
 pub use cql::{CqlOptions, CqlProbe, CqlUnfit};
 pub use mongo::{ClusterHandle, MongoOptions, OpenError, Probe, Unfit, connect};

@@ -61,6 +61,12 @@ pub enum StoreError {
         /// What the driver said.
         source: Source,
     },
+    /// The operator has not configured the store that this needs. Trying again does not help.
+    #[error("{setting} is not set")]
+    NotConfigured {
+        /// The setting that names it.
+        setting: &'static str,
+    },
     /// More work waits for the store than it may.
     #[error("too much work waits for the store")]
     Overloaded,
@@ -96,6 +102,7 @@ impl StoreError {
             | Self::RequestMismatch
             | Self::ParamsTooLarge
             | Self::Full { .. }
+            | Self::NotConfigured { .. }
             | Self::Overloaded
             | Self::Corrupt { .. } => Outcome::NotApplied,
         }

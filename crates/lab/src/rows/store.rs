@@ -24,9 +24,10 @@ use crate::{
 
 /// Ids of one batch.
 pub(super) const BATCH: usize = 100;
+const LONG: Duration = Duration::from_secs(10);
 /// Of changes.
 const LIMITS: WriteLimits =
-    WriteLimits { at_once: 256, wait: Duration::from_secs(1), takes: Duration::from_secs(10) };
+    WriteLimits { at_once: 256, wait: Duration::from_secs(1), takes: LONG, answer: LONG };
 
 /// One side of a row that reads.
 pub(super) trait Reads: Send + Sync + 'static {

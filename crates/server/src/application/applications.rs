@@ -108,7 +108,7 @@ impl Applications {
             let change = ApplicationChange::Apply(this.made(draft, receivers, write.now));
             this.change(receiver, change, write).await
         };
-        self.mutations.run(terms.deadline, Box::pin(work)).await
+        self.mutations.call(terms.deadline, Box::pin(work)).await
     }
 
     /// Decides about an application, and brings about what was accepted. The answer to a decision that stands is that it
@@ -135,7 +135,7 @@ impl Applications {
             let decided = if applied.replayed { this.find(key).await? } else { applied.record };
             Ok(this.brought_about(decided).await)
         };
-        self.mutations.run(terms.deadline, Box::pin(work)).await
+        self.mutations.call(terms.deadline, Box::pin(work)).await
     }
 
     /// Takes an application back.
@@ -151,7 +151,7 @@ impl Applications {
             let change = ApplicationChange::Withdraw(key.id, terms.acting.user());
             this.change(key.receiver, change, write).await
         };
-        self.mutations.run(terms.deadline, Box::pin(work)).await
+        self.mutations.call(terms.deadline, Box::pin(work)).await
     }
 
     /// Reads a list by rising id above `after`, or from its beginning.
@@ -187,7 +187,7 @@ impl Applications {
                 Box::pin(async move { store.mark_applications(list, &ids, mark, Timestamp::now()).await });
             this.mutations.plain(write).await.map_err(store_error)
         };
-        self.mutations.run(deadline, work).await
+        self.mutations.call(deadline, work).await
     }
 
     /// What is pending with a receiver.

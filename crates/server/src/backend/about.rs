@@ -40,6 +40,18 @@ impl Why {
     }
 }
 
+/// Why a node that serves does not serve relations, members and applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a file holds relations too"))]
+pub(crate) struct RelationsUnfit {
+    /// In `/readyz`.
+    pub(crate) reason: &'static str,
+    /// For people, with what to do.
+    pub(crate) message: &'static str,
+    /// Whether it is configured so: it does not change while the node runs.
+    pub(crate) configured: bool,
+}
+
 /// What is told of an open store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
@@ -91,12 +103,12 @@ impl About {
         Self { data: Data { place, kept: true }, probe: Some(probe), relations }
     }
 
-    /// Why relations are not available though the node may serve all else; `None`: they are, or they have no store of their
-    /// own. Found within the limit.
-    pub(crate) async fn relations_unfit(&self, limit: Duration) -> Option<&'static str> {
+    /// Why relations are not available though the node may serve all else; `None`: they are. Found within the limit.
+    pub(crate) async fn relations_unfit(&self, limit: Duration) -> Option<RelationsUnfit> {
         #[cfg(feature = "cluster")]
-        if let Some(probe) = &self.relations {
-            return probe.unfit(limit).await.map(of_relations);
+        if self.probe.is_some() {
+            let Some(relations) = &self.relations else { return Some(NO_RELATIONS) };
+            return relations.unfit(limit).await.map(of_relations);
         }
         let _ = limit;
         None
@@ -107,12 +119,13 @@ impl About {
         &self.data
     }
 
-    /// What keeps a store that answers from being used at all; `None` also where it is away. Asks the hosts of a
-    /// cluster, within the time for a connection.
+    /// What keeps a store that answers from being used at all, until somebody changes something; `None` also where it is
+    /// away. Asks the hosts of a cluster, within a few times the time for a connection.
     pub(crate) async fn unfit(&self) -> Option<StartError> {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {
-            return probe.unfit().await.map(|unfit| StartError::new(of(&unfit)));
+            let unfit = probe.unfit().await.filter(|unfit| !unfit.may_pass());
+            return unfit.map(|unfit| StartError::new(of(&unfit, &self.data.place)));
         }
         None
     }
@@ -167,18 +180,32 @@ impl About {
                 env!("CARGO_PKG_VERSION")
             )));
         }
-        let away = || {
-            Why::Away(StartError::new(format!(
-                "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
-            )))
+        let unfit = match &self.probe {
+            Some(probe) => probe.unfit().await,
+            None => None,
         };
-        self.unfit().await.map_or_else(away, Why::Wrong)
+        let Some(unfit) = unfit else {
+            return Why::Away(StartError::new(format!(
+                "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
+            )));
+        };
+        let line = StartError::new(of(&unfit, place));
+        if unfit.may_pass() { Why::Away(line) } else { Why::Wrong(line) }
     }
 }
 
+/// Of a cluster without CQL.
 #[cfg(feature = "cluster")]
-const fn of_relations(unfit: CqlUnfit) -> &'static str {
-    match unfit {
+const NO_RELATIONS: RelationsUnfit = RelationsUnfit {
+    reason: "relations_unconfigured",
+    message: "store.cql.contact_points is not set: calls of relations, members and applications are refused with \
+              NOT_CONFIGURED; name some nodes of a Cassandra or ScyllaDB there",
+    configured: true,
+};
+
+#[cfg(feature = "cluster")]
+const fn of_relations(unfit: CqlUnfit) -> RelationsUnfit {
+    let message = match unfit {
         CqlUnfit::Away => {
             "the store of relations does not answer (store.cql.contact_points): what is not in memory is UNAVAILABLE; \
              start it, or correct the addresses"
@@ -190,18 +217,51 @@ const fn of_relations(unfit: CqlUnfit) -> &'static str {
             "the store of relations has not been migrated, or is another one than it was; run `kith migrate`, or \
              correct store.cql.keyspace"
         }
-    }
+    };
+    RelationsUnfit { reason: "relations_away", message, configured: false }
 }
 
 #[cfg(feature = "cluster")]
-fn of(unfit: &Unfit) -> String {
+fn of(unfit: &Unfit, place: &str) -> String {
     match unfit {
+        Unfit::UnknownHost { host } => format!(
+            "{place}: the name of {host} does not resolve on this machine; correct the host in store.mongodb.uri, or the \
+             name service"
+        ),
+        Unfit::UnknownMembers { host, members } => format!(
+            "MongoDB at {host} answers, but the names that its replica set has for members do not resolve on this machine \
+             ({}); let them resolve here, change them with rs.reconfig(), or write directConnection=true in \
+             store.mongodb.uri for a set of one member",
+            members.join(", ")
+        ),
+        Unfit::NoPrimary { host } => format!(
+            "MongoDB at {host} answers, but its replica set has no primary; look at rs.status() there"
+        ),
+        Unfit::PrimaryAway { host, primary } => format!(
+            "MongoDB at {host} answers, but its primary {primary} cannot be connected to from this machine; let it be \
+             reached under that name, or change the name with rs.reconfig()"
+        ),
+        Unfit::TlsWanted { host } => {
+            format!("MongoDB at {host} wants TLS and store.mongodb.uri does not; write tls=true there")
+        }
+        Unfit::NoTls { host } => format!(
+            "store.mongodb.uri wants TLS and MongoDB at {host} does not speak it; leave tls=true out, or start MongoDB \
+             with TLS"
+        ),
+        Unfit::TlsFailed { host } => format!(
+            "TLS with MongoDB at {host} fails, most often as one side does not trust the certificate of the other; write \
+             tlsCAFile, and tlsCertificateKeyFile where MongoDB wants a certificate, in store.mongodb.uri"
+        ),
         Unfit::Credentials { host } => format!(
             "MongoDB at {host} refuses the user or password of store.mongodb.uri, or wants ones; correct them, \
              and authSource, the database that knows the user"
         ),
         Unfit::Rights { host } => format!(
             "MongoDB at {host} does not let the user of store.mongodb.uri use the database; grant it readWrite \
+             and dbAdmin there"
+        ),
+        Unfit::ReadOnly { host } => format!(
+            "MongoDB at {host} lets the user of store.mongodb.uri read the database and not write it; grant it readWrite \
              and dbAdmin there"
         ),
         Unfit::NoReplicaSet { host } => format!(

@@ -13,6 +13,7 @@ mod mount;
 mod node;
 mod port;
 mod redis;
+mod remarks;
 mod store;
 mod tls;
 
@@ -94,7 +95,9 @@ async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis)
     diagnosis.took("port", held.findings.clone());
     diagnosis.took("data", data::findings(config));
     if held.by_kith {
-        diagnosis.took("node", node::findings(config, limit).await);
+        let mut found = node::findings(config, limit).await;
+        found.extend(remarks::findings(config, limit).await);
+        diagnosis.took("node", found);
     }
     diagnosis.took("store", store::findings(config, held.by_kith, limit).await);
     diagnosis.took("redis", redis::findings(config, limit).await);

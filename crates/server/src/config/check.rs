@@ -110,6 +110,7 @@ fn none_is_zero(config: &Config) -> Result<(), Wrong> {
         ("limits.batch_message_bytes", limits.batch_message_bytes == 0),
         ("limits.in_flight", limits.in_flight == 0),
         ("limits.writes_in_flight", limits.writes_in_flight == 0),
+        ("limits.write_answer", limits.write_answer.is_zero()),
         ("limits.connections", limits.connections == 0),
         ("limits.streams_per_connection", limits.streams_per_connection == 0),
         ("limits.batch_ids", limits.batch_ids == 0),

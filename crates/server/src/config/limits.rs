@@ -32,7 +32,11 @@ pub struct LimitsConfig {
     /// refused at once.
     #[serde(with = "humantime_serde")]
     pub write_wait: Duration,
-    /// Connections at one time. Above 0.
+    /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with outcome
+    /// `unknown`; the write runs on. A call waits two fifths of its deadline where that is longer. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub write_answer: Duration,
+    /// Connections at one time. Further ones are closed at once; the log and `/readyz` say so. Above 0.
     pub connections: usize,
     /// Deadline of a call that names none. Above 0, and not above `deadline_max`.
     #[serde(with = "humantime_serde")]
@@ -80,6 +84,7 @@ impl Default for LimitsConfig {
             queue_wait: Duration::from_millis(100),
             writes_in_flight: 256,
             write_wait: Duration::from_millis(500),
+            write_answer: Duration::from_secs(2),
             connections: 10_000,
             deadline_default: Duration::from_secs(2),
             deadline_max: Duration::from_secs(10),

@@ -212,7 +212,8 @@ pub enum Synchronous {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MongodbConfig {
-    /// `mongodb://...`; may hold a password, so it is a secret.
+    /// `mongodb://...`; may hold a password, so it is a secret. A database after the hosts must be `database`, or `admin`,
+    /// which says where the user is known.
     pub uri: Option<Secret>,
     /// A file that holds the URI, in its place.
     pub uri_file: Option<PathBuf>,
@@ -235,7 +236,7 @@ impl Default for MongodbConfig {
             uri_file: None,
             database: "kith".to_owned(),
             pool_max: 100,
-            server_selection: Duration::from_secs(2),
+            server_selection: Duration::from_millis(1_500),
             connect: Duration::from_secs(1),
         }
     }

@@ -106,6 +106,11 @@ impl Error {
             StoreError::Unavailable { .. } => {
                 Self::new(Reason::StoreUnavailable, "the store is not available")
             }
+            StoreError::NotConfigured { setting } => Self::new(
+                Reason::NotConfigured,
+                format!("not available on this cluster: {setting} is not set"),
+            )
+            .with("setting", *setting),
             StoreError::Full { .. } => Self::new(Reason::StoreFull, "the store has no room left"),
             StoreError::Overloaded => Self::new(Reason::Overloaded, "too much work waits for the store"),
             StoreError::Corrupt { .. } | StoreError::Internal { .. } => Self::internal(),

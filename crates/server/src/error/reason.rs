@@ -55,6 +55,8 @@ pub enum Reason {
     StoreFull,
     /// The store cannot be reached or has no time.
     StoreUnavailable,
+    /// The operator has not configured what the call needs.
+    NotConfigured,
     /// The node has not opened its store yet.
     Starting,
     /// The node stops.

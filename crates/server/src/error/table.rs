@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 27] = [
+pub(super) const TABLE: [Entry; 28] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -205,6 +205,15 @@ pub(super) const TABLE: [Entry; 27] = [
         fix: "Wait as long as `RetryInfo` says. Repeat a write with the same `request_id`: where `outcome` is \
               `unknown` it may have landed. Operators look at `/readyz`.",
         retry: SOON,
+    },
+    Entry {
+        reason: Reason::NotConfigured,
+        name: "NOT_CONFIGURED",
+        code: Code::FailedPrecondition,
+        cause: "The cluster has no store for what the call needs: a setting is absent.",
+        fix: "Tell the operator: the setting that `setting` in the metadata names has to be set on every node. \
+              `store.cql.contact_points` names the Cassandra or ScyllaDB of relations, members and applications.",
+        retry: Retry::Never,
     },
     Entry {
         reason: Reason::Starting,

@@ -172,7 +172,7 @@ impl Groups {
         let secrets = self.hasher.seal(secrets).await?;
         let this = self.clone();
         let work = async move { this.insert(draft, secrets, request.as_deref(), write).await };
-        self.mutations.run(terms.deadline, work).await
+        self.mutations.call(terms.deadline, work).await
     }
 
     /// Changes a group. Where the change makes it need an invite code, or need none any more, the code is
@@ -199,7 +199,7 @@ impl Groups {
             }
             this.change_with_code(id, patch, write, terms.acting).await
         };
-        self.mutations.run(terms.deadline, work).await
+        self.mutations.call(terms.deadline, work).await
     }
 
     /// Dismisses a group. Returns the version of the dismissal.
@@ -217,7 +217,7 @@ impl Groups {
             let buckets = buckets(&GroupPatch::default(), this.known(id).as_deref());
             this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
-        self.mutations.run(terms.deadline, work).await
+        self.mutations.call(terms.deadline, work).await
     }
 
     /// Whether there was a group of this id that is dismissed, as the store has it.
@@ -309,7 +309,7 @@ impl Groups {
             }
             Err(Error::new(Reason::VersionConflict, "the group changes too often"))
         };
-        let written = self.mutations.run(terms.deadline, work).await?;
+        let written = self.mutations.call(terms.deadline, work).await?;
         Ok((code.as_str().to_owned(), written))
     }
 

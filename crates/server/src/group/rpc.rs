@@ -93,8 +93,7 @@ impl GroupRpc {
             self.members.make_way(id, terms.deadline).await?;
         }
         let written = self.groups.create(draft, secrets, terms).await?;
-        // Where this fails, whoever comes first finds it founded all the same.
-        drop(self.members.created(written.record.id).await);
+        self.members.created(written.record.id).await;
         Ok(wire::CreateGroupResponse {
             group: Some(self.shown(&written.record)),
             consistency_token: written.token.to_string(),

@@ -4,7 +4,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use kith_cache::Consistency;
 use kith_store::{
-    GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId, Version, Write,
+    GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, StoreError, Timestamp, UserId, Version,
+    Write,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -54,7 +55,7 @@ impl Members {
             }
             written
         };
-        self.mutations.run(deadline, Box::pin(work)).await
+        self.mutations.call(deadline, Box::pin(work)).await
     }
 
     /// To be called before a group is created under an id that the caller chose: where it is that of a dismissed group,
@@ -66,7 +67,8 @@ impl Members {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
         }
-        self.end_rest(id, deadline).await
+        let this = self.clone();
+        self.mutations.call(deadline, Box::pin(async move { this.end_all(id).await })).await
     }
 
     /// Those of these groups that stand, in their order. The end of the members of the others is begun again: the node that
@@ -92,7 +94,7 @@ impl Members {
     pub(crate) async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {
-            let groups = self.store.memberships(user, after, DEPARTED_AT_ONCE).await.map_err(store_error)?;
+            let groups = if_kept(self.store.memberships(user, after, DEPARTED_AT_ONCE).await)?;
             let mut departed = false;
             for group in &groups {
                 let (this, group) = (self.clone(), *group);
@@ -150,7 +152,7 @@ impl Members {
             let mut ended = Ok(());
             for pause in TRIED_AFTER {
                 sleep(pause).await;
-                ended = this.end_rest(group, Instant::now() + FOUNDED_WITHIN).await;
+                ended = this.end_rest(group).await;
                 if ended.is_ok() {
                     break;
                 }
@@ -162,19 +164,19 @@ impl Members {
         });
     }
 
-    async fn end_rest(&self, group: GroupId, deadline: Instant) -> Result<(), Error> {
+    async fn end_rest(&self, group: GroupId) -> Result<(), Error> {
         let this = self.clone();
         let work = async move { this.end_all(group).await };
-        self.mutations.run(deadline, Box::pin(work)).await
+        self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
     }
 
-    /// Members first, then bans and the mutes of former members. A step at a time: what tiers hold of those who are ended by a step is given up around it.
+    /// Ends members first, then bans and the mutes of former members, in steps. The copies of the members of a step are
+    /// invalidated around it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
         loop {
             let step = self.ending.step.lock().await;
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
-            let users: Vec<UserId> =
-                some.map_err(store_error)?.iter().map(|member| member.key.user).collect();
+            let users: Vec<UserId> = if_kept(some)?.iter().map(|member| member.key.user).collect();
             // A group may have been made anew under the id: they are in that one then.
             match self.groups.get(group, &Consistency::Strong).await {
                 Err(gone) if gone.reason() == Reason::NotFound => {}
@@ -198,5 +200,13 @@ impl Members {
                 return Ok(());
             }
         }
+    }
+}
+
+/// What a list holds. A cluster without a store for members has none to end.
+fn if_kept<T>(listed: Result<Vec<T>, StoreError>) -> Result<Vec<T>, Error> {
+    match listed {
+        Err(StoreError::NotConfigured { .. }) => Ok(Vec::new()),
+        listed => listed.map_err(store_error),
     }
 }

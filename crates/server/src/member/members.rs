@@ -8,7 +8,7 @@ use kith_store::{
     Applied, Group, GroupId, JoinPolicy, Member, MemberChange, MemberChanged, MemberKey, MemberStore,
     MemberTerms, MembersChanged, Role, Roster, StoreError, Stores, Timestamp, UserId, Visibility, Write,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Roles,
@@ -31,6 +31,8 @@ use crate::{
 pub(super) const KIND: &str = "member";
 /// To found a group takes one write.
 pub(super) const FOUNDED_WITHIN: Duration = Duration::from_secs(10);
+/// How long the answer to CreateGroup waits for that.
+const CREATED_WITHIN: Duration = Duration::from_millis(500);
 
 /// What is configured about members.
 #[derive(Clone, Copy, Debug)]
@@ -169,15 +171,16 @@ impl Members {
     }
 
     /// Makes the creator of a group that was created its owner. Nothing happens where it is dismissed by now: a request to
-    /// create it may be sent again much later.
-    ///
-    /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
-    pub(crate) async fn created(&self, id: GroupId) -> Result<(), Error> {
-        match self.groups.get(id, &Consistency::Cached).await?.value.creator {
-            Some(creator) => self.found(id, creator).await,
-            None => Ok(()),
-        }
+    /// create it may be sent again much later. A failure is ignored, and a store that is slow is not waited for:
+    /// [`Self::group`] does the same for the next caller.
+    pub(crate) async fn created(&self, id: GroupId) {
+        let founded = async {
+            if let Some(creator) = self.groups.get(id, &Consistency::Cached).await?.value.creator {
+                self.found(id, creator).await?;
+            }
+            Ok::<(), Error>(())
+        };
+        drop(timeout(CREATED_WITHIN, founded).await);
     }
 
     /// Who is the last one in a group when its account ends leaves it to nobody: it is not taken in again.
@@ -223,7 +226,7 @@ impl Members {
             let by = this.terms(terms.acting);
             this.change(id, change, by, write).await
         };
-        self.mutations.run(terms.deadline, Box::pin(work)).await
+        self.mutations.call(terms.deadline, Box::pin(work)).await
     }
 
     /// Makes a member the owner.

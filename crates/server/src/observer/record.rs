@@ -194,8 +194,9 @@ mod tests {
     use super::*;
     use crate::mutation::WriteLimits;
 
+    const LONG: Duration = Duration::from_secs(10);
     const LIMITS: WriteLimits =
-        WriteLimits { at_once: 1, wait: Duration::from_secs(1), takes: Duration::from_secs(10) };
+        WriteLimits { at_once: 1, wait: Duration::from_secs(1), takes: LONG, answer: LONG };
 
     fn record(stores: &Stores, lasts: Duration) -> CanaryRecord {
         let node = Node::local(1);

@@ -130,7 +130,7 @@ impl Blocks {
             let written = if blocks { cutting(edge.reversed(), &follows, write).await } else { write.await };
             written.map_err(store_error)
         };
-        self.mutations.run(terms.deadline, work).await
+        self.mutations.call(terms.deadline, work).await
     }
 
     /// Reads a page of a list, looking at up to `size` places. Records come through the tiers, so that none is shown that

@@ -137,7 +137,7 @@ impl Follows {
             let job = Job { key: edge, write, change: put };
             this.written(edge, job).await.map_err(store_error)
         };
-        self.mutations.run(terms.deadline, work).await
+        self.mutations.call(terms.deadline, work).await
     }
 
     /// Whether both follow each other, as the store has it.
@@ -173,7 +173,7 @@ impl Follows {
             let job = Job { key: edge, write, change: ended };
             this.written(edge, job).await.map_err(store_error)
         };
-        self.mutations.run(terms.deadline, work).await
+        self.mutations.call(terms.deadline, work).await
     }
 
     /// What a write of another record that may end this follow gives up.

@@ -57,6 +57,6 @@ impl Follows {
             let written = beside(lists, this.mutations.write_all(&this.cache, edges, write)).await;
             written.map(drop).map_err(store_error)
         };
-        self.mutations.run(deadline, work).await
+        self.mutations.call(deadline, work).await
     }
 }

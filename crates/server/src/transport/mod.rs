@@ -7,11 +7,12 @@
 mod cors;
 mod front;
 mod greeting;
+mod refusals;
 mod tls;
 mod web;
 
 use std::{
-    fmt,
+    fmt, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::{Pin, pin},
     sync::Arc,
@@ -33,11 +34,13 @@ pub(crate) use self::tls::{Certificates, is_open};
 use self::{
     front::Front,
     greeting::{Prefixed, Protocol},
+    refusals::Refusals,
     web::Web,
 };
 use crate::{
     config::{Config, HttpConfig, LimitsConfig},
     edge::Edge,
+    health::Reporter,
     metric,
     start::StartError,
 };
@@ -88,9 +91,10 @@ impl Port {
         self.tls.clone()
     }
 
-    /// Accepts connections and serves them until [`Connections::close`].
+    /// Accepts connections and serves them until [`Connections::close`]. Connections that are refused are reported to
+    /// `health`.
     #[must_use]
-    pub fn serve(self, edge: Edge, limits: &LimitsConfig) -> Connections {
+    pub fn serve(self, edge: Edge, limits: &LimitsConfig, health: Reporter) -> Connections {
         let connections = Connections {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -107,8 +111,14 @@ impl Port {
             grace: limits.connection_grace,
             connections: connections.clone(),
         };
-        let slots = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
-        tokio::spawn(accept(self.listener, Arc::new(server), slots));
+        let accepting = Accepting {
+            listener: self.listener,
+            server: Arc::new(server),
+            most: limits.connections,
+            full: Refusals::new(&metric::CONNECTIONS_REFUSED, "connections_refused", health.clone()),
+            failed: Refusals::new(&metric::ACCEPTS_FAILED, "accept_failed", health),
+        };
+        tokio::spawn(accepting.run());
         connections
     }
 }
@@ -134,7 +144,7 @@ pub(crate) async fn bind(
     address: SocketAddr,
     flag: &'static str,
 ) -> Result<(TcpListener, SocketAddr), StartError> {
-    let refused = |error: std::io::Error| StartError::bind(address, flag, &error);
+    let refused = |error: io::Error| StartError::bind(address, flag, &error);
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
@@ -200,28 +210,60 @@ fn http1(limits: &LimitsConfig) -> http1::Builder {
     http
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server>, slots: Arc<Semaphore>) {
-    let connections = &server.connections;
-    let refused = metrics::counter!(metric::CONNECTIONS_REFUSED.name);
-    loop {
-        let accepted = tokio::select! {
-            () = connections.closing.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((socket, _peer)) = accepted else {
-            sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-            refused.increment(1);
-            continue;
-        };
-        let server = Arc::clone(&server);
-        connections.tasks.spawn(async move {
-            server.greet(socket).await;
-            drop(slot);
+/// Takes connections in, up to their bound.
+struct Accepting {
+    listener: TcpListener,
+    server: Arc<Server>,
+    most: usize,
+    full: Refusals,
+    failed: Refusals,
+}
+
+impl Accepting {
+    async fn run(mut self) {
+        let slots = Arc::new(Semaphore::new(self.most.min(Semaphore::MAX_PERMITS)));
+        let connections = self.server.connections.clone();
+        loop {
+            let accepted = tokio::select! {
+                () = connections.closing.cancelled() => return,
+                accepted = self.listener.accept() => accepted,
+            };
+            let socket = match accepted {
+                Ok((socket, _peer)) => socket,
+                Err(error) => {
+                    self.not_accepted(&error);
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+                self.full.one_more(|| too_many(self.most));
+                continue;
+            };
+            let server = Arc::clone(&self.server);
+            connections.tasks.spawn(async move {
+                server.greet(socket).await;
+                drop(slot);
+            });
+        }
+    }
+
+    /// A peer that went away before it was accepted says nothing about the node.
+    fn not_accepted(&mut self, error: &io::Error) {
+        if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+            return;
+        }
+        self.failed.one_more(|| {
+            format!("connections cannot be accepted: {error}; let the process open more files (ulimit -n)")
         });
     }
+}
+
+fn too_many(most: usize) -> String {
+    format!(
+        "connections are refused: as many are open as limits.connections allows ({most}); close unused ones, add nodes, \
+         or raise it"
+    )
 }
 
 impl Server {

@@ -147,7 +147,7 @@ impl Users {
         let write = self.write_of(None, seed, &secrets).await?;
         let secrets = self.hasher.seal(secrets).await?;
         let this = self.clone();
-        self.mutations.run(deadline, async move { this.insert(draft, secrets, write).await }).await
+        self.mutations.call(deadline, async move { this.insert(draft, secrets, write).await }).await
     }
 
     /// Changes a user.
@@ -173,7 +173,7 @@ impl Users {
             this.mutations.write(&this.cache, Job { key: id, write, change: put }).await
         };
         self.mutations
-            .run(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
+            .call(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
             .await
     }
 
@@ -199,7 +199,7 @@ impl Users {
             Ok(written)
         };
         self.mutations
-            .run(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
+            .call(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
             .await
     }
 

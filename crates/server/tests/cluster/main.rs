@@ -21,4 +21,5 @@ mod redis;
 mod refused;
 mod site;
 mod told;
+mod unconfigured;
 mod watched;

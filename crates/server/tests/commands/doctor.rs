@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Child, Stdio},
@@ -123,6 +123,31 @@ impl Drop for Serving {
 }
 
 #[test]
+fn refused_connections_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
+    let flags = ["--listen", &listen, "--set", &operations, "--set", "limits.connections=4"];
+    let mut serve = command(dir.path());
+    serve.args(["serve"]).args(flags).stdout(Stdio::null()).stderr(Stdio::null());
+    let _serving = Serving(serve.spawn().unwrap());
+    let begun = Instant::now();
+    loop {
+        drop((0..8).map(|_| TcpStream::connect(&listen)).collect::<Vec<_>>());
+        let ended = doctor(dir.path(), &flags, &[]);
+        let found = ended.json()["findings"].as_array().unwrap().clone();
+        let refused = |one: &Value| {
+            one["group"] == "node"
+                && one["finding"].as_str().unwrap().contains("limits.connections allows (4)")
+        };
+        if found.iter().any(refused) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{ended:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_node_that_runs_here_and_is_well_is_looked_at_and_not_spoken_of() {
     let dir = tempfile::tempdir().unwrap();
     let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
@@ -140,4 +165,30 @@ fn a_node_that_runs_here_and_is_well_is_looked_at_and_not_spoken_of() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{found:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+fn unconfigured_relations_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, uri) = std::env::vars().find(|(name, _)| name == "KITH_TEST_MONGODB").unwrap();
+    let database = format!("store.mongodb.database=kith_doctor_{}", std::process::id());
+    let uri = format!("store.mongodb.uri={uri}");
+    let arguments = [
+        "--set",
+        "store.backend=cluster",
+        "--set",
+        &uri,
+        "--set",
+        &database,
+        "--set",
+        "store.migrate=manual",
+    ];
+    let ended = doctor(dir.path(), &arguments, &[]);
+    let found = ended.json()["findings"].as_array().unwrap().clone();
+    let told: Vec<_> = found.iter().map(|one| one["finding"].as_str().unwrap()).collect();
+    assert!(told.len() == 2 && told[0].starts_with("store.cql.contact_points is not set"), "{ended:?}");
+    assert!(told[1].contains("migrations are pending"), "{ended:?}");
+    assert_eq!(found[0]["run"], "kith config | grep store.cql");
 }

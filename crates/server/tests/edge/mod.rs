@@ -53,7 +53,7 @@ pub async fn serve(change: impl FnOnce(&mut Config)) -> Served {
     health.set(State::Serving);
     let port = Port::bind(&config).await.unwrap();
     let address = port.address();
-    let connections = port.serve(edge.clone(), &config.limits);
+    let connections = port.serve(edge.clone(), &config.limits, health.clone());
     Served { address, edge, health, connections, seen }
 }
 

@@ -6,19 +6,20 @@ use kith_store::{
     ApplicationStore, Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt,
     Docket, DueApplication, DueApplications, Edge, EdgeUpkeep, EdgesVerified, Follow, FollowCounts,
     FollowList, FollowStore, GroupId, ImportedFollow, ListedApplication, Member, MemberChange, MemberChanged,
-    MemberKey, MemberStore, MemberTerms, MembersChanged, Outcome, Place, Receiver, RelationEvent,
-    RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version,
-    Write,
+    MemberKey, MemberStore, MemberTerms, MembersChanged, Place, Receiver, RelationEvent, RelationEventId,
+    RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 
-use super::error::unavailable;
+/// Names the store of relations.
+const SETTING: &str = "store.cql.contact_points";
 
-/// The relations of a cluster that has no store for them: all of them are unavailable.
+/// The relations of a cluster for which no store is configured. Every call is refused with
+/// [`StoreError::NotConfigured`]. What only looks for work, or ends what cannot exist, finds nothing to do.
 #[derive(Debug)]
 pub(crate) struct NoRelations;
 
 fn absent<T>() -> Result<T, StoreError> {
-    Err(unavailable("no store of relations is configured", Outcome::NotApplied))
+    Err(StoreError::NotConfigured { setting: SETTING })
 }
 
 #[async_trait]
@@ -132,12 +133,14 @@ impl MemberStore for NoRelations {
         absent()
     }
 
+    /// There are none.
     async fn banned_from(&self, _: UserId, _: Option<GroupId>, _: usize) -> Result<Vec<GroupId>, StoreError> {
-        absent()
+        Ok(Vec::new())
     }
 
+    /// There are none.
     async fn end_members(&self, _: GroupId, _: usize, _: Timestamp) -> Result<u32, StoreError> {
-        absent()
+        Ok(0)
     }
 }
 
@@ -228,8 +231,9 @@ impl EdgeUpkeep for NoRelations {
         absent()
     }
 
+    /// There are none.
     async fn remove_edges(&self, _: UserId, _: usize) -> Result<RemovedEdges, StoreError> {
-        absent()
+        Ok(RemovedEdges::default())
     }
 
     /// There is nothing to be removed.

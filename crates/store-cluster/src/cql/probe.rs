@@ -28,24 +28,32 @@ impl CqlProbe {
         Self { cql: Arc::downgrade(cql) }
     }
 
-    /// What keeps it from serving, found within `limit`; `None`: it serves. One small read.
+    /// What keeps it from serving, found within twice the `limit`; `None`: it serves. Two small reads. While they find no
+    /// server, calls are refused at once.
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
         let Some(cql) = self.cql.upgrade() else { return Some(CqlUnfit::Away) };
-        if cql.is_refused() {
-            return Some(CqlUnfit::Credentials);
-        }
-        let Ok(session) = cql.session() else { return Some(CqlUnfit::Away) };
-        let server = session.query_unpaged("SELECT key FROM system.local", ());
-        match tokio::time::timeout(limit, server).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) | Err(_) => return Some(CqlUnfit::Away),
-        }
-        let table = cql.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
-        match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
-            Ok(Ok(_)) => None,
-            Ok(Err(error)) if names_what_is_not_there(&error) => Some(CqlUnfit::NotMigrated),
-            Ok(Err(_)) | Err(_) => Some(CqlUnfit::Away),
-        }
+        let unfit = unfit(&cql, limit).await;
+        // Before the first connection calls are refused anyway, and from then on they are not.
+        cql.reach.pinged(unfit != Some(CqlUnfit::Away) || cql.session().is_err());
+        unfit
+    }
+}
+
+async fn unfit(cql: &Cql, limit: Duration) -> Option<CqlUnfit> {
+    if cql.is_refused() {
+        return Some(CqlUnfit::Credentials);
+    }
+    let Ok(session) = cql.session() else { return Some(CqlUnfit::Away) };
+    let server = session.query_unpaged("SELECT key FROM system.local", ());
+    match tokio::time::timeout(limit, server).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(_)) | Err(_) => return Some(CqlUnfit::Away),
+    }
+    let table = cql.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
+    match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) if names_what_is_not_there(&error) => Some(CqlUnfit::NotMigrated),
+        Ok(Err(_)) | Err(_) => Some(CqlUnfit::Away),
     }
 }
 

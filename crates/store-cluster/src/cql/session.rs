@@ -36,6 +36,7 @@ use super::{
     record::Record,
     sweep,
 };
+use crate::reach::Reach;
 
 const RECONNECT: Duration = Duration::from_millis(500);
 
@@ -161,6 +162,7 @@ pub(crate) struct Cql {
     refused: AtomicBool,
     closing: AtomicBool,
     prepared: RwLock<HashMap<&'static str, PreparedStatement>>,
+    pub(super) reach: Reach,
     gate: Semaphore,
 }
 
@@ -181,6 +183,7 @@ impl Cql {
             refused: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             prepared: RwLock::default(),
+            reach: Reach::default(),
             gate: Semaphore::new(calls),
             options,
         });
@@ -188,8 +191,11 @@ impl Cql {
         Some(cql)
     }
 
-    /// Lets a call in, or refuses it at once.
+    /// Lets a call in, or refuses it at once: where too many run, and where the servers are known not to answer.
     pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        if self.reach.is_lost() {
+            return Err(away());
+        }
         self.gate.try_acquire().map_err(|_| StoreError::Overloaded)
     }
 

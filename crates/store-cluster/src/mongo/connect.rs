@@ -11,12 +11,20 @@ use kith_store::{
 use mongodb::{
     Client, Collection, Database,
     bson::RawDocumentBuf,
+    error::ErrorKind,
     options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{feed::Feed, probe::Probe};
-use crate::cql::{Cql, CqlOptions, CqlProbe, NoRelations};
+use super::{error::lost, feed::Feed, probe::Probe};
+use crate::{
+    cql::{Cql, CqlOptions, CqlProbe, NoRelations},
+    reach::Reach,
+};
+
+/// How often the driver asks each server whether it is there. Connections of one that has not answered for this time and
+/// [`MongoOptions::connect`] are given up, with the commands that wait on them: the driver has no timeout of its own for these.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Where MongoDB is, and how long and how much this node asks of it.
 #[derive(Clone)]
@@ -58,11 +66,11 @@ impl Default for MongoOptions {
             database: "kith".to_owned(),
             pool_max: 64,
             waiting_max: 4096,
-            server_selection: Duration::from_secs(2),
+            server_selection: Duration::from_millis(1_500),
             connect: Duration::from_secs(1),
             command: Duration::from_secs(5),
             write_majority: Duration::from_secs(5),
-            retry: Duration::from_secs(5),
+            retry: Duration::from_millis(1_500),
             migration_wait: Duration::from_secs(300),
         }
     }
@@ -77,9 +85,15 @@ impl fmt::Debug for MongoOptions {
 /// Why the store cannot even be addressed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The connection string cannot be read, or the names in it do not resolve.
+    /// The connection string cannot be read.
     #[error("the MongoDB connection string cannot be used")]
     Address,
+    /// The servers of a `mongodb+srv` connection string cannot be looked up.
+    #[error("the servers of the MongoDB connection string cannot be looked up")]
+    Lookup,
+    /// The connection string names another database than the options.
+    #[error("the MongoDB connection string names the database {0}")]
+    OtherDatabase(String),
     /// The name is not one that MongoDB takes for a database.
     #[error("the name of the MongoDB database cannot be used")]
     Database,
@@ -105,10 +119,17 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
 /// write to a journaled majority.
 pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptions, OpenError> {
     // What the driver says of a connection string may repeat it, so nothing of that is kept.
-    let mut driver = ClientOptions::parse(&options.uri).await.map_err(|_| OpenError::Address)?;
+    let mut driver = ClientOptions::parse(&options.uri).await.map_err(|error| match &*error.kind {
+        ErrorKind::DnsResolve { .. } => OpenError::Lookup,
+        _ => OpenError::Address,
+    })?;
+    if let Some(other) = other_database(driver.default_database.as_deref(), &options.database) {
+        return Err(OpenError::OtherDatabase(other));
+    }
     driver.max_pool_size = Some(options.pool_max.max(1));
     driver.server_selection_timeout = Some(options.server_selection);
     driver.connect_timeout = Some(options.connect);
+    driver.heartbeat_freq = Some(HEARTBEAT);
     driver.retry_writes = Some(true);
     driver.retry_reads = Some(true);
     driver.read_concern = Some(ReadConcern::majority());
@@ -211,6 +232,12 @@ pub(super) fn durable(limit: Duration) -> WriteConcern {
     concern
 }
 
+/// The database that a connection string names after its hosts, where it is not the one that is used. `admin` says where
+/// the user is known, and can be no other database.
+fn other_database(named: Option<&str>, used: &str) -> Option<String> {
+    named.filter(|named| *named != used && *named != "admin" && names_a_database(named)).map(str::to_owned)
+}
+
 fn names_a_database(name: &str) -> bool {
     let allowed = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
     (1..=63).contains(&name.len()) && name.bytes().all(allowed)
@@ -230,6 +257,7 @@ pub(super) struct Mongo {
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
+    pub(super) reach: Reach,
     gate: Semaphore,
 }
 
@@ -247,6 +275,7 @@ impl Mongo {
             migrations: database.collection("migrations"),
             leases: database.collection("leases"),
             relations: OnceLock::new(),
+            reach: Reach::default(),
             gate: Semaphore::new(calls),
             client,
             database,
@@ -254,8 +283,12 @@ impl Mongo {
         }
     }
 
-    /// Lets a call in, or refuses it at once: the driver's own queue for connections has no bound.
+    /// Lets a call in, or refuses it at once: where the server is known not to answer, and where too many wait, since the
+    /// driver's own queue for connections has no bound.
     pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        if self.reach.is_lost() {
+            return Err(lost());
+        }
         self.gate.try_acquire().map_err(|_| StoreError::Overloaded)
     }
 }
@@ -281,6 +314,18 @@ mod tests {
         let error = connect(MongoOptions::new("mongodb://ann:sesame@host:port/", "kith")).await.unwrap_err();
         assert!(matches!(error, OpenError::Address));
         assert!(!format!("{error} {error:?}").contains("sesame"));
+    }
+
+    #[tokio::test]
+    async fn database_of_uri_is_not_ignored() {
+        let open = async |path: &str| {
+            let uri = format!("mongodb://ann:sesame@127.0.0.1/{path}");
+            connect(MongoOptions::new(uri, "kith")).await.map(drop)
+        };
+        assert!(matches!(open("shop").await, Err(OpenError::OtherDatabase(named)) if named == "shop"));
+        for path in ["", "kith", "admin", "?authSource=shop"] {
+            assert!(open(path).await.is_ok(), "{path}");
+        }
     }
 
     #[tokio::test]

@@ -56,6 +56,12 @@ pub(super) fn out_of_time(outcome: Outcome) -> StoreError {
     StoreError::Unavailable { outcome, source: Arc::new(io::Error::from(io::ErrorKind::TimedOut)) }
 }
 
+/// The server has not answered the last pings: nothing is sent.
+pub(super) fn lost() -> StoreError {
+    let source = Arc::new(Said { what: "no answer to pings", code: 0 });
+    StoreError::Unavailable { outcome: Outcome::NotApplied, source }
+}
+
 /// The code that the server gave, wherever it stands.
 pub(super) fn code(error: &Error) -> Option<i32> {
     match &*error.kind {
@@ -67,14 +73,14 @@ pub(super) fn code(error: &Error) -> Option<i32> {
 }
 
 /// Whether a failed command may have been applied. The driver tries a write once more after a lost
-/// connection and then reports the error of the try that may have written.
+/// connection and then reports the error of the try that may have written. A pool that is cleared also ends commands that
+/// were sent and wait for their answer.
 fn outcome(error: &Error) -> Outcome {
     if error.contains_label("NoWritesPerformed") {
         return Outcome::NotApplied;
     }
     match &*error.kind {
         ErrorKind::ServerSelection { .. }
-        | ErrorKind::ConnectionPoolCleared { .. }
         | ErrorKind::DnsResolve { .. }
         | ErrorKind::Authentication { .. }
         | ErrorKind::InvalidArgument { .. }

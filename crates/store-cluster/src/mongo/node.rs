@@ -32,10 +32,12 @@ impl NodeStore for Mongo {
         // it can be written too, as far as can be seen without writing.
         let node: Collection<RawDocumentBuf> = self.node.clone();
         let read = tokio::spawn(async move { node.find_one(doc! { "_id": EPOCH }).max_time(limit).await });
-        match tokio::time::timeout(limit, read).await {
+        let answered = match tokio::time::timeout(limit, read).await {
             Ok(Ok(answer)) => answer.map(drop).map_err(read_failed),
             Ok(Err(_)) | Err(_) => Err(out_of_time(Outcome::NotApplied)),
-        }
+        };
+        self.reach.pinged(!matches!(answered, Err(StoreError::Unavailable { .. })));
+        answered
     }
 
     async fn allocate_ids(&self, kind: IdKind, count: u32) -> Result<IdBlock, StoreError> {

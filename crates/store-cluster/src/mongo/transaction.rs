@@ -1,5 +1,7 @@
 //! Writes that touch several documents: all in one commit, or nothing.
 
+use std::time::Duration;
+
 use kith_store::StoreError;
 use mongodb::{
     ClientSession,
@@ -7,6 +9,7 @@ use mongodb::{
     error::{Error, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT},
     options::ReadConcern,
 };
+use tokio::time::timeout;
 
 use super::{
     connect::{Mongo, durable},
@@ -17,6 +20,9 @@ use super::{
 
 /// Times that a commit of unknown outcome is asked for again, beside the driver's own second try.
 const COMMITS_AGAIN: u32 = 4;
+
+/// How long an abort may take until the write is tried again, or failed.
+const ABORT: Duration = Duration::from_millis(250);
 
 impl Mongo {
     /// Does `order` in a transaction of its own. A failure before the commit changes nothing.
@@ -38,10 +44,11 @@ impl Mongo {
             // That of an earlier write is committed too, though it wrote nothing: only then a majority has what it
             // read, and a new primary may have been about to lose it.
             Ok(done) => commit(&mut session).await.map(|()| done),
-            // Nothing was written. What the server says to an abort changes nothing: it forgets the
-            // transaction by itself.
+            // Nothing was written. The server forgets the transaction by itself; an abort that it answers frees what the
+            // next try would collide with. One that is away is not waited for.
             failed => {
-                drop(session.abort_transaction().await);
+                let abort = tokio::spawn(async move { session.abort_transaction().await });
+                drop(timeout(ABORT, abort).await);
                 failed
             }
         }

@@ -252,8 +252,9 @@ impl Mongo {
             Failure::Duplicate if way == Way::Fresh => self.insert_refused::<R>(order, nonce).await,
             Failure::Duplicate => self.name_refused::<R>(order).await,
         };
-        // A twin of this call may have committed since the try looked for one.
+        // A twin of this call may have committed since the try looked for one. A server that is away cannot tell.
         match (verdict, &order.write.request) {
+            (Err(error @ StoreError::Unavailable { .. }), _) => Err(error),
             (Err(error), Some(request)) if error.outcome() == Outcome::NotApplied => {
                 match self.replay(request, order.write.now).await? {
                     Some(document) => Ok(Next::Return(Done { document, replayed: true })),

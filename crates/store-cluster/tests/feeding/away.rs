@@ -1,13 +1,13 @@
 //! A server that does not answer for a time.
 
-use kith_store::{FeedChange, FeedError};
+use kith_store::{FeedChange, FeedError, Outcome, StoreError, UserPatch};
 use kith_store_cluster::{MongoOptions, connect};
 use tokio::time::{Duration, Instant, timeout};
 
 use super::{
     BOUND, QUIET, Reader, Stage, of_user,
     proxy::{Mode, Proxy},
-    version,
+    user_id, version, write,
 };
 
 /// Await, command and selection of a server, and some more for a busy machine.
@@ -94,4 +94,44 @@ async fn a_server_that_was_never_there_is_told_as_away() {
     let feed = connect(options).await.unwrap().stores().feeds.remove(0).feed;
     let opened = timeout(TOLD_WITHIN, feed.open(None)).await.unwrap();
     assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
+}
+
+/// The command was sent, and the driver gives its connection up before an answer comes.
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn interrupted_write_has_unknown_outcome() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let proxy = Proxy::start(&stage.options).await;
+    let (stores, _feed) = proxy.stores(&stage.options).await;
+    stores.users.user(user_id(1)).await.unwrap();
+    proxy.set(Mode::Freeze);
+    let older = UserPatch { age: Some(9), ..UserPatch::default() };
+    let updated = timeout(TOLD_WITHIN, stores.users.update_user(user_id(1), older, write())).await.unwrap();
+    let error = updated.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn lost_server_is_not_waited_for() {
+    let stage = Stage::open().await;
+    stage.create(1).await;
+    let proxy = Proxy::start(&stage.options).await;
+    let (stores, _feed) = proxy.stores(&stage.options).await;
+    stores.node.ping(TOLD_WITHIN).await.unwrap();
+    for mode in [Mode::Freeze, Mode::Cut] {
+        proxy.set(mode);
+        for _ in 0..2 {
+            stores.node.ping(Duration::from_millis(100)).await.unwrap_err();
+        }
+        let begun = Instant::now();
+        let error = stores.users.user(user_id(1)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
+        assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+        proxy.set(Mode::Pass);
+        let answers = async { while stores.node.ping(TOLD_WITHIN).await.is_err() {} };
+        timeout(BOUND, answers).await.unwrap();
+        stores.users.user(user_id(1)).await.unwrap();
+    }
 }

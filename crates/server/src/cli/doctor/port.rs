@@ -16,8 +16,8 @@ use crate::{
 };
 
 const GROUP: &str = "port";
-/// Of the answer of a port for operators; its first line is enough.
-const ANSWER_BYTES: usize = 1024;
+/// Of the answer of a port for operators.
+const ANSWER_BYTES: u64 = 64 << 10;
 
 /// What stands at the ports.
 #[derive(Debug)]
@@ -59,14 +59,22 @@ async fn is_node(address: SocketAddr, limit: Duration) -> bool {
 }
 
 async fn is_operations(address: SocketAddr, limit: Duration) -> bool {
+    let answer = operations(address, "/livez", limit).await;
+    answer.is_some_and(|answer| answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200"))
+}
+
+/// What the port for operators answers, with its head; `None`: nothing within the limit.
+pub(super) async fn operations(address: SocketAddr, path: &str, limit: Duration) -> Option<String> {
     let asked = async {
-        let mut stream = TcpStream::connect(callable(address)).await.ok()?;
-        stream.write_all(b"GET /livez HTTP/1.0\r\nHost: kith\r\n\r\n").await.ok()?;
-        let mut answer = vec![0; ANSWER_BYTES];
-        let count = stream.read(&mut answer).await.ok()?;
-        Some(answer[..count].starts_with(b"HTTP/1.0 200") || answer[..count].starts_with(b"HTTP/1.1 200"))
+        let stream = TcpStream::connect(callable(address)).await.ok()?;
+        let mut stream = stream.take(ANSWER_BYTES);
+        let request = format!("GET {path} HTTP/1.0\r\nHost: kith\r\n\r\n");
+        stream.get_mut().write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok()?;
+        Some(String::from_utf8_lossy(&answer).into_owned())
     };
-    matches!(timeout(limit, asked).await, Ok(Some(true)))
+    timeout(limit, asked).await.ok().flatten()
 }
 
 fn finding(address: SocketAddr, error: &io::Error, flag: &str) -> Finding {

@@ -25,11 +25,15 @@ pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) 
         Ok(store) => store,
         Err(error) => return vec![Finding::new(GROUP, error.to_string(), to_open(cluster, config))],
     };
-    let found = if cluster { away(config, &store, limit).await } else { None };
-    let found = match found {
-        Some(finding) => vec![finding],
-        None => pending(config, &store, limit).await,
-    };
+    let mut found: Vec<_> =
+        if cluster { away(config, &store, limit).await } else { None }.into_iter().collect();
+    if found.is_empty() {
+        found.extend(relations(config, &store, limit).await);
+        // While the store of relations is away, migrations cannot be read.
+        if found.is_empty() || config.store.cql.contact_points.is_empty() {
+            found.extend(pending(config, &store, limit).await);
+        }
+    }
     store.close().await;
     found
 }
@@ -55,24 +59,26 @@ async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Findin
     if let Ok(Some(line)) = timeout(limit, about.unfit()).await {
         return Some(Finding::new(GROUP, line.to_string(), look));
     }
-    let away = || format!("{} does not answer as a primary", about.data().place);
-    if store.stores().node.ping(limit).await.is_err() {
-        return Some(Finding::new(GROUP, away(), look));
-    }
-    relations(config, store, limit).await
+    let error = store.stores().node.ping(limit).await.err()?;
+    Some(Finding::new(GROUP, about.why(&error).await.line().to_string(), look))
 }
 
-/// Of the store of relations; one that is not configured is nothing wrong.
+/// Of the store of relations.
 async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
     let cql = &config.store.cql;
-    let (host, port) = cql.contact_points.first()?.rsplit_once(':')?;
+    let first = cql.contact_points.first().and_then(|first| first.rsplit_once(':'));
+    let (host, port) = first.unwrap_or_default();
     let about = store.about(config);
     let until = tokio::time::Instant::now() + limit.max(cql.connect);
     loop {
         let unfit = about.relations_unfit(limit).await?;
+        if unfit.configured {
+            return Some(Finding::new(GROUP, unfit.message, "kith config | grep store.cql"));
+        }
         // The connection was begun a moment ago.
         if tokio::time::Instant::now() >= until {
-            return Some(Finding::new(GROUP, unfit, format!("cqlsh {host} {port} -e 'DESCRIBE CLUSTER'")));
+            let run = format!("cqlsh {host} {port} -e 'DESCRIBE CLUSTER'");
+            return Some(Finding::new(GROUP, unfit.message, run));
         }
         tokio::time::sleep(LOOKED_AT_EVERY).await;
     }

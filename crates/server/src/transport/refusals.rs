@@ -1,0 +1,83 @@
+//! Connections that the node did not take, reported to operators.
+
+use std::time::{Duration, SystemTime};
+
+use metrics::Counter;
+use tokio::time::Instant;
+
+use crate::{
+    health::{Cause, Reporter},
+    metric::Metric,
+};
+
+/// How often the log has a line about it, however often it happens.
+const EVERY: Duration = Duration::from_secs(60);
+/// How long after the last line `/readyz` still has the remark.
+const REMARKED: Duration = Duration::from_secs(120);
+
+/// Counts something that may happen thousands of times a second. Reports the first time at once, then at most once a
+/// minute: a line in the log, and a remark in `/readyz` that ends one or two minutes after the last time.
+pub(super) struct Refusals {
+    counter: Counter,
+    /// In `/readyz`.
+    reason: &'static str,
+    health: Reporter,
+    /// Since the last line.
+    count: u64,
+    line: Option<Instant>,
+    since: SystemTime,
+}
+
+impl Refusals {
+    /// The metric goes to the recorder that is installed now.
+    pub(super) fn new(metric: &Metric, reason: &'static str, health: Reporter) -> Self {
+        let counter = metrics::counter!(metric.name);
+        Self { counter, reason, health, count: 0, line: None, since: SystemTime::UNIX_EPOCH }
+    }
+
+    /// It happened once more. `message` says what, why and what to do; it is written only where a line is due.
+    pub(super) fn one_more(&mut self, message: impl FnOnce() -> String) {
+        self.counter.increment(1);
+        self.count += 1;
+        let now = Instant::now();
+        let quiet = self.line.map(|line| now - line);
+        if quiet.is_some_and(|quiet| quiet < EVERY) {
+            return;
+        }
+        if quiet.is_none_or(|quiet| quiet >= REMARKED) {
+            self.since = SystemTime::now();
+        }
+        let message = message();
+        tracing::warn!(connections = std::mem::take(&mut self.count), "{message}");
+        self.line = Some(now);
+        self.health.remark_until(Cause { reason: self.reason, message, since: self.since }, now + REMARKED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::metric;
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_once_a_minute_and_remark_ends() {
+        let health = Reporter::new();
+        let mut refusals = Refusals::new(&metric::CONNECTIONS_REFUSED, "connections_refused", health.clone());
+        let mut lines = 0;
+        for second in 0..150 {
+            refusals.one_more(|| {
+                lines += 1;
+                format!("at {second} s")
+            });
+            advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(lines, 3);
+        let remarks = health.remarks();
+        assert_eq!((remarks.len(), remarks[0].reason), (1, "connections_refused"));
+        assert_eq!(remarks[0].message, "at 120 s");
+        advance(REMARKED).await;
+        assert_eq!(health.remarks(), []);
+    }
+}

@@ -1,0 +1,177 @@
+//! One host, asked by itself.
+
+use std::time::Duration;
+
+use mongodb::{
+    Client, Database,
+    bson::{Document, doc},
+    error::{Error, ErrorKind},
+    options::{ClientOptions, ServerAddress, Tls},
+};
+
+use super::{
+    super::error::code,
+    Unfit, members,
+    wire::{self, Wire},
+};
+
+const AUTHENTICATION_FAILED: i32 = 18;
+const UNAUTHORIZED: i32 = 13;
+
+/// What asking a host has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It serves, as far as it can be seen without writing.
+    Fit,
+    /// Nothing comes from it.
+    Silent,
+    Unfit(Unfit),
+}
+
+impl Asked {
+    pub(super) fn unfit(self) -> Option<Unfit> {
+        match self {
+            Self::Unfit(unfit) => Some(unfit),
+            Self::Fit | Self::Silent => None,
+        }
+    }
+}
+
+/// A host to be asked.
+pub(super) struct Host {
+    address: ServerAddress,
+    /// Of a connection to this host alone.
+    driver: ClientOptions,
+    /// The replica set that the connection string names.
+    set: Option<String>,
+    /// Whether the other members of its set are used too.
+    with_members: bool,
+    database: String,
+    limit: Duration,
+}
+
+impl Host {
+    pub(super) fn new(driver: &ClientOptions, host: &ServerAddress, database: &str, limit: Duration) -> Self {
+        let with_members = driver.direct_connection != Some(true);
+        let mut driver = driver.clone();
+        let set = driver.repl_set_name.take();
+        driver.hosts = vec![host.clone()];
+        driver.direct_connection = Some(true);
+        driver.server_selection_timeout = Some(limit);
+        let (address, database) = (host.clone(), database.to_owned());
+        Self { address, driver, set, with_members, database, limit }
+    }
+
+    /// Takes at most four times the limit.
+    pub(super) async fn ask(self) -> Asked {
+        let Ok(client) = Client::with_options(self.driver.clone()) else { return Asked::Silent };
+        let asked = match client.database("admin").run_command(doc! { "hello": 1 }).await {
+            Ok(hello) => self.judge(&hello, &client.database(&self.database)).await,
+            Err(error) => match of_error(&error, &self.name()) {
+                Some(unfit) => Asked::Unfit(unfit),
+                None => self.look().await,
+            },
+        };
+        client.shutdown().immediate(true).await;
+        asked
+    }
+
+    fn name(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// It answers.
+    async fn judge(&self, hello: &Document, database: &Database) -> Asked {
+        let unfit = match of_hello(hello, &self.name(), self.set.as_deref()) {
+            Some(unfit) => Some(unfit),
+            None => match self.rights(database).await {
+                None if self.with_members => members::unfit(hello, &self.name(), self.limit).await,
+                unfit => unfit,
+            },
+        };
+        unfit.map_or(Asked::Fit, Asked::Unfit)
+    }
+
+    /// A read and a write of the database; the write matches nothing, so that it changes nothing.
+    async fn rights(&self, database: &Database) -> Option<Unfit> {
+        let host = self.name();
+        let read = doc! { "find": "migrations", "limit": 1, "singleBatch": true };
+        if let Err(error) = database.run_command(read).await {
+            return of_error(&error, &host);
+        }
+        let nothing = doc! { "q": { "_id": "", "$expr": false }, "u": { "$set": { "probed": true } } };
+        let write = doc! { "update": "migrations", "updates": [nothing] };
+        let refused = database.run_command(write).await.err();
+        refused.filter(|error| code(error) == Some(UNAUTHORIZED)).map(|_| Unfit::ReadOnly { host })
+    }
+
+    /// It does not answer the driver: looks at its name, and at what it speaks.
+    async fn look(&self) -> Asked {
+        let ServerAddress::Tcp { host: name, port } = &self.address else { return Asked::Silent };
+        let host = self.name();
+        let unfit = match wire::look(name, port.unwrap_or(wire::PORT), self.limit).await {
+            Wire::UnknownName => Unfit::UnknownHost { host },
+            Wire::Tls if self.wants_tls() => Unfit::TlsFailed { host },
+            Wire::Tls => Unfit::TlsWanted { host },
+            Wire::Other if self.wants_tls() && self.speaks_plainly().await => Unfit::NoTls { host },
+            Wire::Away | Wire::Other => return Asked::Silent,
+        };
+        Asked::Unfit(unfit)
+    }
+
+    fn wants_tls(&self) -> bool {
+        matches!(self.driver.tls, Some(Tls::Enabled(_)))
+    }
+
+    /// Whether it answers without TLS. No credentials are sent over such a connection.
+    async fn speaks_plainly(&self) -> bool {
+        let mut driver = self.driver.clone();
+        driver.tls = Some(Tls::Disabled);
+        driver.credential = None;
+        let Ok(client) = Client::with_options(driver) else { return false };
+        let hello = client.database("admin").run_command(doc! { "hello": 1 }).await;
+        client.shutdown().immediate(true).await;
+        hello.is_ok()
+    }
+}
+
+/// A router of a sharded cluster is no member of a set, and has transactions.
+fn of_hello(hello: &Document, host: &str, set: Option<&str>) -> Option<Unfit> {
+    let host = host.to_owned();
+    match hello.get_str("setName") {
+        Ok(found) if set.is_some_and(|set| set != found) => {
+            Some(Unfit::OtherReplicaSet { host, found: found.to_owned() })
+        }
+        Ok(_) => None,
+        Err(_) if hello.get_str("msg").is_ok_and(|said| said == "isdbgrid") => None,
+        Err(_) => Some(Unfit::NoReplicaSet { host }),
+    }
+}
+
+fn of_error(error: &Error, host: &str) -> Option<Unfit> {
+    let host = host.to_owned();
+    match (&*error.kind, code(error)) {
+        (ErrorKind::Authentication { .. }, _) | (_, Some(AUTHENTICATION_FAILED)) => {
+            Some(Unfit::Credentials { host })
+        }
+        (_, Some(UNAUTHORIZED)) => Some(Unfit::Rights { host }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_the_set_and_a_router_are_fit_and_a_lone_server_is_not() {
+        let of = |hello: Document, set: Option<&str>| of_hello(&hello, "h:1", set);
+        assert_eq!(of(doc! { "setName": "rs0" }, Some("rs0")), None);
+        assert_eq!(of(doc! { "setName": "rs0" }, None), None);
+        assert_eq!(of(doc! { "msg": "isdbgrid" }, None), None);
+        let host = || "h:1".to_owned();
+        assert_eq!(of(doc! { "isWritablePrimary": true }, None), Some(Unfit::NoReplicaSet { host: host() }));
+        let other = Unfit::OtherReplicaSet { host: host(), found: "rs1".to_owned() };
+        assert_eq!(of(doc! { "setName": "rs1" }, Some("rs0")), Some(other));
+    }
+}

@@ -1,0 +1,179 @@
+//! Why a MongoDB does not serve: it is away, it cannot be reached under its name, or it is there and cannot serve as it is
+//! configured.
+
+mod host;
+mod members;
+mod wire;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use mongodb::options::ClientOptions;
+use tokio::time::{Instant, timeout_at};
+
+use self::host::{Asked, Host};
+
+/// Hosts that are asked, out of those that are named.
+const HOSTS_MAX: usize = 3;
+
+/// Why a MongoDB cannot be the store. Host names are those of the connection string and of the replica set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The name of the host does not resolve.
+    UnknownHost {
+        /// Which host.
+        host: String,
+    },
+    /// The host answers, and names of members of its replica set do not resolve.
+    UnknownMembers {
+        /// Which host.
+        host: String,
+        /// The members.
+        members: Vec<String>,
+    },
+    /// The host answers, and its replica set has no primary.
+    NoPrimary {
+        /// Which host.
+        host: String,
+    },
+    /// The host answers, and the primary of its replica set cannot be connected to.
+    PrimaryAway {
+        /// Which host.
+        host: String,
+        /// The primary.
+        primary: String,
+    },
+    /// The server speaks TLS, and the connection string does not ask for it.
+    TlsWanted {
+        /// Which host.
+        host: String,
+    },
+    /// The connection string asks for TLS, and the server does not speak it.
+    NoTls {
+        /// Which host.
+        host: String,
+    },
+    /// Both speak TLS and do not agree: most often one does not trust the certificate of the other.
+    TlsFailed {
+        /// Which host.
+        host: String,
+    },
+    /// It refuses the user or the password, or wants ones.
+    Credentials {
+        /// Which host.
+        host: String,
+    },
+    /// The user may not use the database.
+    Rights {
+        /// Which host.
+        host: String,
+    },
+    /// The user may read the database and not write it.
+    ReadOnly {
+        /// Which host.
+        host: String,
+    },
+    /// It is a server by itself, without transactions.
+    NoReplicaSet {
+        /// Which host.
+        host: String,
+    },
+    /// It belongs to a replica set of another name than the connection string says.
+    OtherReplicaSet {
+        /// Which host.
+        host: String,
+        /// The name of its set.
+        found: String,
+    },
+}
+
+impl Unfit {
+    /// Whether it may pass while the configuration stays: names come to resolve, primaries are elected, certificates change.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::UnknownHost { .. }
+            | Self::UnknownMembers { .. }
+            | Self::NoPrimary { .. }
+            | Self::PrimaryAway { .. }
+            | Self::TlsFailed { .. } => true,
+            Self::TlsWanted { .. }
+            | Self::NoTls { .. }
+            | Self::Credentials { .. }
+            | Self::Rights { .. }
+            | Self::ReadOnly { .. }
+            | Self::NoReplicaSet { .. }
+            | Self::OtherReplicaSet { .. } => false,
+        }
+    }
+}
+
+/// Asks the hosts of a connection string by themselves. Cheap to clone.
+#[derive(Clone)]
+pub struct Probe {
+    driver: Arc<ClientOptions>,
+    database: String,
+    limit: Duration,
+}
+
+impl Probe {
+    /// `limit` bounds each of the few questions to a host.
+    pub(super) fn new(driver: &ClientOptions, database: &str, limit: Duration) -> Self {
+        Self { driver: Arc::new(driver.clone()), database: database.to_owned(), limit }
+    }
+
+    /// Host and port of each server that the connection string names; nothing else of it.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<String> {
+        self.driver.hosts.iter().map(ToString::to_string).collect()
+    }
+
+    /// What keeps the store from serving; `None` when there is nothing, or no host answers in time. What may not pass
+    /// comes first. Asks the first three hosts at one time, over connections of its own, and takes at most four times the
+    /// time for a connection: call it before the node serves, and not for every call.
+    pub async fn unfit(&self) -> Option<Unfit> {
+        let until = Instant::now() + self.limit * 4;
+        // Tasks of their own: a driver's future is not to be dropped half-way.
+        let hosts = self.driver.hosts.iter().take(HOSTS_MAX);
+        let tasks: Vec<_> = hosts
+            .map(|host| tokio::spawn(Host::new(&self.driver, host, &self.database, self.limit).ask()))
+            .collect();
+        let mut asked = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            if let Ok(Ok(answer)) = timeout_at(until, task).await {
+                asked.push(answer);
+            }
+        }
+        blamed(asked)
+    }
+}
+
+/// A host that has nothing to blame serves, whatever the others say.
+fn blamed(asked: Vec<Asked>) -> Option<Unfit> {
+    let is_fit = asked.contains(&Asked::Fit);
+    let (passing, lasting): (Vec<Unfit>, Vec<Unfit>) =
+        asked.into_iter().filter_map(Asked::unfit).partition(Unfit::may_pass);
+    let passing = passing.into_iter().next().filter(|_| !is_fit);
+    lasting.into_iter().next().or(passing)
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blames_what_does_not_pass_first() {
+        let host = || "h:1".to_owned();
+        let unknown = || Asked::Unfit(Unfit::UnknownHost { host: host() });
+        let rights = || Asked::Unfit(Unfit::Rights { host: host() });
+        assert_eq!(blamed(vec![unknown(), rights()]), rights().unfit());
+        assert_eq!(blamed(vec![Asked::Silent, unknown()]), unknown().unfit());
+        assert_eq!(blamed(vec![unknown(), Asked::Fit]), None);
+        assert_eq!(blamed(vec![Asked::Silent]), None);
+    }
+}
