@@ -38,8 +38,9 @@ pub mod conformance;
 use std::sync::Arc;
 
 pub use application::{
-    Application, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind, ApplicationRefusal,
-    ApplicationSlot, ApplicationState, Asks, Decision, NewApplication, Receiver,
+    Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind,
+    ApplicationRefusal, ApplicationSlot, ApplicationState, Asks, Decision, GroupBasis, NewApplication,
+    Receiver,
 };
 pub use application_store::{
     APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,

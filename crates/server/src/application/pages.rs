@@ -28,6 +28,7 @@ impl ApplicationRpc {
         let more = found.len() > size;
         found.truncate(size);
         let last = found.last().filter(|_| more).map(|listed| listed.application.id.get());
+        let found = self.applications.settled_list(list, found).await?;
         Ok(wire::ListApplicationsResponse {
             applications: found.iter().map(convert::listed_to_wire).collect(),
             next_page_token: last.map(|last| self.pages.seal(&query, last)).unwrap_or_default(),

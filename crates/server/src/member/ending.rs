@@ -167,6 +167,7 @@ impl Members {
 
     /// A step at a time: what tiers hold of those who are ended by a step is given up around it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
+        self.close_all(group).await?;
         loop {
             let step = self.ending.step.lock().await;
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
@@ -176,9 +177,8 @@ impl Members {
                 return Ok(());
             }
             // A group may have been made anew under the id: they are in that one then.
-            match self.groups.get(group, &Consistency::Strong).await {
-                Err(gone) if gone.reason() == Reason::NotFound => {}
-                standing => return standing.map(drop),
+            if self.group_created(group, &Consistency::Strong).await?.is_some() {
+                return Ok(());
             }
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
@@ -191,6 +191,16 @@ impl Members {
             self.around(given_up, keys, write).await?;
             drop(step);
             self.tell(group, moved).await;
+        }
+    }
+
+    /// Closes what a dismissed group was asked, and its invites.
+    async fn close_all(&self, group: GroupId) -> Result<(), Error> {
+        let _step = self.ending.step.lock().await;
+        match self.group_created(group, &Consistency::Strong).await? {
+            None => self.closing.of_group(group).await,
+            // Another group has the id.
+            Some(_) => Ok(()),
         }
     }
 }

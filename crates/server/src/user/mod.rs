@@ -15,6 +15,7 @@ mod rpc;
 mod users;
 
 pub use rpc::UserRpc;
+pub(crate) use users::account_begins;
 pub use users::{UserRules, Users};
 
 /// Name of the namespace in the tiers.
