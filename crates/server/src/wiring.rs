@@ -27,7 +27,7 @@ use self::policies::{active_policy, group_policies, member_policies, relation_po
 use crate::{
     admin::{AdminRpc, NodeFacts, Place, Vitals},
     answer_size::MESSAGE_BYTES_MAX,
-    application::{self, ApplicationRpc, ApplicationRules, Applications},
+    application::{self, ApplicationRpc, ApplicationRules, Applications, Closing},
     bulk::Limits,
     cluster::{Cluster, StoreEpochs},
     config::{Backend, Config, MembersConfig, RelationsConfig, UsersConfig},
@@ -38,7 +38,7 @@ use crate::{
     observer::Observer,
     page::{PageSizes, PageTokens},
     presence::{self, Keeper, Moved, Online, PresenceRpc},
-    relation::{Blocks, Follows, Janitor, RelationRpc, RelationRules, Removals, Upkeep},
+    relation::{Blocks, Cleanup, Follows, Janitor, RelationRpc, RelationRules, Removals, Upkeep},
     search_quota::SearchQuota,
     secret::{InviteCodes, SecretHasher},
     tasks::Tasks,
@@ -189,25 +189,28 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let (removals, deleted) = Removals::new(stores);
     let to_write = (mutations.clone(), hasher.clone());
     let users = users(stores, config, &tiers, to_write.clone(), removals);
-    let (groups, members) = groups_and_members(stores, config, &tiers, &to_write, codes, &users);
+    let closing = Closing::new(stores, mutations.clone(), application_rules(config));
+    let of = (&users, &closing);
+    let (groups, members) = groups_and_members(stores, config, &tiers, &to_write, codes, of);
     let (moves, moved) = presence::moves(config.presence.fan_out_wait);
     let members = members.telling(moves);
-    let (follows, blocks) = relations(stores, config, &tiers, to_write.clone(), &users);
+    let (follows, blocks) = relations(stores, config, &tiers, to_write.clone(), (&users, &closing));
+    let (edges, of) = ((&follows, &blocks), (&users, &members));
     let rules = application_rules(config);
-    let applications = Applications::new(stores, (&follows, &blocks), (&users, &members), to_write, rules);
-    let upkeep = Upkeep::new(stores, &tiers, (&follows, &blocks), &members);
+    let applications = Applications::new(stores, edges, of, &closing, to_write, rules);
+    let tokens = (pages.clone(), PageTokens::new(shared_key(stores, "gateway_tokens").await?));
+    let of = (&users, &members, &follows, &blocks);
+    let (online, keeper) = online((stores, config), &tiers, cluster.as_ref(), of, (tokens, moved));
+    let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
     let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
-    let janitor = Janitor::new(stores, upkeep.clone(), deleted, among);
+    let cleanup = Cleanup::new(&upkeep, &members, &closing, &online.sessions);
+    let janitor = Janitor::new(stores, cleanup, deleted, among);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let epochs = StoreEpochs(Arc::clone(&stores.node));
     let canary = observer.as_ref().map(|observer| observer.record().clone());
     let observed = observer.as_ref().map(Observer::observed);
     let place = Place { node: tiers.node().clone(), epochs, cluster: cluster.clone(), canary, observed };
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
-
-    let tokens = (pages.clone(), PageTokens::new(shared_key(stores, "gateway_tokens").await?));
-    let of = (&users, &members, &follows, &blocks);
-    let (online, keeper) = online((stores, config), &tiers, cluster.as_ref(), of, (tokens, moved));
 
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -273,10 +276,10 @@ fn groups_and_members(
     tiers: &Tiers,
     (mutations, hasher): &(Mutations, SecretHasher),
     codes: InviteCodes,
-    users: &Users,
+    (users, closing): (&Users, &Closing),
 ) -> (Groups, Members) {
     let of_members = member_policies(config);
-    let roles = Roles::new(stores, tiers, (of_members.members, of_members.rosters));
+    let roles = Roles::new(stores, tiers, (of_members.members, of_members.rosters), users);
     let groups = Groups::new(
         stores,
         tiers,
@@ -290,6 +293,7 @@ fn groups_and_members(
         tiers,
         (of_members.member_lists, of_members.membership_lists),
         (roles, groups.clone(), users.clone()),
+        closing,
         (mutations.clone(), hasher.clone()),
         member_rules(&config.members),
     );
@@ -301,14 +305,14 @@ fn relations(
     config: &Config,
     tiers: &Tiers,
     to_write: (Mutations, SecretHasher),
-    users: &Users,
+    (users, closing): (&Users, &Closing),
 ) -> (Follows, Blocks) {
     let rules = relation_rules(&config.relations);
     let policies = relation_policies(config);
     let of_blocks = (policies.blocks, policies.block_lists);
     let blocks = Blocks::new(stores, tiers, of_blocks, to_write.clone(), rules.default_permissions);
     let of_follows = (policies.follows, policies.follow_lists);
-    let follows = Follows::new(stores, tiers, of_follows, to_write, users.clone(), rules);
+    let follows = Follows::new(stores, tiers, of_follows, to_write, (users.clone(), closing.clone()), rules);
     (follows, blocks)
 }
 

@@ -145,8 +145,8 @@ async fn what_a_node_did_not_live_to_end_is_ended_after_its_start() {
     for (deleted, at) in [(ann, Timestamp(5)), (cid, Timestamp(6)), (eve, Timestamp(7)), (dora, now)] {
         stores.edges.note_removal(user(deleted), at).await.unwrap();
     }
-    for deleted in [ann, eve] {
-        stores.users.delete_user(user(deleted), now, Write::at(now)).await.unwrap();
+    for (deleted, at) in [(ann, Timestamp(5)), (eve, Timestamp(7))] {
+        stores.users.delete_user(user(deleted), now, Write::at(at)).await.unwrap();
     }
     handle.close().await;
 

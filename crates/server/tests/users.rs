@@ -152,7 +152,7 @@ async fn a_stale_update_is_aborted_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_deleted_user_is_gone_and_its_id_goes_on_counting() {
+async fn deleted_user_is_gone_and_its_id_is_held() {
     let node = TestNode::start().await;
     let user = User { user_id: 7, user_name: "ann".into(), ..Default::default() };
     create(&node, user).await;
@@ -161,8 +161,9 @@ async fn a_deleted_user_is_gone_and_its_id_goes_on_counting() {
     let gone = node.users().get_user(get(7)).await.unwrap_err();
     assert_refused(&gone, Code::NotFound, "NOT_FOUND", None);
     let again = User { user_id: 7, user_name: "other".into(), ..Default::default() };
-    assert_eq!(create(&node, again).await.user.unwrap().version, 3);
-    assert_eq!(node.users().get_user(get(7)).await.unwrap().into_inner().user.unwrap().user_name, "other");
+    let request = CreateUserRequest { user: Some(again), ..Default::default() };
+    let held = node.users().create_user(request).await.unwrap_err();
+    assert_refused(&held, Code::FailedPrecondition, "STATE_FORBIDS", None);
 }
 
 #[tokio::test]

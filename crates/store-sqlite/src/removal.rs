@@ -10,9 +10,16 @@ use crate::{
     row::{edge_of, size},
 };
 
-/// On conflict: the latest note stays.
-const NOTE: &str = "INSERT INTO edge_removals (id, noted_ms) VALUES (?1, ?2)
+/// On conflict: the latest note stays. A note holds the id: of a user who is deleted already none is written, since the
+/// deletion that it announces will be refused.
+const NOTE: &str = "INSERT INTO edge_removals (id, noted_ms) SELECT ?1, ?2
+    WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND deleted = 1)
     ON CONFLICT (id) DO UPDATE SET noted_ms = MAX(noted_ms, ?2)";
+/// On conflict: the latest note stays.
+const HOLD: &str = "INSERT INTO edge_removals (id, noted_ms) VALUES (?1, ?2)
+    ON CONFLICT (id) DO UPDATE SET noted_ms = MAX(noted_ms, ?2)";
+/// Primary key.
+const IS_NOTED: &str = "SELECT EXISTS (SELECT 1 FROM edge_removals WHERE id = ?1)";
 /// Index `edge_removals_noted`.
 pub(crate) const NOTED: &str = "SELECT id, noted_ms FROM edge_removals ORDER BY noted_ms LIMIT ?1";
 /// Primary key.
@@ -22,6 +29,17 @@ pub(crate) const END: &str = "DELETE FROM edge_removals WHERE id = ?1 AND noted_
 pub(crate) fn note(connection: &Connection, user: UserId, at: Timestamp) -> Result<(), Failure> {
     connection.prepare_cached(NOTE)?.execute([user.get(), at.0])?;
     Ok(())
+}
+
+/// Holds the id of a user that this transaction deletes.
+pub(crate) fn hold(connection: &Connection, user: UserId, at: Timestamp) -> Result<(), Failure> {
+    connection.prepare_cached(HOLD)?.execute([user.get(), at.0])?;
+    Ok(())
+}
+
+/// Whether something of a user is to be removed.
+pub(crate) fn is_noted(connection: &Connection, user: UserId) -> Result<bool, Failure> {
+    Ok(connection.prepare_cached(IS_NOTED)?.query_row([user.get()], |row| row.get(0))?)
 }
 
 /// The notes, the earliest first.

@@ -13,6 +13,7 @@ use crate::{
     Sqlite,
     batch::BatchQuery,
     error::{Failure, is_duplicate},
+    removal,
     request::once,
     row::{params_text, size, stored_user, user_of, users_of},
     secret,
@@ -148,6 +149,11 @@ impl UserStore for Sqlite {
         };
         self.writer.write(change).await
     }
+
+    /// The note of its removal holds the id.
+    async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError> {
+        self.writer.write(move |connection| removal::end(connection, id, deleted)).await
+    }
 }
 
 /// Erases the names of stubs that are free by now, at most 1000.
@@ -167,6 +173,9 @@ fn user(connection: &Connection, id: UserId) -> Result<Stored<User>, Failure> {
 
 fn create(connection: &Connection, new: &NewUser, now: Timestamp) -> Result<User, Failure> {
     let version = free_id(connection, STATE, new.id.get())?;
+    if version != Version::FIRST && removal::is_noted(connection, new.id)? {
+        return Err(StoreError::IdHeld.into());
+    }
     free_name(connection, &new.user_name, now)?;
     let user = first_state(new, version, now);
     let (email, phone) = (new.email.as_ref(), new.phone.as_ref());
@@ -293,6 +302,7 @@ fn delete(
     let row = params![id.get(), version.get(), name_free_at.0, write.now.0];
     connection.prepare_cached(DELETE)?.execute(row)?;
     secret::remove_all(connection, SecretOwner::User(id))?;
+    removal::hold(connection, id, write.now)?;
     Ok(version)
 }
 

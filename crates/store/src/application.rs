@@ -126,7 +126,7 @@ pub enum ApplicationState {
     Refused = 3,
     /// Its applicant has taken it back.
     Withdrawn = 4,
-    /// One the other way was accepted, so that nothing is asked for any more.
+    /// What it asked for came about otherwise, or what it rests on has ended.
     Closed = 5,
     /// Nobody decided in time.
     Expired = 6,
@@ -163,6 +163,29 @@ pub enum ApplicationEffect {
     Refused = 3,
 }
 
+/// What an application rests on, as it was when it was made. It can be accepted while all of it is still so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationBasis {
+    /// When the account of the applicant was created: another account may have its id later.
+    pub applicant: Timestamp,
+    /// When the account of the user who is asked was created; `None`: a group is asked.
+    pub user: Option<Timestamp>,
+    /// Of the group that it is about, if it is about one.
+    pub group: Option<GroupBasis>,
+    /// Whether the applicant invites by its own role in the group; false: in its name, by a service.
+    pub by_role: bool,
+}
+
+/// What an application rests on of the group that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupBasis {
+    /// When the group was created: after its dismissal another one may have its id.
+    pub created: Timestamp,
+    /// Of its roster, read before it was made sure that the user is not a member. If the user left or was removed by a later
+    /// version, then it was a member in between.
+    pub roster: Version,
+}
+
 /// Somebody asks for something that somebody else decides about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
@@ -180,6 +203,9 @@ pub struct Application {
     pub reference: Text,
     /// In whose lists of what was received it stands.
     pub receivers: Vec<UserId>,
+    /// What it rests on; `None`: it was made by a version that did not note it.
+    #[serde(default)]
+    pub basis: Option<ApplicationBasis>,
     /// How far it is.
     pub state: ApplicationState,
     /// Who decided, or took it back; `None`: nobody yet, or no user.
@@ -267,6 +293,8 @@ pub struct NewApplication {
     pub reference: Text,
     /// In whose lists of what was received it is to stand.
     pub receivers: Vec<UserId>,
+    /// What it rests on.
+    pub basis: ApplicationBasis,
     /// From when on nobody can decide any more.
     pub expires: Timestamp,
     /// How long it is kept once it was decided.
@@ -301,7 +329,8 @@ pub enum ApplicationChange {
     Decide(ApplicationId, Decision, Option<UserId>),
     /// Takes one back that is pending. By this user; `None`: by a service.
     Withdraw(ApplicationId, Option<UserId>),
-    /// Closes one of this slot that is pending and was made by this moment: one the other way was accepted then.
+    /// Closes one of this slot that is pending and was made by this moment: what it asks for came about, or what it rests on
+    /// ended, then.
     Close(ApplicationSlot, Timestamp),
     /// Ends one that is pending and has run out. Nothing happens to another one.
     Expire(ApplicationId),

@@ -175,6 +175,7 @@ fn made(new: &NewApplication, version: Version, now: Timestamp) -> Application {
         message: new.message.clone(),
         reference: new.reference.clone(),
         receivers: new.receivers.clone(),
+        basis: Some(new.basis),
         state: ApplicationState::Pending,
         decider: None,
         effect: ApplicationEffect::None,
@@ -190,7 +191,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ApplicationId, Asks, Text};
+    use crate::{ApplicationBasis, ApplicationId, Asks, Text};
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -206,6 +207,7 @@ mod tests {
             message: "Hi".into(),
             reference: Text::default(),
             receivers: vec![user(2)],
+            basis: ApplicationBasis { applicant: NOW, user: Some(NOW), group: None, by_role: false },
             expires: Timestamp(NOW.0 + 1_000),
             kept: Duration::from_secs(60),
             pending_max: 2,

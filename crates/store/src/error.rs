@@ -29,6 +29,10 @@ pub enum StoreError {
     /// A record with this id lives already.
     #[error("the id is taken")]
     IdTaken,
+    /// The id was that of a deleted user whose clean-up has not ended; see
+    /// [`UserStore::release_id`](crate::UserStore::release_id).
+    #[error("the id was that of a deleted user, and is not free yet")]
+    IdHeld,
     /// Another live record, or a deleted one whose name is still kept, has this name.
     #[error("the name is taken")]
     NameTaken,
@@ -95,6 +99,7 @@ impl StoreError {
             Self::NotFound
             | Self::Conflict { .. }
             | Self::IdTaken
+            | Self::IdHeld
             | Self::NameTaken
             | Self::Blocked
             | Self::Member(_)

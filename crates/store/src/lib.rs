@@ -44,8 +44,9 @@ use std::sync::Arc;
 
 pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
-    Application, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind, ApplicationRefusal,
-    ApplicationSlot, ApplicationState, Asks, Decision, NewApplication, Receiver,
+    Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind,
+    ApplicationRefusal, ApplicationSlot, ApplicationState, Asks, Decision, GroupBasis, NewApplication,
+    Receiver,
 };
 pub use application_store::{
     APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,

@@ -167,8 +167,9 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// Creates a user. `write.expected` is not looked at. A deleted id may have its own kept name back.
     ///
     /// # Errors
-    /// [`StoreError::IdTaken`] when the id lives, [`StoreError::NameTaken`] when the name is not free,
-    /// [`StoreError::RequestMismatch`]; the store is as before then. Else see [`StoreError::outcome`].
+    /// [`StoreError::IdTaken`] when the id lives, [`StoreError::IdHeld`] when it was deleted and not released,
+    /// [`StoreError::NameTaken`] when the name is not free, [`StoreError::RequestMismatch`]; the store is as before
+    /// then. Else see [`StoreError::outcome`].
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError>;
 
     /// Changes what `patch` names and nothing else, in one atomic step.
@@ -185,7 +186,8 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Applied<User>, StoreError>;
 
     /// Deletes a user and the secrets. What stays is a stub: id, version, and the name until
-    /// `name_free_at` (compared with the `now` of the write that wants it).
+    /// `name_free_at` (compared with the `now` of the write that wants it). The id is held until
+    /// [`Self::release_id`]: until then no user is created under it.
     ///
     /// # Errors
     /// As [`Self::update_user`].
@@ -195,4 +197,12 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
         name_free_at: Timestamp,
         write: Write,
     ) -> Result<Applied<Version>, StoreError>;
+
+    /// Releases the id of a user that was deleted at `deleted` or before (compared with the `now` of the deletion): a user
+    /// can be created under it from then on. A no-op for an id that is not held, or was deleted later. To be called when
+    /// nothing of the deleted user is left. One indexed write.
+    ///
+    /// # Errors
+    /// When the store cannot answer; the id may be released then.
+    async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError>;
 }

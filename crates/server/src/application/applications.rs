@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::Token;
 use kith_store::{
-    Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
-    ApplicationStore, Applied, Asks, Decision, Docket, ListedApplication, NewApplication, Receiver,
-    RelationLog, StoreError, Stores, Text, Timestamp, UserId, Write,
+    Application, ApplicationBasis, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList,
+    ApplicationMark, ApplicationStore, Applied, Asks, Decision, Docket, ListedApplication, NewApplication,
+    Receiver, RelationLog, StoreError, Stores, Text, Timestamp, UserId, Write,
 };
 use tokio::time::Instant;
 
+use super::Closing;
 use crate::{
     error::Error,
     member::Members,
@@ -37,6 +38,15 @@ pub struct ApplicationRules {
     pub log_kept: Duration,
 }
 
+impl ApplicationRules {
+    /// Below all that can still be known: those before were made so long ago that they are forgotten.
+    pub(super) fn first(&self, now: Timestamp) -> ApplicationId {
+        let known = self.pending_for.saturating_add(self.kept);
+        let millis = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);
+        ApplicationId::at(Timestamp(now.0.saturating_sub(millis)), 0)
+    }
+}
+
 /// The applications of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Applications {
@@ -45,6 +55,7 @@ pub struct Applications {
     pub(super) members: Members,
     pub(super) follows: Follows,
     pub(super) blocks: Blocks,
+    pub(super) closing: Closing,
     pub(super) mutations: Mutations,
     pub(super) log: Arc<dyn RelationLog>,
     hasher: SecretHasher,
@@ -76,6 +87,7 @@ impl Applications {
         stores: &Stores,
         (follows, blocks): (&Follows, &Blocks),
         (users, members): (&Users, &Members),
+        closing: &Closing,
         (mutations, hasher): (Mutations, SecretHasher),
         rules: ApplicationRules,
     ) -> Self {
@@ -85,6 +97,7 @@ impl Applications {
             members: members.clone(),
             follows: follows.clone(),
             blocks: blocks.clone(),
+            closing: closing.clone(),
             mutations,
             log: Arc::clone(&stores.relation_log),
             hasher,
@@ -101,12 +114,19 @@ impl Applications {
         let this = self.clone();
         let work = async move {
             let receiver = draft.asks.receiver();
-            if let Err(error) = this.may_apply(&draft, terms.acting).await {
-                return this.again(receiver, write, error).await;
-            }
+            let basis = match this.may_apply(&draft, terms.acting).await {
+                Ok(basis) => basis,
+                Err(error) => return this.again(receiver, write, error).await,
+            };
             let receivers = this.receivers(receiver).await?;
-            let change = ApplicationChange::Apply(this.made(draft, receivers, write.now));
-            this.change(receiver, change, write).await
+            let new = this.made(draft, basis, receivers, write.now);
+            let applied = this.applied(receiver, ApplicationChange::Apply(new), write).await;
+            let applied = applied.map_err(store_error)?;
+            if applied.replayed {
+                return Ok(applied.record);
+            }
+            // What it rests on may have ended after it was read, and before there was an application to close.
+            this.settled(applied.record).await
         };
         self.mutations.call(terms.deadline, Box::pin(work)).await
     }
@@ -127,6 +147,7 @@ impl Applications {
         let work = async move {
             let found = this.decidable(key, terms.acting).await?;
             if decision == Decision::Accept && found.is_open(write.now) {
+                this.must_hold(&found).await?;
                 this.is_possible(&found).await?;
             }
             let change = ApplicationChange::Decide(key.id, decision, terms.acting.user());
@@ -164,7 +185,7 @@ impl Applications {
         after: Option<ApplicationId>,
         limit: usize,
     ) -> Result<Vec<ListedApplication>, Error> {
-        let first = self.first();
+        let first = self.first_of(list).await?;
         let after = after.map_or(first, |after| after.max(first));
         self.store.application_list(list, after, limit).await.map_err(store_error)
     }
@@ -180,8 +201,10 @@ impl Applications {
         mark: ApplicationMark,
         deadline: Instant,
     ) -> Result<Vec<ListedApplication>, Error> {
-        let (this, ids) = (self.clone(), ids.to_vec());
+        let (this, mut ids) = (self.clone(), ids.to_vec());
         let work = async move {
+            let first = this.first_of(list).await?;
+            ids.retain(|id| *id >= first);
             let store = Arc::clone(&this.store);
             let write =
                 Box::pin(async move { store.mark_applications(list, &ids, mark, Timestamp::now()).await });
@@ -246,7 +269,13 @@ impl Applications {
         }
     }
 
-    fn made(&self, draft: Draft, receivers: Vec<UserId>, now: Timestamp) -> NewApplication {
+    fn made(
+        &self,
+        draft: Draft,
+        basis: ApplicationBasis,
+        receivers: Vec<UserId>,
+        now: Timestamp,
+    ) -> NewApplication {
         NewApplication {
             id: ApplicationId::at(now, rand::random()),
             asks: draft.asks,
@@ -254,17 +283,22 @@ impl Applications {
             message: draft.message,
             reference: draft.reference,
             receivers,
+            basis,
             expires: now.after(self.rules.pending_for),
             kept: self.rules.kept,
             pending_max: self.rules.pending_max,
         }
     }
 
-    /// Below all that can still be known: those before were made so long ago that they are forgotten.
-    fn first(&self) -> ApplicationId {
-        let known = self.rules.pending_for.saturating_add(self.rules.kept);
-        let millis = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);
-        ApplicationId::at(Timestamp(Timestamp::now().0.saturating_sub(millis)), 0)
+    /// Below all of a list that can still be known, and that is of the account that has the id of the user now.
+    async fn first_of(&self, list: ApplicationList) -> Result<ApplicationId, Error> {
+        let first = self.rules.first(Timestamp::now());
+        match list {
+            ApplicationList::Sent(user) | ApplicationList::Received(user) => {
+                Ok(first.max(ApplicationId::at(self.account_begins(user).await?, 0)))
+            }
+            ApplicationList::Group(_) => Ok(first),
+        }
     }
 }
 

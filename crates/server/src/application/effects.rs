@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kith_cache::Token;
+use kith_cache::{Consistency, Token};
 use kith_store::{
     Application, ApplicationChange, ApplicationEffect, ApplicationKind, ApplicationSlot, Asks, Edge,
     MemberKey, Receiver, StoreError, Timestamp, Write,
@@ -47,7 +47,12 @@ impl Applications {
             let done = application.effect == ApplicationEffect::Done;
             return Ok(Decided { application, token: done.then(|| self.mutations.untold()) });
         }
-        let (effect, token) = match Box::pin(self.bring_about(&application)).await {
+        let brought = if self.parties_stay(&application, &Consistency::Strong).await? {
+            Box::pin(self.bring_about(&application)).await
+        } else {
+            Err(Error::not_found("party"))
+        };
+        let (effect, token) = match brought {
             Ok(token) => (ApplicationEffect::Done, Some(token)),
             Err(error) if is_refused(&error) => (ApplicationEffect::Refused, None),
             Err(error) => return Err(error),

@@ -45,7 +45,8 @@ impl Applications {
         after: Option<RelationEventId>,
         limit: usize,
     ) -> Result<Vec<RelationEvent>, Error> {
-        let first = RelationEventId::at(self.known_since(Timestamp::now()), 0);
+        let since = self.known_since(Timestamp::now()).max(self.account_begins(user).await?);
+        let first = RelationEventId::at(since, 0);
         let after = after.map_or(first, |after| after.max(first));
         self.log.relation_log(user, after, limit).await.map_err(store_error)
     }

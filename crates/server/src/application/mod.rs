@@ -11,6 +11,8 @@
 //! node, changes nothing more. The janitor repeats what was not noted as done.
 
 mod applications;
+mod basis;
+mod closing;
 mod convert;
 mod effects;
 mod janitor;
@@ -22,5 +24,6 @@ mod rpc;
 mod writes;
 
 pub use applications::{ApplicationRules, Applications};
+pub use closing::Closing;
 pub(crate) use janitor::Janitor;
 pub use rpc::ApplicationRpc;

@@ -25,10 +25,13 @@ impl ApplicationRpc {
         let next = self.pages.open(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
         self.may_list(list, call).await?;
         // One more than is shown tells whether there is a next page.
-        let found = self.applications.list(list, next.or(after), size.saturating_add(1)).await?;
-        let applications = fitting(found.iter().take(size).map(convert::listed_to_wire));
+        let mut found = self.applications.list(list, next.or(after), size.saturating_add(1)).await?;
+        let more = found.len() > size;
+        found.truncate(size);
+        let found = self.applications.settled_list(list, found).await?;
+        let applications = fitting(found.iter().map(convert::listed_to_wire));
         let shown = applications.len();
-        let last = found[..shown].last().filter(|_| shown < found.len());
+        let last = found[..shown].last().filter(|_| more || shown < found.len());
         let last = last.map(|listed| listed.application.id.get());
         let next_page_token = last.map(|last| self.pages.seal(&query, last)).unwrap_or_default();
         Ok(wire::ListApplicationsResponse { applications, next_page_token })

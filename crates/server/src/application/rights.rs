@@ -1,7 +1,10 @@
 //! Who may apply, decide and look, and whether what is asked for is possible.
 
 use kith_cache::Consistency;
-use kith_store::{Application, ApplicationKey, Asks, Edge, MemberKey, Permissions, Receiver, UserId};
+use kith_store::{
+    Application, ApplicationBasis, ApplicationKey, Asks, Edge, MemberKey, Permissions, Receiver, Timestamp,
+    UserId,
+};
 
 use super::{
     Applications,
@@ -13,33 +16,41 @@ use crate::{
 };
 
 impl Applications {
-    /// Makes sure that this may be asked for, by whoever acts.
+    /// Makes sure that this may be asked for, by whoever acts. Returns what the application rests on.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or what a failing store makes.
-    pub(super) async fn may_apply(&self, draft: &Draft, acting: Acting) -> Result<(), Error> {
+    pub(super) async fn may_apply(&self, draft: &Draft, acting: Acting) -> Result<ApplicationBasis, Error> {
         own_application(draft.applicant, acting)?;
-        self.lives(draft.applicant, "applicant_id").await?;
         let applicant = draft.applicant;
+        let created = self.account(applicant, "applicant_id").await?;
+        let mut basis = ApplicationBasis { applicant: created, user: None, group: None, by_role: false };
         match draft.asks {
             Asks::Friend(user) => {
-                self.lives(user, "user_id").await?;
+                basis.user = Some(self.account(user, "user_id").await?);
                 let edge = Edge { from: applicant, to: user };
+                self.has_not_blocked(edge).await?;
                 self.is_open_to(edge, Permissions::ADD_FRIEND).await?;
                 if self.follows.are_friends(edge).await? {
                     return Err(Error::new(Reason::StateForbids, "the users are friends already"));
                 }
-                Ok(())
             }
             Asks::Join(group) => {
-                self.members.may_apply(MemberKey { group, user: applicant }, &draft.code).await
+                // Before the membership is looked at: who comes in after it has a later version.
+                basis.group = Some(self.members.basis(group).await?);
+                self.members.may_apply(MemberKey { group, user: applicant }, &draft.code).await?;
             }
             Asks::Invite(group, user) => {
+                basis.group = Some(self.members.basis(group).await?);
+                basis.by_role = acting != Acting::Service;
                 self.members.may_invite(MemberKey { group, user }, acting).await?;
-                self.lives(user, "user_id").await?;
-                self.is_open_to(Edge { from: applicant, to: user }, Permissions::NONE).await
+                basis.user = Some(self.account(user, "user_id").await?);
+                let edge = Edge { from: applicant, to: user };
+                self.has_not_blocked(edge).await?;
+                self.is_open_to(edge, Permissions::NONE).await?;
             }
         }
+        Ok(basis)
     }
 
     /// An application that whoever acts decides about.
@@ -76,6 +87,9 @@ impl Applications {
         let found = self.find(key).await?;
         let Acting::User(user) = acting else { return Ok(found) };
         let is_own = found.applicant == user || key.receiver == Receiver::User(user);
+        if is_own && self.account_begins(user).await? > found.created {
+            return Err(Error::not_found(KIND));
+        }
         if is_own || self.is_of_own_group(&found, acting).await? {
             return Ok(found);
         }
@@ -105,7 +119,6 @@ impl Applications {
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
     pub(super) async fn is_possible(&self, found: &Application) -> Result<(), Error> {
-        self.lives(found.applicant, "applicant_id").await?;
         match found.asks {
             Asks::Friend(user) => {
                 let edge = Edge { from: found.applicant, to: user };
@@ -118,7 +131,12 @@ impl Applications {
                 Ok(())
             }
             Asks::Join(group) => self.members.has_room(MemberKey { group, user: found.applicant }).await,
-            Asks::Invite(group, user) => self.members.has_room(MemberKey { group, user }).await,
+            Asks::Invite(group, user) => {
+                let edge = Edge { from: found.applicant, to: user };
+                self.is_open_to(edge, Permissions::NONE).await?;
+                self.is_open_to(edge.reversed(), Permissions::NONE).await?;
+                self.members.has_room(MemberKey { group, user }).await
+            }
         }
     }
 
@@ -127,9 +145,18 @@ impl Applications {
         found.ok_or_else(|| Error::not_found(KIND))
     }
 
-    async fn lives(&self, user: UserId, field: &'static str) -> Result<(), Error> {
+    /// When the account of a user was created.
+    async fn account(&self, user: UserId, field: &'static str) -> Result<Timestamp, Error> {
         let found = self.users.get(user, &Consistency::Cached).await;
-        found.map(drop).map_err(|error| error.at(field))
+        found.map(|found| found.value.created).map_err(|error| error.at(field))
+    }
+
+    /// Makes sure that `edge.from`, who asks, has not blocked `edge.to`.
+    async fn has_not_blocked(&self, edge: Edge) -> Result<(), Error> {
+        if self.blocks.is_blocked(edge).await? {
+            return Err(Error::new(Reason::StateForbids, "the applicant has blocked the user"));
+        }
+        Ok(())
     }
 
     /// Makes sure that `edge.to` has not blocked `edge.from`, and lets it do what is asked.

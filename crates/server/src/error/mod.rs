@@ -92,6 +92,11 @@ impl Error {
             StoreError::IdTaken => {
                 Self::new(Reason::IdTaken, format!("{kind}_id is taken")).at(format!("{kind}_id"))
             }
+            StoreError::IdHeld => Self::new(
+                Reason::StateForbids,
+                format!("{kind}_id was deleted a moment ago: it is free again once all of it has ended, in about a minute"),
+            )
+            .at(format!("{kind}_id")),
             StoreError::NameTaken => Self::new(Reason::NameTaken, "user_name is taken").at("user_name"),
             StoreError::Blocked => Self::new(Reason::StateForbids, "the other user does not allow it"),
             StoreError::Member(refusal) => refused(*refusal),

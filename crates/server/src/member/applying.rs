@@ -2,7 +2,8 @@
 
 use kith_cache::Consistency;
 use kith_store::{
-    Group, GroupId, JoinPolicy, MemberChange, MemberKey, MembersChanged, Role, UserId, Visibility,
+    Group, GroupBasis, GroupId, JoinPolicy, Member, MemberChange, MemberKey, MemberRow, MembersChanged, Role,
+    Stored, Timestamp, UserId, Version, Visibility,
 };
 
 use super::{
@@ -16,7 +17,109 @@ use crate::{
     request::Terms,
 };
 
+/// Which applications a change of members makes void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voids {
+    None,
+    /// Those that ask for the membership which came about.
+    Requests,
+    /// Invites of those who had a role by which they invited.
+    Invites,
+}
+
+impl Voids {
+    pub(super) const fn of(change: &MemberChange) -> Self {
+        match change {
+            MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Requests,
+            MemberChange::Remove(_) | MemberChange::Leave(_) | MemberChange::Depart(_) => Self::Invites,
+            MemberChange::SetRole(_, Role::Member) => Self::Invites,
+            MemberChange::SetRole(..)
+            | MemberChange::Transfer(_)
+            | MemberChange::Mute(..)
+            | MemberChange::MuteAll(_)
+            | MemberChange::Remark(..) => Self::None,
+        }
+    }
+}
+
 impl Members {
+    /// Closes the applications that a change made void, which left these rows. Those that cannot be closed now are closed when
+    /// they are decided or listed.
+    pub(super) async fn close_void(&self, group: GroupId, voids: Voids, rows: &[MemberRow]) {
+        let closed = match voids {
+            Voids::None => Ok(()),
+            Voids::Requests => {
+                let come: Vec<Member> =
+                    rows.iter().filter(|row| row.live).map(|row| row.member.clone()).collect();
+                if come.is_empty() { Ok(()) } else { self.closing.of_members(group, &come).await }
+            }
+            Voids::Invites => self.close_invites(rows).await,
+        };
+        if let Err(error) = closed {
+            tracing::warn!(%error, "applications that a change of members made void could not be closed");
+        }
+    }
+
+    /// A row of who left has the role that it had; a living one is of an admin who is none any more.
+    async fn close_invites(&self, rows: &[MemberRow]) -> Result<(), Error> {
+        for row in rows.iter().filter(|row| row.live || row.member.role >= Role::Admin) {
+            self.closing.of_inviter(row.member.key).await?;
+        }
+        Ok(())
+    }
+
+    /// What an application about a group rests on.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(crate) async fn basis(&self, id: GroupId) -> Result<GroupBasis, Error> {
+        let group = self.group(id).await?;
+        let roster = self.roster(id, &Consistency::Cached).await?;
+        Ok(GroupBasis { created: group.created, roster: roster.version })
+    }
+
+    /// When a group was created; `None`: there is none.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn group_created(
+        &self,
+        id: GroupId,
+        consistency: &Consistency,
+    ) -> Result<Option<Timestamp>, Error> {
+        match self.groups.get(id, consistency).await {
+            Ok(entry) => Ok(Some(entry.value.created)),
+            Err(error) if error.reason() == Reason::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a user is a member, or was one after this version of the roster; `None`: whether it is one. By the store.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn was_member_since(
+        &self,
+        key: MemberKey,
+        since: Option<Version>,
+    ) -> Result<bool, Error> {
+        let found = self.store.members(&[key]).await.map_err(store_error)?;
+        Ok(match found.first() {
+            Some((_, Stored::Live(_))) => true,
+            Some((_, Stored::Deleted(left))) => since.is_some_and(|since| *left > since),
+            Some((_, Stored::Never)) | None => false,
+        })
+    }
+
+    /// Whether a user is a member. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn is_member(&self, key: MemberKey) -> Result<bool, Error> {
+        let members = self.among(&[key], &Consistency::Cached).await?;
+        Ok(!members.is_empty())
+    }
+
     /// Makes sure that a user may ask a group to be let in: of one that is joined by approval, or by code with the code.
     ///
     /// # Errors
@@ -43,11 +146,25 @@ impl Members {
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
     pub(crate) async fn may_invite(&self, key: MemberKey, acting: Acting) -> Result<(), Error> {
         let group = self.group(key.group).await?;
-        let is_open = (group.join_policy, group.visibility) == (JoinPolicy::Open, Visibility::Public);
-        let least = if is_open { Role::Member } else { Role::Admin };
-        self.roles.allow(&group, acting, least).await?;
+        self.roles.allow(&group, acting, least_inviter(&group)).await?;
         self.not_in(&group, key.user).await?;
         self.not_banned(key).await
+    }
+
+    /// Whether whoever acts may invite users into a group, if there is such a group.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn is_inviter(&self, id: GroupId, acting: Acting) -> Result<bool, Error> {
+        let allowed = match self.groups.get(id, &Consistency::Strong).await {
+            Ok(group) => self.roles.allow(&group.value, acting, least_inviter(&group.value)).await,
+            Err(error) => Err(error),
+        };
+        match allowed {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.reason(), Reason::NotAllowed | Reason::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes sure that whoever acts decides for a group: its owner, its admins, and services.
@@ -103,4 +220,10 @@ impl Members {
             Some(_) => Err(Error::new(Reason::StateForbids, "the user is a member of the group already")),
         }
     }
+}
+
+/// The role by which users are invited into a group.
+fn least_inviter(group: &Group) -> Role {
+    let is_open = (group.join_policy, group.visibility) == (JoinPolicy::Open, Visibility::Public);
+    if is_open { Role::Member } else { Role::Admin }
 }

@@ -173,14 +173,14 @@ impl Members {
     /// Ends members first, then bans and the mutes of former members, in steps. The copies of the members of a step are
     /// invalidated around it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
+        self.close_all(group).await?;
         loop {
             let step = self.ending.step.lock().await;
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
             let users: Vec<UserId> = if_kept(some)?.iter().map(|member| member.key.user).collect();
             // A group may have been made anew under the id: they are in that one then.
-            match self.groups.get(group, &Consistency::Strong).await {
-                Err(gone) if gone.reason() == Reason::NotFound => {}
-                standing => return standing.map(drop),
+            if self.group_created(group, &Consistency::Strong).await?.is_some() {
+                return Ok(());
             }
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
@@ -199,6 +199,16 @@ impl Members {
             if ended.record.roster.count == 0 {
                 return Ok(());
             }
+        }
+    }
+
+    /// Closes what a dismissed group was asked, and its invites.
+    async fn close_all(&self, group: GroupId) -> Result<(), Error> {
+        let _step = self.ending.step.lock().await;
+        match self.group_created(group, &Consistency::Strong).await? {
+            None => self.closing.of_group(group).await,
+            // Another group has the id.
+            Some(_) => Ok(()),
         }
     }
 }

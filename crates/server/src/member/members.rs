@@ -12,10 +12,12 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Roles,
+    applying::Voids,
     ending::Ending,
     lists::{Asked, MemberLists},
 };
 use crate::{
+    application::Closing,
     beside::{Records, beside},
     call::Acting,
     error::{Error, Reason},
@@ -53,6 +55,7 @@ pub struct Members {
     pub(super) groups: Groups,
     pub(super) store: Arc<dyn MemberStore>,
     users: Users,
+    pub(super) closing: Closing,
     pub(super) mutations: Mutations,
     hasher: SecretHasher,
     tries: Arc<Tries<MemberKey>>,
@@ -78,6 +81,7 @@ impl Members {
         tiers: &Tiers,
         lists: (ListPolicies<UserId>, ListPolicies<GroupId>),
         (roles, groups, users): (Roles, Groups, Users),
+        closing: &Closing,
         (mutations, hasher): (Mutations, SecretHasher),
         rules: MemberRules,
     ) -> Self {
@@ -87,6 +91,7 @@ impl Members {
             groups,
             store: Arc::clone(&stores.members),
             users,
+            closing: closing.clone(),
             mutations,
             hasher,
             tries: Arc::new(Tries::per_minute(rules.code_tries_per_minute)),
@@ -161,8 +166,7 @@ impl Members {
     /// NOT_FOUND, or what a failing store makes.
     pub async fn group(&self, id: GroupId) -> Result<Arc<Group>, Error> {
         let group = self.groups.get(id, &Consistency::Cached).await?.value;
-        if let Some(creator) = group.creator
-            && !self.roles.was_founded(id).await?
+        if let Some(creator) = self.roles.founder(&group).await?
             && self.lives(creator).await?
         {
             self.found(id, creator).await?;
@@ -175,7 +179,8 @@ impl Members {
     /// [`Self::group`] does the same for the next caller.
     pub(crate) async fn created(&self, id: GroupId) {
         let founded = async {
-            if let Some(creator) = self.groups.get(id, &Consistency::Cached).await?.value.creator {
+            let group = self.groups.get(id, &Consistency::Cached).await?.value;
+            if let Some(creator) = self.roles.creator(&group).await? {
                 self.found(id, creator).await?;
             }
             Ok::<(), Error>(())
@@ -306,7 +311,7 @@ impl Members {
         write: Write,
     ) -> Result<Written<MembersChanged>, Error> {
         let keys: Vec<MemberKey> = self.keys(group, &change).await?;
-        let moved = self.moved(&change);
+        let (moved, voids) = (self.moved(&change), Voids::of(&change));
         let given_up = self.given_up(group, &change).await;
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {
@@ -316,6 +321,7 @@ impl Members {
         let done = self.around(given_up, keys.clone(), write).await?;
         let done = self.give_up_rest(&keys, done).await?;
         self.tell(group, moved).await;
+        self.close_void(group, voids, &done.record.rows).await;
         Ok(done)
     }
 

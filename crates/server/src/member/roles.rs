@@ -7,23 +7,35 @@ use super::{
     codec::{MemberCodec, RosterCodec},
     loader::{MemberLoader, RosterLoader},
 };
-use crate::{call::Acting, error::Error, tiers::Tiers};
+use crate::{
+    call::Acting,
+    error::Error,
+    tiers::Tiers,
+    user::{Users, account_begins},
+};
 
 /// Members and rosters through the tiers of this node; both namespaces are strict. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Roles {
     pub(super) members: TieredCache<MemberKey, Member>,
     pub(super) rosters: TieredCache<GroupId, Roster>,
+    users: Users,
 }
 
 impl Roles {
     /// Over `stores`, with namespaces of its own in the tiers.
     #[must_use]
-    pub fn new(stores: &Stores, tiers: &Tiers, (members, rosters): (Policy<Member>, Policy<Roster>)) -> Self {
+    pub fn new(
+        stores: &Stores,
+        tiers: &Tiers,
+        (members, rosters): (Policy<Member>, Policy<Roster>),
+        users: &Users,
+    ) -> Self {
         let store = || std::sync::Arc::clone(&stores.members);
         Self {
             members: tiers.namespace(members, std::sync::Arc::new(MemberLoader(store())), MemberCodec),
             rosters: tiers.namespace(rosters, std::sync::Arc::new(RosterLoader(store())), RosterCodec),
+            users: users.clone(),
         }
     }
 
@@ -37,8 +49,30 @@ impl Roles {
         if let Some(member) = member.map_err(|error| Error::cache("member", &error))? {
             return Ok(Some(member.value.role));
         }
-        let creates = group.creator == Some(user) && !self.was_founded(group.id).await?;
-        Ok(creates.then_some(Role::Owner))
+        let owns = group.creator == Some(user) && self.founder(group).await?.is_some();
+        Ok(owns.then_some(Role::Owner))
+    }
+
+    /// Who owns a group that nobody is in or owns: its creator.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
+        if group.creator.is_none() || self.was_founded(group.id).await? {
+            return Ok(None);
+        }
+        self.creator(group).await
+    }
+
+    /// The creator of a group; `None`: it has none, or another account has the id of that user by now.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
+        let Some(creator) = group.creator else { return Ok(None) };
+        let account = self.users.created(creator, &Consistency::Cached).await?;
+        let is_other = account.is_some_and(|created| account_begins(created) > group.created);
+        Ok((!is_other).then_some(creator))
     }
 
     /// Makes sure that whoever acts has at least this role, or is a service.

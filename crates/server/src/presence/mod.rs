@@ -33,3 +33,4 @@ pub(crate) use assemble::{Online, assemble, in_memory};
 pub(crate) use keeper::Keeper;
 pub(crate) use moves::{Moved, Moves, moves};
 pub(crate) use rpc::PresenceRpc;
+pub(crate) use sessions::Sessions;

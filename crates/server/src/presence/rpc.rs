@@ -25,7 +25,7 @@ use crate::{
 /// The presence service on the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct PresenceRpc {
-    pub(super) sessions: Sessions,
+    pub(crate) sessions: Sessions,
     pub(super) active: Active,
     pub(super) members: Members,
     pub(super) visible: Visible,

@@ -1,6 +1,6 @@
 //! Sessions as callers have them: opened, renewed, closed, and asked about.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kith_cache::Consistency;
 use kith_presence::{
@@ -23,7 +23,7 @@ pub(super) struct Rules {
 
 /// Sessions through this node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     pub(super) stores: Presences,
     pub(super) gateways: Arc<KnownGateways>,
     pub(super) held: Arc<Held>,
@@ -120,6 +120,24 @@ impl Sessions {
         let changed = self.change(Change { user, instance, op: Op::Close(device) }, "close").await?;
         self.fan_out.within(self.rules.fan_out_wait, user, changed.standing.clone()).await;
         Ok(changed.standing)
+    }
+
+    /// Ends all sessions of a user whose account was deleted, at whichever gateways.
+    ///
+    /// # Errors
+    /// UNAVAILABLE; some may have been ended.
+    pub(crate) async fn end_all(&self, user: UserId) -> Result<(), Error> {
+        let seen = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
+        let mut instances = BTreeSet::new();
+        for session in seen.users.into_iter().flat_map(|seen| seen.sessions) {
+            self.held.remove(user, &session.instance, &session.device);
+            instances.insert(session.instance);
+        }
+        for instance in instances {
+            let changed = self.change(Change { user, instance, op: Op::End }, "close").await?;
+            self.fan_out.within(self.rules.fan_out_wait, user, changed.standing).await;
+        }
+        Ok(())
     }
 
     /// Renews sessions of a gateway. Returns those that are not there.

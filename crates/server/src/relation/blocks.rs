@@ -128,7 +128,11 @@ impl Blocks {
             let write = Box::pin(this.mutations.write(&this.cache, job));
             let write = Box::pin(this.listed(edge.from, lists, write));
             let written = if blocks { cutting(edge.reversed(), &follows, write).await } else { write.await };
-            written.map_err(store_error)
+            let written = written.map_err(store_error)?;
+            if blocks {
+                follows.close_request(edge).await;
+            }
+            Ok(written)
         };
         self.mutations.call(terms.deadline, work).await
     }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache};
 use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Stores, Version};
+use tokio::time::Instant;
 
 use super::{
     Blocks, FollowLists, Listed,
@@ -12,6 +13,7 @@ use super::{
     loader::FollowLoader,
 };
 use crate::{
+    application::Closing,
     beside::{Records, beside},
     call::{Acting, own},
     config::RelationMode,
@@ -46,6 +48,7 @@ pub struct Follows {
     pub(super) lists: FollowLists,
     pub(super) store: Arc<dyn FollowStore>,
     users: Users,
+    closing: Closing,
     pub(super) mutations: Mutations,
     hasher: SecretHasher,
     rules: RelationRules,
@@ -59,7 +62,7 @@ impl Follows {
         tiers: &Tiers,
         (records, lists): (Policy<Follow>, ListPolicies<Listed>),
         (mutations, hasher): (Mutations, SecretHasher),
-        users: Users,
+        (users, closing): (Users, Closing),
         rules: RelationRules,
     ) -> Self {
         let store = Arc::clone(&stores.follows);
@@ -69,6 +72,7 @@ impl Follows {
             lists: FollowLists::new(Arc::clone(&store), tiers, lists),
             store,
             users,
+            closing,
             mutations,
             hasher,
             rules,
@@ -174,6 +178,25 @@ impl Follows {
             this.written(edge, job).await.map_err(store_error)
         };
         self.mutations.call(terms.deadline, work).await
+    }
+
+    /// Closes the request of `edge.from` to be a friend of `edge.to`, who does not want that any more. One that cannot be closed
+    /// stays pending.
+    pub(super) async fn close_request(&self, edge: Edge) {
+        if let Err(error) = self.closing.of_friends(edge).await {
+            tracing::warn!(%error, "a friend request that became void could not be closed");
+        }
+    }
+
+    /// Closes the requests of two to be friends, who are friends no more. Goes on also where the caller waits no longer.
+    pub(super) async fn close_requests(&self, edge: Edge, deadline: Instant) {
+        let this = self.clone();
+        let work = async move {
+            this.close_request(edge).await;
+            this.close_request(edge.reversed()).await;
+            Ok(())
+        };
+        drop(self.mutations.run(deadline, work).await);
     }
 
     /// What a write of another record that may end this follow gives up.

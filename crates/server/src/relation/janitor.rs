@@ -1,12 +1,15 @@
-//! What ends with a user: its follows, blocks and memberships, soon after its deletion, whoever dies meanwhile.
+//! What ends with a user soon after its deletion, also if a node crashes (see [`Cleanup`]); then its id is released.
 //!
 //! A deletion is noted in the store before it is written. Whoever deleted begins at once; every node, of several the one
 //! that has the lease, looks at the notes now and then and does what has not been done. A note is kept for a while after
-//! all has ended: a follow that began when the user still lived may come in later.
+//! all has ended: a follow that began when the user still lived may come in later. Until then the id of the user is held, so
+//! that no other account has anything of it.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use kith_store::{EdgeUpkeep, Outcome, StoreError, Stored, Stores, StrongReads, Timestamp, UserId};
+use kith_store::{
+    EdgeUpkeep, Outcome, StoreError, Stored, Stores, StrongReads, Timestamp, UserId, UserStore,
+};
 use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::{
@@ -14,7 +17,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::Upkeep;
+use super::Cleanup;
 use crate::{
     error::{Error, Reason},
     lease::Lease,
@@ -81,13 +84,14 @@ impl Janitor {
     /// It does nothing yet. `among`: the id of this node, where there are others.
     pub(crate) fn new(
         stores: &Stores,
-        upkeep: Upkeep,
+        cleanup: Cleanup,
         begun: mpsc::Receiver<UserId>,
         among: Option<&str>,
     ) -> Self {
         let rounds = Rounds {
-            upkeep,
+            cleanup,
             store: Arc::clone(&stores.edges),
+            ids: Arc::clone(&stores.users),
             users: Arc::clone(&stores.strong),
             lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
             emptied: HashSet::new(),
@@ -110,8 +114,9 @@ impl Janitor {
 
 #[derive(Clone, Debug)]
 struct Rounds {
-    upkeep: Upkeep,
+    cleanup: Cleanup,
     store: Arc<dyn EdgeUpkeep>,
+    ids: Arc<dyn UserStore>,
     users: Arc<dyn StrongReads>,
     /// Of who looks at the notes.
     lease: Lease,
@@ -165,26 +170,32 @@ impl Rounds {
         if young && self.emptied.contains(&note) {
             return Ok(());
         }
-        let cleared = self.clear(user).await?;
-        if !young {
-            // Of a user that lives: its deletion failed.
-            return self.store.end_removal(user, noted).await.map_err(store_error);
-        }
-        if cleared {
-            self.emptied.insert(note);
+        match self.clear(user).await? {
+            Left::Sessions => return Ok(()),
+            Left::Nothing if young => drop(self.emptied.insert(note)),
+            Left::Nothing => {
+                self.ids.release_id(user, noted).await.map_err(store_error)?;
+                self.store.end_removal(user, noted).await.map_err(store_error)?;
+            }
+            // Its deletion may yet land.
+            Left::User if young => {}
+            Left::User => self.store.end_removal(user, noted).await.map_err(store_error)?,
         }
         Ok(())
     }
 
-    /// Ends what is left of a deleted user. False: it is not deleted; then nothing is ended.
-    async fn clear(&self, user: UserId) -> Result<bool, Error> {
-        // Looked at before each step: the id may be created again.
+    /// Ends what is left of a deleted user.
+    async fn clear(&self, user: UserId) -> Result<Left, Error> {
+        // Looked at before each step: the deletion may not have landed, and the id may be that of another user.
         while self.is_deleted(user).await? {
-            if !self.upkeep.remove_some(user).await? {
-                return Ok(true);
+            if self.cleanup.step(user).await? {
+                continue;
             }
+            // Presence is kept apart from the stores: while it is not available, other users are cleared all the same.
+            let ended = self.cleanup.end_sessions(user).await.inspect_err(tell);
+            return Ok(if ended.is_ok() { Left::Nothing } else { Left::Sessions });
         }
-        Ok(false)
+        Ok(Left::User)
     }
 
     async fn is_deleted(&self, user: UserId) -> Result<bool, Error> {
@@ -193,8 +204,18 @@ impl Rounds {
     }
 }
 
+/// What is left of a user after it was cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// Sessions of presence, which is not available.
+    Sessions,
+    /// All: it is not deleted.
+    User,
+}
+
 fn tell(error: &Error) {
-    tracing::warn!(%error, "follows, blocks or memberships of a deleted user did not end; it is tried again");
+    tracing::warn!(%error, "something of a deleted user did not end, and its id is held; it is tried again");
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]

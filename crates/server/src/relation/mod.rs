@@ -8,6 +8,7 @@
 
 mod algebra;
 mod blocks;
+mod cleanup;
 mod codec;
 mod compared;
 mod convert;
@@ -25,6 +26,7 @@ mod writes;
 mod written;
 
 pub use blocks::Blocks;
+pub(crate) use cleanup::Cleanup;
 pub use follows::{Follows, RelationRules};
 pub(crate) use friends::{are_friends, warm};
 pub(crate) use janitor::Janitor;

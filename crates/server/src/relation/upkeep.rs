@@ -1,4 +1,4 @@
-//! Upkeep of follows and blocks, and the end of memberships, a bounded step at a time. What a step changed in the store, the tiers give up with it.
+//! Upkeep of follows and blocks, a bounded step at a time. What a step changed in the store, the tiers give up with it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,6 @@ use super::{BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, Blocks, FOLLOW_EPOCHS, FOLLOW_PAG
 use crate::{
     beside::{Beside as _, Records},
     error::Error,
-    member::Members,
     metric::{EDGE_COUNTS_CORRECTED, EDGE_DIFFERENCES, EDGES_CHECKED, EDGES_REMOVED},
     mutation::Mutations,
     tiers::Tiers,
@@ -35,7 +34,6 @@ pub struct Upkeep {
     store: Arc<dyn EdgeUpkeep>,
     follows: Follows,
     blocks: Blocks,
-    members: Members,
     mutations: Mutations,
     node: Node,
     figures: Arc<Figures>,
@@ -44,17 +42,11 @@ pub struct Upkeep {
 impl Upkeep {
     /// Over `stores` and what this node holds of them.
     #[must_use]
-    pub fn new(
-        stores: &Stores,
-        tiers: &Tiers,
-        (follows, blocks): (&Follows, &Blocks),
-        members: &Members,
-    ) -> Self {
+    pub fn new(stores: &Stores, tiers: &Tiers, follows: &Follows, blocks: &Blocks) -> Self {
         Self {
             store: Arc::clone(&stores.edges),
             follows: follows.clone(),
             blocks: blocks.clone(),
-            members: members.clone(),
             mutations: follows.mutations.clone(),
             node: tiers.node().clone(),
             figures: Arc::new(Figures::new()),
@@ -97,18 +89,11 @@ impl Upkeep {
         self.settled(work).await
     }
 
-    /// Ends some of the edges of a user, and of its memberships. False: there was none.
+    /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(crate) async fn remove_some(&self, user: UserId) -> Result<bool, Error> {
-        if self.remove_edges(user).await? {
-            return Ok(true);
-        }
-        self.members.depart_some(user).await
-    }
-
-    async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
+    pub(super) async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {
             let removed = this.store.remove_edges(user, REMOVED_STEP).await;
@@ -124,7 +109,7 @@ impl Upkeep {
     }
 
     /// Runs a step to its end, also where nobody waits for it any more: what it changed has to be given up.
-    async fn settled<T: Send + 'static>(
+    pub(super) async fn settled<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {

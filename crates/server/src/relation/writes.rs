@@ -76,6 +76,7 @@ impl RelationRpc {
             }
         }
         let token = token.ok_or_else(|| Error::not_found("friend"))?;
+        self.follows.close_requests(edge, call.deadline).await;
         Ok(wire::UnfriendResponse { consistency_token: token.to_string() })
     }
 

@@ -16,6 +16,7 @@ mod users;
 mod written;
 
 pub use rpc::UserRpc;
+pub(crate) use users::account_begins;
 pub use users::{UserRules, Users};
 
 /// Name of the namespace in the tiers.

@@ -26,6 +26,9 @@ const KIND: &str = "user";
 /// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
 const ID_TRIES: usize = 16;
 
+/// Most that the clocks of two nodes are apart, for what is decided by the creation of an account.
+const CLOCKS_APART_MS: i64 = 30_000;
+
 /// What is configured about users.
 #[derive(Clone, Debug)]
 pub struct UserRules {
@@ -102,6 +105,22 @@ impl Users {
         entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
+    /// When the account that has this id now was created; `None`: no user has it.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn created(
+        &self,
+        id: UserId,
+        consistency: &Consistency,
+    ) -> Result<Option<Timestamp>, Error> {
+        match self.get(id, consistency).await {
+            Ok(entry) => Ok(Some(entry.value.created)),
+            Err(error) if error.reason() == Reason::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads the user with this name from the store.
     ///
     /// # Errors
@@ -135,7 +154,7 @@ impl Users {
     /// Creates a user; an id is allocated where the draft has none.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
     pub(super) async fn create(
         &self,
         draft: UserDraft,
@@ -177,7 +196,8 @@ impl Users {
             .await
     }
 
-    /// Deletes a user. Returns the version of the deletion. Its follows and blocks end soon after, whoever dies.
+    /// Deletes a user. Returns the version of the deletion. What is left of it ends soon after, also if this node crashes;
+    /// until then its id is held.
     ///
     /// # Errors
     /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
@@ -234,7 +254,7 @@ impl Users {
             let user = draft.clone().with(id, secrets.clone());
             let write = Box::pin(async move { store.create_user(user, write).await });
             match self.mutations.write(&self.cache, Job { key: id, write, change: put }).await {
-                Err(StoreError::IdTaken) if draft.id.is_none() => {}
+                Err(StoreError::IdTaken | StoreError::IdHeld) if draft.id.is_none() => {}
                 written => return written.map_err(|error| Error::store(KIND, &error)),
             }
         }
@@ -268,6 +288,12 @@ impl Users {
         };
         Ok(Write { expected, request, now: Timestamp::now() })
     }
+}
+
+/// From when on what is kept of an id is that of the account that was created at `created`. A little earlier than that, since
+/// clocks of nodes are apart; the id of a deleted user is held for longer ([`UserStore::release_id`]).
+pub(crate) const fn account_begins(created: Timestamp) -> Timestamp {
+    Timestamp(created.0.saturating_sub(CLOCKS_APART_MS))
 }
 
 fn put(user: &Arc<User>) -> Change<User> {

@@ -80,4 +80,8 @@ impl UserStore for Broken {
     async fn delete_user(&self, _: UserId, _: Timestamp, _: Write) -> Result<Applied<Version>, StoreError> {
         self.answer().await
     }
+
+    async fn release_id(&self, _: UserId, _: Timestamp) -> Result<(), StoreError> {
+        self.answer().await
+    }
 }

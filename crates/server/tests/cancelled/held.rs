@@ -132,4 +132,8 @@ impl UserStore for Held {
     ) -> Result<Applied<Version>, StoreError> {
         self.hold.around(self.inner.delete_user(id, name_free_at, write)).await
     }
+
+    async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError> {
+        self.inner.release_id(id, deleted).await
+    }
 }

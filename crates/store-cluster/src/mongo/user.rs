@@ -1,6 +1,6 @@
 //! Users: `{_id, v, name, name_key, nick, email, email_key, phone, gender, age, region, icon, params,
 //! created, updated, w, u}`. Absent texts are absent fields. `w` is a random number of the insert, `u` one of the last
-//! update.
+//! update. The stub of a deleted user has `id_held`, the moment of the deletion, until the id is released.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -16,9 +16,9 @@ use mongodb::{
 use super::{
     connect::Mongo,
     document::{change_params, fields, moment, number_in, params, params_document, small, text, version},
-    error::malformed,
+    error::{malformed, write_failed},
     record::{Listed, Record, is_stub, version_of},
-    write::{Change, Order},
+    write::{Change, ID_HELD, Order},
 };
 
 /// Names users in the ids of secrets.
@@ -89,10 +89,18 @@ impl UserStore for Mongo {
         write: Write,
     ) -> Result<Applied<Version>, StoreError> {
         let _entered = self.enter()?;
-        let change = Change::Delete { keep: &["name_key"], set: doc! { "name_free_at": name_free_at.0 } };
+        let set = doc! { "name_free_at": name_free_at.0, ID_HELD: write.now.0 };
+        let change = Change::Delete { keep: &["name_key"], set };
         let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
         let done = Box::pin(self.write::<User>(&order)).await?;
         Ok(Applied { record: version_of(&done.document)?, replayed: done.replayed })
+    }
+
+    async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        let filter = doc! { "_id": id.get(), "deleted": true, ID_HELD: { "$lte": deleted.0 } };
+        let update = doc! { "$unset": { ID_HELD: "" } };
+        self.users.update_one(filter, update).await.map(drop).map_err(write_failed)
     }
 }
 

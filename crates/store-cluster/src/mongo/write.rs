@@ -23,6 +23,8 @@ use super::{
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(1);
 const BACKOFF_MAX: Duration = Duration::from_millis(64);
+/// Field of a stub under whose id nothing may be created yet.
+pub(super) const ID_HELD: &str = "id_held";
 /// Tries of one write, however fast they fail.
 const TRIES_MAX: u32 = 256;
 
@@ -170,7 +172,7 @@ impl Mongo {
             (Change::Create(fields), Way::OverStub) => {
                 let mut set = fields.clone();
                 set.insert("w", nonce);
-                let stub = doc! { "_id": order.id, "deleted": true };
+                let stub = doc! { "_id": order.id, "deleted": true, ID_HELD: Bson::Null };
                 let fields = Remade { set, keep: &[], nonce };
                 self.remake::<R>(stub, fields, session).await?.ok_or(Refused::Unmatched)
             }
@@ -301,6 +303,9 @@ impl Mongo {
         }
         if !is_stub(&holder)? {
             return Err(StoreError::IdTaken);
+        }
+        if number_in(&holder, ID_HELD)?.is_some() {
+            return Err(StoreError::IdHeld);
         }
         // A kept name is kept for the id that had it: made anew, the user may have it back.
         Ok(Next::Try(Way::OverStub, StoreError::IdTaken))

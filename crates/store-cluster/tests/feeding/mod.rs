@@ -71,6 +71,10 @@ impl Stage {
         version_of(&self.stores.users.update_user(user_id(id), older, write()).await.unwrap())
     }
 
+    async fn release(&self, id: i64) {
+        self.stores.users.release_id(user_id(id), Timestamp::now()).await.unwrap();
+    }
+
     async fn delete(&self, id: i64, name_free_at: Timestamp) -> Version {
         self.stores.users.delete_user(user_id(id), name_free_at, write()).await.unwrap().record
     }

@@ -2,9 +2,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use kith_store::{
-    Application, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationList,
-    ApplicationRefusal, ApplicationState, Asks, Decision, DueApplication, GroupId, LEFT_TO_WHO_CHANGED,
-    NewApplication, Receiver, StoreError, Stores, Text, Timestamp,
+    Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey,
+    ApplicationList, ApplicationRefusal, ApplicationState, Asks, Decision, DueApplication, GroupBasis,
+    GroupId, LEFT_TO_WHO_CHANGED, NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Version,
 };
 
 use super::{Stage, now, user};
@@ -28,6 +28,12 @@ fn new(applicant: i64) -> NewApplication {
         message: Text::default(),
         reference: Text::default(),
         receivers: ADMINS.map(user).to_vec(),
+        basis: ApplicationBasis {
+            applicant: now,
+            user: None,
+            group: Some(GroupBasis { created: now, roster: Version::FIRST }),
+            by_role: false,
+        },
         expires: now.after(Duration::from_secs(3_600)),
         kept: Duration::from_secs(86_400),
         pending_max: 10_000,

@@ -49,6 +49,7 @@ pub async fn an_application_is_read_as_it_was_made(stores: Stores) {
         (ApplicationState::Pending, None, ApplicationEffect::None)
     );
     assert_eq!((made.expires, made.decided, made.kept), (new.expires, None, new.kept));
+    assert_eq!(made.basis, Some(new.basis));
     assert_eq!(read(&stores, made.key()).await, made);
 }
 

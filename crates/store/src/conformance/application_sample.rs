@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use super::sample::{applied, group_id, user_id, write};
+use super::sample::{applied, group_id, user_id, version, write};
 use crate::{
-    Application, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationList,
-    ApplicationRefusal, ApplicationState, Applied, Asks, Decision, DueApplication, ListedApplication,
-    NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Write,
+    Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey,
+    ApplicationList, ApplicationRefusal, ApplicationState, Applied, Asks, Decision, DueApplication,
+    GroupBasis, ListedApplication, NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Write,
 };
 
 /// How long the applications of most cases can be decided.
@@ -44,9 +44,19 @@ pub(super) fn new(applicant: i64, asks: Asks) -> NewApplication {
         message: "'; DROP TABLE users;-- \u{1F600}".into(),
         reference: Text::default(),
         receivers,
+        basis: basis(asks, now),
         expires: now.after(PENDING),
         kept: Duration::from_secs(86_400),
         pending_max: ROOM,
+    }
+}
+
+fn basis(asks: Asks, now: Timestamp) -> ApplicationBasis {
+    ApplicationBasis {
+        applicant: now,
+        user: matches!(asks.receiver(), Receiver::User(_)).then_some(now),
+        group: asks.group().map(|_| GroupBasis { created: now, roster: version(3) }),
+        by_role: true,
     }
 }
 

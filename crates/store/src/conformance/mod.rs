@@ -51,6 +51,7 @@ mod sample;
 pub mod secret;
 pub mod user;
 pub mod user_at_once;
+pub mod user_ids;
 pub mod user_names;
 pub mod user_requests;
 pub mod user_search;
@@ -78,6 +79,7 @@ macro_rules! records_conformance {
         $crate::secret_conformance!($open, [$($attribute),*]);
         $crate::user_conformance!($open, [$($attribute),*]);
         $crate::user_at_once_conformance!($open, [$($attribute),*]);
+        $crate::user_ids_conformance!($open, [$($attribute),*]);
         $crate::user_names_conformance!($open, [$($attribute),*]);
         $crate::user_requests_conformance!($open, [$($attribute),*]);
         $crate::user_search_conformance!($open, [$($attribute),*]);

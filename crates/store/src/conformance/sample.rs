@@ -140,6 +140,13 @@ pub(super) async fn create_user(stores: &Stores, user: NewUser) -> User {
     applied(stores.users.create_user(user, write()).await.unwrap())
 }
 
+/// Deletes a user and releases its id.
+pub(super) async fn delete_and_release(stores: &Stores, id: i64, name_free_at: Timestamp) {
+    let deletion = write();
+    stores.users.delete_user(user_id(id), name_free_at, deletion.clone()).await.unwrap();
+    stores.users.release_id(user_id(id), deletion.now).await.unwrap();
+}
+
 pub(super) async fn live_user(stores: &Stores, id: i64) -> User {
     stores.users.user(user_id(id)).await.unwrap().live().unwrap()
 }

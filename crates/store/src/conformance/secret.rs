@@ -1,8 +1,8 @@
 //! Cases of the secret store: written with their owner, read apart from it.
 
 use super::sample::{
-    bare_group, bare_user, create_group, create_user, expecting, full_group, full_user, group_id, live_user,
-    name, requested, secrets, user_id, write,
+    bare_group, bare_user, create_group, create_user, delete_and_release, expecting, full_group, full_user,
+    group_id, live_user, name, requested, secrets, user_id, write,
 };
 use crate::{
     GroupPatch, NewGroup, NewUser, ParamsPatch, SecretOwner, StoreError, Stores, Timestamp, UserPatch,
@@ -153,7 +153,7 @@ pub async fn secrets_go_with_their_owner(stores: Stores) {
 pub async fn an_owner_made_anew_has_no_old_secret(stores: Stores) {
     create_user(&stores, full_user(1)).await;
     create_group(&stores, full_group(1)).await;
-    stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
+    delete_and_release(&stores, 1, Timestamp(0)).await;
     stores.groups.dismiss_group(group_id(1), write()).await.unwrap();
     create_user(&stores, bare_user(1, "ann")).await;
     create_group(&stores, bare_group(1, "g")).await;

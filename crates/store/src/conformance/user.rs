@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::sample::{
-    applied, bare_user, create_user, expecting, full_user, live_user, name, params, params_of, setting,
-    user_id, user_state, version, write,
+    applied, bare_user, create_user, delete_and_release, expecting, full_user, live_user, name, params,
+    params_of, setting, user_id, user_state, version, write,
 };
 use crate::{
     BATCH_MAX, Email, Gender, PARAMS_BYTES_MAX, Params, ParamsPatch, Phone, StoreError, Stored, Stores, Text,
@@ -325,14 +325,14 @@ pub async fn a_user_made_anew_continues_the_version(stores: Stores) {
     for round in 0..3 {
         let user = bare_user(1, &format!("ann{round}"));
         assert_eq!(create_user(&stores, user).await.version, version(2 * round + 1));
-        stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
+        delete_and_release(&stores, 1, Timestamp(0)).await;
         assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2 * round + 2)));
     }
 }
 
 pub async fn a_user_made_anew_has_nothing_of_the_old_one(stores: Stores) {
     create_user(&stores, full_user(1)).await;
-    stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
+    delete_and_release(&stores, 1, Timestamp(0)).await;
     let again = crate::Write { now: Timestamp(write().now.0 + 777), ..write() };
     let created = applied(stores.users.create_user(bare_user(1, "ann"), again.clone()).await.unwrap());
     assert_eq!((created.created, created.updated), (again.now, again.now));

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::sample::{
-    applied, at_once, bare_user, create_user, live_user, name, user_id, user_state, version, write,
+    applied, at_once, bare_user, create_user, delete_and_release, live_user, name, user_id, user_state,
+    version, write,
 };
 use crate::{StoreError, Stored, Stores, Timestamp, User, UserPatch, Write};
 
@@ -94,7 +95,7 @@ pub async fn a_user_is_found_by_every_form_of_the_name(stores: Stores) {
         for other in &forms(7) {
             assert_eq!(owner(&stores, other).await.as_ref(), Some(&created));
         }
-        stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
+        delete_and_release(&stores, 1, Timestamp(0)).await;
     }
 }
 
@@ -120,7 +121,7 @@ pub async fn a_name_is_kept_after_deletion_until_it_is_free(stores: Stores) {
 pub async fn a_name_that_became_free_goes_to_whoever_asks(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let free_at = write().now.after(HOUR);
-    stores.users.delete_user(user_id(1), free_at, write()).await.unwrap();
+    delete_and_release(&stores, 1, free_at).await;
     applied(stores.users.create_user(bare_user(2, "ANN"), Write::at(free_at)).await.unwrap());
     assert_eq!(owner(&stores, "ann").await.unwrap().id, user_id(2));
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
@@ -140,7 +141,7 @@ pub async fn a_name_free_at_once_can_be_taken_at_once(stores: Stores) {
 pub async fn a_user_made_anew_may_have_the_kept_name_back(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let free_at = write().now.after(HOUR);
-    stores.users.delete_user(user_id(1), free_at, write()).await.unwrap();
+    delete_and_release(&stores, 1, free_at).await;
     name_taken(stores.users.create_user(bare_user(2, "ann"), write()).await);
     // Kept for the id that had it: nobody else can be taken for it.
     assert_eq!(create_user(&stores, bare_user(1, "ANN")).await.version, version(3));
@@ -149,7 +150,7 @@ pub async fn a_user_made_anew_may_have_the_kept_name_back(stores: Stores) {
 
 pub async fn a_user_made_anew_under_another_name_leaves_the_old_one(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
-    stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
+    delete_and_release(&stores, 1, Timestamp(0)).await;
     create_user(&stores, bare_user(1, "anna")).await;
     assert_eq!(owner(&stores, "ann").await, None);
     create_user(&stores, bare_user(2, "ann")).await;
@@ -307,7 +308,7 @@ pub async fn a_freed_name_has_one_winner(stores: Stores) {
     for race in 0..races().min(20) {
         let base = i64::try_from(race).unwrap() * 1000 + 1;
         create_user(&stores, bare_user(base, &forms(race)[0])).await;
-        stores.users.delete_user(user_id(base), Timestamp(0), write()).await.unwrap();
+        delete_and_release(&stores, base, Timestamp(0)).await;
         // The one who had it, made anew, among others.
         let results = at_once((base..base + RIVALS).map(|id| creator(&stores, id, race))).await;
         only_winner(&stores, race, results).await;

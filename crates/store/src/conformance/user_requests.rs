@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::sample::{
-    applied, at_once, bare_user, create_user, expecting, full_user, live_user, mismatch, name, one_effect,
-    replay, requested, user_id, user_state, version, write,
+    applied, at_once, bare_user, create_user, delete_and_release, expecting, full_user, live_user, mismatch,
+    name, one_effect, replay, requested, user_id, user_state, version, write,
 };
 use crate::{REQUEST_KEPT, StoreError, Stored, Stores, Timestamp, UserPatch, Version, Write};
 
@@ -125,6 +125,7 @@ pub async fn a_deletion_replays_after_the_user_was_made_anew(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let delete = || stores.users.delete_user(user_id(1), Timestamp(0), requested("r", 1));
     assert_eq!(applied(delete().await.unwrap()), version(2));
+    stores.users.release_id(user_id(1), write().now).await.unwrap();
     let again = create_user(&stores, bare_user(1, "ann")).await;
     assert_eq!(replay(delete().await), version(2));
     assert_eq!(live_user(&stores, 1).await, again);
@@ -170,7 +171,7 @@ pub async fn a_failed_creation_keeps_no_request(stores: Stores) {
     assert_eq!(live_user(&stores, 2).await, created);
     let create = || stores.users.create_user(bare_user(2, "bea"), requested("s", 2));
     assert!(matches!(create().await.unwrap_err(), StoreError::IdTaken));
-    stores.users.delete_user(user_id(2), Timestamp(0), write()).await.unwrap();
+    delete_and_release(&stores, 2, Timestamp(0)).await;
     assert_eq!(applied(create().await.unwrap()).version, version(3));
 }
 

@@ -1,6 +1,8 @@
 //! Cases of the user store: searching by name, email and phone.
 
-use super::sample::{applied, bare_user, create_user, full_user, live_user, name, user_id, write};
+use super::sample::{
+    applied, bare_user, create_user, delete_and_release, full_user, live_user, name, user_id, write,
+};
 use crate::{Email, Keyword, NewUser, Phone, Stores, Timestamp, User, UserPatch};
 
 #[macro_export]
@@ -200,7 +202,7 @@ pub async fn who_has_no_email_and_phone_is_found_by_neither(stores: Stores) {
 
 pub async fn a_deleted_user_is_never_found(stores: Stores) {
     let user = create_user(&stores, full_user(1)).await;
-    stores.users.delete_user(user_id(1), write().now.after(crate::REQUEST_KEPT), write()).await.unwrap();
+    delete_and_release(&stores, 1, write().now.after(crate::REQUEST_KEPT)).await;
     for keyword in [&user.user_name, &user.email, &user.phone] {
         assert_eq!(found(&stores, keyword).await, [0_i64; 0]);
     }

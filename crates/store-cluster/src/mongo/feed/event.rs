@@ -5,8 +5,8 @@ use mongodb::bson::{Document, RawBsonRef, RawDocument, doc};
 
 const USERS: &str = "users";
 const GROUPS: &str = "groups";
-/// What the release of a stub's name removes. The stub stays what it was, and its version too.
-const RELEASED: [&str; 2] = ["name_free_at", "name_key"];
+/// What the release of the name or of the id of a stub removes. The stub stays what it was, and its version too.
+const RELEASED: [&[&str]; 2] = [&["name_free_at", "name_key"], &["id_held"]];
 
 /// A number from here on is no version: there must be room above it.
 pub(super) const VERSION_END: i64 = 1 << 62;
@@ -135,7 +135,7 @@ fn has_nonce(event: &RawDocument) -> bool {
 fn is_release(event: &RawDocument) -> bool {
     let mut names: Vec<&str> = removed(event).collect();
     names.sort_unstable();
-    names == RELEASED && field(event, "touched").and_then(whole) == Some(0)
+    RELEASED.contains(&&*names) && field(event, "touched").and_then(whole) == Some(0)
 }
 
 fn removed(event: &RawDocument) -> impl Iterator<Item = &str> {
@@ -145,7 +145,7 @@ fn removed(event: &RawDocument) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::{Bson, RawDocumentBuf};
+    use mongodb::bson::{Bson, RawDocumentBuf, bson};
 
     use super::*;
 
@@ -202,13 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn an_update_without_a_version_is_one_by_hand_but_for_the_release_of_a_name() {
+    fn release_of_name_or_id_is_no_change_by_hand() {
         let left = of_user_7(Claim::Left);
-        let release = doc! { "removed": ["name_key", "name_free_at"], "touched": 0 };
-        assert_eq!(told_of(&event("update", release)), Told::Nothing);
+        for released in [bson!(["name_key", "name_free_at"]), bson!(["id_held"])] {
+            let release = doc! { "removed": released, "touched": 0 };
+            assert_eq!(told_of(&event("update", release)), Told::Nothing);
+        }
         for change in [
             doc! { "touched": 1 },
             doc! { "removed": ["name_key"], "touched": 0 },
+            doc! { "removed": ["id_held", "name_key"], "touched": 0 },
             doc! { "removed": ["name_key", "name_free_at"], "touched": 1 },
             doc! { "removed": ["name_key", "name_free_at", "u"], "touched": 0 },
         ] {
