@@ -28,11 +28,11 @@ impl ApplicationRpc {
         let mut found = self.applications.list(list, next.or(after), size.saturating_add(1)).await?;
         let more = found.len() > size;
         found.truncate(size);
+        let end = found.last().filter(|_| more).map(|listed| listed.application.id.get());
         let found = self.applications.settled_list(list, found).await?;
         let applications = fitting(found.iter().map(convert::listed_to_wire));
-        let shown = applications.len();
-        let last = found[..shown].last().filter(|_| more || shown < found.len());
-        let last = last.map(|listed| listed.application.id.get());
+        let cut = found[..applications.len()].last().filter(|_| applications.len() < found.len());
+        let last = cut.map(|listed| listed.application.id.get()).or(end);
         let next_page_token = last.map(|last| self.pages.seal(&query, last)).unwrap_or_default();
         Ok(wire::ListApplicationsResponse { applications, next_page_token })
     }
