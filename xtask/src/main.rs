@@ -7,6 +7,7 @@ mod docs;
 mod engine;
 mod lint;
 mod mutants;
+mod nightly;
 mod process;
 mod sample;
 mod servers;
@@ -27,9 +28,17 @@ enum Task {
     Test {
         /// Only tests whose name contains this.
         filter: Option<String>,
+        /// Instead of these, the long ones that `nightly` runs.
+        #[arg(long)]
+        long: bool,
     },
-    /// Checks format, lints, documentation, reference documents, the embedded-only build and (where installed)
-    /// cargo-deny.
+    /// Runs what takes too long for each landing: long tests, 10,000 seeds of the engine, mutants, every row of the
+    /// laboratory, lints of other builds. Takes hours.
+    Nightly {
+        /// Only parts whose name contains this.
+        only: Option<String>,
+    },
+    /// Checks format, lints, reference documents and (where installed) cargo-deny.
     Lint,
     /// Writes the reference documents in `docs/` out of the code.
     Docs {
@@ -120,7 +129,8 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Test { filter } => test::run(filter.as_deref()),
+        Task::Test { filter, long } => test::run(filter.as_deref(), long),
+        Task::Nightly { only } => nightly::run(only.as_deref()),
         Task::Lint => lint::run(),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { check: false } => docs::write(),

@@ -1,6 +1,6 @@
 //! Every test, with the servers that they need.
 
-use std::thread;
+use std::{path::PathBuf, process::Command, thread};
 
 use anyhow::{Result, bail};
 
@@ -10,31 +10,16 @@ use crate::{
     tools,
 };
 
-/// What callers meet, whatever the store.
-const POLICY: [&str; 22] = [
-    "--test",
-    "users",
-    "--test",
-    "groups",
-    "--test",
-    "members",
-    "--test",
-    "dismissed",
-    "--test",
-    "presence",
-    "--test",
-    "applications",
-    "--test",
-    "relation_lists",
-    "--test",
-    "relation_log",
-    "--test",
-    "relations",
-    "--test",
-    "bad_input",
-    "--test",
-    "bad_input_relations",
-];
+/// Test executables whose tests mostly wait, for servers or for each other's programs: many run at one time.
+const WAITING: [&str; 7] = ["it", "isolated", "cache", "collection", "redis", "remote", "records"];
+/// Test executables that need the processors, or measure ages: as many at one time as there are processors.
+const BUSY: [&str; 8] = ["engine", "tidy", "checker", "faults", "foreign_lock", "hunt", "quick", "scenarios"];
+/// The test executable of `cargo xtask nightly`: a plain run of cargo leaves it out.
+const LONG: &str = "nightly";
+/// Threads for tests that wait.
+const MANY: &str = "8";
+/// What callers meet, whatever the store: this module runs a second time, over MongoDB and CQL.
+const POLICY: &str = "policy::";
 
 /// Sums of cargo's result lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,38 +49,90 @@ impl Totals {
     }
 }
 
-/// Runs every test, the ones that need servers too, and fails when one failed, was ignored, or none ran.
-pub(crate) fn run(filter: Option<&str>) -> Result<()> {
+/// Runs the tests, with the servers that they need, and fails when one failed, was ignored, or none ran. `long`: those of
+/// `cargo xtask nightly` instead of the others.
+pub(crate) fn run(filter: Option<&str>, long: bool) -> Result<()> {
     outlive_ctrl_c(|| {})?;
-    let (grpcurl, promtool) = (tools::grpcurl()?, tools::promtool()?);
-    let (mongodb, redis, cassandra) = start()?;
+    let servers = Servers::start(long)?;
     let mut totals = Totals::default();
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).args(["--", "--include-ignored"]);
-    command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_GRPCURL", grpcurl);
-    command.env("KITH_TEST_CQL", &cassandra.uri).env("KITH_TEST_CASSANDRA", cassandra_program()?);
-    command.env("KITH_TEST_REDIS", &redis.uri).env("KITH_TEST_REDIS_SERVER", redis_program()?);
-    command.env("KITH_TEST_MONGOD", mongod_program()?).env("KITH_TEST_PROMTOOL", promtool);
-    let mut succeeded = watch(&mut command, |line| totals.add(line))?;
-    // The same again, over the other store.
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(POLICY).args(filter);
-    command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_STORE", "mongodb");
-    command.env("KITH_TEST_CQL", &cassandra.uri);
-    succeeded &= watch(&mut command, |line| totals.add(line))?;
-    drop((mongodb, redis, cassandra));
+    let mut succeeded = true;
+    for mut command in if long { vec![servers.tests(&[LONG], filter)] } else { servers.all(filter) } {
+        succeeded &= watch(&mut command, |line| totals.add(line))?;
+    }
+    drop(servers);
     println!("{} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
     judge(succeeded, totals)
 }
 
-/// Starts the servers while the tests are built: one of them takes its time.
-fn start() -> Result<(Running, Running, Running)> {
-    let cassandra = thread::spawn(Cassandra::start);
-    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
-    // What is wrong with the code is told by the run itself.
-    watch(cargo().args(["test", "--workspace", "--no-run", "--quiet"]), |_| {})?;
-    let Ok(cassandra) = cassandra.join() else { bail!("Cassandra was not started") };
-    Ok((mongodb, redis, cassandra?))
+/// The servers of a run, and the programs that tests start themselves. Stopped when dropped.
+struct Servers {
+    mongodb: Running,
+    redis: Running,
+    cassandra: Running,
+    programs: Vec<(&'static str, PathBuf)>,
+}
+
+impl Servers {
+    /// Starts the servers while the tests are built: one of them takes its time.
+    fn start(long: bool) -> Result<Self> {
+        let programs = vec![
+            ("KITH_TEST_GRPCURL", tools::grpcurl()?),
+            ("KITH_TEST_PROMTOOL", tools::promtool()?),
+            ("KITH_TEST_CASSANDRA", cassandra_program()?),
+            ("KITH_TEST_REDIS_SERVER", redis_program()?),
+            ("KITH_TEST_MONGOD", mongod_program()?),
+        ];
+        let cassandra = thread::spawn(Cassandra::start);
+        let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
+        let built = if long { vec![LONG] } else { [&WAITING[..], &BUSY].concat() };
+        // The run itself reports what is wrong with the code.
+        watch(
+            cargo()
+                .args(["test", "--workspace", "--no-run", "--quiet", "--lib", "--bins"])
+                .args(named(&built)),
+            |_| {},
+        )?;
+        let Ok(cassandra) = cassandra.join() else { bail!("Cassandra was not started") };
+        Ok(Self { mongodb, redis, cassandra: cassandra?, programs })
+    }
+
+    /// Every test but the long ones: unit tests and those that wait, those that need the processors, and a second pass over the
+    /// other store.
+    fn all(&self, filter: Option<&str>) -> Vec<Command> {
+        let mut waiting = self.cargo();
+        waiting.args(["--lib", "--bins"]).args(named(&WAITING)).args(filter);
+        waiting.args(["--", "--include-ignored", "--test-threads", MANY]);
+        let mut commands = vec![waiting, self.tests(&BUSY, filter)];
+        // A filter of the second pass begins with its module.
+        if filter.is_none_or(|filter| filter.starts_with(POLICY)) {
+            let mut again = self.cargo();
+            again.env("KITH_TEST_STORE", "mongodb").args(["--test", "it", "--", "--test-threads", MANY]);
+            again.arg(filter.unwrap_or(POLICY));
+            commands.push(again);
+        }
+        commands
+    }
+
+    /// The tests of these executables.
+    fn tests(&self, executables: &[&str], filter: Option<&str>) -> Command {
+        let mut command = self.cargo();
+        command.args(named(executables)).args(filter).args(["--", "--include-ignored"]);
+        command
+    }
+
+    fn cargo(&self) -> Command {
+        let mut command = cargo();
+        command
+            .args(["test", "--workspace", "--no-fail-fast"])
+            .envs(self.programs.iter().map(|(name, path)| (name, path)));
+        command.env("KITH_TEST_MONGODB", &self.mongodb.uri).env("KITH_TEST_REDIS", &self.redis.uri);
+        command.env("KITH_TEST_CQL", &self.cassandra.uri);
+        command
+    }
+}
+
+fn named<'a>(executables: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    executables.iter().flat_map(|name| ["--test", *name])
 }
 
 fn judge(succeeded: bool, totals: Totals) -> Result<()> {
@@ -120,6 +157,23 @@ mod tests {
         totals.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out");
         totals.add("test a::b ... ok");
         assert_eq!(totals, Totals { passed: 5, failed: 1, ignored: 1 });
+    }
+
+    /// Cargo would leave one out that is in no list, without a word.
+    #[test]
+    fn every_test_executable_is_in_one_list() {
+        let metadata =
+            cargo().args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).output().unwrap();
+        let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
+        let packages = metadata["packages"].as_array().unwrap();
+        let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
+        let tests = targets.filter(|target| target["kind"][0] == "test");
+        let mut found: Vec<&str> = tests.map(|target| target["name"].as_str().unwrap()).collect();
+        found.sort_unstable();
+        found.dedup();
+        let mut listed = [&WAITING[..], &BUSY, &[LONG]].concat();
+        listed.sort_unstable();
+        assert_eq!(found, listed);
     }
 
     #[test]

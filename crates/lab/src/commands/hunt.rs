@@ -7,9 +7,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use futures::{StreamExt as _, stream};
-use kith_lab::hunt::{
-    self, Cassandra, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS,
-};
+use kith_lab::hunt::{self, Cassandra, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
 
 use super::{ensure_known, program};
 

@@ -91,10 +91,7 @@ mod tests {
     #[test]
     fn what_is_neither_is_refused() {
         assert_eq!(name(r#"{"age":7}"#).unwrap_err(), "neither a user (userName) nor a group (name)");
-        assert_eq!(
-            name(r#"{"userName":"ann","name":"x"}"#).unwrap_err(),
-            "name is no field of User"
-        );
+        assert_eq!(name(r#"{"userName":"ann","name":"x"}"#).unwrap_err(), "name is no field of User");
         assert_eq!(
             name(r#"{"user":{"userName":"ann"},"group":{"name":"x"}}"#).unwrap_err(),
             "neither a user (userName) nor a group (name)"

@@ -17,9 +17,7 @@ use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
-use super::{
-    kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong},
-};
+use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
 
 /// Groups.
 #[derive(Debug)]

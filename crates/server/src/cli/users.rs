@@ -15,9 +15,7 @@ use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
-use super::{
-    kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong},
-};
+use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
 
 /// Parameters that no answer shows, so that they cannot be compared.
 const SECRET_PARAMS: [&str; 2] = ["pwd", "sid"];

@@ -13,7 +13,7 @@ use crate::{
         OPEN_SESSION, OPEN_SESSION_TIME, PRESENCE_RENEW, PRESENCE_RENEW_COMMANDS, PRESENCE_RENEW_CORE,
         PRESENCE_RENEW_NODE, Plan,
     },
-    ratio::{Pair},
+    ratio::Pair,
     results::Results,
 };
 

@@ -65,7 +65,13 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     measured
 }
 
-async fn measure(plan: &Plan, url: &str, database: &Filled, users: i64, results: &mut Results<'_>) -> Result<()> {
+async fn measure(
+    plan: &Plan,
+    url: &str,
+    database: &Filled,
+    users: i64,
+    results: &mut Results<'_>,
+) -> Result<()> {
     let place = Place::new(url);
     let site: Site = place.site().await?;
     let tiered = Tiered::among(&database.store, &site);

@@ -1,9 +1,0 @@
-//! The commands of an operator as processes, against real nodes: what they print, where, and the codes they
-//! end with.
-
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "all of it is a test")]
-
-mod commands;
-mod damaged;
-mod process;

@@ -1,0 +1,295 @@
+//! Answers are bounded by bytes: a client with the default limit of 4 MiB reads every list, batch and export.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeMap;
+
+use crate::node::{TestNode, assert_refused, params};
+use futures::{StreamExt as _, stream};
+use kith_proto::{
+    group::v1::{self as groups, group_result},
+    presence::v1::{BatchGetPresenceRequest, OpenSessionRequest},
+    user::v1::{self as users, user_result},
+};
+use kith_server::answer_size::{ANSWER_BYTES, STREAM_MESSAGE_BYTES};
+use prost::Message;
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use tonic::Code;
+
+/// Records of 60,000 bytes: two answers, and several messages of a stream.
+const RECORDS: usize = 70;
+const LARGE: usize = 60_000;
+/// Around the records of one answer: its tokens.
+const TOKENS: usize = 200;
+
+fn large_user(number: usize) -> users::User {
+    users::User {
+        user_name: format!("user{number}"),
+        email: "same@example.org".to_owned(),
+        params: params([("text", &"x".repeat(LARGE))]),
+        ..Default::default()
+    }
+}
+
+fn large_group(number: usize) -> groups::Group {
+    groups::Group {
+        name: format!("group{number}"),
+        tags: vec!["chess".to_owned()],
+        visibility: groups::Visibility::Public.into(),
+        params: params([("text", &"x".repeat(LARGE))]),
+        ..Default::default()
+    }
+}
+
+/// A node with large users, and their ids by rising id.
+async fn with_users() -> (TestNode, Vec<i64>) {
+    let node = TestNode::start().await;
+    let create = async |number| {
+        let request = users::CreateUserRequest { user: Some(large_user(number)), ..Default::default() };
+        node.users().create_user(request).await.unwrap().into_inner().user.unwrap().user_id
+    };
+    let mut ids: Vec<i64> = stream::iter(0..RECORDS).map(create).buffered(8).collect().await;
+    ids.sort_unstable();
+    (node, ids)
+}
+
+/// The same of public groups.
+async fn with_groups() -> (TestNode, Vec<i64>) {
+    let node = TestNode::start().await;
+    let create = async |number| node.group(large_group(number)).await.group_id;
+    let mut ids: Vec<i64> = stream::iter(0..RECORDS).map(create).buffered(8).collect().await;
+    ids.sort_unstable();
+    (node, ids)
+}
+
+#[tokio::test]
+async fn export_of_large_users_has_small_messages() {
+    let (node, ids) = with_users().await;
+    let request = users::ExportUsersRequest { after_user_id: 0 };
+    let mut messages = node.users().export_users(request).await.unwrap().into_inner();
+    let mut exported = Vec::new();
+    while let Some(message) = messages.message().await.unwrap() {
+        assert!(message.encoded_len() <= STREAM_MESSAGE_BYTES);
+        exported.extend(message.users.iter().map(|user| user.user_id));
+    }
+    assert_eq!(exported, ids);
+}
+
+#[tokio::test]
+async fn export_of_large_groups_has_small_messages() {
+    let (node, ids) = with_groups().await;
+    let request = groups::ExportGroupsRequest { after_group_id: 0 };
+    let mut messages = node.groups().export_groups(request).await.unwrap().into_inner();
+    let mut exported = Vec::new();
+    while let Some(message) = messages.message().await.unwrap() {
+        assert!(message.encoded_len() <= STREAM_MESSAGE_BYTES);
+        exported.extend(message.groups.iter().map(|group| group.group_id));
+    }
+    assert_eq!(exported, ids);
+}
+
+#[tokio::test]
+async fn batch_of_large_users_says_which_to_ask_again() {
+    let (node, ids) = with_users().await;
+    let (mut wanted, mut rounds, mut read) = (ids.clone(), 0, Vec::new());
+    while !wanted.is_empty() {
+        let request = users::BatchGetUsersRequest { user_ids: wanted.clone(), consistency: None };
+        let results = node.users().batch_get_users(request).await.unwrap().into_inner().results;
+        assert_eq!(results.iter().map(|result| result.user_id).collect::<Vec<_>>(), wanted);
+        wanted.clear();
+        for result in results {
+            match result.result.unwrap() {
+                user_result::Result::User(user) => read.push(user.user_id),
+                user_result::Result::Error(error) => {
+                    let code = Code::from(error.code);
+                    assert_eq!((code, &*error.reason), (Code::ResourceExhausted, "ANSWER_TOO_LARGE"));
+                    wanted.push(result.user_id);
+                }
+                user_result::Result::NotFound(_) => panic!("user {} exists", result.user_id),
+            }
+        }
+        rounds += 1;
+    }
+    assert_eq!((read, rounds), (ids, 2));
+}
+
+#[tokio::test]
+async fn batch_of_large_groups_says_which_to_ask_again() {
+    let (node, ids) = with_groups().await;
+    let request = groups::BatchGetGroupsRequest { group_ids: ids.clone(), consistency: None };
+    let results = node.groups().batch_get_groups(request).await.unwrap().into_inner().results;
+    let is_there =
+        |result: &&groups::GroupResult| matches!(result.result, Some(group_result::Result::Group(_)));
+    let read = results.iter().take_while(is_there).count();
+    assert_eq!(read, ANSWER_BYTES / (LARGE + 200), "groups of {LARGE} bytes and a little");
+    for left_out in &results[read..] {
+        let Some(group_result::Result::Error(error)) = &left_out.result else { panic!("{left_out:?}") };
+        assert_eq!(error.reason, "ANSWER_TOO_LARGE");
+    }
+}
+
+#[tokio::test]
+async fn search_of_large_users_goes_on_by_its_token() {
+    let (node, ids) = with_users().await;
+    let (mut page_token, mut found, mut pages) = (String::new(), Vec::new(), 0);
+    loop {
+        let keyword = "same@example.org".to_owned();
+        let request =
+            users::SearchUsersRequest { keyword, page_size: 1000, page_token, ..Default::default() };
+        let page = node.users().search_users(request).await.unwrap().into_inner();
+        assert!(page.encoded_len() <= ANSWER_BYTES + TOKENS);
+        found.extend(page.users.iter().map(|user| user.user_id));
+        pages += 1;
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        page_token = page.next_page_token;
+    }
+    assert_eq!((found, pages), (ids, 2));
+}
+
+#[tokio::test]
+async fn search_of_large_groups_goes_on_by_its_token() {
+    let (node, ids) = with_groups().await;
+    let (mut page_token, mut found, mut pages) = (String::new(), Vec::new(), 0);
+    loop {
+        let keyword = "chess".to_owned();
+        let request =
+            groups::SearchGroupsRequest { keyword, page_size: 1000, page_token, ..Default::default() };
+        let page = node.groups().search_groups(request).await.unwrap().into_inner();
+        assert!(page.encoded_len() <= ANSWER_BYTES + TOKENS);
+        found.extend(page.groups.iter().map(|group| group.group_id));
+        pages += 1;
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        page_token = page.next_page_token;
+    }
+    assert_eq!((found, pages), (ids, 2));
+}
+
+#[tokio::test]
+async fn answer_without_pages_is_refused_as_a_whole() {
+    const SESSIONS: usize = 40;
+    let node = TestNode::start_with(|config| config.presence.sessions_max = 64).await;
+    let user_id = node.user("ann").await.user_id;
+    let long = |kind: &str, number: usize| format!("{kind}{number:062}");
+    let mut gateway_token = String::new();
+    for number in 0..SESSIONS {
+        let (device_id, gateway_id) = (long("de", number), long("ga", 0));
+        let request = OpenSessionRequest { user_id, device_id, gateway_id, gateway_token };
+        gateway_token = node.presence().open_session(request).await.unwrap().into_inner().gateway_token;
+    }
+    let request = BatchGetPresenceRequest { user_ids: vec![user_id; 1000] };
+    let refused = node.presence().batch_get_presence(request).await.unwrap_err();
+    assert_refused(&refused, Code::ResourceExhausted, "ANSWER_TOO_LARGE", None);
+    node.assert_healthy().await;
+}
+
+/// How the answer of a method that returns several records is bounded.
+#[derive(Clone, Copy)]
+enum Bound {
+    /// By bytes, whatever the records are: pages end, batches answer with errors, streams send another message.
+    Bytes,
+    /// So many records of at most so many bytes.
+    Records(usize, usize),
+    /// By bytes as a whole: with larger limits than the defaults the call is refused.
+    Refused(usize, usize),
+}
+
+/// Characters of 4 bytes.
+const fn chars(number: usize) -> usize {
+    4 * number
+}
+
+/// Every method whose answer has a list, with the defaults of the configuration.
+fn bounds() -> BTreeMap<&'static str, Bound> {
+    use Bound::{Bytes, Records, Refused};
+    const NUMBERS: usize = 150;
+    let id = 11;
+    let member = chars(64) + NUMBERS;
+    let relation = chars(64) + 2 * NUMBERS;
+    let application = chars(200) + chars(64) + 2 * NUMBERS;
+    let session = 2 * 66 + 16;
+    let error = 400;
+    BTreeMap::from([
+        ("BatchGetUsers", Bytes),
+        ("SearchUsers", Bytes),
+        ("ExportUsers", Bytes),
+        ("ImportUsers", Records(500, error)),
+        ("BatchGetGroups", Bytes),
+        ("SearchGroups", Bytes),
+        ("ExportGroups", Bytes),
+        ("ImportGroups", Records(500, error)),
+        // As GetUser and its like: one record.
+        ("CreateGroup", Bytes),
+        ("GetGroup", Bytes),
+        ("UpdateGroup", Bytes),
+        ("AddMembers", Records(100, member)),
+        ("RemoveMembers", Records(100, id)),
+        ("BatchIsMember", Records(1000, error)),
+        ("ListMembers", Records(1000, member)),
+        ("ListMemberships", Records(1000, id)),
+        ("ListCommonGroups", Records(1000, id)),
+        ("SyncMembers", Records(1000, member + id)),
+        ("BatchGetRelations", Records(1000, relation + error)),
+        ("ListFollowing", Records(1000, NUMBERS)),
+        ("ListFans", Records(1000, NUMBERS)),
+        ("ListFriends", Records(1000, id)),
+        ("ListBlocks", Records(1000, relation)),
+        ("ListDoNotDisturb", Records(1000, relation)),
+        ("ListCommonFollowing", Records(1000, id)),
+        ("ListFansIFollow", Records(1000, id)),
+        ("ListFriendsInGroup", Records(1000, id)),
+        ("ImportFollows", Records(500, error)),
+        ("ListApplications", Bytes),
+        ("ListRelationLog", Records(1000, NUMBERS)),
+        ("MarkReceived", Records(100, application)),
+        ("MarkRead", Records(100, application)),
+        ("Heartbeat", Records(1000, 80)),
+        ("GetPresence", Refused(20, session)),
+        ("BatchGetPresence", Refused(1000 * 20, session)),
+        ("WatchPresence", Refused(20, session)),
+        ("ListGateways", Records(1000, 90)),
+        ("ListActiveGateways", Refused(10_000, 80)),
+        ("ListActiveMembers", Bytes),
+        // For operators: by the number of nodes, namespaces and methods.
+        ("GetNode", Records(100, 100)),
+        ("ListNodes", Records(1000, 500)),
+        ("InspectKey", Records(1000, 500)),
+        ("FlushMemory", Records(1000, 500)),
+        ("GetCacheStats", Records(100, 1000)),
+        ("Resync", Records(100, 1000)),
+        ("WatchNode", Records(200, 1000)),
+        ("VerifyEdges", Records(1000, 40)),
+        ("RepairEdges", Records(1000, 40)),
+    ])
+}
+
+/// Whether a message has a list, itself or within.
+fn has_list(message: &MessageDescriptor) -> bool {
+    message.fields().any(|field| {
+        let within = matches!(field.kind(), Kind::Message(inner) if inner.package_name().starts_with("kith") && has_list(&inner));
+        (field.is_list() && !field.is_map()) || within
+    })
+}
+
+#[test]
+fn every_list_in_an_answer_has_a_bound_in_bytes() {
+    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
+    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+    let lists = methods.filter(|method| method.parent_service().full_name().starts_with("kith."));
+    let lists: Vec<String> =
+        lists.filter(|method| has_list(&method.output())).map(|method| method.name().to_owned()).collect();
+    let bounds = bounds();
+    let mut named: Vec<String> = bounds.keys().map(|name| (*name).to_owned()).collect();
+    let mut lists = lists;
+    lists.sort_unstable();
+    named.sort_unstable();
+    assert_eq!(lists, named, "methods whose answer has a list, and those of the table");
+    for (name, bound) in bounds {
+        if let Bound::Records(most, bytes) | Bound::Refused(most, bytes) = bound {
+            assert!(most * bytes <= ANSWER_BYTES, "{name}: {most} records of {bytes} bytes");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! An acceptance checks what an application rests on, also where no node could close it: each of these changes is made in the
+//! store alone, as if the node had crashed after it.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::applying::*;
+use crate::node::{TestNode, assert_forbidden};
+use crate::relating;
+use kith_proto::{
+    application::v1::{Application, State, list_applications_request::List},
+    group::v1 as groups,
+};
+use kith_store::{
+    Gender, GroupId, GroupType, JoinPolicy, MemberChange, MemberTerms, NewGroup, NewUser, Params, Role,
+    SecretChange, Stores, Text, Timestamp, UserId, UserName, Visibility, Write,
+};
+use kith_store_sqlite::SqliteOptions;
+use tempfile::TempDir;
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+fn user(id: i64) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+fn group_id(id: i64) -> GroupId {
+    GroupId::new(id).unwrap()
+}
+
+fn now() -> Write {
+    Write::at(Timestamp::now())
+}
+
+/// A node with ann, who owns a group, bob, who is its admin, cid and dan, who are not in it.
+struct Scene {
+    folder: TempDir,
+    node: TestNode,
+    users: [i64; 4],
+    chess: i64,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let node = over(&folder).await;
+        let users: [i64; 4] = relating::users(&node).await;
+        let chess = group(&node, users[0], groups::JoinPolicy::Approval).await;
+        make_admin(&node, chess, users[1]).await;
+        Self { folder, node, users, chess }
+    }
+
+    /// Stops the node, makes changes in its store, and starts it again.
+    async fn changed(self, change: impl AsyncFnOnce(&Stores)) -> Self {
+        let data = self.node.stop().await;
+        let path = self.folder.path().join("data").join("kith.db");
+        let handle = kith_store_sqlite::open(SqliteOptions::new(path)).await.unwrap();
+        change(&handle.stores()).await;
+        handle.close().await;
+        drop(data);
+        let node = over(&self.folder).await;
+        Self { node, ..self }
+    }
+}
+
+async fn over(folder: &TempDir) -> TestNode {
+    let data_dir = folder.path().join("data");
+    TestNode::start_with(|config| config.data_dir = data_dir).await
+}
+
+async fn change(stores: &Stores, group: i64, change: MemberChange) {
+    let terms = MemberTerms { by: None, members_max: 100 };
+    stores.members.change_members(group_id(group), change, terms, now()).await.unwrap();
+}
+
+/// Deletes a user, and creates another one under its id.
+async fn replace(stores: &Stores, id: i64) {
+    let deletion = now();
+    stores.users.delete_user(user(id), deletion.now, deletion.clone()).await.unwrap();
+    stores.users.release_id(user(id), deletion.now).await.unwrap();
+    let new = NewUser {
+        id: user(id),
+        user_name: UserName::new("another").unwrap(),
+        nick_name: Text::default(),
+        email: None,
+        phone: None,
+        gender: Gender::Unspecified,
+        age: 0,
+        region: Text::default(),
+        icon: Text::default(),
+        params: Params::default(),
+        secrets: SecretChange::new(),
+    };
+    stores.users.create_user(new, now()).await.unwrap();
+}
+
+/// Dismisses a group, and creates another one under its id.
+async fn replace_group(stores: &Stores, id: i64, owner: i64) {
+    stores.groups.dismiss_group(group_id(id), now()).await.unwrap();
+    stores.members.end_members(group_id(id), 100, Timestamp::now()).await.unwrap();
+    let new = NewGroup {
+        id: group_id(id),
+        name: "Another".into(),
+        tags: Vec::new(),
+        kind: GroupType::Chat,
+        visibility: Visibility::Public,
+        join_policy: JoinPolicy::Approval,
+        history_for_new_members: false,
+        params: Params::default(),
+        creator: Some(user(owner)),
+        secrets: SecretChange::new(),
+    };
+    stores.groups.create_group(new, now()).await.unwrap();
+    change(stores, id, MemberChange::Found(user(owner))).await;
+}
+
+#[track_caller]
+fn assert_closed(refused: Result<Application, Status>) {
+    let refused = assert_forbidden(refused);
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["state"], "closed", "{refused:?}");
+}
+
+#[tokio::test]
+async fn request_of_an_earlier_account_is_not_accepted() {
+    let scene = Scene::new().await;
+    let [ann, _, cid, dan] = scene.users;
+    let chess = scene.chess;
+    let join = apply(&scene.node, cid, to_join(chess, "")).await.unwrap().application_id;
+    let friend = befriend(&scene.node, cid, dan).await.application_id;
+    let scene = scene.changed(async |stores| replace(stores, cid).await).await;
+    assert_closed(accept(&scene.node, ann, of_group(chess), join).await);
+    assert_closed(accept(&scene.node, dan, of_user(dan), friend).await);
+    assert!(!is_in(&scene.node, chess, cid).await && !are_friends(&scene.node, cid, dan).await);
+    let counts = (pending(&scene.node, of_group(chess)).await, pending(&scene.node, of_user(dan)).await);
+    assert_eq!(counts, ((0, 0), (0, 0)));
+}
+
+#[tokio::test]
+async fn request_to_an_earlier_account_is_not_accepted() {
+    let scene = Scene::new().await;
+    let [ann, _, cid, dan] = scene.users;
+    let friend = befriend(&scene.node, dan, cid).await.application_id;
+    let invite = apply(&scene.node, ann, to_invite(scene.chess, cid)).await.unwrap().application_id;
+    let scene = scene.changed(async |stores| replace(stores, cid).await).await;
+    assert_closed(accept(&scene.node, cid, of_user(cid), friend).await);
+    assert_closed(accept(&scene.node, cid, of_user(cid), invite).await);
+    assert!(!is_in(&scene.node, scene.chess, cid).await && !are_friends(&scene.node, cid, dan).await);
+}
+
+#[tokio::test]
+async fn invite_of_a_former_admin_is_not_accepted() {
+    for leaves in [false, true] {
+        let scene = Scene::new().await;
+        let ([_, bob, cid, _], chess) = (scene.users, scene.chess);
+        let id = apply(&scene.node, bob, to_invite(chess, cid)).await.unwrap().application_id;
+        let change_of_bob = match leaves {
+            true => MemberChange::Leave(user(bob)),
+            false => MemberChange::SetRole(user(bob), Role::Member),
+        };
+        let scene = scene.changed(async |stores| change(stores, chess, change_of_bob).await).await;
+        assert_closed(accept(&scene.node, cid, of_user(cid), id).await);
+        assert!(!is_in(&scene.node, chess, cid).await);
+    }
+}
+
+#[tokio::test]
+async fn invite_from_before_a_removal_is_not_accepted() {
+    let scene = Scene::new().await;
+    let ([ann, _, cid, dan], chess) = (scene.users, scene.chess);
+    let invite = apply(&scene.node, ann, to_invite(chess, cid)).await.unwrap().application_id;
+    let join = apply(&scene.node, dan, to_join(chess, "")).await.unwrap().application_id;
+    let scene = scene
+        .changed(async |stores| {
+            let both = vec![user(cid), user(dan)];
+            change(stores, chess, MemberChange::Add(both.clone())).await;
+            change(stores, chess, MemberChange::Remove(both)).await;
+        })
+        .await;
+    assert_closed(accept(&scene.node, cid, of_user(cid), invite).await);
+    assert_closed(accept(&scene.node, ann, of_group(chess), join).await);
+    assert!(!is_in(&scene.node, chess, cid).await && !is_in(&scene.node, chess, dan).await);
+}
+
+#[tokio::test]
+async fn invite_into_an_earlier_group_is_not_accepted() {
+    let scene = Scene::new().await;
+    let ([ann, _, cid, dan], chess) = (scene.users, scene.chess);
+    let invite = apply(&scene.node, ann, to_invite(chess, cid)).await.unwrap().application_id;
+    let join = apply(&scene.node, cid, to_join(chess, "")).await.unwrap().application_id;
+    let scene = scene.changed(async |stores| replace_group(stores, chess, dan).await).await;
+    assert_eq!(shown(&scene.node, dan, List::GroupId(chess)).await, []);
+    assert_closed(accept(&scene.node, cid, of_user(cid), invite).await);
+    assert_closed(accept(&scene.node, dan, of_group(chess), join).await);
+    assert!(!is_in(&scene.node, chess, cid).await);
+}
+
+#[tokio::test]
+async fn list_closes_what_cannot_be_accepted() {
+    let scene = Scene::new().await;
+    let ([ann, bob, cid, dan], chess) = (scene.users, scene.chess);
+    let join = apply(&scene.node, cid, to_join(chess, "")).await.unwrap().application_id;
+    let invite = apply(&scene.node, bob, to_invite(chess, dan)).await.unwrap().application_id;
+    let scene = scene
+        .changed(async |stores| {
+            change(stores, chess, MemberChange::Add(vec![user(cid)])).await;
+            change(stores, chess, MemberChange::SetRole(user(bob), Role::Member)).await;
+        })
+        .await;
+    let node = &scene.node;
+    assert_eq!(shown(node, ann, List::ReceivedBy(ann)).await, [(join, State::Closed)]);
+    assert_eq!(shown(node, dan, List::ReceivedBy(dan)).await, [(invite, State::Closed)]);
+    assert_eq!((pending(node, of_group(chess)).await, pending(node, of_user(dan)).await), ((0, 0), (0, 0)));
+}

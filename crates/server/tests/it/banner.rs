@@ -1,0 +1,117 @@
+//! The banner: every address in it answers, what it says of the data is so, and nothing else is on standard output.
+
+#![cfg(feature = "embedded")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use crate::spawned::{FREE, Started, http, kith};
+use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use serde_json::Value;
+use tonic::transport::Endpoint;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+/// Host, port and path of a URL of the banner.
+fn parts(url: &Value) -> (String, String) {
+    let rest = url.as_str().unwrap().strip_prefix("http://").unwrap();
+    let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
+    (address.to_owned(), format!("/{path}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_address_that_it_names_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Started::new(dir.path(), &[]);
+    assert_eq!(node.banner["state"], "serving");
+    assert_eq!(node.banner["version"], env!("CARGO_PKG_VERSION"));
+    for (name, expected) in [("live", "alive"), ("ready", "\"ready\":true"), ("metrics", "kith_serving 1")] {
+        let (address, path) = parts(&node.banner["urls"][name]);
+        let (code, body) = http(&address, "GET", &path);
+        assert!(code == 200 && body.contains(expected), "{name}: {code} {body}");
+    }
+    let api = node.banner["urls"]["api"].as_str().unwrap().to_owned();
+    assert_eq!(api, format!("http://{}", node.grpc()));
+    let mut health = HealthClient::new(Endpoint::from_shared(api.clone()).unwrap().connect().await.unwrap());
+    assert_eq!(health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status, 1);
+    drop(health);
+    let (code, rest, _) = node.terminate();
+    assert_eq!((code, rest.as_str()), (Some(0), ""), "nothing else on standard output");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_lie_where_it_says_and_are_kept_as_it_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Started::new(dir.path(), &[]);
+    assert_eq!(node.banner["data"]["kept"], true);
+    let place = node.banner["data"]["place"].as_str().unwrap().to_owned();
+    assert!(place.starts_with('/') && std::path::Path::new(&place).is_file(), "{place}");
+    let create = || CreateUserRequest {
+        user: Some(User { user_name: "ada".to_owned(), ..User::default() }),
+        ..CreateUserRequest::default()
+    };
+    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
+    users.create_user(create()).await.unwrap();
+    drop(users);
+    node.terminate();
+    let node = Started::new(dir.path(), &[]);
+    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
+    let again = users.create_user(create()).await.unwrap_err();
+    assert_eq!(again.code(), tonic::Code::AlreadyExists);
+}
+
+#[test]
+fn the_lines_to_try_call_this_node_with_a_request_that_the_contract_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Started::new(dir.path(), &[]);
+    let [call, curl] = [0, 1].map(|line| node.banner["try"][line].as_str().unwrap().to_owned());
+    let url = format!("http://{}/", node.grpc());
+    assert!(call.contains(&format!("call --addr {} ", url.trim_end_matches('/'))), "{call}");
+    let path = curl.split_once(&url).unwrap().1;
+    let (service, method) = path.split_once('/').unwrap();
+    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
+    let service = pool.get_service_by_name(service).unwrap();
+    let input = service.methods().find(|known| known.name() == method).unwrap().input();
+    for line in [call, curl] {
+        let body = line.split('\'').find(|part| part.starts_with('{')).unwrap();
+        let mut reader = serde_json::Deserializer::from_str(body);
+        DynamicMessage::deserialize(input.clone(), &mut reader).unwrap();
+    }
+}
+
+#[test]
+fn it_names_the_sources_of_the_configuration_and_no_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("kith.toml"), "[limits]\ntokens = 3\n").unwrap();
+    let key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let mut command = kith(dir.path(), &FREE);
+    command.env("KITH_SECRETS__INVITE_CODE_KEY", key);
+    let node = Started::of(command);
+    let sources: Vec<_> =
+        node.banner["configuration"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    let expected =
+        ["defaults", "kith.toml", "KITH_SECRETS__INVITE_CODE_KEY", "--listen", "--set operations.listen"];
+    assert_eq!(sources, expected);
+    assert!(!node.banner.to_string().contains(key));
+}
+
+#[test]
+fn people_get_the_same_in_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = kith(dir.path(), &FREE);
+    command.args(["-o", "table", "--set", "operations.enabled=false"]);
+    let mut process =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(process.stdout.take().unwrap()));
+    let lines: Vec<String> = lines.map_while(Result::ok).take(9).collect();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert_eq!(lines[0], format!("kith {} serves", env!("CARGO_PKG_VERSION")));
+    for (line, expected) in [
+        (1, "(plaintext, this machine only)"),
+        (2, "off (operations.enabled)"),
+        (5, "data/kith.db  (kept)"),
+        (6, "defaults, --listen"),
+        (8, "call --addr http://127.0.0.1:"),
+    ] {
+        assert!(lines[line].contains(expected), "{expected}: {lines:#?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Redis is away: from the start, and in the middle.
+
+use std::time::{Duration, Instant};
+
+use crate::cluster::{
+    redis::Redis,
+    site::{Peer, Site, at_least, until},
+};
+
+fn says_away(peer: &Peer) -> bool {
+    peer.node.remarks().iter().any(|remark| remark.reason == "redis_away")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_node_starts_without_its_redis_serves_from_the_store_and_says_so() {
+    let mut redis = Redis::absent(&[]);
+    let node = Site::new(Some(redis.url())).node().await;
+    let id = node.create("ann").await.user_id;
+    let (version, token) = node.rename(id, "a").await;
+    assert_eq!(node.read(id, at_least(&token)).await.unwrap().version, version);
+    until(Duration::from_secs(3), async || says_away(&node)).await;
+    assert!(node.node.causes().is_empty(), "it serves");
+    let ready = node.operations("/readyz").await;
+    assert!(ready.contains(" 200 ") && ready.contains("\"ready\":true"), "{ready}");
+    assert!(ready.contains("\"reason\":\"redis_away\""), "{ready}");
+    let listed =
+        node.admin().list_nodes(kith_proto::admin::v1::ListNodesRequest {}).await.unwrap().into_inner();
+    assert_eq!((listed.nodes.len(), listed.complete), (1, false));
+
+    redis.run().await;
+    node.until_following().await;
+    until(Duration::from_secs(3), async || !says_away(&node)).await;
+    assert_eq!(node.get(id).await.nick_name, "a");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn reads_and_writes_go_on_while_redis_is_gone_and_all_is_told_when_it_is_back() {
+    let mut redis = Redis::start(&[]).await;
+    let (a, b) = Site::new(Some(redis.url())).pair().await;
+    let mut ids = Vec::new();
+    for number in 0..20 {
+        ids.push(a.create(&format!("user{number}")).await.user_id);
+        b.get(ids[number]).await;
+    }
+    redis.kill();
+    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+    let mut last = Vec::new();
+    while begun.elapsed() < Duration::from_secs(5) {
+        last.clear();
+        for id in &ids {
+            let at = Instant::now();
+            b.get(*id).await;
+            longest = longest.max(at.elapsed());
+            last.push(a.rename(*id, &format!("{:?}", begun.elapsed())).await);
+            let read = b.read(*id, at_least(&last[last.len() - 1].1)).await.unwrap();
+            assert!(read.version >= last[last.len() - 1].0, "a token is kept while Redis is away");
+        }
+    }
+    println!("longest cached read without Redis: {longest:?}");
+    assert!(says_away(&a) && says_away(&b) && longest < Duration::from_secs(1), "{longest:?}");
+    redis.run().await;
+    for peer in [&a, &b] {
+        peer.until_following().await;
+    }
+    until(Duration::from_secs(3), async || {
+        let mut right = true;
+        for (id, (version, _)) in ids.iter().zip(&last) {
+            right &= b.get(*id).await.version == *version;
+        }
+        right
+    })
+    .await;
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_redis_that_would_drop_the_log_is_said_to_be_unfit() {
+    let redis = Redis::start(&["--maxmemory-policy", "allkeys-lru"]).await;
+    let node = Site::new(Some(redis.url())).node().await;
+    let unfit = || node.node.remarks().into_iter().find(|remark| remark.reason == "redis_unfit");
+    until(Duration::from_secs(5), async || unfit().is_some()).await;
+    let message = unfit().unwrap().message;
+    assert!(message.contains("allkeys-lru") && message.contains("noeviction"), "{message}");
+    node.stop().await;
+}

@@ -1,0 +1,96 @@
+//! How fresh reads are on a node that did not write.
+
+use std::time::Duration;
+
+use kith_proto::user::v1::{UpdateUserRequest, User};
+use tonic::Code;
+
+use crate::cluster::site::{Site, at_least, strong, until};
+
+/// What a change may take to every node while all is well.
+const HEALTHY: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_write_on_one_node_is_seen_on_the_other() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let id = a.create("ann").await.user_id;
+    assert_eq!(b.get(id).await.nick_name, "", "in the memory of the other now");
+    for round in 0..20 {
+        let nick_name = format!("n{round}");
+        let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        writer.rename(id, &nick_name).await;
+        assert_eq!(writer.get(id).await.nick_name, nick_name, "one's own write at once");
+        until(HEALTHY, async || reader.get(id).await.nick_name == nick_name).await;
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_read_with_the_token_of_a_write_on_another_node_is_never_older() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let id = a.create("ann").await.user_id;
+    b.get(id).await;
+    for round in 0..200 {
+        let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let (version, token) = writer.rename(id, &round.to_string()).await;
+        let read = reader.read(id, at_least(&token)).await.unwrap();
+        assert!(read.version >= version, "version {} after {version}", read.version);
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_strong_read_on_another_node_sees_every_acknowledged_write() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let id = a.create("ann").await.user_id;
+    for round in 0..50 {
+        let (version, _) = a.rename(id, &round.to_string()).await;
+        assert_eq!(b.read(id, strong()).await.unwrap().version, version);
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn what_is_no_token_is_refused_and_that_of_another_cluster_asks_the_store() {
+    let (here, elsewhere) = (Site::in_redis_of_tests(), Site::in_redis_of_tests());
+    let (a, other) = (here.node().await, elsewhere.node().await);
+    let id = a.create("ann").await.user_id;
+    let refused = a.read(id, at_least("forged")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    other.create("bob").await;
+    let bob = other.create("bea").await.user_id;
+    let (_, token) = other.rename(bob, "b").await;
+    assert_eq!(a.read(id, at_least(&token)).await.unwrap().user_name, "ann");
+    a.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_request_that_is_repeated_on_another_node_brings_nothing_old_back() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let id = a.create("ann").await.user_id;
+    let once = |nick_name: &str| UpdateUserRequest {
+        user: Some(User { user_id: id, nick_name: nick_name.to_owned(), ..User::default() }),
+        update_mask: Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] }),
+        request_id: "once".to_owned(),
+        ..UpdateUserRequest::default()
+    };
+    let first = a.users().update_user(once("first")).await.unwrap().into_inner().user.unwrap();
+    let (version, _) = a.rename(id, "second").await;
+    let repeated = b.users().update_user(once("first")).await.unwrap().into_inner();
+    assert_eq!(repeated.user.unwrap().version, first.version, "the answer of then");
+    for peer in [&a, &b] {
+        let read = peer.read(id, at_least(&repeated.consistency_token)).await.unwrap();
+        assert_eq!((read.version, read.nick_name.as_str()), (version, "second"));
+    }
+    a.stop().await;
+    b.stop().await;
+}

@@ -1,0 +1,115 @@
+//! A person at the shell of MongoDB, as far as a test needs one: a few commands in BSON over a socket.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use crate::cluster::site::variable;
+
+/// `OP_MSG`, the only kind of message that servers still take.
+const OP_MSG: u32 = 2013;
+
+/// Sets a text of a record, and nothing else.
+pub(crate) fn set(database: &str, collection: &str, id: i64, field: &str, text: &str) {
+    update(database, collection, id, &[inner(3, "$set", &document(&[string(field, text)]))]);
+}
+
+/// Sets the nick name and the version of a user.
+pub(crate) fn set_with_version(database: &str, id: i64, nick: &str, version: i64) {
+    let set = document(&[string("nick", nick), number("v", version)]);
+    update(database, "users", id, &[inner(3, "$set", &set)]);
+}
+
+/// Sets the nick name of a user, and adds to its version.
+pub(crate) fn set_and_add_version(database: &str, id: i64, nick: &str, more: i64) {
+    let set = inner(3, "$set", &document(&[string("nick", nick)]));
+    update(database, "users", id, &[set, inner(3, "$inc", &document(&[number("v", more)]))]);
+}
+
+/// Deletes the document of a user. Returns it.
+pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
+    let query = document(&[number("_id", id)]);
+    let find = [string("find", "users"), inner(3, "filter", &query), string("$db", database)];
+    let found = first_of_batch(&ask(&document(&find)));
+    let delete = document(&[inner(3, "q", &query), element(16, "limit", &1_i32.to_le_bytes())]);
+    let deletes = inner(4, "deletes", &document(&[inner(3, "0", &delete)]));
+    let answer = ask(&document(&[string("delete", "users"), deletes, string("$db", database)]));
+    assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was deleted");
+    found
+}
+
+/// Inserts the document of a user.
+pub(crate) fn insert(database: &str, user: &[u8]) {
+    let documents = inner(4, "documents", &document(&[inner(3, "0", user)]));
+    let answer = ask(&document(&[string("insert", "users"), documents, string("$db", database)]));
+    assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was inserted");
+}
+
+fn update(database: &str, collection: &str, id: i64, change: &[Vec<u8>]) {
+    let query = document(&[number("_id", id)]);
+    let update = document(&[inner(3, "q", &query), inner(3, "u", &document(change))]);
+    let updates = document(&[inner(3, "0", &update)]);
+    let command =
+        document(&[string("update", collection), inner(4, "updates", &updates), string("$db", database)]);
+    let answer = ask(&command);
+    assert!(contains(&answer, &element(16, "nModified", &1_i32.to_le_bytes())), "nothing was changed");
+}
+
+/// The first document that a find has answered.
+fn first_of_batch(answer: &[u8]) -> Vec<u8> {
+    let before = element(4, "firstBatch", &[]);
+    let batch = answer.windows(before.len()).position(|window| window == before).unwrap() + before.len();
+    // The length of the array, then the type and the name of its first element.
+    let found = &answer[batch + 4 + 3..];
+    let length = u32::from_le_bytes(found[..4].try_into().unwrap());
+    found[..usize::try_from(length).unwrap()].to_vec()
+}
+
+/// Drops a database with all that is in it.
+pub(crate) fn drop_database(database: &str) {
+    let one = element(16, "dropDatabase", &1_i32.to_le_bytes());
+    let answer = ask(&document(&[one, string("$db", database)]));
+    assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not dropped");
+}
+
+fn ask(command: &[u8]) -> Vec<u8> {
+    let uri = variable("KITH_TEST_MONGODB");
+    let hosts = uri.trim_start_matches("mongodb://").split(['/', '?', ',']).next().unwrap();
+    let mut socket = TcpStream::connect(hosts.rsplit('@').next().unwrap()).unwrap();
+    let length = u32::try_from(16 + 5 + command.len()).unwrap();
+    let head: Vec<u8> = [length, 1, 0, OP_MSG, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+    socket.write_all(&[&head, &[0][..], command].concat()).unwrap();
+    let mut length = [0; 4];
+    socket.read_exact(&mut length).unwrap();
+    let mut answer = vec![0; usize::try_from(u32::from_le_bytes(length)).unwrap() - 4];
+    socket.read_exact(&mut answer).unwrap();
+    answer
+}
+
+fn document(elements: &[Vec<u8>]) -> Vec<u8> {
+    let body = elements.concat();
+    let length = u32::try_from(body.len() + 5).unwrap().to_le_bytes();
+    [&length[..], &body, &[0]].concat()
+}
+
+fn element(kind: u8, name: &str, value: &[u8]) -> Vec<u8> {
+    [&[kind], name.as_bytes(), &[0], value].concat()
+}
+
+fn inner(kind: u8, name: &str, value: &[u8]) -> Vec<u8> {
+    element(kind, name, value)
+}
+
+fn number(name: &str, value: i64) -> Vec<u8> {
+    element(18, name, &value.to_le_bytes())
+}
+
+fn string(name: &str, text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len() + 1).unwrap().to_le_bytes();
+    element(2, name, &[&length[..], text.as_bytes(), &[0]].concat())
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}

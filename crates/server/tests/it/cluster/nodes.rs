@@ -1,0 +1,150 @@
+//! What operators see of all nodes through one of them.
+
+use std::time::Duration;
+
+use kith_proto::admin::v1::{
+    FlushMemoryRequest, GetCacheStatsRequest, GetNodeRequest, InspectKeyRequest, InspectKeyResponse,
+    ListNodesRequest, Presence, TierCopy,
+};
+use tonic::{Code, Request};
+
+use crate::cluster::site::{Peer, Site, until};
+
+async fn inspect(peer: &Peer, key: &str, node_id: &str) -> InspectKeyResponse {
+    let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned(), memory_only: false };
+    peer.admin().inspect_key(request).await.unwrap().into_inner()
+}
+
+fn tiers(copies: &[TierCopy]) -> Vec<(&str, Presence, i64)> {
+    copies.iter().map(|copy| (copy.tier.as_str(), copy.presence(), copy.version)).collect()
+}
+
+async fn id(peer: &Peer) -> String {
+    peer.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().node_id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn every_node_lists_all_of_them_with_itself_first() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    for (asked, other) in [(&a, &b), (&b, &a)] {
+        let listed = asked.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
+        assert!(listed.complete);
+        let addresses: Vec<_> = listed.nodes.iter().map(|node| node.address.clone()).collect();
+        assert_eq!(addresses, [asked.address(), other.address()]);
+        assert!(listed.nodes[0].last_heard.is_none() && listed.nodes[1].last_heard.is_some());
+        for node in &listed.nodes {
+            assert_eq!(
+                (node.version.as_str(), node.epoch),
+                (env!("CARGO_PKG_VERSION"), listed.nodes[0].epoch)
+            );
+            assert!(node.start_time.is_some() && !node.node_id.is_empty());
+        }
+        let node = asked.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner();
+        assert_eq!((node.nodes, node.redis.as_str(), node.redis_breaker.as_str()), (2, "follows", "closed"));
+        assert_eq!((node.address, node.changes_waiting, node.trusted), (asked.address(), 0, true));
+    }
+    b.stop().await;
+    let listed = a.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
+    assert_eq!(listed.nodes.len(), 1, "who stops in order leaves at once");
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_key_is_inspected_on_every_node_or_on_one() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let user = a.create("ann").await.user_id;
+    assert_eq!(b.get(user).await.version, 1, "it fills Redis on its way");
+    let flush = FlushMemoryRequest { namespace: "user".to_owned(), every_node: false };
+    b.admin().flush_memory(flush).await.unwrap();
+    let (key, b_id) = (format!("user/{user}"), id(&b).await);
+    let value = |tier| (tier, Presence::Value, 1);
+    for _twice in 0..2 {
+        let found = inspect(&a, &key, "").await;
+        assert!(found.complete);
+        assert_eq!(tiers(&found.copies), [value("memory"), value("redis"), value("store")]);
+        assert_eq!(found.others.len(), 1);
+        let other = &found.others[0];
+        assert_eq!((other.node_id.as_str(), &other.address), (&*b_id, &b.address()));
+        let nothing = ("memory", Presence::None, 0);
+        assert_eq!(tiers(&other.copies), [nothing, value("redis"), value("store")], "looking fills nothing");
+    }
+
+    let in_memory = InspectKeyRequest { key: key.clone(), node_id: String::new(), memory_only: true };
+    let found = a.admin().inspect_key(in_memory).await.unwrap().into_inner();
+    assert_eq!((tiers(&found.copies), found.trusted), (vec![value("memory")], true));
+    assert_eq!(tiers(&found.others[0].copies), [("memory", Presence::None, 0)]);
+
+    let only = inspect(&a, &key, &b_id).await;
+    assert!(only.copies.is_empty() && only.others.len() == 1);
+    let itself = inspect(&a, &key, "self").await;
+    assert!(itself.copies.len() == 3 && itself.others.is_empty());
+    let nobody = InspectKeyRequest { key, node_id: "nobody".to_owned(), memory_only: false };
+    assert_eq!(a.admin().inspect_key(nobody).await.unwrap_err().code(), Code::NotFound);
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_node_that_cannot_be_called_is_named_within_the_time_for_a_call() {
+    let site = Site::in_redis_of_tests();
+    let a = site.node_with(|config| config.cluster.call_timeout = Duration::from_millis(300)).await;
+    // It says that it is where nobody listens.
+    let wrong = "http://127.0.0.1:9";
+    let b = site.node_with(|config| config.cluster.advertise = Some(wrong.to_owned())).await;
+    b.until_following().await;
+    a.until_following().await;
+    let user = a.create("ann").await.user_id;
+    let begun = std::time::Instant::now();
+    let found = inspect(&a, &format!("user/{user}"), "").await;
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert_eq!(found.others.len(), 1);
+    assert_eq!(found.others[0].unanswered, format!("not reached at {wrong}"));
+    assert_eq!(found.copies.len(), 3);
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_call_that_pretends_to_be_a_node_is_refused() {
+    let a = Site::in_redis_of_tests().node().await;
+    let mut request = Request::new(FlushMemoryRequest { namespace: String::new(), every_node: true });
+    request.metadata_mut().insert("kith-node", "00".repeat(32).parse().unwrap());
+    let refused = a.admin().flush_memory(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn every_memory_is_emptied_through_one_node() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let user = a.create("ann").await.user_id;
+    for peer in [&a, &b] {
+        peer.get(user).await;
+        assert_eq!(entries(peer).await, 1);
+    }
+    let request = FlushMemoryRequest { namespace: "user".to_owned(), every_node: false };
+    let flushed = a.admin().flush_memory(request.clone()).await.unwrap().into_inner();
+    assert!(flushed.complete && flushed.others.is_empty());
+    until(Duration::from_secs(1), async || entries(&a).await == 0).await;
+    assert_eq!(entries(&b).await, 1);
+    let request = FlushMemoryRequest { every_node: true, ..request };
+    let flushed = a.admin().flush_memory(request).await.unwrap().into_inner();
+    assert_eq!((flushed.complete, flushed.others.len()), (true, 1));
+    assert_eq!(
+        (flushed.others[0].node_id.clone(), flushed.others[0].unanswered.as_str()),
+        (id(&b).await, "")
+    );
+    until(Duration::from_secs(1), async || entries(&b).await == 0).await;
+    a.stop().await;
+    b.stop().await;
+}
+
+async fn entries(peer: &Peer) -> i64 {
+    let stats = peer.admin().get_cache_stats(GetCacheStatsRequest {}).await.unwrap().into_inner();
+    stats.namespaces.iter().find(|namespace| namespace.namespace == "user").unwrap().entries
+}

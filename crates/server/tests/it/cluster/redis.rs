@@ -1,0 +1,80 @@
+//! A Redis of a test's own, which it may stop.
+
+use std::{
+    net::{Ipv4Addr, TcpStream},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::cluster::site::until;
+
+/// Ends with the test.
+pub(crate) struct Redis {
+    port: u16,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Redis {
+    /// One that does not run yet, on a free port. `arguments`: words of its configuration.
+    pub(crate) fn absent(arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        Self { port: crate::port::free(), arguments, child: None }
+    }
+
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
+        let mut redis = Self::absent(arguments);
+        redis.run().await;
+        redis
+    }
+
+    /// Empty, on its port.
+    pub(crate) async fn run(&mut self) {
+        let port = self.port.to_string();
+        let named = std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS_SERVER");
+        let mut command = Command::new(named.map_or_else(|| "redis-server".to_owned(), |(_, path)| path));
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        self.child = Some(command.spawn().expect("these tests need redis-server on the path"));
+        let address = (Ipv4Addr::LOCALHOST, self.port);
+        until(Duration::from_secs(10), async || TcpStream::connect(address).is_ok()).await;
+    }
+
+    /// As if the machine were gone.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+/// What the Redis at this address answers to a line, as an operator types it; of several lines without their ends.
+pub(crate) async fn ask(url: &str, line: &str) -> String {
+    let address = url.strip_prefix("redis://").unwrap();
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    socket.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    // The last answer is that to QUIT.
+    let lines: Vec<&str> = answer.trim_end().split("\r\n").collect();
+    lines[..lines.len() - 1].join(" ")
+}
+
+/// The id of the database whose nodes have this prefix.
+pub(crate) async fn database_id(url: &str, prefix: &str) -> u64 {
+    let answer = ask(url, &format!("GET {{{prefix}:database}}")).await;
+    u64::from_str_radix(&answer.split(' ').nth(1).unwrap()[..16], 16).unwrap()
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,185 @@
+//! What nodes are told that no call of theirs has changed, and what they find out by comparing.
+
+use std::time::{Duration, Instant};
+
+use kith_proto::{
+    admin::v1::{GetNodeRequest, InspectKeyRequest, Presence, ResyncRequest},
+    group::v1::{
+        CreateGroupRequest, Group, KeywordMatch, SearchGroupsRequest, Visibility,
+        group_service_client::GroupServiceClient,
+    },
+};
+
+use crate::cluster::{
+    hand,
+    site::{Peer, Site, until},
+};
+
+/// What a change past the nodes may take.
+const BY_HAND: Duration = Duration::from_secs(11);
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_document_changed_by_hand_is_seen_on_every_node() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = site.pair().await;
+    let id = a.create("ann").await.user_id;
+    for round in 0..3 {
+        let before = [a.get(id).await.version, b.get(id).await.version];
+        let nick = format!("by hand {round}");
+        let begun = Instant::now();
+        hand::set(&site.database, "users", id, "nick", &nick);
+        for peer in [&a, &b] {
+            until(BY_HAND, async || peer.get(id).await.nick_name == nick).await;
+        }
+        println!("seen on every node after {:?}", begun.elapsed());
+        assert!(a.get(id).await.version > before[0].max(before[1]), "it has a version of its own");
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn version_set_back_by_hand_is_seen_on_every_node() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = site.pair().await;
+    let edits: [(&str, &dyn Fn(i64)); 4] = [
+        ("lowered", &|id| hand::set_and_add_version(&site.database, id, "lowered", -3)),
+        ("early", &|id| hand::set_with_version(&site.database, id, "early", 2)),
+        ("high", &|id| hand::set_with_version(&site.database, id, "high", 1 << 61)),
+        ("early again", &|id| hand::set_with_version(&site.database, id, "early again", 2)),
+    ];
+    let id = a.create("ann").await.user_id;
+    for (nick, edit) in edits {
+        for _ in 0..5 {
+            a.rename(id, "before").await;
+        }
+        until(Duration::from_secs(1), async || b.get(id).await.nick_name == "before").await;
+        edit(id);
+        for peer in [&a, &b] {
+            until(BY_HAND, async || peer.get(id).await.nick_name == nick).await;
+        }
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn document_inserted_again_is_seen_on_every_node() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = site.pair().await;
+    for updates in [0, 3] {
+        let id = a.create(&format!("ann{updates}")).await.user_id;
+        for _ in 0..updates {
+            a.rename(id, "").await;
+        }
+        b.get(id).await;
+        let document = hand::delete(&site.database, id);
+        for peer in [&a, &b] {
+            until(BY_HAND, async || peer.read(id, None).await.is_err()).await;
+        }
+        hand::insert(&site.database, &document);
+        for peer in [&a, &b] {
+            until(BY_HAND, async || peer.read(id, None).await.is_ok()).await;
+        }
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn the_feed_is_read_on_when_the_node_that_read_it_goes() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = site.pair().await;
+    let id = a.create("ann").await.user_id;
+    b.get(id).await;
+    let before = epoch(&b).await;
+    a.stop().await;
+    hand::set(&site.database, "users", id, "nick", "by hand");
+    until(BY_HAND, async || b.get(id).await.nick_name == "by hand").await;
+    assert_eq!(epoch(&b).await, before, "where the first had come to is known, so that nothing is given up");
+    b.stop().await;
+}
+
+async fn epoch(peer: &Peer) -> i64 {
+    peer.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().epoch
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_group_that_one_node_makes_is_found_on_the_other() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    assert!(found(&b, "chess").await.is_empty(), "that there is none is in its memory now");
+    let group = Group {
+        name: "Chess".to_owned(),
+        visibility: Visibility::Public.into(),
+        tags: vec!["board".to_owned()],
+        ..Group::default()
+    };
+    let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
+    let made = groups(&a).create_group(request).await.unwrap().into_inner().group.unwrap();
+    until(Duration::from_secs(1), async || found(&b, "chess").await == [made.group_id]).await;
+    until(Duration::from_secs(1), async || found(&b, "board").await == [made.group_id]).await;
+    a.stop().await;
+    b.stop().await;
+}
+
+fn groups(peer: &Peer) -> GroupServiceClient<tonic::transport::Channel> {
+    GroupServiceClient::new(peer.channel())
+}
+
+async fn found(peer: &Peer, keyword: &str) -> Vec<i64> {
+    let request = SearchGroupsRequest {
+        keyword: keyword.to_owned(),
+        r#match: KeywordMatch::Exact.into(),
+        ..SearchGroupsRequest::default()
+    };
+    let answer = groups(peer).search_groups(request).await.unwrap().into_inner();
+    answer.groups.iter().map(|group| group.group_id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn nodes_that_are_well_find_nothing_wrong_when_they_compare() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    for number in 0..30 {
+        let id = a.create(&format!("user{number}")).await.user_id;
+        b.get(id).await;
+        a.rename(id, "new").await;
+        until(Duration::from_secs(1), async || b.get(id).await.nick_name == "new").await;
+    }
+    for peer in [&a, &b] {
+        let request = ResyncRequest { namespace: "user".to_owned(), full: true };
+        let compared = peer.admin().resync(request).await.unwrap().into_inner().namespaces;
+        let of_users = &compared[0];
+        assert!(of_users.checked >= 30 && of_users.complete, "{of_users:?}");
+        assert_eq!((of_users.stale, of_users.unanswered.as_str()), (0, ""), "{of_users:?}");
+    }
+    let unknown = ResyncRequest { namespace: "pets".to_owned(), full: false };
+    assert_eq!(a.admin().resync(unknown).await.unwrap_err().code(), tonic::Code::InvalidArgument);
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a_key_that_is_invalidated_is_gone_from_every_tier() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let id = a.create("ann").await.user_id;
+    b.get(id).await;
+    let key = format!("user/{id}");
+    let request = kith_proto::admin::v1::InvalidateKeyRequest { key: key.clone() };
+    a.admin().invalidate_key(request).await.unwrap();
+    let request = InspectKeyRequest { key, node_id: String::new(), memory_only: false };
+    until(Duration::from_secs(1), async || {
+        let found = a.admin().inspect_key(request.clone()).await.unwrap().into_inner();
+        let copies = found.copies.iter().chain(&found.others[0].copies);
+        copies.filter(|copy| copy.tier != "store").all(|copy| copy.presence() == Presence::None)
+    })
+    .await;
+    a.stop().await;
+    b.stop().await;
+}

@@ -1,0 +1,138 @@
+//! What nodes are told by the compose file and in Kubernetes, read as a node reads it.
+
+use std::{fs, time::Duration};
+
+use kith_server::config::{Backend, Config, Migrate, Sources, load};
+use tempfile::TempDir;
+
+use crate::deploy::files::{block, text};
+
+const COMPOSE: &str = "docker-compose.yml";
+const NODES: &str = "deploy/kubernetes/nodes.yaml";
+
+/// What is said, with a folder of the test in place of the one in which it looks for these secrets.
+fn with_secrets(said: &str, folder: &str, secrets: &[(&str, &str)]) -> (TempDir, String) {
+    let place = tempfile::tempdir().unwrap();
+    for (name, secret) in secrets {
+        assert!(said.contains(&format!("{folder}/{name}")), "{folder}/{name} is read by nobody");
+        fs::write(place.path().join(name), secret).unwrap();
+    }
+    let said = said.replace(folder, &place.path().display().to_string());
+    (place, said)
+}
+
+fn of_compose() -> Config {
+    let said = block(&text(COMPOSE), "x-environment: &environment").unwrap();
+    let (uri, url) = (text("deploy/compose/mongodb.uri"), text("deploy/compose/redis.url"));
+    let (_place, said) = with_secrets(&said, "/run/secrets", &[("mongodb_uri", &uri), ("redis_url", &url)]);
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.trim().to_owned(), value.trim().trim_matches('"').to_owned()))
+    };
+    let environment = said.lines().filter_map(pair).collect();
+    load(&Sources { environment, ..Sources::default() }).unwrap().config
+}
+
+fn of_kubernetes() -> Config {
+    let said = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
+    let secrets = text("deploy/kubernetes/secrets.yaml");
+    let secret = |name: &str| block(&secrets, &format!("{name}:")).unwrap();
+    let names = ["mongodb-uri", "cql-password", "redis-url"];
+    let secrets = names.map(|name| (name, secret(name)));
+    let secrets: Vec<(&str, &str)> = secrets.iter().map(|(name, secret)| (*name, secret.as_str())).collect();
+    let (place, said) = with_secrets(&said, "/run/secrets/kith", &secrets);
+    let file = place.path().join("kith.toml");
+    fs::write(&file, said).unwrap();
+    load(&Sources { file: Some(file), ..Sources::default() }).unwrap().config
+}
+
+fn assert_fit(config: &Config) {
+    assert_eq!((config.store.backend, config.store.migrate), (Backend::Cluster, Migrate::Manual));
+    assert!(config.redis.url.is_some(), "the nodes would be alone");
+    assert!(!config.store.cql.contact_points.is_empty(), "relations would be unavailable");
+    for (address, port) in [(config.listen, 7600), (config.operations.listen, 7601)] {
+        assert!(address.ip().is_unspecified() && address.port() == port, "others cannot reach {address}");
+    }
+}
+
+/// The first number behind this text.
+fn number(text: &str, before: &str) -> Duration {
+    let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before}")).1;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Duration::from_secs(rest[..end].parse().unwrap())
+}
+
+#[test]
+fn nodes_in_compose_take_what_they_are_told_and_have_time_to_stop() {
+    let config = of_compose();
+    assert_fit(&config);
+    assert!(number(&text(COMPOSE), "stop_grace_period: ") > config.drain_wait + config.drain);
+}
+
+#[test]
+fn nodes_in_kubernetes_take_what_they_are_told_and_have_time_to_stop() {
+    let (config, nodes) = (of_kubernetes(), text(NODES));
+    assert_fit(&config);
+    let stops = number(&nodes, "[\"sleep\", \"") + config.drain_wait + config.drain;
+    assert!(number(&nodes, "terminationGracePeriodSeconds: ") > stops, "killed before {stops:?} have passed");
+    assert_eq!(config.termination_log.unwrap().to_str(), block(&nodes, "terminationMessagePath:").as_deref());
+}
+
+/// What Kubernetes sets in a pod for a Service, as in `makeEnvVariableMap` and `makeLinkVariables` of the kubelet.
+fn service_links(name: &str, port_name: &str, port: u16) -> Vec<(String, String)> {
+    let (host, name) = ("10.96.0.17", name.replace('-', "_").to_uppercase());
+    let (url, port) = (format!("tcp://{host}:{port}"), port.to_string());
+    let pairs = [
+        ("SERVICE_HOST".to_owned(), host),
+        ("SERVICE_PORT".to_owned(), &port),
+        (format!("SERVICE_PORT_{}", port_name.to_uppercase()), &port),
+        ("PORT".to_owned(), &url),
+        (format!("PORT_{port}_TCP"), &url),
+        (format!("PORT_{port}_TCP_PROTO"), "tcp"),
+        (format!("PORT_{port}_TCP_PORT"), &port),
+        (format!("PORT_{port}_TCP_ADDR"), host),
+    ];
+    pairs.into_iter().map(|(key, value)| (format!("{name}_{key}"), value.to_owned())).collect()
+}
+
+#[test]
+fn services_beside_a_node_do_not_stop_it() {
+    let manifests = text(NODES);
+    for name in ["kith", "kith-nodes"] {
+        assert!(manifests.contains(&format!("kind: Service\nmetadata:\n  name: {name}\n")), "{name}");
+        let environment = service_links(name, "grpc", 7600);
+        let loaded = load(&Sources { environment, ..Sources::default() }).unwrap();
+        assert!(loaded.origins.is_empty(), "{:?}", loaded.origins);
+    }
+    for file in [NODES, "deploy/kubernetes/migrate.yaml"] {
+        assert!(text(file).contains("      enableServiceLinks: false\n"), "{file}");
+    }
+}
+
+#[test]
+fn every_node_of_the_compose_file_is_watched_and_says_where_it_is() {
+    let (compose, prometheus) = (text(COMPOSE), text("deploy/prometheus/prometheus.yml"));
+    for node in ["kith-1", "kith-2", "kith-3"] {
+        assert!(compose.contains(&format!("\n  {node}:\n")), "{node}");
+        assert!(compose.contains(&format!("KITH_CLUSTER__ADVERTISE: \"http://{node}:7600\"")), "{node}");
+        assert!(prometheus.contains(&format!("\"{node}:7601\"")), "{node}");
+    }
+}
+
+#[test]
+fn the_image_is_built_by_the_compiler_of_the_project() {
+    let toolchain = text("rust-toolchain.toml");
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
+    let built = text("Dockerfile");
+    let version = built.lines().find_map(|line| line.strip_prefix("ARG RUST_VERSION=")).unwrap();
+    assert_eq!(version, channel.trim_matches('"'));
+}
+
+#[test]
+fn images_and_manifests_are_of_the_version_of_the_project() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(text("Dockerfile").contains(&format!("ARG VERSION={version}\n")));
+    for file in [NODES, "deploy/kubernetes/migrate.yaml"] {
+        assert!(text(file).contains(&format!("image: registry.example/kith:{version}\n")), "{file}");
+    }
+}

@@ -1,0 +1,60 @@
+//! The rules and their cases, by Prometheus' own tool.
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use crate::deploy::files::{at, text};
+
+/// Whether the tool is content, and all that it says.
+fn promtool(arguments: &[&str], file: &Path) -> (bool, String) {
+    let program = env::var_os("KITH_TEST_PROMTOOL").expect("KITH_TEST_PROMTOOL names the promtool program");
+    let Output { status, stdout, stderr } = Command::new(program).args(arguments).arg(file).output().unwrap();
+    (status.success(), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
+}
+
+fn assert_content(arguments: &[&str], path: &str) {
+    let (content, said) = promtool(arguments, &at(path));
+    assert!(content, "promtool {arguments:?} {path}:\n{said}");
+}
+
+#[test]
+#[ignore = "needs promtool: run cargo xtask test"]
+fn promtool_takes_the_configuration_and_the_rules() {
+    assert_content(&["check", "config"], "deploy/prometheus/prometheus.yml");
+    assert_content(&["check", "rules"], "deploy/prometheus/alerts.yml");
+}
+
+#[test]
+#[ignore = "needs promtool: run cargo xtask test"]
+fn alerts_fire_and_are_silent_as_their_cases_say() {
+    assert_content(&["test", "rules"], "deploy/prometheus/alerts_test.yml");
+}
+
+/// A rule that is broken, or never true, or true in a healthy hour, would not pass.
+#[test]
+#[ignore = "needs promtool: run cargo xtask test"]
+fn rules_that_are_wrong_do_not_pass() {
+    let rules = text("deploy/prometheus/alerts.yml");
+    let cases = text("deploy/prometheus/alerts_test.yml");
+    // The last case is of a day and more, and takes longer than all others.
+    let (cases, _) = cases.rsplit_once("  - name: ").unwrap();
+    let changes = [
+        ("kith_bus_trusted == 0", "kith_bus_trusted =="),
+        ("kith_bus_trusted == 0", "kith_bus_trusted == 2"),
+        ("kith_bus_queue_keys > 0\n        for: 1m", "kith_bus_queue_keys > 0\n        for: 0m"),
+        ("after=~\"10s|60s\"", "after=~\"1s|10s|60s\""),
+        ("answers and does not serve", "answers, and does not serve"),
+    ];
+    for (from, to) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(rules.contains(from), "{from}");
+        fs::write(folder.path().join("alerts.yml"), rules.replace(from, to)).unwrap();
+        let file = folder.path().join("alerts_test.yml");
+        fs::write(&file, cases).unwrap();
+        let (content, said) = promtool(&["test", "rules"], &file);
+        assert!(!content, "with {to} all pass:\n{said}");
+    }
+}

@@ -1,0 +1,119 @@
+//! A disk that fills up under an embedded node: writes are refused in so many words, reads go on, and nothing has to
+//! be started again when there is room.
+
+#![cfg(feature = "embedded")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{ErrorKind, Write as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::spawned::{FREE, Started, ended};
+use kith_proto::{
+    r#type::v1::{Consistency, consistency},
+    user::v1::{CreateUserRequest, GetUserRequest, User, user_service_client::UserServiceClient},
+};
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+/// Writes on a full disk: one may find room that was left.
+const WRITES: i64 = 100;
+
+/// A node whose data folder is a file system of its own with so much room.
+fn start(dir: &Path, room: &str) -> Option<Started> {
+    let mut command = Command::new("unshare");
+    if !Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let script = format!("mkdir -p data && mount -t tmpfs -o size={room} tmpfs data && exec \"$@\"");
+    command.args(["-Urm", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_kith")]).args(FREE);
+    command.args(["--log", "error"]).current_dir(dir);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KITH_")) {
+        command.env_remove(name);
+    }
+    Some(Started::of(command))
+}
+
+/// A command that sees the disk of the node.
+fn beside(dir: &Path, node: &Started, arguments: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &node.banner["pid"].to_string(), "-U", "-m", "--preserve-credentials"]);
+    command.arg("sh").args(["-c", "cd \"$0\" && exec \"$@\""]).arg(dir).arg(env!("CARGO_BIN_EXE_kith"));
+    command.args(arguments).args(FREE);
+    command
+}
+
+/// Its data folder, as others see it.
+fn data(dir: &Path, node: &Started) -> PathBuf {
+    let dir = dir.canonicalize().unwrap();
+    let root = PathBuf::from(format!("/proc/{}/root", node.banner["pid"]));
+    root.join(dir.strip_prefix("/").unwrap()).join("data")
+}
+
+/// Takes all room that is left.
+fn fill(ballast: &Path) {
+    let mut file = File::create(ballast).unwrap();
+    let full = (0..1 << 20).find_map(|_| file.write_all(&[0; 1_024]).err());
+    assert_eq!(full.unwrap().kind(), ErrorKind::StorageFull);
+}
+
+async fn create(users: &mut UserServiceClient<Channel>, user_id: i64) -> Result<(), Status> {
+    let user = User { user_id, user_name: format!("user {user_id}"), ..Default::default() };
+    let request_id = format!("request-{user_id}");
+    let request = CreateUserRequest { user: Some(user), request_id };
+    users.create_user(request).await.map(drop)
+}
+
+async fn assert_read(users: &mut UserServiceClient<Channel>, user_id: i64, there: bool) {
+    let level = Some(consistency::Level::Strong(true));
+    let request = GetUserRequest { user_id, consistency: Some(Consistency { level }) };
+    let read = users.get_user(request).await.map(|_| ()).map_err(|status| status.code());
+    assert_eq!(read, if there { Ok(()) } else { Err(Code::NotFound) }, "user {user_id}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_on_a_full_disk_refuses_writes_and_goes_on_by_itself_when_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(node) = start(dir.path(), "6m") else {
+        eprintln!("left out: users may have no file systems of their own here");
+        return;
+    };
+    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
+    create(&mut users, 1).await.unwrap();
+    let data = data(dir.path(), &node);
+    let ballast = data.join("ballast");
+    fill(&ballast);
+    let mut written = BTreeMap::from([(1, true)]);
+    for user_id in 2..WRITES {
+        let created = create(&mut users, user_id).await;
+        if let Err(status) = &created {
+            let reason = status.get_details_error_info().unwrap().reason;
+            assert_eq!((status.code(), reason.as_str()), (Code::ResourceExhausted, "STORE_FULL"));
+        }
+        written.insert(user_id, created.is_ok());
+        assert_read(&mut users, 1, true).await;
+    }
+    let refused = written.values().filter(|written| !**written).count();
+    println!("{refused} of {} writes on a full disk were refused", written.len());
+    assert!(refused > 50, "{refused}");
+    for (user_id, there) in &written {
+        assert_read(&mut users, *user_id, *there).await;
+    }
+    assert_eq!(node.readyz().0, 200);
+    let (code, found, _) = ended(beside(dir.path(), &node, &["doctor"]));
+    assert_eq!(code, Some(1), "{found}");
+    assert!(found.contains("0 MiB are free where ./data lies") && found.contains("df -h"), "{found}");
+
+    std::fs::remove_file(ballast).unwrap();
+    for user_id in written.keys() {
+        create(&mut users, *user_id).await.unwrap();
+        assert_read(&mut users, *user_id, true).await;
+    }
+    // Which checks what it has copied, as `PRAGMA integrity_check` does.
+    let (code, _, errors) = ended(beside(dir.path(), &node, &["backup", "--to", "copy.db"]));
+    assert_eq!(code, Some(0), "{errors}");
+}

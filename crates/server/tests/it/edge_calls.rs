@@ -1,0 +1,167 @@
+//! Deadlines, shedding, trailing metadata and the acting user, as callers see them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use crate::edge::{
+    assert_refused,
+    raw::{self, GET_USER, framed},
+    serve,
+    service::{ACTING, FAILS, FINE, HELD, PANICS, get},
+    until,
+};
+use kith_proto::user::v1::ExportUsersRequest;
+use tonic::{Code, Request};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_types::StatusExt as _;
+
+fn with_timeout<T>(message: T, timeout: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(timeout);
+    request
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_ends_at_its_deadline() {
+    let node = serve(|_| {}).await;
+    // tonic's client would end the call by itself.
+    let held = framed(&[0x08, u8::try_from(HELD).unwrap()]);
+    let answer = raw::call(node.address, GET_USER, &[("grpc-timeout", "50m")], held).await.unwrap();
+    assert_refused(answer.status(), Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
+    until("the slot is free again", || node.edge.in_flight() == 0).await;
+    node.seen.release(1);
+    node.assert_healthy().await;
+    assert_eq!(node.seen.ended(), 0, "the handler was dropped");
+}
+
+#[tokio::test]
+async fn a_call_without_a_deadline_has_the_default_one() {
+    let node = serve(|config| config.limits.deadline_default = Duration::from_millis(30)).await;
+    let status = node.users().await.get_user(get(HELD)).await.unwrap_err();
+    assert_refused(&status, Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
+}
+
+#[tokio::test]
+async fn a_stream_ends_at_its_deadline_though_messages_came() {
+    let node = serve(|_| {}).await;
+    let mut request = Request::new(ExportUsersRequest::default());
+    request.metadata_mut().insert("grpc-timeout", "80m".parse().unwrap());
+    let mut stream = node.users().await.export_users(request).await.unwrap().into_inner();
+    assert!(stream.message().await.unwrap().is_some());
+    let status = stream.message().await.unwrap_err();
+    assert_refused(&status, Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
+    until("the slot is free again", || node.edge.in_flight() == 0).await;
+}
+
+#[tokio::test]
+async fn a_stream_outlives_the_longest_deadline_of_unary_calls() {
+    let node = serve(|config| {
+        config.limits.deadline_default = Duration::from_millis(1);
+        config.limits.deadline_max = Duration::from_millis(1);
+        config.limits.stream_max = Duration::from_millis(60);
+    })
+    .await;
+    let started = std::time::Instant::now();
+    let mut stream =
+        node.users().await.export_users(ExportUsersRequest::default()).await.unwrap().into_inner();
+    assert!(stream.message().await.unwrap().is_some());
+    assert_eq!(stream.message().await.unwrap_err().code(), Code::DeadlineExceeded);
+    assert!(started.elapsed() >= Duration::from_millis(60));
+}
+
+#[tokio::test]
+async fn above_its_bound_a_node_turns_calls_away_and_still_says_how_it_is() {
+    let node = serve(|config| {
+        config.limits.in_flight = 1;
+        config.limits.queue_wait = Duration::from_millis(20);
+    })
+    .await;
+    let mut holder = node.users().await;
+    let held = tokio::spawn(async move { holder.get_user(get(HELD)).await });
+    until("the first call is with its handler", || node.seen.calls() == 1).await;
+
+    let status = node.users().await.get_user(get(FINE)).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "OVERLOADED");
+    assert!(status.get_error_details().retry_info().is_some(), "when to come again");
+    assert_eq!(node.health_says().await, ServingStatus::Serving);
+
+    node.seen.release(1);
+    assert!(held.await.unwrap().is_ok(), "the call that was taken on is answered");
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_turn_gets_it_when_another_ends() {
+    let node = serve(|config| {
+        config.limits.in_flight = 1;
+        config.limits.queue_wait = Duration::from_secs(2);
+    })
+    .await;
+    let mut first = node.users().await;
+    let mut second = node.users().await;
+    let held = tokio::spawn(async move { first.get_user(get(HELD)).await });
+    until("the first call is with its handler", || node.seen.calls() == 1).await;
+    let waits = tokio::spawn(async move { second.get_user(get(FINE)).await });
+    node.seen.release(1);
+    assert!(held.await.unwrap().is_ok());
+    assert!(waits.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_leaves_its_slot() {
+    let node = serve(|config| config.limits.in_flight = 1).await;
+    let mut client = node.users().await;
+    let held = tokio::spawn(async move { client.get_user(get(HELD)).await });
+    until("the call is with its handler", || node.seen.calls() == 1).await;
+    held.abort();
+    until("its slot is free", || node.edge.in_flight() == 0).await;
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn an_answer_says_in_its_trailers_where_it_came_from() {
+    let node = serve(|_| {}).await;
+    let answer = raw::call(node.address, GET_USER, &[], framed(&[0x08, 0x01])).await.unwrap();
+    let said = |name: &str| answer.trailers.get(name).and_then(|value| value.to_str().ok());
+    assert_eq!(said("kith-tier"), Some("memory"));
+    assert_eq!(said("kith-version"), Some("7"));
+    assert_eq!(said("kith-age-ms"), Some("1500"));
+}
+
+#[tokio::test]
+async fn the_acting_user_reaches_the_handler() {
+    let node = serve(|_| {}).await;
+    let message = framed(&[0x08, u8::try_from(ACTING).unwrap()]);
+    for (headers, expected) in [(&[][..], "0"), (&[("kith-acting-user", "42")][..], "42")] {
+        let answer = raw::call(node.address, GET_USER, headers, message.clone()).await.unwrap();
+        assert_eq!(answer.trailers.get("kith-version").unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_fails_its_own_call_alone() {
+    let node = serve(|_| {}).await;
+    let mut client = node.users().await;
+    let mut beside = client.clone();
+    let held = tokio::spawn(async move { beside.get_user(get(HELD)).await });
+    until("the call beside it is with its handler", || node.seen.calls() == 1).await;
+    let status = client.get_user(get(PANICS)).await.unwrap_err();
+    assert_refused(&status, Code::Internal, "INTERNAL");
+    node.seen.release(1);
+    assert!(held.await.unwrap().is_ok(), "on the same connection");
+}
+
+#[tokio::test]
+async fn what_a_handler_fails_with_is_passed_on_as_it_is() {
+    let node = serve(|_| {}).await;
+    let status = node.users().await.get_user(get(FAILS)).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Internal, "failed by itself"));
+}
+
+#[tokio::test]
+async fn the_deadline_of_a_well_behaved_client_is_kept_to_the_end() {
+    let node = serve(|_| {}).await;
+    let answer = node.users().await.get_user(with_timeout(get(FINE), Duration::from_secs(5))).await;
+    assert!(answer.is_ok());
+}

@@ -1,0 +1,156 @@
+//! Upkeep of edges over gRPC, on nodes whose data were damaged by hand.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::damaged;
+use std::time::Duration;
+
+use crate::damaged::{FOLLOWS, MISCOUNTED, SINCE, WRONG};
+use crate::node::{TestNode, acting, assert_refused};
+use kith_proto::{admin::v1::*, relation::v1::*};
+use tempfile::TempDir;
+use tonic::{Code, Status, Streaming, transport::Endpoint};
+
+/// A node over damaged data.
+async fn damaged_node() -> (TestNode, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    damaged::prepare(&data_dir).await;
+    let node = TestNode::start_with(|config| config.data_dir = data_dir);
+    (node.await, folder)
+}
+
+async fn all<M>(mut steps: Streaming<M>) -> Vec<M> {
+    let mut all = Vec::new();
+    while let Some(step) = steps.message().await.unwrap() {
+        all.push(step);
+    }
+    all
+}
+
+/// What was found at the end of the steps, with the examples of all of them.
+fn last(steps: &[EdgeComparison]) -> EdgeComparison {
+    let mut done = 0.0;
+    let mut examples = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        assert!(step.done >= done && step.done <= 1.0 && step.ended == (at + 1 == steps.len()), "{steps:?}");
+        done = step.done;
+        examples.extend(step.examples.clone());
+    }
+    EdgeComparison { examples, ..steps.last().unwrap().clone() }
+}
+
+async fn verify(node: &TestNode, examples: i32) -> EdgeComparison {
+    let steps = node.admin().verify_edges(VerifyEdgesRequest { examples }).await.unwrap().into_inner();
+    last(&all(steps).await.into_iter().map(|step| step.comparison.unwrap()).collect::<Vec<_>>())
+}
+
+async fn repair(node: &TestNode) -> EdgeComparison {
+    let steps = node.admin().repair_edges(RepairEdgesRequest::default()).await.unwrap().into_inner();
+    last(&all(steps).await.into_iter().map(|step| step.comparison.unwrap()).collect::<Vec<_>>())
+}
+
+async fn counts(node: &TestNode) -> (i64, i64) {
+    let request = CountRelationsRequest { user_id: MISCOUNTED, consistency: None };
+    let counts = node.relations().count_relations(request).await.unwrap().into_inner();
+    (counts.following, counts.fans)
+}
+
+/// Since when the one fan follows, in milliseconds, as the cached list says.
+async fn fan_since(node: &TestNode) -> i64 {
+    let request = ListFansRequest { user_id: WRONG.1, ..Default::default() };
+    let page = node.relations().list_fans(request).await.unwrap().into_inner();
+    let time = page.follows[0].follow_time.unwrap();
+    time.seconds * 1000 + i64::from(time.nanos / 1_000_000)
+}
+
+#[tokio::test]
+async fn a_comparison_tells_what_differs_and_changes_nothing() {
+    let (node, _data) = damaged_node().await;
+    for _ in 0..2 {
+        let found = verify(&node, 0).await;
+        assert_eq!((found.checked, found.differences, found.repaired), (3 * FOLLOWS, 2, 0));
+        assert!(found.ended && found.done > 0.999);
+        let kinds: Vec<_> = found.examples.iter().map(EdgeDifference::kind).collect();
+        assert_eq!(kinds, [EdgeDifferenceKind::NotAmongFans, EdgeDifferenceKind::StrayAmongFans]);
+        for example in found.examples {
+            assert_eq!((example.user_id, example.target_id, example.repaired), (WRONG.0, WRONG.1, false));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repair_mends_the_list_and_what_was_cached_of_it() {
+    let (node, _data) = damaged_node().await;
+    assert_eq!(fan_since(&node).await, SINCE ^ 1);
+    let mended = repair(&node).await;
+    assert!(mended.differences > 0 && mended.differences == mended.repaired, "{mended:?}");
+    assert!(mended.examples.iter().all(|example| example.repaired));
+    assert_eq!(fan_since(&node).await, SINCE);
+    assert_eq!(verify(&node, 0).await.differences, 0);
+    assert_eq!(repair(&node).await.differences, 0);
+}
+
+#[tokio::test]
+async fn a_recount_corrects_the_count_and_what_was_cached_of_it() {
+    let (node, _data) = damaged_node().await;
+    assert_eq!(counts(&node).await, (12, 14));
+    for corrected in [1, 0] {
+        let steps = node.admin().rebuild_counts(RebuildCountsRequest {}).await.unwrap().into_inner();
+        let steps = all(steps).await;
+        let last = steps.last().unwrap();
+        assert!(last.ended && last.done > 0.999 && last.counted > 0, "{steps:?}");
+        assert_eq!(last.corrected, corrected);
+        assert_eq!(counts(&node).await, (12, 13));
+    }
+}
+
+#[tokio::test]
+async fn no_more_examples_are_shown_than_were_asked_for() {
+    let (node, _data) = damaged_node().await;
+    let found = verify(&node, 1).await;
+    assert_eq!((found.differences, found.examples.len()), (2, 1));
+    for examples in [-1, 1001] {
+        let refused = node.admin().verify_edges(VerifyEdgesRequest { examples }).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("examples"));
+    }
+}
+
+/// A client that takes a byte at a time, so that a stream which it does not read comes to a halt.
+async fn slow_client(node: &TestNode) -> admin_service_client::AdminServiceClient<tonic::transport::Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", node.address)).unwrap();
+    let channel = endpoint.initial_stream_window_size(1).connect().await.unwrap();
+    admin_service_client::AdminServiceClient::new(channel)
+}
+
+#[tokio::test]
+async fn one_run_of_a_kind_goes_on_at_a_time_and_ends_with_its_caller() {
+    let (node, _data) = damaged_node().await;
+    let unread = slow_client(&node).await.verify_edges(VerifyEdgesRequest::default()).await.unwrap();
+    let second = async || node.admin().verify_edges(VerifyEdgesRequest::default()).await.map(drop);
+    let refused = second().await.unwrap_err();
+    assert!(refused.message().contains("is running already"), "{refused:?}");
+    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    // Of another kind.
+    assert!(repair(&node).await.ended);
+    drop(unread);
+    let free = async {
+        while second().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), free).await.expect("the run ends with its caller");
+}
+
+#[tokio::test]
+async fn users_may_do_none_of_it() {
+    let (node, _data) = damaged_node().await;
+    let mut admin = node.admin();
+    let refused = |result: Result<(), Status>| {
+        assert_refused(&result.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+    };
+    refused(admin.verify_edges(acting(7, VerifyEdgesRequest::default())).await.map(drop));
+    refused(admin.repair_edges(acting(7, RepairEdgesRequest::default())).await.map(drop));
+    refused(admin.rebuild_counts(acting(7, RebuildCountsRequest {})).await.map(drop));
+}

@@ -1,0 +1,67 @@
+//! Starts that are refused: one line, code 2, and nothing left behind.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::ephemeral::spawn::{files, serve};
+
+#[track_caller]
+fn assert_refused(folder: &Path, flags: &[&str], line: &str) {
+    let before = files(folder).len();
+    let output = serve(folder, flags).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("kith: {line}\n"));
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(files(folder).len(), before, "nothing is left behind");
+}
+
+#[test]
+fn a_bad_line_of_a_seed_is_named_by_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        ("{\"userName\":\"ann\"}\n\n{\"userName\":\n", "3: not JSON: EOF while parsing a value at column 12"),
+        ("{\"age\":7}\n", "1: neither a user (userName) nor a group (name)"),
+        ("{\"userName\":\"ann\"}\n{\"userName\":\"Ann\"}\n", "2: user_name is taken"),
+        ("{\"user\":{\"userName\":\"ann\",\"age\":-1}}\n", "1: age must be 0 to 150"),
+        ("{\"group\":{\"name\":\"\",\"shoeSize\":44}}\n", "1: unknown field \"shoeSize\""),
+    ];
+    for (seed, line) in cases {
+        fs::write(folder.path().join("seed"), seed).unwrap();
+        assert_refused(folder.path(), &["--ephemeral", "--seed", "seed"], &format!("seed:{line}"));
+    }
+}
+
+#[test]
+fn a_seed_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "seed: No such file or directory (os error 2)";
+    assert_refused(folder.path(), &["--ephemeral", "--seed", "seed"], line);
+}
+
+#[test]
+fn what_contradicts_data_in_memory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = ["--ephemeral", "--set", "store.backend=cluster", "--set", "store.mongodb.uri=mongodb://x"];
+    let line = "an ephemeral node keeps data in memory; leave store.backend = \"cluster\" out";
+    assert_refused(folder.path(), &cluster, line);
+    let line = "an ephemeral node keeps data in memory; leave --data-dir out";
+    assert_refused(folder.path(), &["--ephemeral", "--data-dir", "d"], line);
+    let line = "ephemeral.seed is for a node that says --ephemeral; use kith import for others";
+    assert_refused(folder.path(), &["--set", "ephemeral.seed=s"], line);
+    let line = "--port and --listen are both given; give one";
+    assert_refused(folder.path(), &["--listen", "127.0.0.1:0"], line);
+}
+
+#[test]
+fn a_file_of_the_ports_that_cannot_be_written_ends_the_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_kith"))
+        .args(["serve", "--ephemeral", "--port", "0", "--operations-port", "0"])
+        .args(["--ports-file", "nowhere/ports.json"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "kith: --ports-file nowhere/ports.json: its folder is not there; make it, or name another file\n"
+    );
+}

@@ -1,0 +1,109 @@
+//! Every unary call, as JSON and as gRPC, on two nodes that have seen the same: equal answers, equal errors.
+
+#![cfg(feature = "embedded")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::equal::{Outcome, Rpc, by_grpc, by_json, generate, rpcs};
+use crate::http::Connection;
+use crate::node::TestNode;
+use kith_server::config::Config;
+use prost_reflect::DynamicMessage;
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+use tokio::net::TcpStream;
+
+/// Calls of every method.
+const ROUNDS: usize = 24;
+
+/// What ends with these ends beside them, on each node in its own time: no other call comes after them.
+const LAST: [&str; 2] = ["/kith.user.v1.UserService/DeleteUser", "/kith.group.v1.GroupService/DismissGroup"];
+
+/// Two nodes, of which one speaks JSON and one gRPC.
+struct Pair {
+    json: TestNode,
+    connection: Connection<TcpStream>,
+    grpc: TestNode,
+}
+
+/// What depends on the moment of a call would differ by chance.
+fn steady(config: &mut Config) {
+    config.cache.ttl = Duration::from_secs(3600);
+    config.cache.negative_ttl = Duration::from_secs(3600);
+    config.cache.jitter = 0.0;
+    config.users.verify_tries_per_minute = 100_000;
+    config.presence.unknown_for = Duration::ZERO;
+    config.presence.fan_out_wait = Duration::from_secs(10);
+    config.presence.gateway_ttl = Duration::from_secs(3600);
+    config.presence.session_ttl = Duration::from_secs(3600);
+    config.limits.deadline_default = Duration::from_secs(10);
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let json = TestNode::start_with(steady).await;
+        let connection = Connection::open(json.address).await;
+        Self { json, connection, grpc: TestNode::start_with(steady).await }
+    }
+
+    /// Makes the call on both and checks that they say the same.
+    async fn both(&mut self, rng: &mut StdRng, rpc: &Rpc, message: &DynamicMessage, told: &str) -> Outcome {
+        let acting = ["1", "2", "0", "nobody"].choose(rng).unwrap();
+        let headers: &[_] = if rng.random_bool(0.2) { &[("kith-acting-user", *acting)] } else { &[] };
+        let body = generate::json(rng, message);
+        let by_json = by_json(&mut self.connection, rpc, headers, &body).await;
+        let by_grpc = by_grpc(&self.grpc, rpc, headers, message).await;
+        assert_eq!(by_json, by_grpc, "{told}: {} {headers:?} {body}", rpc.path);
+        by_json
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a run that failed is repeated with its seed")]
+fn seed() -> u64 {
+    std::env::var("KITH_TEST_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap())
+}
+
+#[tokio::test]
+async fn every_unary_call_is_answered_alike() {
+    let seed = seed();
+    println!("KITH_TEST_SEED={seed}");
+    let (mut rng, mut pair, rpcs) = (StdRng::seed_from_u64(seed), Pair::start().await, rpcs());
+    let mut codes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let (last, first): (Vec<&Rpc>, Vec<&Rpc>) =
+        rpcs.iter().partition(|rpc| LAST.contains(&rpc.path.as_str()));
+    assert_eq!(last.len(), LAST.len());
+    for (round, part) in
+        (0..ROUNDS).map(|round| (round, &first)).chain((0..ROUNDS).map(|round| (round, &last)))
+    {
+        for rpc in part {
+            let message = generate::message(&mut rng, &rpc.input);
+            let told = format!("KITH_TEST_SEED={seed}, round {round}");
+            let outcome = pair.both(&mut rng, rpc, &message, &told).await;
+            codes.entry(rpc.path.clone()).or_default().insert(outcome.code);
+        }
+    }
+    let seen: BTreeSet<_> = codes.values().flatten().map(String::as_str).collect();
+    println!("{codes:#?}");
+    for expected in ["ok", "invalid_argument", "not_found"] {
+        assert!(seen.contains(expected), "KITH_TEST_SEED={seed}: {codes:#?}");
+    }
+    let fine = codes.values().filter(|codes| codes.contains("ok")).count();
+    assert!(
+        fine * 2 >= rpcs.len(),
+        "half of the methods succeed now and then: KITH_TEST_SEED={seed} {codes:#?}"
+    );
+    pair.json.stop().await;
+    pair.grpc.stop().await;
+}
+
+#[tokio::test]
+async fn an_empty_message_is_answered_alike() {
+    let (mut rng, mut pair) = (StdRng::seed_from_u64(1), Pair::start().await);
+    for rpc in rpcs() {
+        let message = DynamicMessage::new(rpc.input.clone());
+        pair.both(&mut rng, &rpc, &message, "empty").await;
+    }
+}

@@ -1,0 +1,132 @@
+//! Timestamps and durations that one wire form can carry and the other cannot: refused in every request that has such a field.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::relating;
+use std::collections::BTreeSet;
+
+use crate::http::post;
+use crate::node::{TestNode, assert_refused};
+use kith_proto::{admin::v1::*, group::v1::Group, member::v1::*, relation::v1::*, r#type::v1::import_result};
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use prost_types::{Duration, Timestamp};
+use tonic::{Code, Status};
+
+/// Not expressible in JSON, and none that JSON could express but is before 1970.
+const WRONG_MOMENTS: [Timestamp; 6] = [
+    Timestamp { seconds: 253_402_300_800, nanos: 0 },
+    Timestamp { seconds: i64::MAX, nanos: 0 },
+    Timestamp { seconds: i64::MIN, nanos: 0 },
+    Timestamp { seconds: -1, nanos: 0 },
+    Timestamp { seconds: 5, nanos: -1 },
+    Timestamp { seconds: 5, nanos: 1_000_000_000 },
+];
+const WRONG_TIMES: [Duration; 4] = [
+    Duration { seconds: 315_576_000_001, nanos: 0 },
+    Duration { seconds: i64::MAX, nanos: 999_999_999 },
+    Duration { seconds: -1, nanos: 0 },
+    Duration { seconds: i64::MIN, nanos: i32::MIN },
+];
+const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
+
+/// The fields of requests that hold a timestamp or a duration, as this file knows them.
+const KNOWN: [&str; 6] = [
+    "kith.admin.v1.SetLogFilterRequest.lasts",
+    "kith.admin.v1.WatchNodeRequest.interval",
+    "kith.member.v1.MuteGroupRequest.mute_time",
+    "kith.member.v1.MuteMemberRequest.mute_time",
+    "kith.member.v1.RemoveMembersRequest.ban_until",
+    "kith.relation.v1.ImportFollow.follow_time",
+];
+/// Fields of records that requests carry and only answers fill: they are ignored.
+const OUTPUT_ONLY: [&str; 4] = [
+    "kith.group.v1.Group.create_time",
+    "kith.group.v1.Group.update_time",
+    "kith.user.v1.User.create_time",
+    "kith.user.v1.User.update_time",
+];
+
+fn times_in(message: &MessageDescriptor, seen: &mut BTreeSet<String>, found: &mut BTreeSet<String>) {
+    if !seen.insert(message.full_name().to_owned()) {
+        return;
+    }
+    for field in message.fields() {
+        let Kind::Message(inner) = field.kind() else { continue };
+        match inner.full_name() {
+            "google.protobuf.Timestamp" | "google.protobuf.Duration" => {
+                found.insert(field.full_name().to_owned());
+            }
+            _ => times_in(&inner, seen, found),
+        }
+    }
+}
+
+#[test]
+fn every_time_of_a_request_is_tested_here() {
+    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
+    let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+    for method in methods {
+        times_in(&method.input(), &mut seen, &mut found);
+    }
+    let known: BTreeSet<String> = KNOWN.iter().chain(&OUTPUT_ONLY).map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, known);
+}
+
+#[track_caller]
+fn assert_field<T: std::fmt::Debug>(refused: Result<T, Status>, field: &str) {
+    assert_refused(&refused.unwrap_err(), Code::InvalidArgument, "INVALID_FIELD", Some(field));
+}
+
+#[tokio::test]
+async fn wrong_moment_is_refused_by_field() {
+    let node = TestNode::start().await;
+    let [ann, bob] = relating::users(&node).await;
+    let group = Group { name: "Chess".into(), creator_id: ann, ..Default::default() };
+    let group_id = node.group(group).await.group_id;
+    let add = AddMembersRequest { group_id, user_ids: vec![bob], ..Default::default() };
+    node.members().add_members(add).await.unwrap();
+    for time in WRONG_MOMENTS.map(Some) {
+        let mute = MuteMemberRequest { group_id, user_id: bob, mute_time: time, ..Default::default() };
+        assert_field(node.members().mute_member(mute).await, "mute_time");
+        let mute = MuteGroupRequest { group_id, mute_time: time, ..Default::default() };
+        assert_field(node.members().mute_group(mute).await, "mute_time");
+        let user_ids = vec![bob];
+        let ban =
+            RemoveMembersRequest { group_id, user_ids, ban: true, ban_until: time, ..Default::default() };
+        assert_field(node.members().remove_members(ban).await, "ban_until");
+        let follow = ImportFollow { record: 1, user_id: ann, target_id: bob, follow_time: time };
+        let messages = tokio_stream::iter([ImportFollowsRequest { records: vec![follow] }]);
+        let mut answers = node.relations().import_follows(messages).await.unwrap().into_inner();
+        let result = answers.message().await.unwrap().unwrap().results[0].result.clone().unwrap();
+        let import_result::Result::Error(error) = result else { panic!("{time:?}: {result:?}") };
+        assert_eq!((error.code, error.reason.as_str()), (i32::from(Code::InvalidArgument), "INVALID_FIELD"));
+    }
+}
+
+#[tokio::test]
+async fn wrong_duration_is_refused_by_field() {
+    let node = TestNode::start().await;
+    for time in WRONG_TIMES.map(Some) {
+        let lasts = SetLogFilterRequest { filter: "info".into(), lasts: time };
+        assert_field(node.admin().set_log_filter(lasts).await, "lasts");
+        let watched = node.admin().watch_node(WatchNodeRequest { interval: time }).await;
+        assert_field(watched, "interval");
+    }
+}
+
+#[tokio::test]
+async fn last_moment_is_shown_in_json() {
+    let node = TestNode::start().await;
+    let [ann, bob] = relating::users(&node).await;
+    let group = Group { name: "Chess".into(), creator_id: ann, ..Default::default() };
+    let group_id = node.group(group).await.group_id;
+    let add = AddMembersRequest { group_id, user_ids: vec![bob], ..Default::default() };
+    node.members().add_members(add).await.unwrap();
+    let mute = MuteMemberRequest { group_id, user_id: bob, mute_time: Some(LAST), ..Default::default() };
+    node.members().mute_member(mute).await.unwrap();
+    let body = format!(r#"{{"groupId":"{group_id}"}}"#);
+    let listed = post(node.address, "/kith.member.v1.MemberService/ListMembers", &body).await.json();
+    assert_eq!(listed["members"][1]["muteTime"], "9999-12-31T23:59:59.999Z", "{listed}");
+}

@@ -1,0 +1,380 @@
+//! Applications over gRPC, as callers meet them.
+
+use crate::applying::*;
+use crate::node::{acting, assert_denied, assert_forbidden, assert_refused};
+use crate::relating::{block, follow, with_users};
+use futures::future::join_all;
+use kith_proto::{
+    application::v1::{list_applications_request::List, *},
+    group::v1 as groups,
+    member::v1 as members,
+    relation::v1 as relations,
+    user::v1::DeleteUserRequest,
+};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+#[tokio::test]
+async fn who_accepts_a_friend_request_is_a_friend() {
+    let (node, [ann, bob]) = with_users().await;
+    let asked = befriend(&node, ann, bob).await;
+    assert_eq!((asked.state(), asked.applicant_id, asked.user_id), (State::Pending, ann, bob));
+    assert_eq!((asked.message.as_str(), pending(&node, of_user(bob)).await), ("Hello", (1, 0)));
+    assert!(!are_friends(&node, ann, bob).await);
+    let accepted = accept(&node, bob, of_user(bob), asked.application_id).await.unwrap();
+    assert_eq!(
+        (accepted.state(), accepted.effect(), accepted.decider_id),
+        (State::Accepted, Effect::Done, bob)
+    );
+    assert!(are_friends(&node, ann, bob).await && are_friends(&node, bob, ann).await);
+    assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
+    let expected = [(asked.application_id, State::Accepted)];
+    assert_eq!(shown(&node, ann, List::SentBy(ann)).await, expected);
+    assert_eq!(shown(&node, bob, List::ReceivedBy(bob)).await, expected);
+    assert_eq!(get(&node, ann, of_user(bob), asked.application_id).await.unwrap(), accepted);
+}
+
+#[tokio::test]
+async fn who_is_refused_is_no_friend_and_may_ask_again() {
+    let (node, [ann, bob]) = with_users().await;
+    let asked = befriend(&node, ann, bob).await;
+    let refused = refuse(&node, bob, of_user(bob), asked.application_id).await.unwrap();
+    assert_eq!((refused.state(), refused.effect()), (State::Refused, Effect::Unspecified));
+    assert!(!are_friends(&node, ann, bob).await);
+    let again = befriend(&node, ann, bob).await;
+    assert!(again.application_id > asked.application_id);
+    let expected = [(asked.application_id, State::Refused), (again.application_id, State::Pending)];
+    assert_eq!(shown(&node, bob, List::ReceivedBy(bob)).await, expected);
+}
+
+#[tokio::test]
+async fn whoever_asks_twice_has_asked_once() {
+    let (node, [ann, bob]) = with_users().await;
+    let asked = befriend(&node, ann, bob).await;
+    let again = ApplyRequest { message: "Hello again".into(), ..to_be_friends(bob) };
+    assert_eq!(apply(&node, ann, again).await.unwrap(), asked);
+    assert_eq!(pending(&node, of_user(bob)).await, (1, 0));
+}
+
+#[tokio::test]
+async fn a59_nobody_but_the_receiver_decides() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let id = befriend(&node, ann, bob).await.application_id;
+    assert_denied(accept(&node, ann, of_user(bob), id).await);
+    assert_denied(accept(&node, cid, of_user(bob), id).await);
+    assert_not_found(accept(&node, cid, of_user(cid), id).await);
+    assert_not_found(get(&node, cid, of_user(bob), id).await);
+    assert_denied(list(&node, cid, List::ReceivedBy(bob)).await);
+    let request = CountPendingRequest { receiver: of_user(bob) };
+    assert_denied(node.applications().count_pending(acting(cid, request)).await);
+    assert_denied(apply(&node, cid, ApplyRequest { applicant_id: ann, ..to_be_friends(bob) }).await);
+    assert_eq!(get(&node, bob, of_user(bob), id).await.unwrap().state(), State::Pending);
+}
+
+#[tokio::test]
+async fn a60_what_was_decided_or_withdrawn_is_not_decided_again_and_says_by_whom_it_was() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let id = befriend(&node, ann, bob).await.application_id;
+    refuse(&node, bob, of_user(bob), id).await.unwrap();
+    let refused = assert_forbidden(accept(&node, bob, of_user(bob), id).await);
+    let details = refused.get_error_details();
+    let metadata = &details.error_info().unwrap().metadata;
+    assert_eq!((metadata["state"].as_str(), &metadata["decider_id"]), ("refused", &bob.to_string()));
+    assert_forbidden(withdraw(&node, ann, of_user(bob), id).await);
+    let id = befriend(&node, ann, cid).await.application_id;
+    assert_denied(withdraw(&node, cid, of_user(cid), id).await);
+    assert_not_found(withdraw(&node, bob, of_user(cid), id).await);
+    assert_eq!(withdraw(&node, ann, of_user(cid), id).await.unwrap().state(), State::Withdrawn);
+    assert_forbidden(accept(&node, cid, of_user(cid), id).await);
+    assert!(!are_friends(&node, ann, cid).await);
+    assert_eq!(pending(&node, of_user(cid)).await, (0, 0));
+}
+
+#[tokio::test]
+async fn of_64_decisions_at_once_one_stands_and_all_others_are_told_it() {
+    let (node, [ann, bob]) = with_users().await;
+    let id = befriend(&node, ann, bob).await.application_id;
+    let decisions = (0..64).map(|at| {
+        let made = if at % 2 == 0 { Decision::Accept } else { Decision::Refuse };
+        decide(&node, bob, decision(of_user(bob), id, made))
+    });
+    let (stands, late): (Vec<_>, Vec<_>) = join_all(decisions).await.into_iter().partition(Result::is_ok);
+    assert_eq!(stands.len(), 1);
+    let stands = stands.into_iter().next().unwrap().unwrap();
+    let state = if stands.state() == State::Accepted { "accepted" } else { "refused" };
+    for late in late {
+        let late = assert_forbidden(late);
+        assert_eq!(late.get_error_details().error_info().unwrap().metadata["state"], state);
+    }
+    assert_eq!(are_friends(&node, ann, bob).await, stands.state() == State::Accepted);
+    assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
+}
+
+#[tokio::test]
+async fn a_request_that_is_repeated_gets_the_same_answer_and_has_one_effect() {
+    let (node, [ann, bob]) = with_users().await;
+    let ask = ApplyRequest { request_id: "ask".into(), ..to_be_friends(bob) };
+    let asked = apply(&node, ann, ask.clone()).await.unwrap();
+    let yes = DecideRequest {
+        request_id: "yes".into(),
+        ..decision(of_user(bob), asked.application_id, Decision::Accept)
+    };
+    let accepted = decide(&node, bob, yes.clone()).await.unwrap();
+    let unfriend = relations::UnfriendRequest { user_id: ann, friend_id: bob, ..Default::default() };
+    node.relations().unfriend(unfriend).await.unwrap();
+    let again = decide(&node, bob, yes.clone()).await.unwrap();
+    assert_eq!(again, accepted);
+    assert!(!are_friends(&node, ann, bob).await, "they have parted since");
+    assert_eq!(apply(&node, ann, ask).await.unwrap(), asked);
+    assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
+    let other = DecideRequest { decision: Decision::Refuse.into(), ..yes };
+    let refused = decide(&node, bob, other).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_is_known_gets_it_also_when_it_would_be_refused_by_now() {
+    let (node, [ann, bob]) = with_users().await;
+    let ask = ApplyRequest { request_id: "ask".into(), ..to_be_friends(bob) };
+    let asked = apply(&node, ann, ask.clone()).await.unwrap();
+    block(&node, bob, ann).await;
+    assert_eq!(apply(&node, ann, ask.clone()).await.unwrap(), asked);
+    assert_forbidden(apply(&node, ann, ApplyRequest { request_id: "ask2".into(), ..ask }).await);
+}
+
+#[tokio::test]
+async fn a_crossed_request_is_closed_by_an_acceptance() {
+    let (node, [ann, bob]) = with_users().await;
+    let there = befriend(&node, ann, bob).await.application_id;
+    let back = befriend(&node, bob, ann).await.application_id;
+    accept(&node, bob, of_user(bob), there).await.unwrap();
+    assert_eq!(get(&node, ann, of_user(ann), back).await.unwrap().state(), State::Closed);
+    assert_eq!((pending(&node, of_user(ann)).await, pending(&node, of_user(bob)).await), ((0, 0), (0, 0)));
+    assert_forbidden(accept(&node, ann, of_user(ann), back).await);
+}
+
+#[tokio::test]
+async fn nobody_asks_a_user_who_does_not_allow_it_or_is_a_friend_already() {
+    let (node, [ann, bob, cid, dan]) = with_users().await;
+    block(&node, bob, ann).await;
+    assert_forbidden(apply(&node, ann, to_be_friends(bob)).await);
+    let request = relations::SetPermissionsRequest {
+        user_id: cid,
+        target_id: ann,
+        permissions: Some(63 - 32),
+        ..Default::default()
+    };
+    node.relations().set_permissions(request).await.unwrap();
+    assert_forbidden(apply(&node, ann, to_be_friends(cid)).await);
+    follow(&node, ann, dan).await.unwrap();
+    follow(&node, dan, ann).await.unwrap();
+    assert_forbidden(apply(&node, ann, to_be_friends(dan)).await);
+    let refused = apply(&node, ann, to_be_friends(ann)).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_id"));
+    assert_not_found(apply(&node, ann, to_be_friends(5)).await);
+}
+
+#[tokio::test]
+async fn acceptance_is_refused_while_it_is_impossible() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let id = befriend(&node, ann, bob).await.application_id;
+    block(&node, bob, ann).await;
+    assert_forbidden(accept(&node, bob, of_user(bob), id).await);
+    let of_cid = befriend(&node, cid, bob).await.application_id;
+    let request = DeleteUserRequest { user_id: cid, ..Default::default() };
+    node.users().delete_user(request).await.unwrap();
+    assert_forbidden(accept(&node, bob, of_user(bob), of_cid).await);
+    assert_eq!(pending(&node, of_user(bob)).await, (1, 0));
+}
+
+#[tokio::test]
+async fn owner_and_admins_let_into_a_group_whoever_applies() {
+    let (node, [ann, bob, cid, dan]) = with_users().await;
+    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    make_admin(&node, chess, bob).await;
+    let id = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
+    assert_eq!(pending(&node, of_group(chess)).await, (1, 0));
+    assert_denied(accept(&node, cid, of_group(chess), id).await);
+    assert_denied(accept(&node, dan, of_group(chess), id).await);
+    for (by, of) in [(ann, List::ReceivedBy(ann)), (bob, List::ReceivedBy(bob)), (bob, List::GroupId(chess))]
+    {
+        assert_eq!(shown(&node, by, of).await, [(id, State::Pending)]);
+    }
+    assert_denied(list(&node, cid, List::GroupId(chess)).await);
+    let accepted = accept(&node, bob, of_group(chess), id).await.unwrap();
+    assert_eq!((accepted.effect(), accepted.decider_id), (Effect::Done, bob));
+    assert!(is_in(&node, chess, cid).await);
+    assert_forbidden(accept(&node, ann, of_group(chess), id).await);
+    assert_forbidden(apply(&node, cid, to_join(chess, "")).await);
+    assert_eq!(shown(&node, ann, List::ReceivedBy(ann)).await, [(id, State::Accepted)]);
+}
+
+#[tokio::test]
+async fn a61_an_application_to_another_group_is_not_found() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let go = group(&node, bob, groups::JoinPolicy::Approval).await;
+    let id = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
+    assert_not_found(accept(&node, bob, of_group(go), id).await);
+    assert_denied(accept(&node, bob, of_group(chess), id).await);
+    assert_not_found(get(&node, bob, of_group(chess), id).await);
+    assert_not_found(accept(&node, bob, of_group(chess + 1_000), id).await);
+}
+
+#[tokio::test]
+async fn a_group_that_is_not_joined_so_says_how_it_is() {
+    let (node, [ann, bob]) = with_users().await;
+    let open = group(&node, ann, groups::JoinPolicy::Open).await;
+    let refused = assert_forbidden(apply(&node, bob, to_join(open, "")).await);
+    assert!(refused.message().contains("join it"), "{}", refused.message());
+    let closed = group(&node, ann, groups::JoinPolicy::Invite).await;
+    let refused = assert_forbidden(apply(&node, bob, to_join(closed, "")).await);
+    assert!(refused.message().contains("invit"), "{}", refused.message());
+}
+
+#[tokio::test]
+async fn a_code_that_comes_along_is_that_of_the_group_and_tried_a_few_times() {
+    let (node, [ann, bob]) = with_users().await;
+    let secret = groups::Group {
+        name: "Secret".into(),
+        visibility: groups::Visibility::Private.into(),
+        join_policy: groups::JoinPolicy::Code.into(),
+        creator_id: ann,
+        ..Default::default()
+    };
+    let secret = node.group(secret).await.group_id;
+    for _ in 0..4 {
+        assert_denied(apply(&node, bob, to_join(secret, "guess")).await);
+    }
+    let request = groups::GetInviteCodeRequest { group_id: secret };
+    let code = node.groups().get_invite_code(request).await.unwrap().into_inner().invite_code;
+    assert!(apply(&node, bob, to_join(secret, &code)).await.is_ok());
+    let guessed = apply(&node, bob, to_join(secret, "guess")).await.unwrap_err();
+    assert_refused(&guessed, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+}
+
+#[tokio::test]
+async fn whoever_is_invited_decides_and_comes_in() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let chess = group(&node, ann, groups::JoinPolicy::Invite).await;
+    make_admin(&node, chess, bob).await;
+    assert_denied(apply(&node, cid, to_invite(chess, cid + 1_000)).await);
+    let invite = apply(&node, bob, to_invite(chess, cid)).await.unwrap();
+    assert_eq!((invite.applicant_id, invite.user_id, invite.group_id), (bob, cid, chess));
+    assert_eq!(apply(&node, ann, to_invite(chess, cid)).await.unwrap(), invite, "a group invites once");
+    assert_eq!((pending(&node, of_user(cid)).await, pending(&node, of_group(chess)).await), ((0, 1), (0, 0)));
+    let id = invite.application_id;
+    assert_denied(accept(&node, bob, of_user(cid), id).await);
+    for (by, of) in [(bob, List::SentBy(bob)), (ann, List::GroupId(chess)), (cid, List::ReceivedBy(cid))] {
+        assert_eq!(shown(&node, by, of).await, [(id, State::Pending)]);
+    }
+    accept(&node, cid, of_user(cid), id).await.unwrap();
+    assert!(is_in(&node, chess, cid).await);
+}
+
+#[tokio::test]
+async fn an_invite_is_taken_back_by_those_who_decide_for_the_group() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let chess = group(&node, ann, groups::JoinPolicy::Invite).await;
+    make_admin(&node, chess, bob).await;
+    let id = apply(&node, bob, to_invite(chess, cid)).await.unwrap().application_id;
+    assert_denied(withdraw(&node, cid, of_user(cid), id).await);
+    let withdrawn = withdraw(&node, ann, of_user(cid), id).await.unwrap();
+    assert_eq!((withdrawn.state(), withdrawn.decider_id), (State::Withdrawn, ann));
+    assert_forbidden(accept(&node, cid, of_user(cid), id).await);
+}
+
+#[tokio::test]
+async fn an_application_that_an_invite_crosses_is_closed_and_the_other_way_round() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let mut both = Vec::new();
+    for user in [bob, cid] {
+        let ask = apply(&node, user, to_join(chess, "")).await.unwrap().application_id;
+        both.push((ask, apply(&node, ann, to_invite(chess, user)).await.unwrap().application_id));
+    }
+    accept(&node, bob, of_user(bob), both[0].1).await.unwrap();
+    accept(&node, ann, of_group(chess), both[1].0).await.unwrap();
+    assert_eq!(get(&node, bob, of_group(chess), both[0].0).await.unwrap().state(), State::Closed);
+    assert_eq!(get(&node, cid, of_user(cid), both[1].1).await.unwrap().state(), State::Closed);
+    assert_eq!((pending(&node, of_group(chess)).await, pending(&node, of_user(cid)).await), ((0, 0), (0, 0)));
+    assert!(is_in(&node, chess, bob).await && is_in(&node, chess, cid).await);
+}
+
+#[tokio::test]
+async fn whoever_left_again_is_not_taken_in_by_a_repeated_decision() {
+    let (node, [ann, bob]) = with_users().await;
+    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let id = apply(&node, bob, to_join(chess, "")).await.unwrap().application_id;
+    let yes = DecideRequest { request_id: "yes".into(), ..decision(of_group(chess), id, Decision::Accept) };
+    decide(&node, ann, yes.clone()).await.unwrap();
+    let leave = members::LeaveRequest { group_id: chess, user_id: bob, ..Default::default() };
+    node.members().leave(leave).await.unwrap();
+    assert_eq!(decide(&node, ann, yes).await.unwrap().state(), State::Accepted);
+    assert!(!is_in(&node, chess, bob).await);
+}
+
+#[tokio::test]
+async fn what_was_received_and_read_is_noted_once_and_for_each_side() {
+    let (node, [ann, bob]) = with_users().await;
+    let id = befriend(&node, ann, bob).await.application_id;
+    let received = MarkReceivedRequest { user_id: bob, application_ids: vec![id, id + 1] };
+    assert_denied(node.applications().mark_received(acting(ann, received.clone())).await);
+    let marked = node.applications().mark_received(acting(bob, received.clone())).await.unwrap().into_inner();
+    let first = marked.applications[0].receive_time;
+    assert!(marked.applications.len() == 1 && first.is_some() && marked.applications[0].read_time.is_none());
+    let read = MarkReadRequest { user_id: bob, application_ids: vec![id] };
+    let marked = node.applications().mark_read(acting(bob, read)).await.unwrap().into_inner();
+    let (again, then) = (marked.applications[0].receive_time, marked.applications[0].read_time);
+    assert!(again == first && then.is_some());
+    node.applications().mark_received(acting(bob, received)).await.unwrap();
+    let listed = list(&node, bob, List::ReceivedBy(bob)).await.unwrap();
+    assert_eq!((listed[0].receive_time, listed[0].read_time), (first, then));
+    let sent = list(&node, ann, List::SentBy(ann)).await.unwrap();
+    assert_eq!((sent[0].receive_time, sent[0].read_time), (None, None));
+}
+
+#[tokio::test]
+async fn lists_go_on_where_the_page_before_ended_and_after_what_is_known() {
+    let (node, [ann, bob, cid, dan, eve]) = with_users().await;
+    let mut ids = Vec::new();
+    for user in [ann, bob, cid, dan] {
+        ids.push(befriend(&node, user, eve).await.application_id);
+    }
+    // Those of one millisecond are in no order.
+    ids.sort_unstable();
+    let (mut seen, mut page_token) = (Vec::new(), String::new());
+    for _ in 0..3 {
+        let list = Some(List::ReceivedBy(eve));
+        let request = ListApplicationsRequest { list, after_id: 0, page_size: 2, page_token };
+        let page = node.applications().list_applications(request).await.unwrap().into_inner();
+        seen.extend(page.applications.iter().map(|one| one.application.as_ref().unwrap().application_id));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((seen, page_token), (ids.clone(), String::new()));
+    let list = Some(List::ReceivedBy(eve));
+    let request = ListApplicationsRequest { list, after_id: ids[2], ..Default::default() };
+    let page = node.applications().list_applications(request).await.unwrap().into_inner();
+    assert_eq!(page.applications.len(), 1);
+}
+
+#[tokio::test]
+async fn what_nobody_takes_is_refused_with_the_field() {
+    let (node, [ann, bob]) = with_users().await;
+    let long = ApplyRequest { message: "x".repeat(201), ..to_be_friends(bob) };
+    let refused = apply(&node, ann, long).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("message"));
+    let long = ApplyRequest { reference: "x".repeat(65), ..to_be_friends(bob) };
+    let refused = apply(&node, ann, long).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("reference"));
+    let refused = accept(&node, bob, None, 7).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("receiver"));
+    let refused = decide(&node, bob, decision(of_user(bob), 7, Decision::Unspecified)).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("decision"));
+    let many = MarkReadRequest { user_id: bob, application_ids: vec![7; 101] };
+    let refused = node.applications().mark_read(many).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("application_ids"));
+}

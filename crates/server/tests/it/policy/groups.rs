@@ -1,0 +1,191 @@
+//! Groups over gRPC, as callers meet them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::node::{TestNode, acting, assert_refused, params};
+use kith_proto::group::v1::*;
+use prost_types::FieldMask;
+use tonic::Code;
+
+fn chess() -> Group {
+    Group {
+        name: "Chess at noon".into(),
+        tags: vec!["下棋".into(), "Games".into(), "games".into()],
+        visibility: Visibility::Public.into(),
+        params: params([("lang", "zh")]),
+        ..Default::default()
+    }
+}
+
+fn update(group: Group, paths: &[&str]) -> UpdateGroupRequest {
+    let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+    UpdateGroupRequest { group: Some(group), update_mask: Some(FieldMask { paths }), ..Default::default() }
+}
+
+async fn search(node: &TestNode, keyword: &str, r#match: KeywordMatch) -> Vec<i64> {
+    let request =
+        SearchGroupsRequest { keyword: keyword.into(), r#match: r#match.into(), ..Default::default() };
+    let groups = node.groups().search_groups(request).await.unwrap().into_inner().groups;
+    groups.into_iter().map(|group| group.group_id).collect()
+}
+
+async fn code(node: &TestNode, group_id: i64) -> Result<String, tonic::Status> {
+    let answer = node.groups().get_invite_code(GetInviteCodeRequest { group_id }).await?;
+    Ok(answer.into_inner().invite_code)
+}
+
+#[tokio::test]
+async fn a_created_group_is_read_back_with_defaults_and_without_repeated_tags() {
+    let node = TestNode::start().await;
+    let created = node.group(chess()).await;
+    assert_eq!(created.tags, ["下棋", "Games"]);
+    assert_eq!((created.r#type(), created.visibility()), (GroupType::Chat, Visibility::Public));
+    assert_eq!((created.join_policy(), created.history_for_new_members), (JoinPolicy::Approval, false));
+    let request = GetGroupRequest { group_id: created.group_id, consistency: None };
+    assert_eq!(node.groups().get_group(request).await.unwrap().into_inner().group.unwrap(), created);
+    let private = node.group(Group { name: "Quiet".into(), ..Default::default() }).await;
+    assert_eq!(private.visibility(), Visibility::Private);
+}
+
+#[tokio::test]
+async fn public_groups_are_found_by_tag_and_name_whole_or_by_their_beginning() {
+    let node = TestNode::start().await;
+    let id = node.group(chess()).await.group_id;
+    node.group(Group { name: "Chess in secret".into(), tags: vec!["games".into()], ..Default::default() })
+        .await;
+    for keyword in ["下棋", "GAMES", "chess at noon"] {
+        assert_eq!(search(&node, keyword, KeywordMatch::Exact).await, [id], "{keyword}");
+    }
+    for keyword in ["下", "Ga", "CHESS", "chess at noon", "Chess at no"] {
+        assert_eq!(search(&node, keyword, KeywordMatch::Prefix).await, [id], "{keyword}");
+    }
+    assert!(search(&node, "chess", KeywordMatch::Exact).await.is_empty());
+    assert!(search(&node, "chess at noon, or later", KeywordMatch::Prefix).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_change_of_tags_or_visibility_is_seen_in_searches_at_once() {
+    let node = TestNode::start().await;
+    let id = node.group(chess()).await.group_id;
+    let change = Group { group_id: id, tags: vec!["go".into()], ..Default::default() };
+    node.groups().update_group(update(change, &["tags"])).await.unwrap();
+    assert!(search(&node, "games", KeywordMatch::Exact).await.is_empty());
+    assert_eq!(search(&node, "go", KeywordMatch::Exact).await, [id]);
+    let change = Group { group_id: id, visibility: Visibility::Private.into(), ..Default::default() };
+    node.groups().update_group(update(change, &["visibility"])).await.unwrap();
+    assert!(search(&node, "go", KeywordMatch::Exact).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_invite_code_comes_and_goes_with_what_needs_it() {
+    let node = TestNode::start().await;
+    let id = node.group(chess()).await.group_id;
+    assert_refused(&code(&node, id).await.unwrap_err(), Code::FailedPrecondition, "STATE_FORBIDS", None);
+    let change = Group { group_id: id, visibility: Visibility::Private.into(), ..Default::default() };
+    node.groups().update_group(update(change, &["visibility"])).await.unwrap();
+    let first = code(&node, id).await.unwrap();
+    assert_eq!(first.len(), 12);
+    let request = RotateInviteCodeRequest { group_id: id, request_id: "rotate-1".into() };
+    let rotated = node.groups().rotate_invite_code(request.clone()).await.unwrap().into_inner();
+    assert_ne!(rotated.invite_code, first);
+    assert_eq!(code(&node, id).await.unwrap(), rotated.invite_code);
+    let again = node.groups().rotate_invite_code(request).await.unwrap().into_inner();
+    assert_eq!((again.invite_code, again.version), (rotated.invite_code, rotated.version));
+    let change = Group { group_id: id, visibility: Visibility::Public.into(), ..Default::default() };
+    node.groups().update_group(update(change, &["visibility"])).await.unwrap();
+    assert_refused(&code(&node, id).await.unwrap_err(), Code::FailedPrecondition, "STATE_FORBIDS", None);
+}
+
+#[tokio::test]
+async fn only_who_made_a_group_and_services_change_it() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let request =
+        CreateGroupRequest { group: Some(Group { creator_id: 0, ..chess() }), ..Default::default() };
+    let group = node.groups().create_group(acting(7, request)).await.unwrap().into_inner().group.unwrap();
+    assert_eq!(group.creator_id, 7);
+    let change =
+        || update(Group { group_id: group.group_id, name: "New".into(), ..Default::default() }, &["name"]);
+    let refused = node.groups().update_group(acting(8, change())).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    node.groups().update_group(acting(7, change())).await.unwrap();
+    node.groups().update_group(change()).await.unwrap();
+    let secret = GetInviteCodeRequest { group_id: group.group_id };
+    assert_eq!(
+        node.groups().get_invite_code(acting(8, secret)).await.unwrap_err().code(),
+        Code::PermissionDenied
+    );
+    let dismiss = DismissGroupRequest { group_id: group.group_id, ..Default::default() };
+    assert_eq!(
+        node.groups().dismiss_group(acting(8, dismiss.clone())).await.unwrap_err().code(),
+        Code::PermissionDenied
+    );
+    assert_eq!(node.groups().dismiss_group(acting(7, dismiss)).await.unwrap().into_inner().version, 4);
+    let foreign =
+        CreateGroupRequest { group: Some(Group { creator_id: 9, ..chess() }), ..Default::default() };
+    assert_eq!(
+        node.groups().create_group(acting(7, foreign)).await.unwrap_err().code(),
+        Code::PermissionDenied
+    );
+}
+
+#[tokio::test]
+async fn the_creator_cannot_be_changed() {
+    let node = TestNode::start().await;
+    let id = node.group(Group { creator_id: 7, ..chess() }).await.group_id;
+    let change = Group { group_id: id, creator_id: 8, ..chess() };
+    let refused = node.groups().update_group(update(change.clone(), &["creator_id"])).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+    let change = Group { r#type: 1, join_policy: 1, ..change };
+    let updated =
+        node.groups().update_group(update(change, &["*"])).await.unwrap().into_inner().group.unwrap();
+    assert_eq!(updated.creator_id, 7);
+}
+
+#[tokio::test]
+async fn a_private_group_shows_no_code_to_anybody_who_reads_it() {
+    let node = TestNode::start().await;
+    let group = node.group(Group { name: "Quiet".into(), ..Default::default() }).await;
+    let secret = code(&node, group.group_id).await.unwrap();
+    let request = GetGroupRequest { group_id: group.group_id, consistency: None };
+    let read = node.groups().get_group(acting(5, request)).await.unwrap().into_inner();
+    assert!(!format!("{read:?}").contains(&secret));
+}
+
+#[tokio::test]
+async fn tags_with_characters_of_keys_and_globs_collide_with_nothing() {
+    let node = TestNode::start().await;
+    let tags = ["a:b", "{a}", "a*", "a?", "=a", "^a", "a b", "'; DROP TABLE groups;--", "' OR 1=1"];
+    let mut ids = Vec::new();
+    for tag in tags {
+        ids.push(node.group(Group { tags: vec![tag.into()], ..chess() }).await.group_id);
+    }
+    for (tag, id) in tags.iter().zip(&ids) {
+        assert_eq!(search(&node, tag, KeywordMatch::Exact).await, [*id], "{tag}");
+    }
+    assert!(search(&node, "*", KeywordMatch::Prefix).await.is_empty());
+}
+
+#[tokio::test]
+async fn found_groups_come_in_pages_by_ascending_id() {
+    let node = TestNode::start().await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(node.group(chess()).await.group_id);
+    }
+    let (mut token, mut found) = (String::new(), Vec::new());
+    loop {
+        let request = SearchGroupsRequest {
+            keyword: "games".into(),
+            page_size: 2,
+            page_token: token,
+            ..Default::default()
+        };
+        let answer = node.groups().search_groups(request).await.unwrap().into_inner();
+        found.extend(answer.groups.iter().map(|group| group.group_id));
+        token = answer.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(found, ids);
+}

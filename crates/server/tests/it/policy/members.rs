@@ -1,0 +1,424 @@
+//! Members of groups over gRPC, as callers meet them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::node::{TestNode, acting, assert_denied, assert_forbidden, assert_refused, until};
+use crate::relating;
+use crate::relating::{members, with_users};
+use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation, user::v1::DeleteUserRequest};
+use prost_types::{FieldMask, Timestamp};
+use tonic::{Code, Status};
+
+/// A group that `owner` makes.
+async fn made(node: &TestNode, owner: i64, visibility: Visibility, join_policy: JoinPolicy) -> i64 {
+    let group = Group {
+        name: "Chess".into(),
+        visibility: visibility.into(),
+        join_policy: join_policy.into(),
+        ..Default::default()
+    };
+    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
+    node.groups().create_group(acting(owner, request)).await.unwrap().into_inner().group.unwrap().group_id
+}
+
+async fn open_group(node: &TestNode, owner: i64) -> i64 {
+    made(node, owner, Visibility::Public, JoinPolicy::Open).await
+}
+
+async fn join(node: &TestNode, group_id: i64, user_id: i64, code: &str) -> Result<Member, Status> {
+    let request = JoinRequest { group_id, user_id, code: code.to_owned(), ..Default::default() };
+    Ok(node.members().join(acting(user_id, request)).await?.into_inner().member.unwrap())
+}
+
+async fn leave(node: &TestNode, group_id: i64, user_id: i64) -> Result<i64, Status> {
+    let request = LeaveRequest { group_id, user_id, ..Default::default() };
+    Ok(node.members().leave(acting(user_id, request)).await?.into_inner().version)
+}
+
+async fn add(
+    node: &TestNode,
+    by: i64,
+    group_id: i64,
+    user_ids: &[i64],
+) -> Result<AddMembersResponse, Status> {
+    let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
+    Ok(node.members().add_members(acting(by, request)).await?.into_inner())
+}
+
+async fn remove(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Result<Vec<i64>, Status> {
+    let request = RemoveMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
+    Ok(node.members().remove_members(acting(by, request)).await?.into_inner().user_ids)
+}
+
+async fn set_role(
+    node: &TestNode,
+    by: i64,
+    group_id: i64,
+    user_id: i64,
+    role: Role,
+) -> Result<Member, Status> {
+    let request = SetRoleRequest { group_id, user_id, role: role.into(), ..Default::default() };
+    Ok(node.members().set_role(acting(by, request)).await?.into_inner().member.unwrap())
+}
+
+async fn roster(node: &TestNode, group_id: i64) -> Roster {
+    let request = CountMembersRequest { group_id, consistency: None };
+    node.members().count_members(request).await.unwrap().into_inner().roster.unwrap()
+}
+
+async fn groups_of(node: &TestNode, user_id: i64) -> Vec<i64> {
+    let request = ListMembershipsRequest { user_id, ..Default::default() };
+    node.members().list_memberships(request).await.unwrap().into_inner().group_ids
+}
+
+async fn rename(node: &TestNode, by: i64, group_id: i64) -> Result<(), Status> {
+    let group = Group { group_id, name: "Go".into(), ..Default::default() };
+    let update_mask = Some(FieldMask { paths: vec!["name".into()] });
+    let request = UpdateGroupRequest { group: Some(group), update_mask, ..Default::default() };
+    node.groups().update_group(acting(by, request)).await.map(drop)
+}
+
+async fn transfer(node: &TestNode, by: i64, group_id: i64, owner_id: i64) -> Result<i64, Status> {
+    let request = TransferGroupRequest { group_id, owner_id, ..Default::default() };
+    Ok(node.groups().transfer_group(acting(by, request)).await?.into_inner().version)
+}
+
+#[tokio::test]
+async fn who_makes_a_group_owns_it_and_is_listed_in_it() {
+    let (node, [ann, bob]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
+    assert_eq!(groups_of(&node, ann).await, [group]);
+    let Roster { count, owner_id, .. } = roster(&node, group).await;
+    assert_eq!((count, owner_id), (1, ann));
+    assert_denied(rename(&node, bob, group).await);
+    rename(&node, ann, group).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_group_that_a_service_made_for_somebody_is_owned_too() {
+    let (node, [ann]) = with_users().await;
+    let group = node.group(Group { name: "Go".into(), creator_id: ann, ..Default::default() }).await.group_id;
+    assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
+    let lone = node.group(Group { name: "Go".into(), ..Default::default() }).await.group_id;
+    assert_eq!((members(&node, lone).await, roster(&node, lone).await.owner_id), (vec![], 0));
+}
+
+#[tokio::test]
+async fn who_joins_and_leaves_is_seen_everywhere_at_once_and_keeps_the_ordinal() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    let joined = join(&node, group, bob, "").await.unwrap();
+    assert_eq!((joined.role(), joined.ordinal), (Role::Member, 1));
+    assert_eq!(join(&node, group, bob, "").await.unwrap(), joined, "joined already");
+    assert_eq!(members(&node, group).await, [(ann, Role::Owner), (bob, Role::Member)]);
+    assert_eq!((groups_of(&node, bob).await, roster(&node, group).await.count), (vec![group], 2));
+    assert!(leave(&node, group, bob).await.unwrap() > joined.version);
+    assert_eq!((groups_of(&node, bob).await, roster(&node, group).await.count), (vec![], 1));
+    let refused = leave(&node, group, bob).await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_eq!(join(&node, group, cid, "").await.unwrap().ordinal, 2);
+    assert_eq!(join(&node, group, bob, "").await.unwrap().ordinal, 1);
+}
+
+#[tokio::test]
+async fn groups_are_joined_as_their_policy_has_it() {
+    let (node, [ann, bob]) = with_users().await;
+    for policy in [JoinPolicy::Approval, JoinPolicy::Invite] {
+        let group = made(&node, ann, Visibility::Public, policy).await;
+        assert_forbidden(join(&node, group, bob, "").await);
+        add(&node, ann, group, &[bob]).await.unwrap();
+        assert_eq!(members(&node, group).await.len(), 2);
+    }
+    for (visibility, policy) in
+        [(Visibility::Public, JoinPolicy::Code), (Visibility::Private, JoinPolicy::Open)]
+    {
+        let group = made(&node, ann, visibility, policy).await;
+        let request = GetInviteCodeRequest { group_id: group };
+        let code =
+            node.groups().get_invite_code(acting(ann, request)).await.unwrap().into_inner().invite_code;
+        for wrong in ["", &code[1..], &format!("{code}x")] {
+            assert_denied(join(&node, group, bob, wrong).await);
+        }
+        join(&node, group, bob, &code).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a57_the_code_of_a_group_is_not_found_by_trying() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let group = made(&node, ann, Visibility::Private, JoinPolicy::Code).await;
+    for _ in 0..5 {
+        assert_denied(join(&node, group, bob, "ABCDEFGHJKMN").await);
+    }
+    let code = GetInviteCodeRequest { group_id: group };
+    let code = node.groups().get_invite_code(acting(ann, code)).await.unwrap().into_inner().invite_code;
+    let refused = join(&node, group, bob, &code).await.unwrap_err();
+    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+    assert!(join(&node, group, cid, &code).await.is_ok(), "another user has tries of its own");
+}
+
+#[tokio::test]
+async fn a58_who_is_in_a_private_group_is_told_to_its_members_alone() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let group = made(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    add(&node, ann, group, &[bob]).await.unwrap();
+    for (user, sees) in [(bob, true), (cid, false)] {
+        let list = ListMembersRequest { group_id: group, ..Default::default() };
+        let one = GetMemberRequest { group_id: group, user_id: ann, consistency: None };
+        let are = BatchIsMemberRequest { group_id: group, user_ids: vec![ann], consistency: None };
+        let count = CountMembersRequest { group_id: group, consistency: None };
+        let sync = SyncMembersRequest { group_id: group, ..Default::default() };
+        assert_eq!(node.members().list_members(acting(user, list)).await.is_ok(), sees);
+        assert_eq!(node.members().get_member(acting(user, one)).await.is_ok(), sees);
+        assert_eq!(node.members().batch_is_member(acting(user, are)).await.is_ok(), sees);
+        assert_eq!(node.members().count_members(acting(user, count)).await.is_ok(), sees);
+        assert_eq!(node.members().sync_members(acting(user, sync)).await.is_ok(), sees);
+    }
+    let own = ListMembershipsRequest { user_id: bob, ..Default::default() };
+    assert_denied(node.members().list_memberships(acting(cid, own)).await);
+}
+
+#[tokio::test]
+async fn roles_decide_who_may_what() {
+    let (node, [ann, bob, cid, dan]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    add(&node, ann, group, &[bob, cid]).await.unwrap();
+    assert_denied(add(&node, cid, group, &[dan]).await);
+    assert_denied(set_role(&node, bob, group, bob, Role::Admin).await);
+    assert_eq!(set_role(&node, ann, group, bob, Role::Admin).await.unwrap().role(), Role::Admin);
+    rename(&node, bob, group).await.unwrap();
+    assert_denied(rename(&node, cid, group).await);
+    let dismiss = DismissGroupRequest { group_id: group, ..Default::default() };
+    assert_denied(node.groups().dismiss_group(acting(bob, dismiss)).await);
+    assert_denied(remove(&node, bob, group, &[bob]).await);
+    assert_eq!(remove(&node, bob, group, &[cid, dan]).await.unwrap(), [cid]);
+    assert_denied(join_for(&node, cid, group, dan).await);
+}
+
+/// One user joins in the name of another one.
+async fn join_for(node: &TestNode, by: i64, group_id: i64, user_id: i64) -> Result<(), Status> {
+    let request = JoinRequest { group_id, user_id, ..Default::default() };
+    node.members().join(acting(by, request)).await.map(drop)
+}
+
+#[tokio::test]
+async fn a85_the_owner_goes_when_another_one_owns_the_group() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    join(&node, group, bob, "").await.unwrap();
+    assert_forbidden(leave(&node, group, ann).await);
+    assert_forbidden(remove(&node, ann, group, &[ann]).await);
+    assert_forbidden(set_role(&node, ann, group, ann, Role::Member).await);
+    let refused = transfer(&node, ann, group, cid).await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_denied(transfer(&node, bob, group, bob).await);
+    transfer(&node, ann, group, bob).await.unwrap();
+    assert_eq!(members(&node, group).await, [(ann, Role::Admin), (bob, Role::Owner)]);
+    leave(&node, group, ann).await.unwrap();
+    assert_eq!(roster(&node, group).await.owner_id, bob);
+}
+
+#[tokio::test]
+async fn a84_a_group_has_no_more_members_than_it_may() {
+    let node = TestNode::start_with_relations(|config| config.members.members_max = 8).await;
+    let users: [i64; 30] = relating::users(&node).await;
+    let group = open_group(&node, users[0]).await;
+    let joins = users[1..].iter().map(|user| join(&node, group, *user, ""));
+    let joined = futures::future::join_all(joins).await;
+    assert_eq!(joined.iter().filter(|result| result.is_ok()).count(), 7);
+    joined.into_iter().filter(Result::is_err).for_each(|refused| drop(assert_forbidden(refused)));
+    assert_eq!((roster(&node, group).await.count, members(&node, group).await.len()), (8, 8));
+}
+
+#[tokio::test]
+async fn a_mute_and_a_remark_are_told_with_the_member() {
+    let (node, [ann, bob]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    join(&node, group, bob, "").await.unwrap();
+    let mute_time = Some(Timestamp { seconds: 4_000_000_000, nanos: 0 });
+    let mute =
+        |mute_time| MuteMemberRequest { group_id: group, user_id: bob, mute_time, ..Default::default() };
+    let muted = node.members().mute_member(acting(ann, mute(mute_time))).await.unwrap().into_inner();
+    assert_eq!(muted.member.unwrap().mute_time, mute_time);
+    assert_denied(node.members().mute_member(acting(bob, mute(None))).await);
+    let all = MuteGroupRequest { group_id: group, mute_time, ..Default::default() };
+    node.members().mute_group(acting(ann, all)).await.unwrap();
+    assert_eq!(roster(&node, group).await.mute_time, mute_time);
+    let remark =
+        SetMemberRemarkRequest { group_id: group, user_id: bob, remark: "Bo".into(), ..Default::default() };
+    node.members().set_member_remark(acting(bob, remark)).await.unwrap();
+    let request = GetMemberRequest { group_id: group, user_id: bob, consistency: None };
+    let member = node.members().get_member(request).await.unwrap().into_inner().member.unwrap();
+    assert_eq!((member.remark.as_str(), member.mute_time), ("Bo", mute_time));
+}
+
+#[tokio::test]
+async fn members_are_listed_by_pages_and_by_role() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let users: [i64; 25] = relating::users(&node).await;
+    let group = open_group(&node, users[0]).await;
+    add(&node, users[0], group, &users[1..]).await.unwrap();
+    set_role(&node, users[0], group, users[9], Role::Admin).await.unwrap();
+    let (mut listed, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = ListMembersRequest { group_id: group, page_size: 10, page_token, ..Default::default() };
+        let page = node.members().list_members(request).await.unwrap().into_inner();
+        listed.extend(page.members.iter().map(|member| member.user_id));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    let mut expected = users.to_vec();
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+    let admins = ListMembersRequest { group_id: group, least_role: Role::Admin.into(), ..Default::default() };
+    let admins = node.members().list_members(admins).await.unwrap().into_inner().members;
+    assert_eq!(admins.len(), 2);
+}
+
+#[tokio::test]
+async fn whether_many_are_members_is_told_in_their_order() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    join(&node, group, bob, "").await.unwrap();
+    let request =
+        BatchIsMemberRequest { group_id: group, user_ids: vec![cid, bob, ann, cid], consistency: None };
+    let results = node.members().batch_is_member(request).await.unwrap().into_inner().results;
+    let told: Vec<_> = results.into_iter().map(|one| (one.user_id, one.result.unwrap())).collect();
+    let role = |role: Role| member_result::Result::Role(role.into());
+    let none = role(Role::Unspecified);
+    assert_eq!(told, [(cid, none.clone()), (bob, role(Role::Member)), (ann, role(Role::Owner)), (cid, none)]);
+}
+
+#[tokio::test]
+async fn groups_in_common_are_those_of_both() {
+    let (node, [ann, bob]) = with_users().await;
+    let mut groups = Vec::new();
+    for _ in 0..4 {
+        groups.push(open_group(&node, ann).await);
+    }
+    for group in &groups[1..3] {
+        join(&node, *group, bob, "").await.unwrap();
+    }
+    let own = open_group(&node, bob).await;
+    let request = ListCommonGroupsRequest { user_id: bob, other_id: ann, ..Default::default() };
+    let common =
+        node.members().list_common_groups(acting(bob, request)).await.unwrap().into_inner().group_ids;
+    assert_eq!(common, groups[1..3]);
+    let count = CountMembershipsRequest { user_id: bob, consistency: None };
+    assert_eq!(node.members().count_memberships(count).await.unwrap().into_inner().count, 3);
+    assert!(groups_of(&node, bob).await.contains(&own));
+}
+
+#[tokio::test]
+async fn changes_since_a_version_are_told_and_no_others() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let users: [i64; 20] = relating::users(&node).await;
+    let group = open_group(&node, users[0]).await;
+    add(&node, users[0], group, &users[1..10]).await.unwrap();
+    let known_version = roster(&node, group).await.version;
+    add(&node, users[0], group, &users[10..]).await.unwrap();
+    leave(&node, group, users[3]).await.unwrap();
+    let (mut came, mut left, mut page_token) = (Vec::new(), Vec::new(), String::new());
+    let version = loop {
+        let request = SyncMembersRequest { group_id: group, known_version, page_size: 4, page_token };
+        let page = node.members().sync_members(request).await.unwrap().into_inner();
+        assert!(!page.full_list_needed);
+        came.extend(page.members.iter().map(|member| member.user_id));
+        left.extend(page.left_user_ids);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break page.version;
+        }
+    };
+    came.sort_unstable();
+    let mut expected = users[10..].to_vec();
+    expected.sort_unstable();
+    assert_eq!((came, left), (expected, vec![users[3]]));
+    assert_eq!(version, roster(&node, group).await.version);
+    let ahead = SyncMembersRequest { group_id: group, known_version: version + 1, ..Default::default() };
+    let answer = node.members().sync_members(ahead).await.unwrap().into_inner();
+    assert!(answer.full_list_needed && answer.members.is_empty());
+}
+
+#[tokio::test]
+async fn who_was_in_a_dismissed_group_is_in_it_no_more() {
+    let (node, [ann, bob]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    join(&node, group, bob, "").await.unwrap();
+    let dismiss = DismissGroupRequest { group_id: group, ..Default::default() };
+    node.groups().dismiss_group(acting(ann, dismiss)).await.unwrap();
+    let refused = join(&node, group, bob, "").await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    until(async || groups_of(&node, bob).await.is_empty() && groups_of(&node, ann).await.is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_twice_has_one_effect() {
+    let (node, [ann, bob]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    let request_id = "join-1".to_owned();
+    let request = JoinRequest { group_id: group, user_id: bob, request_id, ..Default::default() };
+    let first = node.members().join(acting(bob, request.clone())).await.unwrap().into_inner().member;
+    remove(&node, ann, group, &[bob]).await.unwrap();
+    let again = node.members().join(acting(bob, request)).await.unwrap().into_inner().member;
+    assert_eq!(first, again);
+    assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_by_the_name_of_the_field() {
+    let (node, [ann]) = with_users().await;
+    let group = open_group(&node, ann).await;
+    let named = |refused: Status, field| {
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field))
+    };
+    named(add(&node, ann, group, &[]).await.unwrap_err(), "user_ids");
+    named(add(&node, ann, group, &[0]).await.unwrap_err(), "user_ids");
+    named(add(&node, ann, group, &vec![ann; 101]).await.unwrap_err(), "user_ids");
+    named(add(&node, ann, 0, &[ann]).await.unwrap_err(), "group_id");
+    named(set_role(&node, ann, group, ann, Role::Owner).await.unwrap_err(), "role");
+    let remark = "é".repeat(65);
+    let request = SetMemberRemarkRequest { group_id: group, user_id: ann, remark, ..Default::default() };
+    named(node.members().set_member_remark(request).await.unwrap_err(), "remark");
+    let request = SyncMembersRequest { group_id: group, known_version: -1, ..Default::default() };
+    named(node.members().sync_members(request).await.unwrap_err(), "known_version");
+    let refused = add(&node, ann, group, &[987_654_321]).await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    let refused = add(&node, ann, 987_654_321, &[ann]).await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+}
+
+#[tokio::test]
+async fn friends_in_a_group_are_told_to_who_sees_the_group() {
+    let (node, [ann, bob, cid, dan]) = with_users().await;
+    for friend in [bob, cid, dan] {
+        relating::follow(&node, ann, friend).await.unwrap();
+        relating::follow(&node, friend, ann).await.unwrap();
+    }
+    let group = made(&node, bob, Visibility::Private, JoinPolicy::Invite).await;
+    add(&node, bob, group, &[ann, dan]).await.unwrap();
+    let request =
+        |user_id| relation::ListFriendsInGroupRequest { user_id, group_id: group, ..Default::default() };
+    let page = node.relations().list_friends_in_group(acting(ann, request(ann))).await.unwrap().into_inner();
+    let mut friends = page.user_ids;
+    friends.sort_unstable();
+    assert_eq!((friends, page.partial), (vec![bob, dan], true));
+    assert_denied(node.relations().list_friends_in_group(acting(cid, request(cid))).await);
+    assert_denied(node.relations().list_friends_in_group(acting(bob, request(ann))).await);
+}
+
+#[tokio::test]
+async fn who_is_deleted_leaves_its_groups_and_another_one_owns_them() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let (group, lone) = (open_group(&node, ann).await, open_group(&node, ann).await);
+    add(&node, ann, group, &[bob, cid]).await.unwrap();
+    set_role(&node, ann, group, cid, Role::Admin).await.unwrap();
+    node.users().delete_user(DeleteUserRequest { user_id: ann, ..Default::default() }).await.unwrap();
+    until(async || groups_of(&node, ann).await.is_empty()).await;
+    assert_eq!(members(&node, group).await, [(bob, Role::Member), (cid, Role::Owner)]);
+    let left = roster(&node, lone).await;
+    assert_eq!((left.count, left.owner_id), (0, 0));
+}

@@ -1,0 +1,79 @@
+//! How long copies stay in memory, and how much of it each namespace gets.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use crate::node::{TestNode, until};
+use kith_proto::{
+    admin::v1::{GetCacheStatsRequest, InspectKeyRequest},
+    group::v1::Group,
+    member::v1::BatchIsMemberRequest,
+    user::v1::{GetUserRequest, UpdateUserRequest, User},
+};
+use prost_types::FieldMask;
+
+const TTL: Duration = Duration::from_millis(50);
+
+/// Tier of the answer, and its age in milliseconds.
+async fn read(node: &TestNode, user_id: i64) -> (String, u64) {
+    let answer = node.users().get_user(GetUserRequest { user_id, consistency: None }).await.unwrap();
+    let text = |name: &str| answer.metadata().get(name).unwrap().to_str().unwrap().to_owned();
+    (text("kith-tier"), text("kith-age-ms").parse().unwrap())
+}
+
+#[tokio::test]
+async fn copies_expire_only_where_others_can_write() {
+    let locked = std::env::vars().all(|(name, _)| name != "KITH_TEST_STORE");
+    let node = TestNode::start_with(|config| {
+        config.cache.ttl = TTL;
+        config.cache.early_refresh = 1.0;
+    })
+    .await;
+    let id = node.user("ann").await.user_id;
+    let (mut oldest, mut loaded) = (0, 0);
+    until(async || {
+        let (tier, age) = read(&node, id).await;
+        loaded += u32::from(tier == "store");
+        oldest = oldest.max(age);
+        if locked { oldest > 500 } else { loaded > 1 }
+    })
+    .await;
+    assert_eq!(locked, loaded == 0, "the copy that the creation left was read {loaded} times again");
+
+    let request = InspectKeyRequest { key: format!("user/{id}"), ..Default::default() };
+    let copies = node.admin().inspect_key(request).await.unwrap().into_inner().copies;
+    assert!(!locked || copies[0].ttl.is_none(), "{copies:?}");
+
+    let user = Some(User { user_id: id, age: 30, ..Default::default() });
+    let update_mask = Some(FieldMask { paths: vec!["age".to_owned()] });
+    let request = UpdateUserRequest { user, update_mask, ..Default::default() };
+    node.users().update_user(request).await.unwrap();
+    assert!(read(&node, id).await.1 < 500, "a change replaces the copy");
+}
+
+/// Whether users are members of a group; each is asked for, and kept, by itself.
+async fn ask_for_members(node: &TestNode, group_id: i64) {
+    for from in [1, 1001, 2001] {
+        let user_ids = (from..from + 1000).collect();
+        let request = BatchIsMemberRequest { group_id, user_ids, consistency: None };
+        node.members().batch_is_member(request).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn members_use_memory_that_others_do_not() {
+    let node = TestNode::start_with(|config| config.cache.memory_bytes = 2 << 20).await;
+    let group_id = node.group(Group { name: "go".to_owned(), ..Default::default() }).await.group_id;
+    until(async || {
+        ask_for_members(&node, group_id).await;
+        let request = GetCacheStatsRequest::default();
+        let stats = node.admin().get_cache_stats(request).await.unwrap().into_inner().namespaces;
+        let all: i64 = stats.iter().map(|of| of.weight_bytes).sum();
+        assert!(all <= 2 << 20, "{all} bytes");
+        let members = stats.into_iter().find(|of| of.namespace == "member").unwrap();
+        // Their own share is 5 of 64 parts.
+        members.entries >= 3_000 && members.weight_limit_bytes > (2 << 20) * 5 / 64
+    })
+    .await;
+}

@@ -1,0 +1,20 @@
+//! What callers meet, whatever the store: these tests run a second time over MongoDB and CQL.
+
+mod applications;
+mod applications_void;
+mod bad_input;
+mod bad_input_relations;
+mod bans;
+mod dismissed;
+mod group_secrets;
+mod groups;
+mod members;
+mod memory_tier;
+mod presence;
+mod relation_lists;
+mod relation_log;
+mod relations;
+mod reused_ids;
+mod text_fields;
+mod trailers;
+mod users;

@@ -1,0 +1,403 @@
+//! Who is online, over gRPC, as gateways and callers meet it.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use crate::node::{TestNode, acting, assert_refused, until};
+use crate::online::{Gateway, Online, close, counted, events, gateways_of, online_in, open, state, watch};
+use crate::relating::{block, follow, users};
+use kith_proto::{
+    group::v1::*,
+    member::v1::*,
+    presence::v1::{presence_service_client::PresenceServiceClient, *},
+};
+use kith_server::config::Config;
+use tonic::{Code, transport::Channel};
+
+impl Online for TestNode {
+    fn presence(&self) -> PresenceServiceClient<Channel> {
+        PresenceServiceClient::new(self.channel.clone())
+    }
+}
+
+/// Everything that takes time takes little, and who is not seen is offline at once.
+fn quick(config: &mut Config) {
+    config.presence.unknown_for = Duration::ZERO;
+    // A gateway that is slow is not dead.
+    config.presence.gateway_ttl = Duration::from_secs(60);
+    config.presence.look_every = Duration::from_millis(50);
+    config.presence.sweep_every = Duration::from_millis(50);
+    config.presence.fan_out_wait = Duration::from_secs(10);
+}
+
+async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
+    let node = TestNode::start_with_relations(quick).await;
+    let ids = users(&node).await;
+    (node, ids)
+}
+
+/// As a user is told them.
+async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
+    let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
+    let answer = node.presence().batch_get_presence(acting(user, request)).await.unwrap().into_inner();
+    assert!(answer.presences.iter().map(|one| one.user_id).eq(user_ids.iter().copied()));
+    answer.presences.iter().map(Presence::state).collect()
+}
+
+/// A group of these, that the first one makes.
+async fn group_of(node: &TestNode, users: &[i64], visibility: Visibility) -> i64 {
+    let group = Group {
+        name: "Chess".into(),
+        visibility: visibility.into(),
+        creator_id: users[0],
+        ..Default::default()
+    };
+    let group_id = node.group(group).await.group_id;
+    if users.len() > 1 {
+        let request = AddMembersRequest { group_id, user_ids: users[1..].to_vec(), ..Default::default() };
+        node.members().add_members(request).await.unwrap();
+    }
+    group_id
+}
+
+#[tokio::test]
+async fn a_user_is_online_from_its_first_session_to_the_end_of_its_last() {
+    let (node, [ann]) = with_users().await;
+    let mut gateway = Gateway::new("gw-1");
+    assert_eq!(state(&node, ann).await, PresenceState::Offline);
+    let first = open(&node, &mut gateway, ann, "phone").await.unwrap();
+    let second = open(&node, &mut gateway, ann, "tablet").await.unwrap();
+    assert!(first.session_version > 0);
+    assert_eq!(first.session_version, second.session_version, "it is where it was");
+    let request = GetPresenceRequest { user_id: ann };
+    let found = node.presence().get_presence(request).await.unwrap().into_inner().presence.unwrap();
+    let devices: Vec<&str> = found.sessions.iter().map(|session| session.device_id.as_str()).collect();
+    assert_eq!((found.state(), devices), (PresenceState::Online, vec!["phone", "tablet"]));
+    let ttl = found.sessions[0].ttl.unwrap().seconds;
+    assert!((590..=600).contains(&ttl), "{ttl}");
+    close(&node, &mut gateway, ann, "phone").await.unwrap();
+    assert_eq!(state(&node, ann).await, PresenceState::Online);
+    let last = close(&node, &mut gateway, ann, "tablet").await.unwrap();
+    assert!(last > first.session_version);
+    assert_eq!(state(&node, ann).await, PresenceState::Offline);
+    assert_eq!(close(&node, &mut gateway, ann, "tablet").await.unwrap(), last, "it has ended");
+}
+
+#[tokio::test]
+async fn a_user_with_two_devices_counts_once_in_its_groups() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let group = group_of(&node, &[ann, bob, cid], Visibility::Public).await;
+    let (mut one, mut two) = (Gateway::new("gw-1"), Gateway::new("gw-2"));
+    open(&node, &mut one, ann, "phone").await.unwrap();
+    open(&node, &mut one, ann, "tablet").await.unwrap();
+    open(&node, &mut two, ann, "desk").await.unwrap();
+    open(&node, &mut two, bob, "phone").await.unwrap();
+    assert_eq!(counted(&node, group).await, 2);
+    assert_eq!(gateways_of(&node, group).await, [("gw-1".to_owned(), 1), ("gw-2".to_owned(), 2)]);
+    assert_eq!(online_in(&node, group).await, [ann, bob]);
+    close(&node, &mut two, ann, "desk").await.unwrap();
+    close(&node, &mut one, ann, "tablet").await.unwrap();
+    assert_eq!(gateways_of(&node, group).await, [("gw-1".to_owned(), 1), ("gw-2".to_owned(), 1)]);
+    close(&node, &mut one, ann, "phone").await.unwrap();
+    assert_eq!((counted(&node, group).await, online_in(&node, group).await), (1, vec![bob]));
+}
+
+#[tokio::test]
+async fn who_joins_or_leaves_a_group_while_online_is_counted_at_once() {
+    let (node, [ann, bob]) = with_users().await;
+    let group = group_of(&node, &[ann], Visibility::Public).await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, bob, "phone").await.unwrap();
+    assert_eq!(counted(&node, group).await, 0);
+    let add = || AddMembersRequest { group_id: group, user_ids: vec![bob], ..Default::default() };
+    let remove = || RemoveMembersRequest { group_id: group, user_ids: vec![bob], ..Default::default() };
+    for _ in 0..2 {
+        node.members().add_members(add()).await.unwrap();
+        assert_eq!((counted(&node, group).await, online_in(&node, group).await), (1, vec![bob]));
+        node.members().remove_members(remove()).await.unwrap();
+        assert_eq!((counted(&node, group).await, online_in(&node, group).await), (0, vec![]));
+    }
+}
+
+#[tokio::test]
+async fn the_members_online_are_paged_in_the_order_of_their_ids() {
+    let (node, all) = with_users::<5>().await;
+    let group = group_of(&node, &all, Visibility::Public).await;
+    let mut gateway = Gateway::new("gw-1");
+    for user in all {
+        open(&node, &mut gateway, user, "phone").await.unwrap();
+    }
+    let (mut seen, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = ListActiveMembersRequest { group_id: group, page_size: 2, page_token };
+        let page = node.presence().list_active_members(request).await.unwrap().into_inner();
+        assert!(page.members.len() <= 2 && !page.incomplete);
+        assert!(page.members.iter().all(|member| member.gateway_ids == ["gw-1"]));
+        seen.extend(page.members.iter().map(|member| member.user_id));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(seen, all);
+    let bad =
+        ListActiveMembersRequest { group_id: group, page_token: "garbage".into(), ..Default::default() };
+    let refused = node.presence().list_active_members(bad).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("page_token"));
+}
+
+#[tokio::test]
+async fn nobody_uses_the_id_of_another_gateway() {
+    let (node, [ann]) = with_users().await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, ann, "phone").await.unwrap();
+    for token in [String::new(), "garbage".to_owned(), Gateway::of(&node, "gw-2").await.token] {
+        let mut other = Gateway { token, ..Gateway::new("gw-1") };
+        let refused = open(&node, &mut other, ann, "desk").await.unwrap_err();
+        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+        let refused = other.beat(&node, &[(ann, "phone")]).await.unwrap_err();
+        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+        let refused = close(&node, &mut other, ann, "phone").await.unwrap_err();
+        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    }
+    assert_eq!(
+        gateway.beat(&node, &[(ann, "phone"), (ann, "desk")]).await.unwrap(),
+        [(ann, "desk".to_owned())]
+    );
+    assert_eq!(state(&node, ann).await, PresenceState::Online);
+}
+
+#[tokio::test]
+async fn a_dead_gateway_is_gone_with_its_sessions_and_one_offline_event_for_each_user() {
+    let node = TestNode::start_with_relations(|config| {
+        quick(config);
+        config.presence.gateway_ttl = Duration::from_secs(5);
+    })
+    .await;
+    let [ann, bob] = users(&node).await;
+    let group = group_of(&node, &[ann, bob], Visibility::Public).await;
+    let (mut dying, mut living) = (Gateway::new("dying"), Gateway::new("living"));
+    for device in ["phone", "tablet"] {
+        open(&node, &mut dying, ann, device).await.unwrap();
+    }
+    open(&node, &mut living, bob, "phone").await.unwrap();
+    let mut watch = watch(&node, &[ann, bob]).await;
+    assert_eq!(events(&mut watch, 2).await, [(ann, PresenceState::Online), (bob, PresenceState::Online)]);
+    until(async || {
+        living.beat(&node, &[(bob, "phone")]).await.unwrap();
+        state(&node, ann).await == PresenceState::Offline && counted(&node, group).await == 1
+    })
+    .await;
+    assert_eq!(gateways_of(&node, group).await, [("living".to_owned(), 1)]);
+    close(&node, &mut living, bob, "phone").await.unwrap();
+    let mut last = events(&mut watch, 2).await;
+    // Each user's events have an order; those of two users have none.
+    last.sort_unstable_by_key(|(user, _)| *user);
+    assert_eq!(last, [(ann, PresenceState::Offline), (bob, PresenceState::Offline)], "one for each");
+    until(async || {
+        living.beat(&node, &[]).await.unwrap();
+        gateway_ids(&node, 0, "").await.0 == ["living"]
+    })
+    .await;
+    let again = Gateway::of(&node, "dying").await;
+    assert_ne!(again.token, dying.token, "the id is free again");
+}
+
+async fn gateway_ids(node: &TestNode, page_size: i32, page_token: &str) -> (Vec<String>, String) {
+    let request = ListGatewaysRequest { page_size, page_token: page_token.to_owned() };
+    let page = node.presence().list_gateways(request).await.unwrap().into_inner();
+    (page.gateways.into_iter().map(|gateway| gateway.gateway_id).collect(), page.next_page_token)
+}
+
+#[tokio::test]
+async fn gateways_are_listed_by_pages_for_services_alone() {
+    let node = TestNode::start_with(|config| config.presence.unknown_for = Duration::ZERO).await;
+    for id in ["c", "a", "b"] {
+        Gateway::of(&node, id).await;
+    }
+    let (first, token) = gateway_ids(&node, 2, "").await;
+    assert_eq!(first, ["a", "b"]);
+    assert_eq!(gateway_ids(&node, 2, &token).await, (vec!["c".to_owned()], String::new()));
+    let refused = node.presence().list_gateways(acting(1, ListGatewaysRequest::default())).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_renews_ends_and_is_told_of() {
+    let node = TestNode::start_with_relations(|config| {
+        quick(config);
+        config.presence.session_ttl = Duration::from_millis(400);
+    })
+    .await;
+    let [ann, bob] = users(&node).await;
+    let group = group_of(&node, &[ann, bob], Visibility::Public).await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, bob, "phone").await.unwrap();
+    let mut watch = watch(&node, &[ann]).await;
+    assert_eq!(events(&mut watch, 1).await, [(ann, PresenceState::Offline)]);
+    open(&node, &mut gateway, ann, "phone").await.unwrap();
+    assert_eq!(events(&mut watch, 1).await, [(ann, PresenceState::Online)]);
+    assert_eq!(events(&mut watch, 1).await, [(ann, PresenceState::Offline)]);
+    until(async || counted(&node, group).await == 0).await;
+    assert_eq!(gateway.beat(&node, &[(ann, "phone")]).await.unwrap(), [(ann, "phone".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_watcher_is_told_what_is_so_and_then_each_change_in_its_order() {
+    let (node, [ann, bob]) = with_users().await;
+    let mut gateway = Gateway::new("gw-1");
+    let request = WatchPresenceRequest { user_ids: vec![bob, ann, ann] };
+    let mut watch = node.presence().watch_presence(request).await.unwrap().into_inner();
+    assert_eq!(events(&mut watch, 2).await, [(ann, PresenceState::Offline), (bob, PresenceState::Offline)]);
+    for _ in 0..20 {
+        open(&node, &mut gateway, ann, "phone").await.unwrap();
+        close(&node, &mut gateway, ann, "phone").await.unwrap();
+    }
+    let mut last = 0;
+    for number in 0..40 {
+        let told = tokio::time::timeout(Duration::from_secs(30), watch.message()).await;
+        let told = told.expect("it is told in time").unwrap().unwrap();
+        let presence = told.presence.unwrap();
+        let online = presence.state() == PresenceState::Online;
+        assert_eq!((online, told.gateway_ids.len()), (number % 2 == 0, usize::from(number % 2 == 0)));
+        assert!(presence.session_version > last, "{} after {last}", presence.session_version);
+        last = presence.session_version;
+    }
+}
+
+#[tokio::test]
+async fn users_see_themselves_and_their_friends_and_no_gateways() {
+    let (node, [ann, bob, cid, dan]) = with_users().await;
+    for (one, other) in [(ann, bob), (bob, ann), (ann, cid), (ann, dan), (dan, ann)] {
+        follow(&node, one, other).await.unwrap();
+    }
+    let mut gateway = Gateway::new("gw-1");
+    for user in [ann, bob, cid, dan] {
+        open(&node, &mut gateway, user, "phone").await.unwrap();
+    }
+    let (online, unknown) = (PresenceState::Online, PresenceState::Unknown);
+    assert_eq!(state_for(&node, ann, &[ann, bob, cid, dan]).await, [online, online, unknown, online]);
+    block(&node, dan, ann).await;
+    assert_eq!(state_for(&node, ann, &[dan, bob]).await, [unknown, online]);
+    let request = GetPresenceRequest { user_id: bob };
+    let found = node.presence().get_presence(acting(ann, request)).await.unwrap().into_inner();
+    assert!(found.presence.unwrap().sessions.is_empty());
+    let request = WatchPresenceRequest { user_ids: vec![bob, cid] };
+    let mut watch = node.presence().watch_presence(acting(ann, request)).await.unwrap().into_inner();
+    assert_eq!(events(&mut watch, 2).await, [(cid, unknown), (bob, online)]);
+    close(&node, &mut gateway, cid, "phone").await.unwrap();
+    close(&node, &mut gateway, bob, "phone").await.unwrap();
+    assert_eq!(events(&mut watch, 1).await, [(bob, PresenceState::Offline)]);
+}
+
+#[tokio::test]
+async fn who_is_online_in_a_private_group_is_for_its_members() {
+    let (node, [ann, bob]) = with_users().await;
+    let group = group_of(&node, &[ann], Visibility::Private).await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, ann, "phone").await.unwrap();
+    let count = || CountActiveMembersRequest { group_id: group, consistency: None };
+    let list = || ListActiveMembersRequest { group_id: group, ..Default::default() };
+    let through = || ListActiveGatewaysRequest { group_id: group, consistency: None };
+    assert_eq!(
+        node.presence().count_active_members(acting(ann, count())).await.unwrap().into_inner().count,
+        1
+    );
+    for refused in [
+        node.presence().count_active_members(acting(bob, count())).await.map(drop),
+        node.presence().list_active_members(acting(bob, list())).await.map(drop),
+        node.presence().list_active_gateways(acting(bob, through())).await.map(drop),
+    ] {
+        assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+    }
+    let nowhere = CountActiveMembersRequest { group_id: 4711, consistency: None };
+    let refused = node.presence().count_active_members(nowhere).await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+}
+
+#[tokio::test]
+async fn a_user_has_no_more_sessions_than_it_may() {
+    let node = TestNode::start_with(|config| config.presence.sessions_max = 2).await;
+    let ann = node.user("ann").await.user_id;
+    let mut gateway = Gateway::new("gw-1");
+    for device in ["a", "b", "a"] {
+        open(&node, &mut gateway, ann, device).await.unwrap();
+    }
+    let refused = open(&node, &mut gateway, ann, "c").await.unwrap_err();
+    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_SESSIONS", None);
+    close(&node, &mut gateway, ann, "a").await.unwrap();
+    open(&node, &mut gateway, ann, "c").await.unwrap();
+}
+
+#[tokio::test]
+async fn who_is_not_seen_is_unknown_while_presence_is_young() {
+    let young = Duration::from_secs(3600);
+    let node = TestNode::start_with_relations(|config| config.presence.unknown_for = young).await;
+    let [ann, bob] = users(&node).await;
+    let group = group_of(&node, &[ann, bob], Visibility::Public).await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, ann, "phone").await.unwrap();
+    assert_eq!(state(&node, ann).await, PresenceState::Online);
+    assert_eq!(state(&node, bob).await, PresenceState::Unknown);
+    let request = CountActiveMembersRequest { group_id: group, consistency: None };
+    let counted = node.presence().count_active_members(request).await.unwrap().into_inner();
+    assert_eq!((counted.count, counted.incomplete), (1, true));
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_is_refused_by_its_field() {
+    let (node, [ann]) = with_users().await;
+    let named = |user_id, device_id: &str, gateway_id: &str| OpenSessionRequest {
+        user_id,
+        device_id: device_id.to_owned(),
+        gateway_id: gateway_id.to_owned(),
+        ..Default::default()
+    };
+    let long = "x".repeat(65);
+    for (request, field) in [
+        (named(0, "d", "g"), "user_id"),
+        (named(ann, "", "g"), "device_id"),
+        (named(ann, "a|b", "g"), "device_id"),
+        (named(ann, "d", "a b"), "gateway_id"),
+        (named(ann, "d", &long), "gateway_id"),
+    ] {
+        let refused = node.presence().open_session(request).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+    }
+    let refused = node.presence().open_session(named(4711, "d", "g")).await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    let refused = node.presence().open_session(acting(ann + 1, named(ann, "d", "g"))).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    let many = BatchGetPresenceRequest { user_ids: vec![ann; 1001] };
+    let refused = node.presence().batch_get_presence(many).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_ids"));
+    for user_ids in [vec![], vec![0], vec![ann; 1001]] {
+        let refused = node.presence().watch_presence(WatchPresenceRequest { user_ids }).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_ids"));
+    }
+    let mut gateway = Gateway::new("gw-1");
+    let refused = gateway.beat(&node, &vec![(ann, "d"); 1001]).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("sessions"));
+}
+
+#[tokio::test]
+async fn no_more_watch_than_may() {
+    let node = TestNode::start_with(|config| {
+        quick(config);
+        config.presence.watchers = 1;
+        config.presence.watch_behind = 1;
+    })
+    .await;
+    let [ann] = users(&node).await;
+    let mut first = watch(&node, &[ann]).await;
+    let request = WatchPresenceRequest { user_ids: vec![ann] };
+    let refused = node.presence().watch_presence(request).await.unwrap_err();
+    assert_refused(&refused, Code::ResourceExhausted, "OVERLOADED", None);
+    events(&mut first, 1).await;
+    drop(first);
+    until(async || {
+        node.presence().watch_presence(WatchPresenceRequest { user_ids: vec![ann] }).await.is_ok()
+    })
+    .await;
+}

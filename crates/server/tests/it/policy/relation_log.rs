@@ -1,0 +1,150 @@
+//! The logs of what users did about each other, over gRPC, as callers meet them.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::applying::{accept, befriend, of_user};
+use crate::node::{TestNode, acting, assert_refused};
+use crate::relating::{block, follow, unfollow, with_users};
+use kith_proto::{application::v1::*, relation::v1 as relations};
+use tonic::{Code, Status};
+
+async fn log(node: &TestNode, by: i64, user_id: i64) -> Result<Vec<RelationEvent>, Status> {
+    let request = ListRelationLogRequest { user_id, ..Default::default() };
+    Ok(node.applications().list_relation_log(acting(by, request)).await?.into_inner().events)
+}
+
+/// Who did what about whom, as the user's own log tells it.
+async fn told(node: &TestNode, user: i64) -> Vec<(i64, Deed, i64)> {
+    let events = log(node, user, user).await.unwrap();
+    events.into_iter().map(|event| (event.user_id, event.deed(), event.target_id)).collect()
+}
+
+async fn become_friends(node: &TestNode, one: i64, other: i64) {
+    let asked = befriend(node, one, other).await;
+    accept(node, other, of_user(other), asked.application_id).await.unwrap();
+}
+
+async fn unfriend(node: &TestNode, user_id: i64, friend_id: i64, request_id: &str) {
+    let request = relations::UnfriendRequest { user_id, friend_id, request_id: request_id.into() };
+    node.relations().unfriend(acting(user_id, request)).await.unwrap();
+}
+
+/// What `user` lets `target` do; `None`: what all may.
+async fn allow(node: &TestNode, user_id: i64, target_id: i64, permissions: Option<u32>) {
+    let request = relations::SetPermissionsRequest { user_id, target_id, permissions, ..Default::default() };
+    node.relations().set_permissions(acting(user_id, request)).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_ends_a_friendship_is_told_to_both_once() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    become_friends(&node, ann, bob).await;
+    for _ in 0..2 {
+        unfriend(&node, ann, bob, "part").await;
+    }
+    assert_eq!(told(&node, ann).await, [(ann, Deed::Unfriended, bob)]);
+    assert_eq!(log(&node, bob, bob).await.unwrap(), log(&node, ann, ann).await.unwrap());
+    let event = log(&node, ann, ann).await.unwrap().remove(0);
+    assert!(event.event_id > 0 && event.time.is_some());
+    assert_eq!((event.permissions_before, event.permissions_after), (None, None));
+    become_friends(&node, ann, bob).await;
+    unfriend(&node, bob, ann, "").await;
+    assert_eq!(told(&node, ann).await, [(ann, Deed::Unfriended, bob), (bob, Deed::Unfriended, ann)]);
+    assert_eq!(told(&node, cid).await, []);
+}
+
+#[tokio::test]
+async fn a_block_is_told_where_it_ends_a_friendship_and_then_as_its_end() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    become_friends(&node, ann, bob).await;
+    follow(&node, cid, ann).await.unwrap();
+    for other in [bob, cid] {
+        block(&node, ann, other).await;
+    }
+    assert_eq!(told(&node, bob).await, [(ann, Deed::Unfriended, bob)]);
+    assert_eq!(told(&node, ann).await, [(ann, Deed::Unfriended, bob)]);
+    assert_eq!(told(&node, cid).await, []);
+}
+
+#[tokio::test]
+async fn a_follow_that_ends_is_told_to_nobody() {
+    let (node, [ann, bob]) = with_users().await;
+    follow(&node, ann, bob).await.unwrap();
+    unfollow(&node, ann, bob).await.unwrap();
+    assert_eq!((told(&node, ann).await, told(&node, bob).await), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn who_may_do_what_is_told_to_both_with_what_it_was() {
+    let (node, [ann, bob]) = with_users().await;
+    for permissions in [Some(9), Some(9), Some(0), None] {
+        allow(&node, ann, bob, permissions).await;
+    }
+    let events = log(&node, bob, bob).await.unwrap();
+    assert_eq!(events, log(&node, ann, ann).await.unwrap());
+    let sets: Vec<_> =
+        events.iter().map(|event| (event.permissions_before, event.permissions_after)).collect();
+    assert_eq!(sets, [(None, Some(9)), (Some(9), Some(0)), (Some(0), None)]);
+    let expected = (ann, Deed::SetPermissions, bob);
+    assert!(events.iter().all(|event| (event.user_id, event.deed(), event.target_id) == expected));
+}
+
+#[tokio::test]
+async fn a_log_goes_on_where_the_page_before_ended_and_after_what_is_known() {
+    let (node, [ann, bob]) = with_users().await;
+    for permissions in 1..=5 {
+        allow(&node, ann, bob, Some(permissions)).await;
+    }
+    let all = log(&node, ann, ann).await.unwrap();
+    let (mut seen, mut page_token) = (Vec::new(), String::new());
+    for expected in [2, 2, 1] {
+        let request = ListRelationLogRequest { user_id: ann, after_id: 0, page_size: 2, page_token };
+        let page = node.applications().list_relation_log(request).await.unwrap().into_inner();
+        assert_eq!(page.events.len(), expected);
+        seen.extend(page.events);
+        page_token = page.next_page_token;
+    }
+    assert_eq!((&seen, page_token), (&all, String::new()));
+    assert!(all.is_sorted_by_key(|event| event.event_id));
+    let request = ListRelationLogRequest { user_id: ann, after_id: all[2].event_id, ..Default::default() };
+    let page = node.applications().list_relation_log(request).await.unwrap().into_inner();
+    assert_eq!(page.events, all[3..]);
+}
+
+#[tokio::test]
+async fn a_log_is_for_its_user_and_for_services() {
+    let (node, [ann, bob]) = with_users().await;
+    allow(&node, ann, bob, Some(1)).await;
+    let refused = log(&node, bob, ann).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    let request = ListRelationLogRequest { user_id: ann, ..Default::default() };
+    let page = node.applications().list_relation_log(request).await.unwrap().into_inner();
+    assert_eq!(page.events.len(), 1);
+}
+
+#[tokio::test]
+async fn what_names_no_log_and_no_page_is_refused_with_the_field() {
+    let (node, [ann, bob]) = with_users().await;
+    for permissions in 1..=2 {
+        allow(&node, ann, bob, Some(permissions)).await;
+    }
+    let whole = ListRelationLogRequest { user_id: ann, ..Default::default() };
+    let first = ListRelationLogRequest { page_size: 1, ..whole.clone() };
+    let page_token = node.applications().list_relation_log(first).await.unwrap().into_inner().next_page_token;
+    assert!(!page_token.is_empty());
+    for (request, field) in [
+        (ListRelationLogRequest { user_id: 0, ..whole.clone() }, "user_id"),
+        (ListRelationLogRequest { user_id: -1, ..whole.clone() }, "user_id"),
+        (ListRelationLogRequest { after_id: -1, ..whole.clone() }, "after_id"),
+        (ListRelationLogRequest { page_size: -1, ..whole.clone() }, "page_size"),
+        (ListRelationLogRequest { page_token: "none".into(), ..whole.clone() }, "page_token"),
+        (
+            ListRelationLogRequest { user_id: bob, page_token: page_token.clone(), ..whole.clone() },
+            "page_token",
+        ),
+        (ListRelationLogRequest { after_id: 7, page_token, ..whole }, "page_token"),
+    ] {
+        let refused = node.applications().list_relation_log(request).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+    }
+}

@@ -1,0 +1,334 @@
+//! Follows, friends and blocks over gRPC, as callers meet them.
+
+use crate::node::{TestNode, acting, assert_refused};
+use crate::relating::*;
+use kith_proto::relation::v1::*;
+use kith_server::config::RelationMode;
+use tonic::{Code, Request};
+
+#[tokio::test]
+async fn a_follow_is_seen_on_both_sides_at_once_and_its_end_too() {
+    let (node, [ann, bob]) = with_users().await;
+    assert_eq!((following(&node, ann).await, fans(&node, bob).await), (vec![], vec![]));
+    assert_eq!(counts(&node, ann).await, (0, 0));
+    let made = follow(&node, ann, bob).await.unwrap();
+    assert_eq!((made.user_id, made.target_id), (ann, bob));
+    assert_eq!((following(&node, ann).await, fans(&node, bob).await), (vec![bob], vec![ann]));
+    assert_eq!((fans(&node, ann).await, following(&node, bob).await), (vec![], vec![]));
+    let (there, back) = (relation(&node, ann, bob).await, relation(&node, bob, ann).await);
+    assert_eq!((there.follow, there.followed_by), (Some(made), None));
+    assert_eq!((back.follow, back.followed_by), (None, Some(made)));
+    assert!(unfollow(&node, ann, bob).await.unwrap() > made.version);
+    assert_eq!((following(&node, ann).await, fans(&node, bob).await), (vec![], vec![]));
+    assert_eq!(relation(&node, ann, bob).await.follow, None);
+}
+
+#[tokio::test]
+async fn counts_are_right_after_quiet() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    for (from, to) in [(ann, bob), (ann, cid), (bob, cid)] {
+        follow(&node, from, to).await.unwrap();
+    }
+    unfollow(&node, ann, bob).await.unwrap();
+    counts_become(&node, [(ann, (1, 0)), (bob, (1, 0)), (cid, (0, 2))]).await;
+}
+
+#[tokio::test]
+async fn following_twice_changes_nothing_and_unfollowing_nobody_is_not_found() {
+    let (node, [ann, bob]) = with_users().await;
+    let made = follow(&node, ann, bob).await.unwrap();
+    assert_eq!(follow(&node, ann, bob).await.unwrap(), made);
+    let refused = unfollow(&node, bob, ann).await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+}
+
+#[tokio::test]
+async fn nobody_follows_oneself_or_somebody_who_does_not_live() {
+    let (node, [ann]) = with_users().await;
+    let refused = follow(&node, ann, ann).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_id"));
+    let refused = follow(&node, ann, 0).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_id"));
+    for (from, to) in [(ann, 5), (5, ann)] {
+        let refused = follow(&node, from, to).await.unwrap_err();
+        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    }
+}
+
+#[tokio::test]
+async fn a_user_writes_what_is_its_own_and_a_service_everything() {
+    let (node, [ann, bob]) = with_users().await;
+    let refused = node.relations().follow(acting(bob, to_follow(ann, bob))).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    node.relations().follow(acting(ann, to_follow(ann, bob))).await.unwrap();
+    let request = BlockRequest { user_id: ann, target_id: bob, ..Default::default() };
+    let refused = node.relations().block(acting(bob, request.clone())).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    node.relations().block(acting(ann, request)).await.unwrap();
+    let list = ListBlocksRequest { user_id: ann, ..Default::default() };
+    assert_eq!(
+        node.relations().list_blocks(acting(bob, list.clone())).await.unwrap_err().code(),
+        Code::PermissionDenied
+    );
+    assert_eq!(node.relations().list_blocks(acting(ann, list)).await.unwrap().into_inner().settings.len(), 1);
+}
+
+#[tokio::test]
+async fn a_block_ends_the_follow_of_the_blocked_one_and_forbids_a_new_one() {
+    let (node, [ann, bob]) = with_users().await;
+    follow(&node, ann, bob).await.unwrap();
+    follow(&node, bob, ann).await.unwrap();
+    let answer = block(&node, ann, bob).await;
+    assert!(answer.follow_ended);
+    assert_eq!((fans(&node, ann).await, following(&node, bob).await), (vec![], vec![]));
+    assert_eq!(following(&node, ann).await, [bob], "one's own follow stays");
+    let refused = follow(&node, bob, ann).await.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    let request = FollowRequest { request_id: "again".into(), ..to_follow(bob, ann) };
+    let refused = node.relations().follow(request).await.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    assert!(!refused.message().contains("block"), "who did what is not told");
+    let request = UnblockRequest { user_id: ann, target_id: bob, ..Default::default() };
+    node.relations().unblock(request).await.unwrap();
+    assert_eq!(fans(&node, ann).await, [0_i64; 0], "an ended follow does not come back");
+    follow(&node, bob, ann).await.unwrap();
+}
+
+#[tokio::test]
+async fn permissions_are_absolute_and_apart_from_the_block() {
+    let (node, [ann, bob]) = with_users().await;
+    assert_eq!(allowed(&node, bob, ann, 63).await, (true, 0), "everything where nothing was set");
+    let set = async |permissions: Option<u32>| {
+        let request =
+            SetPermissionsRequest { user_id: ann, target_id: bob, permissions, ..Default::default() };
+        node.relations()
+            .set_permissions(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .settings
+            .unwrap()
+            .settings
+            .unwrap()
+    };
+    for _ in 0..2 {
+        let settings = set(Some(4)).await;
+        assert_eq!((settings.permissions, settings.permissions_set, settings.blocked), (4, true, false));
+    }
+    assert_eq!(
+        (allowed(&node, bob, ann, 4).await, allowed(&node, bob, ann, 5).await),
+        ((true, 0), (false, 1))
+    );
+    block(&node, ann, bob).await;
+    assert_eq!(
+        (allowed(&node, bob, ann, 4).await, allowed(&node, bob, ann, 0).await),
+        ((false, 4), (false, 0))
+    );
+    let request = UnblockRequest { user_id: ann, target_id: bob, ..Default::default() };
+    node.relations().unblock(request).await.unwrap();
+    assert_eq!(
+        (allowed(&node, bob, ann, 4).await, allowed(&node, bob, ann, 5).await),
+        ((true, 0), (false, 1))
+    );
+    assert_eq!(set(Some(0)).await.permissions, 0);
+    assert_eq!(
+        (allowed(&node, bob, ann, 1).await, allowed(&node, bob, ann, 0).await),
+        ((false, 1), (true, 0))
+    );
+    assert!(!set(None).await.permissions_set);
+    assert_eq!(allowed(&node, bob, ann, 63).await, (true, 0));
+    let request =
+        SetPermissionsRequest { user_id: ann, target_id: bob, permissions: Some(64), ..Default::default() };
+    let refused = node.relations().set_permissions(request).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("permissions"));
+}
+
+#[tokio::test]
+async fn what_may_be_done_where_nothing_was_set_is_configured() {
+    let node = TestNode::start_with_relations(|config| config.relations.default_permissions = 1).await;
+    let [ann, bob] = users(&node).await;
+    assert_eq!(allowed(&node, bob, ann, 3).await, (false, 2));
+    assert_eq!(relation(&node, ann, bob).await.settings.unwrap().permissions, 1);
+}
+
+#[tokio::test]
+async fn remarks_and_do_not_disturb_are_kept_beside_each_other_under_one_version() {
+    let (node, [ann, bob]) = with_users().await;
+    let request = SetRemarkRequest {
+        user_id: ann,
+        target_id: bob,
+        remark: "Bob from work".into(),
+        ..Default::default()
+    };
+    let answer = node.relations().set_remark(request.clone()).await.unwrap().into_inner();
+    assert_eq!(answer.settings.unwrap().settings.unwrap().version, 1);
+    let quiet = SetDoNotDisturbRequest {
+        user_id: ann,
+        target_id: bob,
+        do_not_disturb: true,
+        expected_version: 1,
+        ..Default::default()
+    };
+    node.relations().set_do_not_disturb(quiet.clone()).await.unwrap();
+    let refused = node.relations().set_do_not_disturb(quiet).await.unwrap_err();
+    assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+    let settings = relation(&node, ann, bob).await.settings.unwrap();
+    assert_eq!(
+        (settings.remark.as_str(), settings.do_not_disturb, settings.version),
+        ("Bob from work", true, 2)
+    );
+    let list = ListDoNotDisturbRequest { user_id: ann, ..Default::default() };
+    let listed = node.relations().list_do_not_disturb(list).await.unwrap().into_inner().settings;
+    assert_eq!(listed.iter().map(|one| one.target_id).collect::<Vec<_>>(), [bob]);
+    let request = SetRemarkRequest { remark: "x".repeat(65), ..request };
+    let refused = node.relations().set_remark(request).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("remark"));
+    assert_eq!(relation(&node, bob, ann).await.settings.unwrap().remark, "", "the other one has set nothing");
+}
+
+#[tokio::test]
+async fn a_removed_fan_is_blocked_in_the_same_step() {
+    let (node, [ann, bob]) = with_users().await;
+    follow(&node, bob, ann).await.unwrap();
+    let request = RemoveFanRequest { user_id: ann, fan_id: bob, ..Default::default() };
+    let answer = node.relations().remove_fan(request).await.unwrap().into_inner();
+    assert!(answer.settings.unwrap().settings.unwrap().blocked);
+    assert_eq!(fans(&node, ann).await, [0_i64; 0]);
+    assert_eq!(follow(&node, bob, ann).await.unwrap_err().code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn friends_follow_each_other_until_one_ends_it_both_ways() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    for (from, to) in [(ann, bob), (bob, ann), (ann, cid)] {
+        follow(&node, from, to).await.unwrap();
+    }
+    assert_eq!((friends(&node, ann, 0).await, friends(&node, bob, 0).await), (vec![bob], vec![ann]));
+    assert!(relation(&node, ann, bob).await.friends && !relation(&node, ann, cid).await.friends);
+    let request = UnfriendRequest { user_id: ann, friend_id: bob, request_id: "r".into() };
+    for _ in 0..2 {
+        node.relations().unfriend(request.clone()).await.unwrap();
+    }
+    let other = UnfriendRequest { friend_id: cid, ..request };
+    assert_refused(
+        &node.relations().unfriend(other).await.unwrap_err(),
+        Code::InvalidArgument,
+        "REQUEST_ID_REUSED",
+        Some("request_id"),
+    );
+    assert_eq!((friends(&node, ann, 0).await, following(&node, bob).await), (vec![], vec![]));
+    assert_eq!(following(&node, ann).await, [cid]);
+    let request = UnfriendRequest { user_id: ann, friend_id: bob, ..Default::default() };
+    assert_eq!(node.relations().unfriend(request).await.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn in_friend_mode_services_make_friends_and_not_too_many() {
+    let change = |config: &mut kith_server::config::Config| {
+        config.relations.mode = RelationMode::Friend;
+        config.relations.friends_max = 1;
+    };
+    let node = TestNode::start_with_relations(change).await;
+    let [ann, bob, cid] = users(&node).await;
+    let refused = node.relations().follow(acting(ann, to_follow(ann, bob))).await.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    follow(&node, ann, bob).await.unwrap();
+    follow(&node, bob, ann).await.unwrap();
+    assert_eq!(friends(&node, ann, 0).await, [bob]);
+    let refused = follow(&node, ann, cid).await.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+}
+
+#[tokio::test]
+async fn a_batch_answers_for_each_target_in_its_order() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    follow(&node, ann, cid).await.unwrap();
+    block(&node, bob, ann).await;
+    let request =
+        BatchGetRelationsRequest { user_id: ann, target_ids: vec![cid, bob, cid], consistency: None };
+    let results = node.relations().batch_get_relations(request.clone()).await.unwrap().into_inner().results;
+    let relations: Vec<Relation> = results
+        .into_iter()
+        .map(|result| match result.result.unwrap() {
+            relation_result::Result::Relation(relation) => relation,
+            relation_result::Result::Error(error) => panic!("{error:?}"),
+        })
+        .collect();
+    let seen: Vec<_> =
+        relations.iter().map(|one| (one.target_id, one.follow.is_some(), one.blocked_by_target)).collect();
+    assert_eq!(seen, [(cid, true, false), (bob, false, true), (cid, true, false)]);
+    let answer = node.relations().batch_get_relations(acting(ann, request)).await.unwrap().into_inner();
+    for result in answer.results {
+        let relation_result::Result::Relation(relation) = result.result.unwrap() else { panic!("an error") };
+        assert!(!relation.blocked_by_target, "users are not told who has blocked them");
+    }
+    let many = BatchGetRelationsRequest { user_id: 1, target_ids: (2..=1002).collect(), consistency: None };
+    let refused = node.relations().batch_get_relations(many).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_ids"));
+}
+
+/// A batch writes its answer itself; the answer for one is encoded as all others are.
+#[tokio::test]
+async fn a_batch_says_of_each_target_what_a_read_of_it_alone_says() {
+    let (node, [ann, bob, cid, dan, eve, fay]) = with_users().await;
+    for (one, other) in [(ann, bob), (bob, ann), (cid, ann), (ann, dan)] {
+        follow(&node, one, other).await.unwrap();
+    }
+    block(&node, dan, ann).await;
+    block(&node, ann, eve).await;
+    for (target_id, remark) in [(bob, "Bob".to_owned()), (cid, "é".repeat(64)), (eve, String::new())] {
+        let request = SetRemarkRequest { user_id: ann, target_id, remark, ..Default::default() };
+        node.relations().set_remark(request).await.unwrap();
+        let request =
+            SetPermissionsRequest { user_id: ann, target_id, permissions: Some(5), ..Default::default() };
+        node.relations().set_permissions(request).await.unwrap();
+    }
+    let quiet =
+        SetDoNotDisturbRequest { user_id: ann, target_id: cid, do_not_disturb: true, ..Default::default() };
+    node.relations().set_do_not_disturb(quiet).await.unwrap();
+    let targets = [bob, cid, dan, eve, fay, 999];
+    let request = BatchGetRelationsRequest { user_id: ann, target_ids: targets.to_vec(), consistency: None };
+    for by in [None, Some(ann)] {
+        let asked = |target_id| GetRelationRequest { user_id: ann, target_id, consistency: None };
+        let mut alone = Vec::new();
+        for target in targets {
+            let answer = node.relations().get_relation(on_behalf(by, asked(target))).await.unwrap();
+            let relation = answer.into_inner().relation.unwrap();
+            let result = Some(relation_result::Result::Relation(relation));
+            alone.push(RelationResult { target_id: target, result });
+        }
+        let answer = node.relations().batch_get_relations(on_behalf(by, request.clone())).await.unwrap();
+        assert_eq!(answer.into_inner().results, alone);
+    }
+}
+
+fn on_behalf<T>(of: Option<i64>, request: T) -> Request<T> {
+    match of {
+        Some(user) => acting(user, request),
+        None => Request::new(request),
+    }
+}
+
+#[tokio::test]
+async fn an_import_says_which_records_it_could_not_take() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let results = import(&node, [(1, 2), (3, 3), (0, 1), (2, 1), (1, 2)]).await;
+    assert_eq!(results, [Some(1), None, None, Some(2), Some(1)]);
+    assert_eq!(friends(&node, 1, 0).await, [2]);
+    let refused = node.relations().import_follows(acting(1, tokio_stream::iter([]))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn a_repeated_request_has_one_effect_and_the_same_answer() {
+    let (node, [ann, bob]) = with_users().await;
+    let request = FollowRequest { request_id: "f".into(), ..to_follow(ann, bob) };
+    let first = node.relations().follow(request.clone()).await.unwrap().into_inner().follow;
+    unfollow(&node, ann, bob).await.unwrap();
+    block(&node, bob, ann).await;
+    assert_eq!(node.relations().follow(request.clone()).await.unwrap().into_inner().follow, first);
+    assert_eq!(following(&node, ann).await, [0_i64; 0]);
+    let other = FollowRequest { user_id: bob, target_id: ann, ..request };
+    let refused = node.relations().follow(other).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+}

@@ -1,0 +1,431 @@
+//! Users over gRPC, as callers meet them.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::node::{TestNode, acting, assert_refused, params};
+use kith_proto::{
+    r#type::v1::{AtLeast, Consistency, consistency::Level},
+    user::v1::*,
+};
+use prost_types::FieldMask;
+use tonic::Code;
+
+fn ann() -> User {
+    User {
+        user_name: "Ann".into(),
+        nick_name: "安".into(),
+        email: "Ann@Example.org".into(),
+        phone: "+8613800138000".into(),
+        gender: Gender::Female.into(),
+        age: 30,
+        region: "Zürich".into(),
+        icon: "https://example.org/ann.png".into(),
+        params: params([("title", "Dr"), ("pwd", "correct horse")]),
+        ..Default::default()
+    }
+}
+
+async fn create(node: &TestNode, user: User) -> CreateUserResponse {
+    let request = CreateUserRequest { user: Some(user), ..Default::default() };
+    node.users().create_user(request).await.unwrap().into_inner()
+}
+
+fn update(user: User, paths: &[&str]) -> UpdateUserRequest {
+    let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+    UpdateUserRequest { user: Some(user), update_mask: Some(FieldMask { paths }), ..Default::default() }
+}
+
+fn get(user_id: i64) -> GetUserRequest {
+    GetUserRequest { user_id, consistency: None }
+}
+
+#[tokio::test]
+async fn a_created_user_is_read_back_whole_but_for_the_secret() {
+    let node = TestNode::start().await;
+    let created = create(&node, ann()).await.user.unwrap();
+    assert!(created.user_id >= 10_000_000_000);
+    assert_eq!(created.version, 1);
+    let mut expected = ann();
+    expected.params.remove("pwd");
+    expected.user_id = created.user_id;
+    expected.version = 1;
+    expected.create_time = created.create_time;
+    expected.update_time = created.update_time;
+    assert_eq!(created, expected);
+    let read = node.users().get_user(get(created.user_id)).await.unwrap().into_inner().user.unwrap();
+    assert_eq!(read, expected);
+}
+
+#[tokio::test]
+async fn trailing_metadata_tells_tier_version_and_age() {
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    node.admin().flush_memory(kith_proto::admin::v1::FlushMemoryRequest::default()).await.unwrap();
+    for tier in ["store", "memory"] {
+        let response = node.users().get_user(get(id)).await.unwrap();
+        let metadata = response.metadata();
+        assert_eq!(metadata.get("kith-tier").unwrap(), tier);
+        assert_eq!(metadata.get("kith-version").unwrap(), "1");
+        assert!(metadata.get("kith-age-ms").unwrap().to_str().unwrap().parse::<u64>().unwrap() < 60_000);
+    }
+}
+
+#[tokio::test]
+async fn an_update_changes_what_the_mask_names_and_is_read_at_once() {
+    let node = TestNode::start().await;
+    let created = create(&node, ann()).await.user.unwrap();
+    let change = User {
+        user_id: created.user_id,
+        nick_name: "Annie".into(),
+        age: 31,
+        params: params([("lang", "de")]),
+        ..Default::default()
+    };
+    let request = update(change, &["nick_name", "params.lang", "params.title"]);
+    let updated = node.users().update_user(request).await.unwrap().into_inner().user.unwrap();
+    assert_eq!((updated.nick_name.as_str(), updated.age, updated.version), ("Annie", 30, 2));
+    assert_eq!(updated.params, params([("lang", "de")]));
+    let read = node.users().get_user(get(created.user_id)).await.unwrap().into_inner().user.unwrap();
+    assert_eq!(read, updated);
+}
+
+#[tokio::test]
+async fn a_star_replaces_everything() {
+    let node = TestNode::start().await;
+    let id = create(&node, ann()).await.user.unwrap().user_id;
+    let change = User { user_id: id, user_name: "bob".into(), ..Default::default() };
+    let updated = node.users().update_user(update(change, &["*"])).await.unwrap().into_inner().user.unwrap();
+    assert_eq!((updated.user_name.as_str(), updated.email.as_str(), updated.age), ("bob", "", 0));
+    assert!(updated.params.is_empty());
+    assert!(
+        verify(&node, id, "correct horse").await,
+        "a whole change that says nothing of a secret leaves it"
+    );
+}
+
+async fn verify(node: &TestNode, user_id: i64, secret: &str) -> bool {
+    let request = VerifySecretRequest { user_id, name: "pwd".into(), secret: secret.into() };
+    node.users().verify_secret(request).await.unwrap().into_inner().verified
+}
+
+#[tokio::test]
+async fn a_secret_is_checked_changed_and_removed_and_never_shown() {
+    let node = TestNode::start().await;
+    let id = create(&node, ann()).await.user.unwrap().user_id;
+    assert!(verify(&node, id, "correct horse").await);
+    assert!(!verify(&node, id, "wrong").await);
+    let change = User { user_id: id, params: params([("pwd", "battery")]), ..Default::default() };
+    let updated =
+        node.users().update_user(update(change, &["params.pwd"])).await.unwrap().into_inner().user.unwrap();
+    assert_eq!(updated.params, params([("title", "Dr")]));
+    assert!(verify(&node, id, "battery").await);
+    node.users()
+        .update_user(update(User { user_id: id, ..Default::default() }, &["params.pwd"]))
+        .await
+        .unwrap();
+    assert!(!verify(&node, id, "battery").await);
+}
+
+#[tokio::test]
+async fn the_sixth_try_at_a_secret_within_a_minute_is_refused() {
+    let node = TestNode::start().await;
+    let id = create(&node, ann()).await.user.unwrap().user_id;
+    for _ in 0..5 {
+        assert!(!verify(&node, id, "wrong").await);
+    }
+    let request = VerifySecretRequest { user_id: id, name: "pwd".into(), secret: "correct horse".into() };
+    let refused = node.users().verify_secret(request).await.unwrap_err();
+    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+}
+
+#[tokio::test]
+async fn a_stale_update_is_aborted_and_changes_nothing() {
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    let mut request = update(User { user_id: id, age: 5, ..Default::default() }, &["age"]);
+    request.expected_version = 7;
+    let refused = node.users().update_user(request).await.unwrap_err();
+    assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+    assert_eq!(node.users().get_user(get(id)).await.unwrap().into_inner().user.unwrap().version, 1);
+}
+
+#[tokio::test]
+async fn deleted_user_is_gone_and_its_id_is_held() {
+    let node = TestNode::start().await;
+    let user = User { user_id: 7, user_name: "ann".into(), ..Default::default() };
+    create(&node, user).await;
+    let request = DeleteUserRequest { user_id: 7, ..Default::default() };
+    assert_eq!(node.users().delete_user(request).await.unwrap().into_inner().version, 2);
+    let gone = node.users().get_user(get(7)).await.unwrap_err();
+    assert_refused(&gone, Code::NotFound, "NOT_FOUND", None);
+    let again = User { user_id: 7, user_name: "other".into(), ..Default::default() };
+    let request = CreateUserRequest { user: Some(again), ..Default::default() };
+    let held = node.users().create_user(request).await.unwrap_err();
+    assert_refused(&held, Code::FailedPrecondition, "STATE_FORBIDS", None);
+}
+
+#[tokio::test]
+async fn the_name_of_a_deleted_user_is_kept_and_then_free() {
+    let node = TestNode::start_with(|config| config.users.name_kept = std::time::Duration::ZERO).await;
+    let id = node.user("ann").await.user_id;
+    node.users().delete_user(DeleteUserRequest { user_id: id, ..Default::default() }).await.unwrap();
+    node.user("ANN").await;
+
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    node.users().delete_user(DeleteUserRequest { user_id: id, ..Default::default() }).await.unwrap();
+    let user = User { user_name: "ann".into(), ..Default::default() };
+    let request = CreateUserRequest { user: Some(user), ..Default::default() };
+    let refused = node.users().create_user(request).await.unwrap_err();
+    assert_refused(&refused, Code::AlreadyExists, "NAME_TAKEN", None);
+}
+
+#[tokio::test]
+async fn absence_is_forgotten_when_the_user_is_created() {
+    let node = TestNode::start().await;
+    assert_eq!(node.users().get_user(get(9)).await.unwrap_err().code(), Code::NotFound);
+    create(&node, User { user_id: 9, user_name: "nine".into(), ..Default::default() }).await;
+    assert_eq!(node.users().get_user(get(9)).await.unwrap().into_inner().user.unwrap().user_name, "nine");
+}
+
+#[tokio::test]
+async fn a_batch_answers_every_id_in_order() {
+    let node = TestNode::start().await;
+    let (ann, bob) = (node.user("ann").await.user_id, node.user("bob").await.user_id);
+    let request = BatchGetUsersRequest { user_ids: vec![bob, 5, ann, bob], consistency: None };
+    let results = node.users().batch_get_users(request).await.unwrap().into_inner().results;
+    assert_eq!(results.iter().map(|result| result.user_id).collect::<Vec<_>>(), [bob, 5, ann, bob]);
+    let names: Vec<_> = results
+        .iter()
+        .map(|result| match result.result.as_ref().unwrap() {
+            user_result::Result::User(user) => user.user_name.as_str(),
+            user_result::Result::NotFound(_) => "-",
+            user_result::Result::Error(error) => panic!("{error:?}"),
+        })
+        .collect();
+    assert_eq!(names, ["bob", "-", "ann", "bob"]);
+}
+
+#[tokio::test]
+async fn a_search_finds_names_emails_and_phones_exactly_and_pages() {
+    let node = TestNode::start().await;
+    create(&node, ann()).await;
+    for number in 0..5 {
+        let user =
+            User { user_name: format!("u{number}"), email: "team@example.org".into(), ..Default::default() };
+        create(&node, user).await;
+    }
+    for keyword in ["ANN", "ann@EXAMPLE.org", "+8613800138000"] {
+        let request = SearchUsersRequest { keyword: keyword.into(), ..Default::default() };
+        assert_eq!(
+            node.users().search_users(request).await.unwrap().into_inner().users.len(),
+            1,
+            "{keyword}"
+        );
+    }
+    let (mut token, mut found) = (String::new(), Vec::new());
+    for page in 0.. {
+        let request = SearchUsersRequest {
+            keyword: "TEAM@example.org".into(),
+            page_size: 2,
+            page_token: token,
+            consistency: None,
+        };
+        let answer = node.users().search_users(request).await.unwrap().into_inner();
+        found.extend(answer.users.into_iter().map(|user| user.user_name));
+        token = answer.next_page_token;
+        assert!(page < 3);
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(found, ["u0", "u1", "u2", "u3", "u4"]);
+}
+
+#[tokio::test]
+async fn search_reads_phones_and_emails_as_written() {
+    let node = TestNode::start().await;
+    create(&node, User { email: "Ann@Bücher.example".into(), ..ann() }).await;
+    for keyword in [
+        "+86 138 0013 8000",
+        "0086-138-0013-8000",
+        "\u{202A}+86 (0)138.0013.8000\u{202C}",
+        "ann@bücher.example",
+        "ann@xn--bcher-kva.example",
+        "\u{2068}ANN@BÜCHER.EXAMPLE\u{2069}",
+    ] {
+        let request = SearchUsersRequest { keyword: keyword.into(), ..Default::default() };
+        let users = node.users().search_users(request).await.unwrap().into_inner().users;
+        let found: Vec<_> = users.iter().map(|user| (user.email.as_str(), user.phone.as_str())).collect();
+        assert_eq!(found, [("Ann@Bücher.example", "+8613800138000")], "{keyword}");
+    }
+}
+
+#[tokio::test]
+async fn name_with_and_without_joiner_is_taken_once() {
+    let node = TestNode::start().await;
+    let id = node.user("می\u{200C}خواهم").await.user_id;
+    let plain = User { user_name: "میخواهم".into(), ..Default::default() };
+    let request = CreateUserRequest { user: Some(plain), ..Default::default() };
+    let refused = node.users().create_user(request).await.unwrap_err();
+    assert_refused(&refused, Code::AlreadyExists, "NAME_TAKEN", None);
+    let request = FindUserByNameRequest { user_name: "میخواهم".into(), consistency: None };
+    let found = node.users().find_user_by_name(request).await.unwrap().into_inner().user.unwrap();
+    assert_eq!((found.user_id, found.user_name.as_str()), (id, "می\u{200C}خواهم"));
+}
+
+#[tokio::test]
+async fn update_mask_is_read_in_both_cases() {
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    for (path, nick) in [("nickName", "a"), ("nick_name", "b")] {
+        let change = User { user_id: id, nick_name: nick.into(), ..Default::default() };
+        let updated = node.users().update_user(update(change, &[path])).await.unwrap().into_inner().user;
+        assert_eq!(updated.unwrap().nick_name, nick);
+    }
+    let change = User { user_id: id, ..Default::default() };
+    let refused = node.users().update_user(update(change, &["nick"])).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+    assert!(refused.message().contains("nick_name, email"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_user_is_found_by_any_form_of_the_name() {
+    let node = TestNode::start().await;
+    let id = node.user("Straße").await.user_id;
+    for form in ["straße", "STRASSE", "ｓｔｒａｓｓｅ"] {
+        let request = FindUserByNameRequest { user_name: form.into(), consistency: None };
+        assert_eq!(
+            node.users().find_user_by_name(request).await.unwrap().into_inner().user.unwrap().user_id,
+            id
+        );
+    }
+}
+
+#[tokio::test]
+async fn contacts_are_shown_to_the_user_and_to_services_alone() {
+    let node = TestNode::start().await;
+    let id = create(&node, ann()).await.user.unwrap().user_id;
+    let own = node.users().get_user(acting(id, get(id))).await.unwrap().into_inner().user.unwrap();
+    assert_eq!(own.email, "Ann@Example.org");
+    let seen = node.users().get_user(acting(id + 1, get(id))).await.unwrap().into_inner().user.unwrap();
+    assert_eq!((seen.email.as_str(), seen.phone.as_str(), seen.user_name.as_str()), ("", "", "Ann"));
+    let search = SearchUsersRequest { keyword: "ann@example.org".into(), ..Default::default() };
+    let found = node.users().search_users(acting(id + 1, search)).await.unwrap().into_inner().users;
+    assert_eq!((found[0].email.as_str(), found[0].phone.as_str()), ("", ""));
+}
+
+#[tokio::test]
+async fn a_user_may_not_change_another() {
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    let request = update(User { user_id: id, age: 9, ..Default::default() }, &["age"]);
+    let refused = node.users().update_user(acting(id + 1, request.clone())).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    node.users().update_user(acting(id, request)).await.unwrap();
+    let refused =
+        node.users().delete_user(acting(1, DeleteUserRequest { user_id: id, ..Default::default() })).await;
+    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+    let refused = node.users().export_users(acting(id, ExportUsersRequest::default())).await;
+    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn the_same_request_has_one_effect_and_one_answer() {
+    let node = TestNode::start().await;
+    let request = CreateUserRequest { user: Some(ann()), request_id: "r-1".into() };
+    let first = node.users().create_user(request.clone()).await.unwrap().into_inner();
+    let id = first.user.as_ref().unwrap().user_id;
+    node.users()
+        .update_user(update(User { user_id: id, age: 77, ..Default::default() }, &["age"]))
+        .await
+        .unwrap();
+    let second = node.users().create_user(request).await.unwrap().into_inner();
+    assert_eq!(first.user, second.user);
+    let read = node.users().get_user(get(id)).await.unwrap().into_inner().user.unwrap();
+    assert_eq!(
+        (read.age, read.version),
+        (77, 2),
+        "the answer of a repeated request does not become the record"
+    );
+}
+
+#[tokio::test]
+async fn a_request_id_with_another_body_or_another_secret_is_refused() {
+    let node = TestNode::start().await;
+    let request = CreateUserRequest { user: Some(ann()), request_id: "r-1".into() };
+    node.users().create_user(request.clone()).await.unwrap();
+    let mut other = request.clone();
+    other.user.as_mut().unwrap().age = 31;
+    let refused = node.users().create_user(other).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    let mut other = request;
+    other.user.as_mut().unwrap().params.insert("pwd".into(), "another".into());
+    let refused = node.users().create_user(other).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+}
+
+#[tokio::test]
+async fn a_read_may_ask_for_a_token_or_for_the_store_itself() {
+    let node = TestNode::start().await;
+    let created = create(&node, ann()).await;
+    let id = created.user.unwrap().user_id;
+    let levels = [
+        Level::Strong(true),
+        Level::AtLeast(AtLeast { consistency_tokens: vec![created.consistency_token] }),
+    ];
+    for level in levels {
+        let request = GetUserRequest { user_id: id, consistency: Some(Consistency { level: Some(level) }) };
+        node.users().get_user(request).await.unwrap();
+    }
+    let forged = Level::AtLeast(AtLeast { consistency_tokens: vec!["forged".into()] });
+    let request = GetUserRequest { user_id: id, consistency: Some(Consistency { level: Some(forged) }) };
+    let refused = node.users().get_user(request).await.unwrap_err();
+    let field = "consistency.at_least.consistency_tokens";
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+}
+
+#[tokio::test]
+async fn an_import_answers_every_record_and_an_export_returns_all() {
+    let node = TestNode::start().await;
+    node.user("taken").await;
+    let names = ["a", "", "taken", "b"];
+    let records = (1..).zip(names).map(|(record, name)| ImportUser {
+        record,
+        user: Some(User { user_name: name.into(), ..Default::default() }),
+        request_id: format!("import-{record}"),
+    });
+    let message = ImportUsersRequest { records: records.collect() };
+    let stream = tokio_stream::iter([message.clone(), message]);
+    let mut answers = node.users().import_users(stream).await.unwrap().into_inner();
+    for _ in 0..2 {
+        let results = answers.message().await.unwrap().unwrap().results;
+        let told: Vec<_> = results
+            .into_iter()
+            .map(|result| match result.result.unwrap() {
+                kith_proto::r#type::v1::import_result::Result::Id(_) => (result.record, String::new()),
+                kith_proto::r#type::v1::import_result::Result::Error(error) => (result.record, error.reason),
+            })
+            .collect();
+        let expected = [(1, ""), (2, "INVALID_FIELD"), (3, "NAME_TAKEN"), (4, "")];
+        assert_eq!(told, expected.map(|(record, reason)| (record, reason.to_owned())));
+    }
+    assert!(answers.message().await.unwrap().is_none());
+    let mut pages = node.users().export_users(ExportUsersRequest::default()).await.unwrap().into_inner();
+    let mut exported = Vec::new();
+    while let Some(page) = pages.message().await.unwrap() {
+        exported.extend(page.users.into_iter().map(|user| user.user_name));
+    }
+    exported.sort();
+    assert_eq!(exported, ["a", "b", "taken"]);
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_a_restart() {
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    let data = node.stop().await;
+    let node = TestNode::start_with(|config| config.data_dir = data.path().join("data")).await;
+    assert_eq!(node.users().get_user(get(id)).await.unwrap().into_inner().user.unwrap().user_name, "ann");
+    assert!(node.user("bob").await.user_id > id);
+}

@@ -1,0 +1,293 @@
+//! Every reason of an error is one that a caller can get, with its code, what to do next, and a link that
+//! leads to its entry.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::broken;
+use crate::http;
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+
+use crate::edge::raw::{self, GET_USER};
+use crate::node::{TestNode, acting, params};
+use kith_proto::{
+    application::v1 as applications,
+    group::v1 as groups,
+    member::v1::{JoinRequest, RemoveMembersRequest},
+    presence::v1::OpenSessionRequest,
+    user::v1::*,
+};
+use kith_server::{
+    config::{Backend, Config, Secret},
+    edge::{Edge, Routes},
+    error::{Reason, Retry},
+};
+use kith_store::{Outcome, StoreError};
+use prost::Message;
+use tonic::{Request, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_types::StatusExt as _;
+
+/// Ids of one batch.
+const LARGE_BATCH: usize = 40_000;
+
+/// An error, and where it was got.
+type Got = (&'static str, Status);
+
+fn named(name: &str) -> CreateUserRequest {
+    let user = User { user_name: name.into(), ..Default::default() };
+    CreateUserRequest { user: Some(user), ..Default::default() }
+}
+
+fn with_id(user_id: i64, name: &str) -> CreateUserRequest {
+    let user = User { user_id, user_name: name.into(), ..Default::default() };
+    CreateUserRequest { user: Some(user), ..Default::default() }
+}
+
+/// It has no invite code.
+fn open_group() -> groups::Group {
+    let visibility = groups::Visibility::Public.into();
+    groups::Group { name: "open".into(), visibility, ..Default::default() }
+}
+
+fn get(user_id: i64) -> GetUserRequest {
+    GetUserRequest { user_id, consistency: None }
+}
+
+/// A call that no client of the contract makes.
+async fn raw(node: &TestNode, path: &str, headers: &[(&str, &str)], message: &impl Message) -> Status {
+    let body = raw::framed(&message.encode_to_vec());
+    raw::call(node.address, path, headers, body).await.unwrap().status().clone()
+}
+
+async fn of_the_message(node: &TestNode) -> Vec<Got> {
+    let mut users = node.users();
+    let mut large = named("large");
+    large.user.as_mut().unwrap().params = params([("note", &"x".repeat(300 << 10))]);
+    let mut by_nobody = Request::new(get(1));
+    by_nobody.metadata_mut().insert("kith-acting-user", "ann".parse().unwrap());
+    vec![
+        ("an id of 0", users.get_user(get(0)).await.unwrap_err()),
+        ("an acting user that is no number", users.get_user(by_nobody).await.unwrap_err()),
+        (
+            "another message",
+            raw(node, GET_USER, &[], &named("a user stands where that message has its id")).await,
+        ),
+        ("a large message", users.create_user(large).await.unwrap_err()),
+        ("a large answer", large_answer(node).await),
+        ("brotli", raw(node, GET_USER, &[("grpc-encoding", "br")], &get(1)).await),
+        ("no method", raw(node, "/kith.user.v1.UserService/Greet", &[], &get(1)).await),
+        ("no service", raw(node, "/kith.greet.v1.Greeter/Greet", &[], &get(1)).await),
+        ("no service to be well", health_of(node, "kith.greet.v1.Greeter").await),
+    ]
+}
+
+/// One user so often that even the errors of those that do not fit have no room.
+async fn large_answer(node: &TestNode) -> Status {
+    let mut large = named("large");
+    large.user.as_mut().unwrap().params = params([("note", &"x".repeat(60_000))]);
+    let user = node.users().create_user(large).await.unwrap().into_inner().user.unwrap();
+    let request = BatchGetUsersRequest { user_ids: vec![user.user_id; LARGE_BATCH], consistency: None };
+    node.users().batch_get_users(request).await.unwrap_err()
+}
+
+/// What only callers over HTTP meet.
+async fn of_http(node: &TestNode) -> Vec<Got> {
+    let text = [("content-type", "text/plain")];
+    vec![
+        ("a GET", http::send(node.address, "GET", GET_USER, &[], "").await.status()),
+        ("a text", http::send(node.address, "POST", GET_USER, &text, "{}").await.status()),
+    ]
+}
+
+async fn health_of(node: &TestNode, service: &str) -> Status {
+    let request = HealthCheckRequest { service: service.to_owned() };
+    HealthClient::new(node.channel.clone()).check(request).await.unwrap_err()
+}
+
+async fn of_the_record(node: &TestNode) -> Vec<Got> {
+    let mut users = node.users();
+    let ann = node.user("ann").await;
+    let group = node.group(open_group()).await;
+    let once = |name: &str| CreateUserRequest { request_id: "once".into(), ..named(name) };
+    users.create_user(once("bob")).await.unwrap();
+    let deleted = DeleteUserRequest { user_id: ann.user_id, expected_version: 9, ..Default::default() };
+    let code = groups::GetInviteCodeRequest { group_id: group.group_id };
+    vec![
+        ("another body", users.create_user(once("cid")).await.unwrap_err()),
+        ("nobody", users.get_user(get(5)).await.unwrap_err()),
+        ("an id that lives", users.create_user(with_id(ann.user_id, "dan")).await.unwrap_err()),
+        ("a name that lives", users.create_user(named("ANN")).await.unwrap_err()),
+        ("another version", users.delete_user(deleted.clone()).await.unwrap_err()),
+        ("no code to get", node.groups().get_invite_code(code).await.unwrap_err()),
+        ("a banned user", banned(node, ann.user_id).await),
+        ("another user", users.delete_user(acting(ann.user_id + 1, deleted)).await.unwrap_err()),
+        ("guessing", guessed(node, ann.user_id).await),
+        ("one device too many", connected(node, ann.user_id).await),
+        ("applying", crowded(node, ann.user_id).await),
+    ]
+}
+
+async fn banned(node: &TestNode, user_id: i64) -> Status {
+    let group_id = node.group(open_group()).await.group_id;
+    let ban = RemoveMembersRequest { group_id, user_ids: vec![user_id], ban: true, ..Default::default() };
+    node.members().remove_members(ban).await.unwrap();
+    let join = JoinRequest { group_id, user_id, ..Default::default() };
+    node.members().join(join).await.unwrap_err()
+}
+
+/// Two devices where a user may have one.
+async fn connected(node: &TestNode, user_id: i64) -> Status {
+    let of = |device: &str| OpenSessionRequest {
+        user_id,
+        device_id: device.to_owned(),
+        gateway_id: "gw".to_owned(),
+        ..Default::default()
+    };
+    let first = node.presence().open_session(of("phone")).await.unwrap().into_inner();
+    let second = OpenSessionRequest { gateway_token: first.gateway_token, ..of("tablet") };
+    node.presence().open_session(second).await.unwrap_err()
+}
+
+/// Two tries where one a minute is allowed.
+async fn guessed(node: &TestNode, user_id: i64) -> Status {
+    let guess = VerifySecretRequest { user_id, name: "pwd".into(), secret: "guess".into() };
+    node.users().verify_secret(guess.clone()).await.unwrap();
+    node.users().verify_secret(guess).await.unwrap_err()
+}
+
+/// Two applications where one may be pending.
+async fn crowded(node: &TestNode, user_id: i64) -> Status {
+    let kind = applications::Kind::Friend.into();
+    for name in ["eve", "fay"] {
+        let applicant_id = node.user(name).await.user_id;
+        let request = applications::ApplyRequest { kind, applicant_id, user_id, ..Default::default() };
+        if let Err(refused) = node.applications().apply(request).await {
+            return refused;
+        }
+    }
+    unreachable!("one may be pending")
+}
+
+/// A store that fails, and one that does not answer within the deadline.
+async fn of_the_store() -> Vec<Got> {
+    let source = broken::driver;
+    let (outcome, unknown) = (Outcome::NotApplied, Outcome::Unknown);
+    let faults = [
+        ("a full store", Some(StoreError::Full { source: source() })),
+        ("a store away", Some(StoreError::Unavailable { outcome: unknown, source: source() })),
+        ("no store", Some(StoreError::NotConfigured { setting: "store.cql.contact_points" })),
+        ("a busy store", Some(StoreError::Overloaded)),
+        ("a store that fails", Some(StoreError::Internal { outcome, source: source() })),
+        ("a damaged store", Some(StoreError::Corrupt { source: source() })),
+        ("a silent store", None),
+    ];
+    let mut got = Vec::new();
+    for (fault, error) in faults {
+        let mut config = Config::default();
+        config.limits.deadline_default = Duration::from_millis(50);
+        let (mut users, _file) = broken::node(error, config).await;
+        got.push((fault, users.create_user(with_id(7, "ann")).await.unwrap_err()));
+    }
+    got
+}
+
+/// A node that waits for a MongoDB which nobody runs.
+async fn of_the_start() -> Vec<Got> {
+    let uri = "mongodb://127.0.0.1:1/?replicaSet=none&directConnection=false";
+    let node = TestNode::start_with(|config| {
+        config.store.backend = Backend::Cluster;
+        config.store.mongodb.uri = Some(Secret::new(uri.to_owned()));
+    })
+    .await;
+    let refused = node.users().get_user(get(1)).await.unwrap_err();
+    node.stop().await;
+    vec![("a node that starts", refused)]
+}
+
+async fn of_the_stop(node: TestNode) -> Vec<Got> {
+    let request = HealthCheckRequest::default();
+    let mut watch = HealthClient::new(node.channel.clone()).watch(request).await.unwrap().into_inner();
+    watch.message().await.unwrap();
+    let ended = tokio::spawn(async move {
+        loop {
+            if let Err(status) = watch.message().await {
+                return status;
+            }
+        }
+    });
+    node.stop().await;
+    vec![("a node that stops", ended.await.unwrap())]
+}
+
+#[tokio::test]
+async fn every_reason_can_be_got_and_says_what_to_do() {
+    let node = TestNode::start_with(|config| {
+        config.users.verify_tries_per_minute = 1;
+        config.limits.batch_ids = LARGE_BATCH;
+        config.presence.sessions_max = 1;
+        config.applications.pending_max = 1;
+    })
+    .await;
+    let mut got = of_the_message(&node).await;
+    got.extend(of_http(&node).await);
+    got.extend(of_the_record(&node).await);
+    got.extend(of_the_store().await);
+    got.extend(of_the_start().await);
+    got.extend(of_the_stop(node).await);
+    let reasons: BTreeSet<_> = got.iter().map(|(what, status)| told(what, status)).collect();
+    let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !reasons.contains(reason)).collect();
+    assert!(missing.is_empty(), "no call of this test got {missing:?}");
+}
+
+/// The reason that an error names, all else of it being what the table says of that reason.
+fn told(what: &str, status: &Status) -> Reason {
+    let details = status.get_error_details();
+    let info = details.error_info().unwrap_or_else(|| panic!("{what}: no reason in {status:?}"));
+    let reason = Reason::find(&info.reason).unwrap_or_else(|| panic!("{what}: {status:?}"));
+    assert_eq!((info.domain.as_str(), status.code()), ("kith", reason.code()), "{what}");
+    let wait = match reason.entry().retry {
+        Retry::After(time) => Some(time),
+        Retry::Never | Retry::AfterReading | Retry::WithMoreTime => None,
+    };
+    assert_eq!(details.retry_info().and_then(|info| info.retry_delay), wait, "{what}");
+    let link = &details.help().unwrap_or_else(|| panic!("{what}: no link in {status:?}")).links[0];
+    assert_eq!(link.description, format!("kith errors {}", reason.name()), "{what}");
+    assert!(leads_somewhere(&link.url), "{what}: {}", link.url);
+    let bytes = String::from_utf8_lossy(status.details()).into_owned() + status.message();
+    for secret in ["hunter2", "db.example", "SELECT"] {
+        assert!(!bytes.contains(secret), "{what}: {bytes}");
+    }
+    reason
+}
+
+/// Whether the file is there, with a heading that the anchor names.
+fn leads_somewhere(url: &str) -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let (file, anchor) = url.split_once('#').unwrap();
+    let text = fs::read_to_string(root.join(file)).unwrap_or_default();
+    text.lines().filter_map(|line| line.strip_prefix("## ")).any(|heading| heading.to_lowercase() == anchor)
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_noticed() {
+    assert!(leads_somewhere("docs/errors.md#name_taken"));
+    assert!(!leads_somewhere("docs/errors.md#name_gone"));
+    assert!(!leads_somewhere("docs/mistakes.md#name_taken"));
+}
+
+#[tokio::test]
+async fn a_refusal_of_an_encoding_says_which_may_be_sent() {
+    let node = TestNode::start().await;
+    let status = raw(&node, GET_USER, &[("grpc-encoding", "br")], &get(1)).await;
+    let accepted = status.metadata().get("grpc-accept-encoding").unwrap().to_str().unwrap();
+    for encoding in ["identity", "gzip", "zstd"] {
+        assert!(accepted.split(',').any(|one| one.trim() == encoding), "{accepted}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_without_its_store_says_so_before_it_looks_at_the_message() {
+    let edge = Edge::new(Routes::default(), &Config::default().limits);
+    let mut users = user_service_client::UserServiceClient::new(edge);
+    assert_eq!(told("starting", &users.get_user(get(0)).await.unwrap_err()), Reason::Starting);
+}

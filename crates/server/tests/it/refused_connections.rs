@@ -1,0 +1,69 @@
+//! Limits at which connections are refused leave a trace for operators.
+
+#![cfg(feature = "embedded")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    io::Read as _,
+    net::TcpStream,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::spawned::{FREE, Started, http};
+
+const BOUND: Duration = Duration::from_secs(30);
+
+fn connect(node: &Started, count: usize) -> Vec<TcpStream> {
+    (0..count).map(|_| TcpStream::connect(node.grpc()).unwrap()).collect()
+}
+
+/// Waits until the peer has closed it.
+fn is_closed(mut socket: TcpStream) -> bool {
+    socket.set_read_timeout(Some(BOUND)).unwrap();
+    matches!(socket.read(&mut [0; 1]), Ok(0) | Err(_))
+}
+
+fn lines(node: &Started, words: &str) -> usize {
+    node.logged().lines().filter(|line| line.contains(words)).count()
+}
+
+#[test]
+fn connections_over_the_limit_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Started::new(dir.path(), &["--set", "limits.connections=2", "--set", "limits.handshake=60s"]);
+    let held = connect(&node, 2);
+    let begun = Instant::now();
+    while !http(&node.operations(), "GET", "/readyz").1.contains("\"connections\":2") {
+        assert!(begun.elapsed() < BOUND);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(connect(&node, 20).into_iter().all(is_closed));
+    let body = node.until_ready(|_, body| body["reasons"][0]["reason"] == "connections_refused");
+    assert_eq!(body["ready"], true);
+    let message = body["reasons"][0]["message"].as_str().unwrap();
+    assert!(message.contains("limits.connections allows (2)"), "{message}");
+    assert_eq!(lines(&node, "limits.connections allows (2)"), 1, "{}", node.logged());
+    let (_, metrics) = http(&node.operations(), "GET", "/metrics");
+    assert!(metrics.contains("kith_connections_refused_total 20"), "{metrics}");
+    drop(held);
+}
+
+#[test]
+fn lack_of_file_descriptors_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_kith")]).args(FREE);
+    command.args(["--set", "limits.handshake=60s"]).current_dir(dir.path());
+    let node = Started::of(command);
+    let held = connect(&node, 80);
+    let begun = Instant::now();
+    while lines(&node, "connections cannot be accepted") == 0 {
+        assert!(begun.elapsed() < BOUND, "{}", node.logged());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(held);
+    let body = node.until_ready(|_, body| body["reasons"][0]["reason"] == "accept_failed");
+    assert!(body["reasons"][0]["message"].as_str().unwrap().contains("ulimit -n"), "{body}");
+    assert_eq!(lines(&node, "connections cannot be accepted"), 1, "{}", node.logged());
+}

@@ -1,0 +1,200 @@
+//! An account under the id of a deleted user, which was cleaned up by another run of the node, has nothing of that user.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{path::Path, time::Duration};
+
+use crate::applying::*;
+use crate::node::{TestNode, acting, assert_denied, until};
+use crate::relating::{follow, members, users};
+use kith_proto::{
+    application::v1::{ListRelationLogRequest, State, list_applications_request::List},
+    group::v1 as groups,
+    relation::v1::UnfriendRequest,
+    user::v1::*,
+};
+use kith_store::{
+    ApplicationBasis, ApplicationChange, ApplicationId, Asks, Decision, Edge, GroupId, GroupType, JoinPolicy,
+    MemberChange, MemberTerms, NewApplication, NewGroup, Params, Receiver, SecretChange, Stores, Timestamp,
+    UserId, Visibility, Write,
+};
+use kith_store_sqlite::{SqliteHandle, SqliteOptions};
+use tempfile::TempDir;
+
+const CHOSEN: i64 = 11;
+/// Long ago, so that the clean-up is not waited for.
+const LONG_AGO: Timestamp = Timestamp(1_000);
+
+async fn over(folder: &TempDir) -> TestNode {
+    let data_dir = folder.path().join("data");
+    TestNode::start_with(|config| config.data_dir = data_dir).await
+}
+
+async fn open(folder: &Path) -> (SqliteHandle, Stores) {
+    let path = folder.join("data").join("kith.db");
+    let handle = kith_store_sqlite::open(SqliteOptions::new(path)).await.unwrap();
+    let stores = handle.stores();
+    (handle, stores)
+}
+
+/// Deletes the user as a node does that crashes right after that.
+async fn deleted_and_crashed(folder: &TempDir) {
+    let (handle, stores) = open(folder.path()).await;
+    let user = UserId::new(CHOSEN).unwrap();
+    stores.edges.note_removal(user, LONG_AGO).await.unwrap();
+    stores.users.delete_user(user, LONG_AGO, Write::at(LONG_AGO)).await.unwrap();
+    handle.close().await;
+}
+
+async fn create(node: &TestNode, name: &str) -> bool {
+    let user = User { user_id: CHOSEN, user_name: name.to_owned(), ..Default::default() };
+    let request = CreateUserRequest { user: Some(user), ..Default::default() };
+    node.users().create_user(request).await.is_ok()
+}
+
+#[tokio::test]
+async fn new_account_has_nothing_of_the_old_one() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    let [ann, bob] = users(&node).await;
+    assert!(create(&node, "first").await);
+    let shared = group(&node, CHOSEN, groups::JoinPolicy::Open).await;
+    make_admin(&node, shared, ann).await;
+    let asked = befriend(&node, CHOSEN, bob).await.application_id;
+    let invited = apply(&node, CHOSEN, to_invite(shared, bob)).await.unwrap().application_id;
+    let received = befriend(&node, bob, CHOSEN).await.application_id;
+    for (from, to) in [(CHOSEN, ann), (ann, CHOSEN)] {
+        follow(&node, from, to).await.unwrap();
+    }
+    let request = UnfriendRequest { user_id: CHOSEN, friend_id: ann, ..Default::default() };
+    node.relations().unfriend(request).await.unwrap();
+    let data = node.stop().await;
+    deleted_and_crashed(&folder).await;
+
+    let node = over(&folder).await;
+    until(async || create(&node, "second").await).await;
+    assert_eq!(members(&node, shared).await.iter().map(|(user, _)| *user).collect::<Vec<_>>(), [ann]);
+    assert_eq!((pending(&node, of_user(bob)).await, pending(&node, of_user(CHOSEN)).await), ((0, 0), (0, 0)));
+    for (by, receiver, id) in
+        [(bob, of_user(bob), asked), (bob, of_user(bob), invited), (bob, of_user(CHOSEN), received)]
+    {
+        assert_eq!(get(&node, by, receiver, id).await.unwrap().state(), State::Closed);
+    }
+    node.stop().await;
+    drop(data);
+}
+
+/// A group that the user created a day ago. No other user is in it: the deletion leaves it without an owner.
+async fn founded(stores: &Stores) -> i64 {
+    let (creator, at) = (UserId::new(CHOSEN).unwrap(), Timestamp(Timestamp::now().0 - 86_400_000));
+    let new = NewGroup {
+        id: GroupId::new(7).unwrap(),
+        name: "Chess".into(),
+        tags: Vec::new(),
+        kind: GroupType::Chat,
+        visibility: Visibility::Public,
+        join_policy: JoinPolicy::Open,
+        history_for_new_members: false,
+        params: Params::default(),
+        creator: Some(creator),
+        secrets: SecretChange::new(),
+    };
+    let id = new.id;
+    stores.groups.create_group(new, Write::at(at)).await.unwrap();
+    let terms = MemberTerms { by: None, members_max: 100 };
+    stores.members.change_members(id, MemberChange::Found(creator), terms, Write::at(at)).await.unwrap();
+    id.get()
+}
+
+#[tokio::test]
+async fn new_account_does_not_own_the_groups_of_the_old_one() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    assert!(create(&node, "first").await);
+    let data = node.stop().await;
+    let (handle, stores) = open(folder.path()).await;
+    let lone = founded(&stores).await;
+    handle.close().await;
+    deleted_and_crashed(&folder).await;
+
+    let node = over(&folder).await;
+    until(async || create(&node, "second").await).await;
+    let group = groups::Group { group_id: lone, name: "Mine".into(), ..Default::default() };
+    let request = groups::UpdateGroupRequest {
+        group: Some(group),
+        update_mask: Some(prost_types::FieldMask { paths: vec!["name".into()] }),
+        ..Default::default()
+    };
+    assert_denied(node.groups().update_group(acting(CHOSEN, request)).await);
+    assert_eq!(members(&node, lone).await, []);
+    assert!(!is_in(&node, lone, CHOSEN).await);
+    node.stop().await;
+    drop(data);
+}
+
+/// Of an application that was made and refused a day ago.
+async fn applied(stores: &Stores, from: i64, to: i64) -> i64 {
+    let [from, to] = [from, to].map(|id| UserId::new(id).unwrap());
+    let at = Timestamp(Timestamp::now().0 - 86_400_000);
+    let new = NewApplication {
+        id: ApplicationId::at(at, 7),
+        asks: Asks::Friend(to),
+        applicant: from,
+        message: "Hello".into(),
+        reference: "".into(),
+        receivers: vec![to],
+        basis: ApplicationBasis { applicant: at, user: Some(at), group: None, by_role: false },
+        expires: at.after(Duration::from_secs(86_400)),
+        kept: Duration::from_secs(864_000),
+        pending_max: 100,
+    };
+    let id = new.id;
+    let refuse = ApplicationChange::Decide(id, Decision::Refuse, Some(to));
+    for change in [ApplicationChange::Apply(new), refuse] {
+        stores.applications.change_application(Receiver::User(to), change, Write::at(at)).await.unwrap();
+    }
+    id.get()
+}
+
+/// A friendship that ended a day ago.
+async fn unfriended(stores: &Stores, user: i64, other: i64) {
+    let at = Timestamp(Timestamp::now().0 - 86_400_000);
+    let edge = Edge::new(UserId::new(user).unwrap(), UserId::new(other).unwrap()).unwrap();
+    for edge in [edge, edge.reversed()] {
+        stores.follows.follow(edge, Duration::ZERO, Write::at(at)).await.unwrap();
+    }
+    stores.follows.unfollow(edge, Write::at(at)).await.unwrap();
+}
+
+async fn events(node: &TestNode, user_id: i64) -> usize {
+    let request = ListRelationLogRequest { user_id, ..Default::default() };
+    let log = node.applications().list_relation_log(acting(user_id, request)).await.unwrap();
+    log.into_inner().events.len()
+}
+
+#[tokio::test]
+async fn new_account_does_not_see_what_the_old_one_did() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    let [bob] = users(&node).await;
+    assert!(create(&node, "first").await);
+    let data = node.stop().await;
+    let (handle, stores) = open(folder.path()).await;
+    let (sent, received) = (applied(&stores, CHOSEN, bob).await, applied(&stores, bob, CHOSEN).await);
+    unfriended(&stores, CHOSEN, bob).await;
+    handle.close().await;
+    deleted_and_crashed(&folder).await;
+
+    let node = over(&folder).await;
+    until(async || create(&node, "second").await).await;
+    for list in [List::SentBy(CHOSEN), List::ReceivedBy(CHOSEN)] {
+        assert_eq!(shown(&node, CHOSEN, list).await, []);
+    }
+    assert_eq!(events(&node, CHOSEN).await, 0);
+    for (receiver, id) in [(of_user(bob), sent), (of_user(CHOSEN), received)] {
+        assert_not_found(get(&node, CHOSEN, receiver, id).await);
+    }
+    node.stop().await;
+    drop(data);
+}

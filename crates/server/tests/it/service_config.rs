@@ -1,0 +1,91 @@
+//! What is published for clients that read a service configuration fits the contract.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeSet, time::Duration};
+
+use kith_server::{config::Config, mutation::patience};
+use prost_reflect::DescriptorPool;
+use serde_json::Value;
+
+const PUBLISHED: &str = include_str!("../../../../proto/kith_grpc_service_config.json");
+/// For operators, who look at one node and not at whichever has its turn.
+const ADMIN: &str = "kith.admin.v1.AdminService";
+
+fn published() -> Value {
+    serde_json::from_str(PUBLISHED).unwrap()
+}
+
+fn entries(config: &Value) -> &Vec<Value> {
+    config["methodConfig"].as_array().unwrap()
+}
+
+/// `service/method` of an entry.
+fn named(entry: &Value) -> Vec<String> {
+    let name =
+        |name: &Value| format!("{}/{}", name["service"].as_str().unwrap(), name["method"].as_str().unwrap());
+    entry["name"].as_array().unwrap().iter().map(name).collect()
+}
+
+fn seconds(text: &Value) -> f64 {
+    text.as_str().unwrap().strip_suffix('s').unwrap().parse().unwrap()
+}
+
+#[test]
+fn every_unary_method_for_clients_is_named_once_and_nothing_else_is() {
+    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
+    let services = pool.services().filter(|service| service.full_name() != ADMIN);
+    let of_contract: BTreeSet<String> = services
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+        .filter(|method| !method.is_client_streaming() && !method.is_server_streaming())
+        .map(|method| format!("{}/{}", method.parent_service().full_name(), method.name()))
+        .collect();
+    let config = published();
+    let all: Vec<String> = entries(&config).iter().flat_map(named).collect();
+    assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len(), "none stands twice");
+    assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), of_contract);
+}
+
+#[test]
+fn times_are_within_what_a_node_allows_and_attempts_within_what_clients_take() {
+    let most = Config::default().limits.deadline_max;
+    for entry in entries(&published()) {
+        let timeout = Duration::from_secs_f64(seconds(&entry["timeout"]));
+        assert!(timeout <= most && !timeout.is_zero(), "{entry}");
+        let Some(retry) = entry.get("retryPolicy") else { continue };
+        // Clients take no more than 5, see gRFC A6.
+        assert!((2..=5).contains(&retry["maxAttempts"].as_u64().unwrap()), "{entry}");
+        let pauses = (seconds(&retry["initialBackoff"]), seconds(&retry["maxBackoff"]));
+        assert!(0.0 < pauses.0 && pauses.0 <= pauses.1, "{entry}");
+        assert_eq!(retry["retryableStatusCodes"], serde_json::json!(["UNAVAILABLE"]));
+    }
+}
+
+#[test]
+fn what_guesses_at_secrets_is_not_sent_twice() {
+    let config = published();
+    let entry =
+        entries(&config).iter().find(|entry| named(entry).iter().any(|name| name.ends_with("/VerifySecret")));
+    assert!(entry.unwrap().get("retryPolicy").is_none());
+}
+
+/// A caller that waits for the node until its deadline has no time left to try another one.
+#[test]
+fn node_answers_before_half_of_the_published_deadline() {
+    let config = Config::default();
+    let (limits, mongodb) = (&config.limits, &config.store.mongodb);
+    for entry in entries(&published()) {
+        let timeout = Duration::from_secs_f64(seconds(&entry["timeout"]));
+        let names = named(entry);
+        if names.iter().any(|name| name.ends_with("/UpdateUser")) {
+            let answered = limits.queue_wait + patience(limits.write_answer, timeout);
+            assert!(answered < timeout / 2, "{answered:?} of {timeout:?}");
+        }
+        // What the store does not answer: a read by a load, what reads or writes no record by the search for a server.
+        let answered = limits.queue_wait + config.cache.load_hard.max(mongodb.server_selection);
+        assert!(answered < timeout, "{answered:?} of {timeout:?}");
+    }
+    // So that a write that was never sent is answered as not applied.
+    assert!(mongodb.server_selection < limits.write_answer);
+    assert!(config.store.cql.request <= limits.write_answer);
+}

@@ -1,0 +1,145 @@
+//! A node that is watched: what is told, to how many, and until when.
+
+#![cfg(feature = "embedded")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use crate::node::{TestNode, acting, assert_refused};
+use kith_proto::{
+    admin::v1::{MethodFigures, WatchNodeRequest, WatchNodeResponse},
+    user::v1::GetUserRequest,
+};
+use tokio::time::timeout;
+use tonic::{Code, Status, Streaming};
+
+const SHORT: Duration = Duration::from_millis(200);
+/// In vain after it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn every(interval: Duration) -> WatchNodeRequest {
+    WatchNodeRequest { interval: Some(prost_types::Duration::try_from(interval).unwrap()) }
+}
+
+async fn watch(node: &TestNode) -> Result<Streaming<WatchNodeResponse>, Status> {
+    node.admin().watch_node(every(SHORT)).await.map(tonic::Response::into_inner)
+}
+
+async fn next(told: &mut Streaming<WatchNodeResponse>) -> Result<WatchNodeResponse, Status> {
+    timeout(PATIENCE, told.message()).await.expect("a message comes").map(Option::unwrap)
+}
+
+async fn read(node: &TestNode, user_id: i64) -> Result<(), Code> {
+    let answer = node.users().get_user(GetUserRequest { user_id, consistency: None }).await;
+    answer.map(drop).map_err(|status| status.code())
+}
+
+/// Of this method, in one message.
+fn of(told: &WatchNodeResponse, method: &str) -> Option<MethodFigures> {
+    told.methods.iter().find(|one| one.method == method).cloned()
+}
+
+fn user_hits(told: &WatchNodeResponse) -> i64 {
+    told.namespaces.iter().find(|one| one.namespace == "user").unwrap().hits
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_is_told_what_the_node_did_since_it_was_told_before() {
+    let node = TestNode::start().await;
+    let id = node.user("ann").await.user_id;
+    let mut told = watch(&node).await.unwrap();
+    for _ in 0..5 {
+        assert_eq!(read(&node, id).await, Ok(()));
+    }
+    assert_eq!(read(&node, i64::MAX).await, Err(Code::NotFound));
+    let (mut calls, mut errors, mut hits) = (0, 0, 0);
+    while calls < 6 {
+        let message = next(&mut told).await.unwrap();
+        assert!(of(&message, "CreateUser").is_none(), "it was called before: {message:?}");
+        hits += user_hits(&message);
+        let Some(get) = of(&message, "GetUser") else { continue };
+        let figures = get.figures.unwrap();
+        assert_eq!(
+            (get.service.as_str(), Some(&figures)),
+            ("kith.user.v1.UserService", message.calls.as_ref())
+        );
+        assert!(figures.p50.is_some() && figures.p99.unwrap().nanos > 0, "{figures:?}");
+        calls += figures.calls;
+        errors += figures.errors;
+        assert_eq!(figures.faults, 0, "an id that is not there is no fault of the node");
+    }
+    assert_eq!((calls, errors, hits), (6, 1, 5));
+    let quiet = next(&mut told).await.unwrap();
+    assert_eq!((quiet.methods.len(), quiet.calls.unwrap().p99, user_hits(&quiet)), (0, None, 0));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_message_tells_how_the_node_is_and_the_time_that_it_is_of() {
+    let node = TestNode::start().await;
+    node.user("ann").await;
+    let mut told = watch(&node).await.unwrap();
+    let message = next(&mut told).await.unwrap();
+    let interval = Duration::try_from(message.interval.unwrap()).unwrap();
+    assert!(interval >= SHORT && interval < PATIENCE, "{interval:?}");
+    let how = message.node.unwrap();
+    assert_eq!((how.state.as_str(), how.trusted, how.store_answers), ("serving", true, true));
+    assert_eq!((how.calls_in_flight, how.since_proof, how.entries_behind), (1, None, 0), "it is alone");
+    assert!(how.calls.unwrap().calls >= 1, "since the start: CreateUser");
+    let users = message.namespaces.iter().find(|one| one.namespace == "user").unwrap();
+    assert!(users.entries == 1 && users.weight_bytes > 0, "{users:?}");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_interval_out_of_bounds_is_refused_with_the_bounds_and_none_is_a_second() {
+    let node = TestNode::start().await;
+    let refused = [Duration::from_millis(199), Duration::from_millis(60_001), Duration::ZERO].map(every);
+    let backwards = prost_types::Duration { seconds: -1, nanos: 0 };
+    for request in refused.into_iter().chain([WatchNodeRequest { interval: Some(backwards) }]) {
+        let status = node.admin().watch_node(request).await.unwrap_err();
+        assert_refused(&status, Code::InvalidArgument, "INVALID_FIELD", Some("interval"));
+        assert_eq!(status.message(), "interval must be 200ms to 1m");
+    }
+    let told = node.admin().watch_node(WatchNodeRequest::default()).await.unwrap();
+    let message = next(&mut told.into_inner()).await.unwrap();
+    assert!(message.interval.unwrap().seconds >= 1, "{message:?}");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn only_services_watch() {
+    let node = TestNode::start().await;
+    let status = node.admin().watch_node(acting(7, every(SHORT))).await.unwrap_err();
+    assert_refused(&status, Code::PermissionDenied, "NOT_ALLOWED", None);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_watch_than_may_and_who_leaves_makes_room() {
+    let node = TestNode::start_with(|config| config.limits.watchers = 1).await;
+    let first = watch(&node).await.unwrap();
+    let status = watch(&node).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "OVERLOADED", None);
+    drop(first);
+    let room = async {
+        while watch(&node).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, room).await.expect("there is room again");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_tells_its_watchers_and_does_not_wait_for_them() {
+    let node = TestNode::start_with(|config| config.drain = PATIENCE).await;
+    let mut told = node.admin().watch_node(every(PATIENCE)).await.unwrap().into_inner();
+    let begun = std::time::Instant::now();
+    let stopped = tokio::spawn(node.stop());
+    let status = next(&mut told).await.unwrap_err();
+    assert_refused(&status, Code::Unavailable, "STOPPING", None);
+    drop(told);
+    timeout(PATIENCE, stopped).await.unwrap().unwrap();
+    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+}

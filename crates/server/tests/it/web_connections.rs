@@ -1,0 +1,118 @@
+//! Connections that are not HTTP/2: their end, and TLS.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use crate::edge;
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+
+use crate::edge::{
+    serve,
+    service::{FINE, HELD},
+    until,
+};
+use crate::http::{Connection, GET_USER, JSON, request};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+const BOUND: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn a_stop_closes_idle_connections_and_lets_calls_end() {
+    let node = serve(|_| {}).await;
+    let mut idle = Connection::open(node.address).await;
+    assert_eq!(idle.json(GET_USER, &json!({"userId": FINE})).await.code, 200);
+    let mut held = Connection::open(node.address).await;
+    held.write(request("POST", GET_USER, &[JSON], json!({"userId": HELD}).to_string().as_bytes())).await;
+    until("the call is with its handler", || node.seen.calls() == 2).await;
+
+    let connections = node.connections.clone();
+    let closed = tokio::spawn(async move { connections.close(BOUND).await });
+    assert!(idle.is_closed().await);
+    assert!(!closed.is_finished(), "it waits for the call");
+    node.seen.release(1);
+    let answer = held.answer().await;
+    assert_eq!((answer.code, answer.header("connection")), (200, Some("close")), "{answer:?}");
+    assert!(closed.await.unwrap(), "nothing was left behind");
+}
+
+#[tokio::test]
+async fn an_old_connection_is_told_to_go() {
+    let node = serve(|config| config.limits.connection_age = Duration::from_millis(100)).await;
+    let mut old = Connection::open(node.address).await;
+    assert_eq!(old.json(GET_USER, &json!({"userId": FINE})).await.code, 200);
+    assert!(old.is_closed().await);
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_ends_the_call() {
+    let node = serve(|_| {}).await;
+    let mut left = Connection::open(node.address).await;
+    left.write(request("POST", GET_USER, &[JSON], json!({"userId": HELD}).to_string().as_bytes())).await;
+    until("the call is with its handler", || node.edge.in_flight() == 1).await;
+    drop(left);
+    until("its place is free", || node.edge.in_flight() == 0).await;
+    assert_eq!(node.seen.ended(), 0);
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn a_call_that_fails_within_is_answered_and_the_connection_goes_on() {
+    let node = serve(|_| {}).await;
+    let mut connection = Connection::open(node.address).await;
+    let panics = connection.json(GET_USER, &json!({"userId": edge::service::PANICS})).await;
+    panics.assert_refused(500, "internal", "INTERNAL");
+    assert_eq!(connection.json(GET_USER, &json!({"userId": FINE})).await.code, 200);
+}
+
+#[tokio::test]
+async fn json_is_answered_over_http2_too() {
+    let node = serve(|_| {}).await;
+    let socket = TcpStream::connect(node.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    let request = ::http::Request::post(format!("http://{}{GET_USER}", node.address));
+    let request = request.header(JSON.0, JSON.1).body(()).unwrap();
+    let (response, mut body) = client.ready().await.unwrap().send_request(request, false).unwrap();
+    body.send_data(r#"{"userId":"1"}"#.into(), true).unwrap();
+    let mut response = response.await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["trailer-kith-version"], "7");
+    assert_eq!(response.body_mut().data().await.unwrap().unwrap(), "{}\n");
+}
+
+#[tokio::test]
+async fn over_tls_a_caller_chooses_its_protocol() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let dir = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    fs::write(&cert, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let node = serve(|config| {
+        config.tls.cert_file = Some(cert);
+        config.tls.key_file = Some(key);
+    })
+    .await;
+
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let client = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    for (offered, chosen) in
+        [(vec!["h2", "http/1.1"], Some("h2")), (vec!["http/1.1"], Some("http/1.1")), (vec![], None)]
+    {
+        let mut client = client.clone();
+        client.alpn_protocols = offered.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let socket = TcpStream::connect(node.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(client)).connect(name, socket).await.unwrap();
+        let agreed = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+        assert_eq!(agreed.as_deref(), chosen.map(str::as_bytes), "{offered:?}");
+        if chosen != Some("h2") {
+            let answer = Connection::over(stream).json(GET_USER, &json!({"userId": FINE})).await;
+            assert_eq!(answer.code, 200, "{offered:?}");
+        }
+    }
+}

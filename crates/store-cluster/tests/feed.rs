@@ -1,6 +1,0 @@
-//! The change feed, on a real MongoDB.
-
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-mod feeding;
-mod server;

@@ -1,0 +1,230 @@
+//! Answers that are lost on the way, made by the server's own fail points. They are one switch for the whole
+//! server, so each names the connections that it concerns by their application.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::server;
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{
+    Gender, NewUser, Outcome, Params, Request, SecretChange, SecretOwner, StoreError, Stored, StoredSecret,
+    Stores, Timestamp, UserId, UserName, UserPatch, Version, Write,
+};
+use kith_store_cluster::{MongoOptions, connect};
+use mongodb::{
+    Client,
+    bson::{Document, doc},
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// The server has one fail point of each kind.
+static FAIL_POINT: Mutex<()> = Mutex::const_new(());
+
+/// Stores whose connections carry a name of their own, and a switch for their faults.
+struct Faulty {
+    stores: Stores,
+    admin: Client,
+    app: String,
+    _guard: server::Cleaning,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Faulty {
+    async fn open() -> Self {
+        let alone = FAIL_POINT.lock().await;
+        let options = server::options();
+        let app = options.database.clone();
+        let (_, guard) = server::open_with(options.clone()).await;
+        let joint = if options.uri.contains('?') { '&' } else { '?' };
+        let uri = format!("{}{joint}appName={app}", options.uri);
+        let stores = connect(MongoOptions { uri, ..options.clone() }).await.unwrap().stores();
+        let admin = Client::with_uri_str(&options.uri).await.unwrap();
+        Self { stores, admin, app, _guard: guard, _alone: alone }
+    }
+
+    /// The next commands of these names, `times` of them, fail as `how` says.
+    async fn fail(&self, commands: &[&str], times: i32, how: Document) {
+        let mut data = doc! { "failCommands": commands, "appName": &self.app };
+        data.extend(how);
+        let mode = doc! { "times": times };
+        let command = doc! { "configureFailPoint": "failCommand", "mode": mode, "data": data };
+        self.admin.database("admin").run_command(command).await.unwrap();
+    }
+
+    async fn heal(&self) {
+        let command = doc! { "configureFailPoint": "failCommand", "mode": "off" };
+        self.admin.database("admin").run_command(command).await.unwrap();
+    }
+}
+
+fn ann(secrets: SecretChange) -> NewUser {
+    NewUser {
+        id: UserId::new(7).unwrap(),
+        user_name: UserName::new("ann").unwrap(),
+        nick_name: "".into(),
+        email: None,
+        phone: None,
+        gender: Gender::Unspecified,
+        age: 0,
+        region: "".into(),
+        icon: "".into(),
+        params: Params::default(),
+        secrets,
+    }
+}
+
+fn secret() -> SecretChange {
+    SecretChange::from([("pwd".to_owned(), Some(StoredSecret::new("sealed".to_owned())))])
+}
+
+fn requested(id: &str) -> Write {
+    let request = Request { id: id.parse().unwrap(), fingerprint: [7; 32] };
+    Write { request: Some(request), ..Write::at(Timestamp::now()) }
+}
+
+fn older() -> UserPatch {
+    UserPatch { age: Some(8), ..UserPatch::default() }
+}
+
+fn id() -> UserId {
+    UserId::new(7).unwrap()
+}
+
+fn cut() -> Document {
+    doc! { "closeConnection": true }
+}
+
+/// The server does the command, and then says that the majority is not known to have it.
+fn majority_unknown(code: i32) -> Document {
+    doc! { "writeConcernError": { "code": code, "errmsg": "made by a test" } }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_cut_connection_does_not_fail_a_write() {
+    let faulty = Faulty::open().await;
+    faulty.fail(&["insert"], 1, cut()).await;
+    let made = faulty.stores.users.create_user(ann(secret()), requested("r")).await.unwrap();
+    faulty.fail(&["findAndModify"], 1, cut()).await;
+    let changed = faulty.stores.users.update_user(id(), older(), Write::at(Timestamp::now())).await.unwrap();
+    faulty.heal().await;
+    assert_eq!((made.record.version, changed.record.version), (Version::FIRST, Version::FIRST.next()));
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn an_update_whose_first_answer_was_lost_is_done_once() {
+    let faulty = Faulty::open().await;
+    let users = Arc::clone(&faulty.stores.users);
+    users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap();
+    // Done, but told in a way that makes the driver send it again.
+    let mut lost = majority_unknown(64);
+    lost.insert("errorLabels", ["RetryableWriteError"].as_slice());
+    faulty.fail(&["findAndModify"], 1, lost).await;
+    let changed = users.update_user(id(), older(), Write::at(Timestamp::now())).await.unwrap();
+    faulty.heal().await;
+    assert_eq!(changed.record.version, Version::FIRST.next());
+    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(changed.record.into()));
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn an_insert_that_meets_itself_is_no_conflict() {
+    let faulty = Faulty::open().await;
+    let users = Arc::clone(&faulty.stores.users);
+    // The insert is done; what comes back is the refusal of its second sending.
+    faulty.fail(&["insert"], 1, majority_unknown(11000)).await;
+    let made = users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap();
+    faulty.heal().await;
+    assert_eq!(made.record.version, Version::FIRST);
+    assert!(!made.replayed);
+    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(made.record.into()));
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_majority_that_does_not_answer_leaves_the_outcome_unknown() {
+    let faulty = Faulty::open().await;
+    faulty.fail(&["insert"], 1, majority_unknown(64)).await;
+    let made = faulty.stores.users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await;
+    faulty.heal().await;
+    let error = made.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
+    let there = async {
+        while faulty.stores.users.user(id()).await.unwrap() == Stored::Never {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), there).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_commit_that_stays_unknown_is_replayed_by_its_request_id() {
+    let faulty = Faulty::open().await;
+    let users = Arc::clone(&faulty.stores.users);
+    faulty.fail(&["commitTransaction"], 100, majority_unknown(64)).await;
+    let error = users.create_user(ann(secret()), requested("r")).await.unwrap_err();
+    faulty.heal().await;
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
+    let again = users.create_user(ann(secret()), requested("r")).await.unwrap();
+    assert!(again.replayed);
+    assert_eq!(again.record.version, Version::FIRST);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_commit_whose_first_answers_are_lost_happens_once() {
+    let faulty = Faulty::open().await;
+    let users = Arc::clone(&faulty.stores.users);
+    faulty.fail(&["commitTransaction"], 3, cut()).await;
+    let made = users.create_user(ann(secret()), requested("r")).await.unwrap();
+    faulty.heal().await;
+    assert!(!made.replayed);
+    assert_eq!(users.user(id()).await.unwrap(), Stored::Live(made.record.into()));
+    let kept = faulty.stores.secrets.secret(SecretOwner::User(id()), "pwd").await.unwrap();
+    assert_eq!(kept.unwrap().expose(), "sealed");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn a_transaction_that_dies_before_its_commit_leaves_nothing() {
+    let faulty = Faulty::open().await;
+    let users = Arc::clone(&faulty.stores.users);
+    // The record and the secret are written; the memory of the request is refused for good.
+    let refused = doc! { "errorCode": 13 };
+    faulty.fail(&["update"], 1, refused).await;
+    let error = users.create_user(ann(secret()), requested("r")).await.unwrap_err();
+    faulty.heal().await;
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
+    assert_eq!(users.user(id()).await.unwrap(), Stored::Never);
+    assert_eq!(faulty.stores.secrets.secret(SecretOwner::User(id()), "pwd").await.unwrap(), None);
+    let made = users.create_user(ann(secret()), requested("r")).await.unwrap();
+    assert!(!made.replayed);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_told_in_time_and_nothing_is_applied() {
+    let uri = "mongodb://127.0.0.1:1/?replicaSet=rs0";
+    let limit = Duration::from_millis(200);
+    let options = MongoOptions { server_selection: limit, ..MongoOptions::new(uri, "kith") };
+    let stores = connect(options).await.unwrap().stores();
+    let error =
+        stores.users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
+    let error = stores.node.ping(limit).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn no_error_repeats_a_name_or_an_address() {
+    let faulty = Faulty::open().await;
+    faulty.fail(&["insert"], 1, doc! { "errorCode": 121 }).await;
+    let made = faulty.stores.users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await;
+    faulty.heal().await;
+    let shown = format!("{:?}", made.unwrap_err());
+    for told in ["ann", "27017", "127.0.0.1", faulty.app.as_str()] {
+        assert!(!shown.contains(told), "{shown}");
+    }
+}

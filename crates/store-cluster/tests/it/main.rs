@@ -1,0 +1,12 @@
+//! The integration tests of store-cluster in one executable: each is linked once.
+
+mod conformance;
+mod faults;
+mod feed;
+mod feeding;
+mod migrations;
+mod over_cql;
+mod plans;
+mod probe;
+mod relating;
+mod server;
