@@ -4,7 +4,7 @@ use crate::tree::packages;
 
 /// A dependency and the only members that may have it. The laboratory measures the drivers bare, as the
 /// baselines of its ratios, and is part of no product.
-const ONLY: [(&str, &[&str]); 7] = [
+const ONLY: [(&str, &[&str]); 8] = [
     ("mongodb", &["kith-store-cluster", "kith-lab"]),
     ("scylla", &["kith-store-cluster", "kith-lab"]),
     ("fred", &["kith-cache", "kith-lab"]),

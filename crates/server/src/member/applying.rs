@@ -31,13 +31,17 @@ impl Voids {
     pub(super) const fn of(change: &MemberChange) -> Self {
         match change {
             MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Requests,
-            MemberChange::Remove(_) | MemberChange::Leave(_) | MemberChange::Depart(_) => Self::Invites,
+            MemberChange::Remove(_)
+            | MemberChange::Ban(..)
+            | MemberChange::Leave(_)
+            | MemberChange::Depart(_) => Self::Invites,
             MemberChange::SetRole(_, Role::Member) => Self::Invites,
             MemberChange::SetRole(..)
             | MemberChange::Transfer(_)
             | MemberChange::Mute(..)
             | MemberChange::MuteAll(_)
-            | MemberChange::Remark(..) => Self::None,
+            | MemberChange::Remark(..)
+            | MemberChange::Unban(_) => Self::None,
         }
     }
 }

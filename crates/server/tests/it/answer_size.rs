@@ -227,6 +227,8 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("UpdateGroup", Bytes),
         ("AddMembers", Records(100, member)),
         ("RemoveMembers", Records(100, id)),
+        ("UnbanMembers", Records(100, id)),
+        ("ListBans", Records(1000, NUMBERS)),
         ("BatchIsMember", Records(1000, error)),
         ("ListMembers", Records(1000, member)),
         ("ListMemberships", Records(1000, id)),

@@ -3,7 +3,6 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
-use crate::process;
 use std::{
     fs,
     io::Write as _,

@@ -126,7 +126,7 @@ pub async fn every_change_is_told_with_the_version_that_it_made(stores: Stores) 
     let mutes = (3..=40).map(|user| (MemberChange::Mute(user_id(user), Some(moment(user))), by(1)));
     let mut told = Vec::new();
     for result in sent(&stores, mutes).await {
-        let MembersChanged { roster, rows } = result.unwrap();
+        let MembersChanged { roster, rows, .. } = result.unwrap();
         assert_eq!(rows.len(), 1);
         let member = &rows[0].member;
         assert_eq!(

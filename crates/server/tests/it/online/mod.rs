@@ -12,11 +12,19 @@ use std::time::Duration;
 use kith_proto::presence::v1::{presence_service_client::PresenceServiceClient, *};
 use tonic::{Status, Streaming, transport::Channel};
 
+use crate::node::TestNode;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node that is told, and asked, who is online.
 pub trait Online {
     fn presence(&self) -> PresenceServiceClient<Channel>;
+}
+
+impl Online for TestNode {
+    fn presence(&self) -> PresenceServiceClient<Channel> {
+        PresenceServiceClient::new(self.channel.clone())
+    }
 }
 
 /// A connection server.

@@ -7,19 +7,9 @@ use std::time::Duration;
 use crate::node::{TestNode, acting, assert_refused, until};
 use crate::online::{Gateway, Online, close, counted, events, gateways_of, online_in, open, state, watch};
 use crate::relating::{block, follow, users};
-use kith_proto::{
-    group::v1::*,
-    member::v1::*,
-    presence::v1::{presence_service_client::PresenceServiceClient, *},
-};
+use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
 use kith_server::config::Config;
-use tonic::{Code, transport::Channel};
-
-impl Online for TestNode {
-    fn presence(&self) -> PresenceServiceClient<Channel> {
-        PresenceServiceClient::new(self.channel.clone())
-    }
-}
+use tonic::Code;
 
 /// Everything that takes time takes little, and who is not seen is offline at once.
 fn quick(config: &mut Config) {

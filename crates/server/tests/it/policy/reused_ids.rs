@@ -10,21 +10,15 @@ use crate::relating::users;
 use kith_proto::{
     group::v1::{Group, JoinPolicy, Visibility},
     member::v1::*,
-    presence::v1::{PresenceState, presence_service_client::PresenceServiceClient},
+    presence::v1::PresenceState,
     r#type::v1::import_result,
     user::v1::*,
 };
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 /// Chosen by the caller, so that it can be given again.
 const CHOSEN: i64 = 11;
 const GROUPS: usize = 40;
-
-impl Online for TestNode {
-    fn presence(&self) -> PresenceServiceClient<Channel> {
-        PresenceServiceClient::new(self.channel.clone())
-    }
-}
 
 async fn create(node: &TestNode, user_id: i64, name: &str) -> Result<User, Status> {
     let user = User { user_id, user_name: name.to_owned(), ..Default::default() };
