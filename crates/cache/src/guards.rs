@@ -123,7 +123,7 @@ guards! {
     probe_forgotten;
     /// A higher epoch, once told, is followed.
     probe_epoch;
-    /// Another shared server, or the same started anew, is not trusted with the old epoch.
+    /// Another shared server, or the same started again, is not trusted with the old epoch.
     probe_server;
     /// Trust counts from the moment a probe was sent.
     trust_from_sending;

@@ -202,7 +202,7 @@ impl Node {
         self.0.config.clock.now()
     }
 
-    /// A number by chance, never 0: names loads and entries.
+    /// A number at random, never 0: names loads and entries.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "chance, not a quantity")]
     pub(crate) fn token_number(&self) -> u64 {
         let half = || (self.chance() * 4_294_967_296.0) as u64;

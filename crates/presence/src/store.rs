@@ -81,7 +81,7 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError>;
 
     /// Notes that users of [`due`](Self::due), asked with the same `all`, were looked at: when they have to be again, or
-    /// that they need not. Changes nothing of those who came anew meanwhile, but for `all`.
+    /// that they need not. Changes nothing of those who came again meanwhile, but for `all`.
     ///
     /// # Errors
     /// When nobody answers; they are due again then.

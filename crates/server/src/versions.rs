@@ -62,6 +62,15 @@ pub fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Time
     millis.map(Timestamp).ok_or_else(|| Error::invalid(field, &Invalid::new(why)))
 }
 
+/// The time span of a field; `None`: it is negative, longer than JSON can express, or not a valid duration. Every duration of
+/// every request is read by this function: the conversion that comes with the type panics at some of these.
+#[must_use]
+pub fn duration(time: &prost_types::Duration) -> Option<Duration> {
+    let nanos = u32::try_from(time.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    let time = Duration::new(u64::try_from(time.seconds).ok()?, nanos);
+    (time <= DURATION_MAX).then_some(time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +94,18 @@ mod tests {
         ] {
             let error = moment("t", &wrong).unwrap_err();
             assert_eq!(error.reason(), crate::error::Reason::InvalidField, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn durations_are_taken_up_to_the_last_of_json() {
+        let of = |seconds, nanos| duration(&prost_types::Duration { seconds, nanos });
+        assert_eq!(of(1, 500_000_000), Some(Duration::from_millis(1_500)));
+        assert_eq!(of(315_576_000_000, 0), Some(DURATION_MAX));
+        let wrong =
+            [(315_576_000_000, 1), (i64::MAX, 0), (i64::MIN, i32::MIN), (-1, 0), (1, -1), (1, 1_000_000_000)];
+        for (seconds, nanos) in wrong {
+            assert_eq!(of(seconds, nanos), None, "{seconds} {nanos}");
         }
     }
 

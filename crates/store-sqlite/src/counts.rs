@@ -69,7 +69,7 @@ impl Tally {
     }
 }
 
-/// A count that damage left below none is none, until it is counted anew.
+/// A count that damage left below none is none, until it is counted again.
 fn count(row: &Row<'_>, at: usize) -> Result<u64, Failure> {
     Ok(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0))
 }

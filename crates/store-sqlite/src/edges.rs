@@ -187,7 +187,7 @@ fn differences(row: &Row<'_>, walk: &Walk) -> Result<Vec<EdgeDifference>, Failur
     Ok(found)
 }
 
-/// Makes the lists that differ anew. A damaged index cannot be mended row by row: taking out a row that it
+/// Makes the lists that differ again. A damaged index cannot be mended row by row: taking out a row that it
 /// does not have is refused.
 fn mend(connection: &Connection, found: Vec<EdgeDifference>) -> Result<Vec<EdgeDifference>, Failure> {
     let in_following = |one: &EdgeDifference| match one.kind {

@@ -56,7 +56,7 @@ const CREATE: &str = "INSERT INTO users (id, version, deleted, name, name_key, n
         email_key = excluded.email_key, phone = excluded.phone, gender = excluded.gender, age = excluded.age,
         region = excluded.region, icon = excluded.icon, params = excluded.params,
         created_ms = excluded.created_ms, updated_ms = excluded.updated_ms";
-/// Primary key. What is indexed is set apart: naming a column makes SQLite write its index anew.
+/// Primary key. What is indexed is set apart: naming a column makes SQLite write its index again.
 pub(crate) const UPDATE: &str =
     "UPDATE users SET version = ?2, nick = ?3, gender = ?4, age = ?5, region = ?6,
     icon = ?7, params = ?8, updated_ms = ?9 WHERE id = ?1";

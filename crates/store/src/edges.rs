@@ -21,7 +21,7 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
         repair: bool,
     ) -> Result<EdgesVerified, StoreError>;
 
-    /// Counts the lists of some users anew, at most some `limit` entries of them, and corrects what is noted otherwise.
+    /// Counts the lists of some users again, at most some `limit` entries of them, and corrects what is noted otherwise.
     ///
     /// # Errors
     /// As [`Self::verify_edges`].

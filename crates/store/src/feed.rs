@@ -38,7 +38,7 @@ pub trait Changes: Send + fmt::Debug + 'static {
     /// left the version, set it or removed it. A call that is dropped loses nothing.
     ///
     /// # Errors
-    /// See [`FeedError`]. After one, open anew with the last mark; nothing more comes here.
+    /// See [`FeedError`]. After one, open again with the last mark; nothing more comes here.
     async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError>;
 }
 

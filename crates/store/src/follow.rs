@@ -62,7 +62,7 @@ pub struct Follow {
     /// Since when, without a break.
     pub since: Timestamp,
     /// When it took its place in the lists of both: not later than what it was written at. A follow that is taken back and
-    /// made anew soon keeps its place, see [`FollowStore::follow`].
+    /// made again soon keeps its place, see [`FollowStore::follow`].
     pub placed: Timestamp,
 }
 

@@ -120,7 +120,7 @@ pub struct UserPatch {
 ///
 /// Names are unique among living users, and among deleted ones until their name is free: by an index, so
 /// that of any number of concurrent writes exactly one wins. An acknowledged write is on disk (SQLite) or
-/// on a majority (MongoDB). Every write raises the version by one; a record made anew under an id that was
+/// on a majority (MongoDB). Every write raises the version by one; a record made again under an id that was
 /// deleted continues from its stub.
 ///
 /// Dropping a future leaves the outcome of a write unknown, as [`Outcome::Unknown`](crate::Outcome::Unknown)

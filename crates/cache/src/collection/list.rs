@@ -16,14 +16,14 @@ use crate::{
     source::Demand,
 };
 
-/// How often a read begins anew because the list changed while it looked for its page.
+/// How often a read begins again because the list changed while it looked for its page.
 const TRIES: usize = 3;
 
 /// Lists behind the tiers, read by pages: `L` names a list, `P` a page of it, by where it begins and how long
 /// it is, never by an offset, which would shift under its reader. `P` may also say what of the list is asked
 /// for, as long as everything that may change any of its answers is told of as a change of the list.
 ///
-/// A list has an epoch, a name by chance, which is read before the page and is part of the key of the page.
+/// A list has an epoch, a name at random, which is read before the page and is part of the key of the page.
 /// A change of the list drops its epoch on all nodes. Therefore, once a change is acknowledged
 /// ([`ListWrite::committed`]), no read of this node that begins later gives a page of before it, and no read of
 /// another node that has applied it; and the pages of one epoch are of one state of the list, if its writes

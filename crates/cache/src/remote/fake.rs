@@ -91,7 +91,7 @@ impl FakeServer {
         *state = State { starts, channels: HashMap::new(), ..snapshot.0.clone() };
     }
 
-    /// Falls back to what an earlier moment held, and nobody is cut off: a replica that is filled anew.
+    /// Falls back to what an earlier moment held, and nobody is cut off: a replica that is filled again.
     pub fn fall_back(&self, snapshot: &Snapshot) {
         let mut state = self.state.lock();
         let (channels, starts) = (std::mem::take(&mut state.channels), state.starts);

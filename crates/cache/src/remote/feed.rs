@@ -20,7 +20,7 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// Gives the lead up, so that another node need not wait for its end.
     async fn yield_lead(&self);
 
-    /// Opens the feed after the last change that was saved, or, `anew`, at the present.
+    /// Opens the feed after the last change that was saved, or, `again`, at the present.
     ///
     /// # Errors
     /// [`FeedError::Lost`] when nothing was saved, or changes since then are not known any more.

@@ -13,7 +13,7 @@ pub const CHANGES_MAX: usize = 4_096;
 pub struct Frame {
     /// Its number: 1, 2, 3, ...
     pub number: u64,
-    /// Its name, by chance.
+    /// Its name, at random.
     pub nonce: u64,
     /// The name of the entry before; 0 of the first.
     pub before: u64,

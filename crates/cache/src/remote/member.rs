@@ -1,4 +1,4 @@
-//! A node among others: how it joins them, and begins anew when it cannot go on (coherence, "Epoch").
+//! A node among others: how it joins them, and begins again when it cannot go on (coherence, "Epoch").
 
 use std::{sync::Arc, time::Duration};
 
@@ -79,7 +79,7 @@ pub struct Member {
     pub random: Arc<dyn Random>,
 }
 
-/// Why following has to begin anew.
+/// Why following has to begin again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The server or the store did not answer.

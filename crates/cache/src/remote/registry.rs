@@ -71,6 +71,6 @@ pub struct Probed {
     /// The highest epoch that the server was told of. A lower one than that of the probe: it was told, and
     /// has forgotten.
     pub epoch: u64,
-    /// Who answered: another server, or the same one started anew, says something else.
+    /// Who answered: another server, or the same one started again, says something else.
     pub server: String,
 }

@@ -39,7 +39,7 @@ impl Loader<u64, Record> for Store {
     }
 }
 
-/// Reads and writes by chance. What was acknowledged before a read began is in its answer.
+/// Reads and writes at random. What was acknowledged before a read began is in its answer.
 async fn churn(cache: TieredCache<u64, Record>, store: Arc<Store>, seed: u64, times: u64) {
     let mut chance = SmallRng::seed_from_u64(seed);
     let acknowledged: &[AtomicU64] = &ACKNOWLEDGED;

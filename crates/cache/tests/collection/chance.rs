@@ -1,4 +1,4 @@
-//! Writers and readers at every await of each other, by chance that follows from a seed, in virtual time.
+//! Writers and readers at every await of each other, at random that follows from a seed, in virtual time.
 
 use std::{
     collections::{BTreeSet, HashMap},

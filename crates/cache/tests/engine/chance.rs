@@ -4,7 +4,7 @@ use kith_cache::Random;
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
-/// All that happens by chance in one run follows from its seed.
+/// All that happens at random in one run follows from its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance {
     generator: Arc<Mutex<SmallRng>>,
@@ -17,7 +17,7 @@ impl Chance {
         Self { generator: Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))), still: false }
     }
 
-    /// For scripts: names are by chance, times are not.
+    /// For scripts: names are at random, times are not.
     pub(crate) fn still() -> Self {
         Self { still: true, ..Self::new(0) }
     }

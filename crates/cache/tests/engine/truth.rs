@@ -4,7 +4,7 @@
 //! the states after it: when a change ran on the server in the log that nodes follow, or when the server first
 //! heard of an epoch that was raised after the state had come. From then on
 //! * with nothing wrong in the whole run the state may be read for [`HEALTHY`],
-//! * with any fault but the death of a writer for [`BOUND`]; a server replaced by an older one counts as told anew,
+//! * with any fault but the death of a writer for [`BOUND`]; a server replaced by an older one counts as told again,
 //!   for until nodes have noticed, it tells what was;
 //! * a record of a strict namespace not at all once its write was acknowledged.
 //!

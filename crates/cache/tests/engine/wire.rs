@@ -1,4 +1,4 @@
-//! What lies between a node and the server: delays by chance, and links that are cut, frozen or stalled.
+//! What lies between a node and the server: delays at random, and links that are cut, frozen or stalled.
 
 use std::{
     collections::BTreeMap,

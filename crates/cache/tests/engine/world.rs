@@ -54,7 +54,7 @@ impl World {
         world
     }
 
-    /// So many nodes that have joined, for a script: nothing happens by chance, and nobody reads the change feed.
+    /// So many nodes that have joined, for a script: nothing happens at random, and nobody reads the change feed.
     pub(crate) async fn script<const N: usize>() -> (Arc<Self>, [Arc<Peer>; N]) {
         Self::scripted(&[Fault::NoFeed]).await
     }

@@ -14,7 +14,7 @@ pub(crate) struct AlertsArguments {
     /// Run this case alone, or those that are to set off this alert; may be given several times.
     #[arg(long, value_name = "CASE or ALERT")]
     only: Vec<String>,
-    /// What happens by chance follows from it.
+    /// What happens at random follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The program of a node [default: the one beside this program].

@@ -6,7 +6,7 @@ use kith_lab::rivals::{self, Sizes};
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArguments {
-    /// What is written when and where, and what happens by chance, follows from it.
+    /// What is written when and where, and what happens at random, follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Show that it works, with too little of everything to compare.

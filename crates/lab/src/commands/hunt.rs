@@ -19,7 +19,7 @@ pub(crate) struct HuntArguments {
     /// Instead of the rows, do one thing after the other to one cluster for so long, and check a million cached reads.
     #[arg(long, value_name = "MINUTES", conflicts_with_all = ["fault", "seconds"])]
     minutes: Option<u64>,
-    /// What happens by chance follows from it.
+    /// What happens at random follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many nodes.

@@ -11,7 +11,7 @@ pub(crate) struct MutantsArguments {
     /// Run this one alone, after the controls; may be given several times.
     #[arg(long, value_name = "MUTANT")]
     only: Vec<String>,
-    /// What happens by chance follows from it.
+    /// What happens at random follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The program of a node, a build with the features `failpoints` and `mutants` [default: the one beside this

@@ -16,7 +16,7 @@ use super::{
 const QUIET: Duration = Duration::from_secs(3);
 const AWAY: Duration = Duration::from_secs(5);
 
-/// Redis is killed, and started anew with nothing in it.
+/// Redis is killed, and started again with nothing in it.
 pub(super) async fn redis_away(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<'_>) -> Result<()> {
     tell("");
     tell("REDIS IS KILLED, for five seconds, while users are read on all nodes and written on A and B");
@@ -40,7 +40,7 @@ pub(super) async fn redis_away(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<
     Ok(())
 }
 
-/// The last node is killed, and started anew.
+/// The last node is killed, and started again.
 pub(super) async fn node_killed(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<'_>) -> Result<()> {
     tell("");
     tell("NODE C IS KILLED with kill -9, and is back two seconds later");

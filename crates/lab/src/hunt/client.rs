@@ -1,4 +1,4 @@
-//! A client of a run: one call at a time, each chosen by chance, each written down.
+//! A client of a run: one call at a time, each chosen at random, each written down.
 
 use std::{
     collections::{BTreeSet, HashMap},

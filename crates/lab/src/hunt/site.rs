@@ -58,7 +58,7 @@ pub struct Plan {
     pub settings: Vec<String>,
     /// What test builds of the program are told.
     pub environment: Vec<(String, String)>,
-    /// What proxies do by chance follows from it.
+    /// What proxies do at random follows from it.
     pub seed: u64,
 }
 

@@ -104,7 +104,7 @@ impl Answer {
     }
 }
 
-/// What the process of [`Apart`] does: reads keys by chance and prints each answer, until its input ends.
+/// What the process of [`Apart`] does: reads keys at random and prints each answer, until its input ends.
 ///
 /// # Errors
 /// When the node does not trust its memory in time.

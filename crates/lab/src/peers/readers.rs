@@ -53,7 +53,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Tasks that read keys of a peer by chance until they are told to end.
+/// Tasks that read keys of a peer at random until they are told to end.
 #[derive(Debug)]
 pub struct Readers {
     end: watch::Sender<bool>,

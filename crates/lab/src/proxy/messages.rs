@@ -7,7 +7,7 @@ use rand::Rng as _;
 use super::Link;
 use crate::resp;
 
-/// What happens to published messages, each by chance.
+/// What happens to published messages, each at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tampering {
     /// Nothing.

@@ -38,7 +38,7 @@ pub enum Mode {
     Freeze,
     /// The server hears, the client does not.
     Deaf,
-    /// Answers come later by a time between these, by chance, in their order; as many as come.
+    /// Answers come later by a time between these, at random, in their order; as many as come.
     Late(Duration, Duration),
     /// No piece is larger than so many bytes.
     Slice(usize),
@@ -91,7 +91,7 @@ struct Link {
 }
 
 impl Proxy {
-    /// Listens on the loopback and passes on to the target. All that happens by chance follows from the seed.
+    /// Listens on the loopback and passes on to the target. All that happens at random follows from the seed.
     ///
     /// # Errors
     /// When there is no port.

@@ -25,7 +25,7 @@ impl RedisServer {
             self.ask(&["CONFIG", "SET", name, value]).await?;
             self.options.extend([format!("--{name}"), value.to_owned()]);
         }
-        // What it had before is part of the log once that was written anew.
+        // What it had before is part of the log once that was written again.
         self.until("begin its log", async |server: &Self| {
             Ok(server.info("aof_rewrite_in_progress").await? == "0")
         })

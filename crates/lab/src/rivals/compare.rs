@@ -9,7 +9,7 @@ use crate::table::aligned;
 /// Every scheme under every fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Of what happens by chance.
+    /// Of what happens at random.
     pub seed: u64,
     /// By fault, and within it by scheme.
     pub runs: Vec<Run>,

@@ -77,7 +77,7 @@ pub(super) struct Step {
 /// What is made of the pairs of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Of records by chance, which all nodes have in memory.
+    /// Of records at random, which all nodes have in memory.
     Warm,
     /// The same, and some of the writers die.
     Dying,

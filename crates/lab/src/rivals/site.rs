@@ -25,7 +25,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Starts a Redis and so many nodes. What happens by chance on the links follows from the seed.
+    /// Starts a Redis and so many nodes. What happens at random on the links follows from the seed.
     ///
     /// # Errors
     /// When Redis or a node does not start.

@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// A user has to be looked at, at this moment or an earlier one that is known; `anew`: not before.
+    /// A user has to be looked at, at this moment or an earlier one that is known; `again`: not before.
     pub(super) fn note(&mut self, instance: &Instance, user: UserId, at: Instant, anew: bool) {
         let due = self.due.entry(instance.clone()).or_default();
         let known = due.entry(user).or_insert(at);

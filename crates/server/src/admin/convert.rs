@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use kith_cache::{Presence, Stats, TierCopy};
 use kith_proto::admin::v1 as wire;
 
-use crate::versions::wire_duration;
+use crate::versions::{duration, wire_duration};
 
 pub(super) fn copy(copy: &TierCopy) -> wire::TierCopy {
     let presence = match copy.presence {
@@ -57,7 +57,7 @@ pub(super) fn within(
     bounds: &RangeInclusive<Duration>,
 ) -> Option<Duration> {
     let Some(asked) = asked else { return Some(default) };
-    Duration::try_from(asked).ok().filter(|asked| bounds.contains(asked))
+    duration(&asked).filter(|asked| bounds.contains(asked))
 }
 
 pub(super) fn signed(number: u64) -> i64 {

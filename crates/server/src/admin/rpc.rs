@@ -34,7 +34,7 @@ const SELF: &str = "self";
 /// What a node knows of itself from its start on.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
-    /// Made anew at every start.
+    /// Made again at every start.
     pub node_id: String,
     /// When it started.
     pub started: Timestamp,

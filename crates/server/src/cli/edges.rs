@@ -38,7 +38,7 @@ pub(super) enum Command {
                             it again."
     )]
     Repair(Compared),
-    /// Count the lists of every user anew, and correct what is noted otherwise
+    /// Count the lists of every user again, and correct what is noted otherwise
     #[command(
         after_help = "Exit codes: 0 all counts are right now, 2 it did not come to the end: run it again."
     )]

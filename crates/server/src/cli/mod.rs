@@ -98,7 +98,7 @@ enum What {
     /// Give up what all memories and Redis hold, at once and on every node
     #[command(subcommand)]
     Epoch(epoch::Command),
-    /// Compare follows with the lists that they stand in, mend what differs, or count lists anew
+    /// Compare follows with the lists that they stand in, mend what differs, or count lists again
     #[command(subcommand)]
     Edges(edges::Command),
     /// Change which log lines a node writes, for a while

@@ -16,7 +16,7 @@ const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Card {
-    /// Made anew at every start.
+    /// Made again at every start.
     pub(crate) id: String,
     /// Where it is reached: `http://10.0.0.7:7600`.
     pub(crate) address: String,

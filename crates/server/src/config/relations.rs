@@ -24,7 +24,7 @@ pub struct RelationsConfig {
     pub mode: RelationMode,
     /// Most friends of a user in friend mode. Above 0.
     pub friends_max: u64,
-    /// How long after its end a follow that is made anew gets its former place in lists; clocks of nodes must not be
+    /// How long after its end a follow that is made again gets its former place in lists; clocks of nodes must not be
     /// apart by so much. Not below 5min.
     #[serde(with = "humantime_serde")]
     pub place_kept: Duration,

@@ -270,7 +270,7 @@ pub struct CacheConfig {
     /// How long past its TTL a value may be served while the store does not answer.
     #[serde(with = "humantime_serde")]
     pub max_stale: Duration,
-    /// Past which part of its TTL a value that is read is loaded anew. 0 to 1.
+    /// Past which part of its TTL a value that is read is loaded again. 0 to 1.
     pub early_refresh: f64,
 }
 

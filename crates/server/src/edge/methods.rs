@@ -228,7 +228,7 @@ pub(crate) fn takes_many(method: &str) -> bool {
     method.starts_with("Batch")
 }
 
-/// Whether the stream of a method of this name has no end of its own, or may be long and begun anew at any time, by the
+/// Whether the stream of a method of this name has no end of its own, or may be long and begun again at any time, by the
 /// words of the contract.
 fn ends_at_a_stop(method: &str) -> bool {
     ["Watch", "Verify", "Repair", "Rebuild"].iter().any(|word| method.starts_with(word))

@@ -215,6 +215,14 @@ impl Error {
     }
 }
 
+/// What was ended of something, where a cluster without the store for it has nothing to end.
+pub(crate) fn or_none<T: Default>(ended: Result<T, Error>) -> Result<T, Error> {
+    match ended {
+        Err(error) if error.reason == Reason::NotConfigured => Ok(T::default()),
+        ended => ended,
+    }
+}
+
 fn refused(refusal: MemberRefusal) -> Error {
     match refusal {
         MemberRefusal::NotAMember => Error::not_found("member"),

@@ -33,7 +33,7 @@ use crate::{
 const KIND: &str = "group";
 /// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
 const ID_TRIES: usize = 16;
-/// How often a change that adds or drops the invite code begins anew because another write came between.
+/// How often a change that adds or drops the invite code begins again because another write came between.
 const CODE_TRIES: usize = 8;
 
 /// The groups of a deployment, through the tiers of this node. Cheap to clone.

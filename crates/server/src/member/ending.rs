@@ -4,8 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use kith_cache::Consistency;
 use kith_store::{
-    GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, StoreError, Timestamp, UserId, Version,
-    Write,
+    GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId, Version, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -16,7 +15,7 @@ use super::{
 };
 use crate::{
     call::Acting,
-    error::{Error, Reason},
+    error::{Error, Reason, or_none},
     mutation::Written,
     request::Terms,
 };
@@ -33,7 +32,7 @@ const TRIED_AFTER: [Duration; 4] =
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     groups: Mutex<HashSet<GroupId>>,
-    /// Held for a step, so that none that found the group dismissed is still under way when it has been made anew.
+    /// Held for a step, so that none that found the group dismissed is still under way when it has been made again.
     step: tokio::sync::Mutex<()>,
 }
 
@@ -68,7 +67,7 @@ impl Members {
             return Ok(());
         }
         let this = self.clone();
-        self.mutations.call(deadline, Box::pin(async move { this.end_all(id).await })).await
+        self.mutations.call(deadline, Box::pin(async move { or_none(this.end_all(id).await) })).await
     }
 
     /// Those of these groups that stand, in their order. The end of the members of the others is begun again: the node that
@@ -94,7 +93,8 @@ impl Members {
     pub(crate) async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {
-            let groups = if_kept(self.store.memberships(user, after, DEPARTED_AT_ONCE).await)?;
+            let groups = self.store.memberships(user, after, DEPARTED_AT_ONCE).await.map_err(store_error);
+            let groups = or_none(groups)?;
             let mut departed = false;
             for group in &groups {
                 let (this, group) = (self.clone(), *group);
@@ -106,7 +106,7 @@ impl Members {
                 return Ok(true);
             }
             if groups.len() < DEPARTED_AT_ONCE {
-                return self.end_bans_of(user).await;
+                return or_none(self.end_bans_of(user).await);
             }
             after = groups.last().copied();
         }
@@ -166,7 +166,7 @@ impl Members {
 
     async fn end_rest(&self, group: GroupId) -> Result<(), Error> {
         let this = self.clone();
-        let work = async move { this.end_all(group).await };
+        let work = async move { or_none(this.end_all(group).await) };
         self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
     }
 
@@ -177,8 +177,9 @@ impl Members {
         loop {
             let step = self.ending.step.lock().await;
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
-            let users: Vec<UserId> = if_kept(some)?.iter().map(|member| member.key.user).collect();
-            // A group may have been made anew under the id: they are in that one then.
+            let users: Vec<UserId> =
+                some.map_err(store_error)?.iter().map(|member| member.key.user).collect();
+            // A group may have been made again under the id: they are in that one then.
             if self.group_created(group, &Consistency::Strong).await?.is_some() {
                 return Ok(());
             }
@@ -210,13 +211,5 @@ impl Members {
             // Another group has the id.
             Some(_) => Ok(()),
         }
-    }
-}
-
-/// What a list holds. A cluster without a store for members has none to end.
-fn if_kept<T>(listed: Result<Vec<T>, StoreError>) -> Result<Vec<T>, Error> {
-    match listed {
-        Err(StoreError::NotConfigured { .. }) => Ok(Vec::new()),
-        listed => listed.map_err(store_error),
     }
 }

@@ -19,7 +19,7 @@ const PART: usize = 100;
 const PARTS_AT_ONCE: usize = 2;
 /// Users that may wait for their turn; those beyond are come to by their heartbeats and the sweep.
 const WAITING_MAX: usize = 10_000;
-/// A user that changes meanwhile is told of anew so often, before others have their turn.
+/// A user that changes meanwhile is told of again so often, before others have their turn.
 const TRIES: usize = 5;
 
 /// Tells groups. Cheap to clone.

@@ -127,7 +127,7 @@ impl Parts {
         }
     }
 
-    /// All was lost: what this node knows of is there again. Gateways that do not come to say that they live die anew, and
+    /// All was lost: what this node knows of is there again. Gateways that do not come to say that they live die again, and
     /// are swept.
     async fn bring_back(&self) {
         let mut changes = self.sessions.held.again(self.sessions.rules.session_ttl / BROUGHT_PART);

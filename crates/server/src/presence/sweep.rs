@@ -74,7 +74,7 @@ impl Sweep {
             let told = looked.iter().map(|(user, changed)| (*user, changed.standing.clone())).collect();
             all_told = all_told.and(self.fan_out.all(told).await);
             let users = looked.iter().map(|(user, _)| *user).collect();
-            // That took its time: the gateway may have been heard of again, and have opened some anew.
+            // That took its time: the gateway may have been heard of again, and have opened some again.
             let now = self.store.change(instance, users, &Op::Look).await?;
             let noted = now.iter().filter(|(_, changed)| !changed.standing.is_untold());
             let noted: Vec<_> = noted.map(|(user, changed)| (*user, changed.left)).collect();

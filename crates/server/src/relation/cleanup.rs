@@ -3,7 +3,12 @@
 use kith_store::UserId;
 
 use super::Upkeep;
-use crate::{application::Closing, error::Error, member::Members, presence::Sessions};
+use crate::{
+    application::Closing,
+    error::{Error, or_none},
+    member::Members,
+    presence::Sessions,
+};
 
 /// Ends what is left of a deleted user. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -39,7 +44,7 @@ impl Cleanup {
             return Ok(true);
         }
         let applications = self.applications.clone();
-        self.upkeep.settled(async move { applications.of_account(user).await }).await?;
+        self.upkeep.settled(async move { or_none(applications.of_account(user).await) }).await?;
         Ok(false)
     }
 

@@ -35,7 +35,7 @@ pub struct RelationRules {
     pub mode: RelationMode,
     /// Most users that one follows in friend mode.
     pub friends_max: u64,
-    /// How long after its end a follow that is made anew gets its former place in lists.
+    /// How long after its end a follow that is made again gets its former place in lists.
     pub place_kept: Duration,
     /// What others may do where a user has set nothing.
     pub default_permissions: Permissions,

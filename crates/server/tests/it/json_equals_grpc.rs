@@ -29,7 +29,7 @@ struct Pair {
     grpc: TestNode,
 }
 
-/// What depends on the moment of a call would differ by chance.
+/// What depends on the moment of a call would differ at random.
 fn steady(config: &mut Config) {
     config.cache.ttl = Duration::from_secs(3600);
     config.cache.negative_ttl = Duration::from_secs(3600);

@@ -39,7 +39,7 @@ pub(super) struct Counted {
 }
 
 impl Cql {
-    /// Counts a part anew and notes what was found; tells whether something else was noted.
+    /// Counts a part again and notes what was found; tells whether something else was noted.
     pub(super) async fn recount(&self, part: Part) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
         let before = self.records(&COUNTED, values![owner, list, bucket]).await?;
@@ -52,7 +52,7 @@ impl Cql {
         Ok(Counted { corrected: noted != found.living, ..found })
     }
 
-    /// Counts a part anew and notes what was found, with the moment before as timestamp, or with `least`: of two countings
+    /// Counts a part again and notes what was found, with the moment before as timestamp, or with `least`: of two countings
     /// that which began later stands.
     pub(super) async fn count(&self, part: Part, least: i64) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
@@ -67,7 +67,7 @@ impl Cql {
         Ok(Counted { entries, living, corrected: false })
     }
 
-    /// Counts a part anew; where it is the newest one and full, what is new goes to the next one.
+    /// Counts a part again; where it is the newest one and full, what is new goes to the next one.
     pub(super) async fn count_and_open(&self, part: Part) -> Result<Counted, StoreError> {
         let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.options.bucket_entries) {

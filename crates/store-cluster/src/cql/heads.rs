@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
 /// With a write that takes long, and clocks that are a minute apart, below the two minutes (`clocks_apart`) after which a bucket
-/// that is not the newest one counts as closed. It begins when the head is read, and by nothing else anew.
+/// that is not the newest one counts as closed. It begins when the head is read, and by nothing else again.
 const KEPT: Duration = Duration::from_secs(45);
 /// Of some 50 bytes each.
 const LISTS_MAX: usize = 262_144;

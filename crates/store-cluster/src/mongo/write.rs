@@ -307,7 +307,7 @@ impl Mongo {
         if number_in(&holder, ID_HELD)?.is_some() {
             return Err(StoreError::IdHeld);
         }
-        // A kept name is kept for the id that had it: made anew, the user may have it back.
+        // A kept name is kept for the id that had it: made again, the user may have it back.
         Ok(Next::Try(Way::OverStub, StoreError::IdTaken))
     }
 

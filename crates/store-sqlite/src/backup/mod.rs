@@ -3,7 +3,7 @@
 //! A backup is two files: a copy of the data file, and beside it its [`Manifest`]. The copy is made within one
 //! read transaction, so that it is the state of one moment, whatever is written meanwhile. `VACUUM INTO`
 //! would be that too, but cannot rest or tell how far it is; the copying of pages without a transaction
-//! begins anew with every write of the node.
+//! begins again with every write of the node.
 
 mod copy;
 mod error;

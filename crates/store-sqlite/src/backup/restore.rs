@@ -202,7 +202,7 @@ fn skipped(since: SystemTime) -> i64 {
 }
 
 /// Gives the data in place a second name that says when; the first is taken from them by what replaces them.
-/// So there is no moment without data under the first, at which a node would begin anew.
+/// So there is no moment without data under the first, at which a node would begin again.
 fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
     if !holds_data(file) {
         return Ok(None);

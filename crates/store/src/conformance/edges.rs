@@ -114,7 +114,7 @@ pub async fn where_nothing_is_there_is_nothing_to_look_at(stores: Stores) {
     assert_eq!(rebuild(&stores, 100).await, (0, 0));
 }
 
-/// Counts anew in steps of `limit` to the end; tells how many lists were counted and corrected.
+/// Counts again in steps of `limit` to the end; tells how many lists were counted and corrected.
 async fn rebuild(stores: &Stores, limit: usize) -> (u64, u64) {
     let (mut all, mut after) = (CountsRebuilt::default(), None::<Vec<u8>>);
     for _ in 0..STEPS_MAX {

@@ -125,7 +125,7 @@ pub async fn a_name_that_became_free_goes_to_whoever_asks(stores: Stores) {
     applied(stores.users.create_user(bare_user(2, "ANN"), Write::at(free_at)).await.unwrap());
     assert_eq!(owner(&stores, "ann").await.unwrap().id, user_id(2));
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
-    // The one who had it before does not get it back by being made anew.
+    // The one who had it before does not get it back by being made again.
     name_taken(stores.users.create_user(bare_user(1, "ann"), Write::at(free_at.after(HOUR))).await);
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
@@ -309,7 +309,7 @@ pub async fn a_freed_name_has_one_winner(stores: Stores) {
         let base = i64::try_from(race).unwrap() * 1000 + 1;
         create_user(&stores, bare_user(base, &forms(race)[0])).await;
         delete_and_release(&stores, base, Timestamp(0)).await;
-        // The one who had it, made anew, among others.
+        // The one who had it, made again, among others.
         let results = at_once((base..base + RIVALS).map(|id| creator(&stores, id, race))).await;
         only_winner(&stores, race, results).await;
     }

@@ -14,7 +14,7 @@ const DATA: &str = "$1";
 
 /// A Cassandra that the laboratory may do anything to: a program that is given a folder and a port, and is one with its
 /// data there until it is killed. The two ports after that are its own, too. With a third word, `lasting`, what it
-/// acknowledges outlasts its death. Written anew each time.
+/// acknowledges outlasts its death. Written again each time.
 ///
 /// # Errors
 /// When the jars cannot be had, or it cannot be written.

@@ -103,7 +103,7 @@ impl Drop for Subscription {
 }
 
 /// A client whose subscription will be at the server that tells: in a cluster, the client picks the server by a
-/// name of its own, which is by chance, and others hear by the way of the first.
+/// name of its own, which is at random, and others hear by the way of the first.
 fn near(shared: &RedisShared) -> Client {
     let client = || shared.options.subscriber(shared.config.clone());
     let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };

@@ -1,7 +1,7 @@
 //! A connection that knows which server it leads to.
 //!
-//! A connection that broke is made anew by the client, on its own and with whoever answers there: the same
-//! server, the same one started anew with an old dump, a replica that was promoted. Nothing that such a server
+//! A connection that broke is made again by the client, on its own and with whoever answers there: the same
+//! server, the same one started again with an old dump, a replica that was promoted. Nothing that such a server
 //! says may be taken for what the accepted one says, not even the answer to the first command. The client asks
 //! for the credentials at the beginning of every connection, before anything else is sent on it; each time is
 //! counted. A link is good as long as the count stands where it stood when the server behind it was asked who

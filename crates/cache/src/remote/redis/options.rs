@@ -23,7 +23,7 @@ const SCHEMES: [&str; 6] =
     ["redis", "rediss", "redis-cluster", "rediss-cluster", "redis-sentinel", "rediss-sentinel"];
 /// Pauses between two tries to connect, in milliseconds, and how far chance spreads them.
 const RECONNECT: (u32, u32, u32) = (50, 1_000, 25);
-/// Messages that a slow subscriber may be behind before it has to subscribe anew.
+/// Messages that a slow subscriber may be behind before it has to subscribe again.
 const BEHIND_MAX: usize = 8_192;
 
 /// How the server is reached, and what is kept there for how long.

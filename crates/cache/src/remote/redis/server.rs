@@ -32,7 +32,7 @@ use crate::{counters::Counter, remote::SharedError};
 
 /// How much earlier than said a copy may run out, so that those written together do not.
 const JITTER: f64 = 0.1;
-/// Pause before a client that has given up is begun anew.
+/// Pause before a client that has given up is begun again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Redis as the server that nodes share: `Cells`, `Log` and `Registry`. Connections are made, and made again,
@@ -150,7 +150,7 @@ impl RedisShared {
         Value::from(self.names.wakes.as_str())
     }
 
-    /// How long a copy is kept, a little less by chance.
+    /// How long a copy is kept, a little less at random.
     pub(super) fn ttl(&self, kept: Duration) -> Duration {
         kept.mul_f64(1.0 - JITTER * self.options.random.unit())
     }

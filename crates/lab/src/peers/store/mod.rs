@@ -63,7 +63,7 @@ pub struct Staleness {
 }
 
 impl Store {
-    /// Empty; a read answers up to so much later. What happens by chance follows from the seed.
+    /// Empty; a read answers up to so much later. What happens at random follows from the seed.
     #[must_use]
     pub fn new(latest: Duration, seed: u64) -> Self {
         Self::made(latest, seed, None)

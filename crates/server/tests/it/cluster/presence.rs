@@ -254,7 +254,7 @@ async fn while_redis_is_away_calls_fail_at_once_and_users_are_unknown() {
         beat.map(|sessions| unknown = sessions).is_ok()
     })
     .await;
-    // Whoever is told that a session is not there opens it anew, unless the node was the first to bring it back.
+    // Whoever is told that a session is not there opens it again, unless the node was the first to bring it back.
     if !unknown.is_empty() {
         open(&a, &mut gateway, ann, "phone").await.unwrap();
     }

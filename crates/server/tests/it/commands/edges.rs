@@ -32,7 +32,7 @@ fn what_differs_is_told_mended_and_gone() {
 
     let mended = at(&node, &["edges", "repair", "-o", "json"]);
     assert_eq!(mended.code, 0, "{mended:?}");
-    // One index is made anew by the first difference, so that the second is never met.
+    // One index is made again by the first difference, so that the second is never met.
     assert_eq!(mended.json()["differences"], mended.json()["repaired"]);
     assert!(mended.err.starts_with("101 -> 102: not among fans, mended\n"), "{mended:?}");
 

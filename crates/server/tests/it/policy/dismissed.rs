@@ -1,4 +1,4 @@
-//! What a dismissed group leaves to one that is made anew under its id, over gRPC.
+//! What a dismissed group leaves to one that is made again under its id, over gRPC.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

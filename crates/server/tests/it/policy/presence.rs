@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::node::{TestNode, acting, assert_refused, until};
-use crate::online::{Gateway, Online, close, counted, events, gateways_of, online_in, open, state, watch};
+use crate::online::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
 use crate::relating::{block, follow, users};
 use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
 use kith_server::config::Config;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::node::{TestNode, assert_forbidden, until};
-use crate::online::{Gateway, Online, counted, open, state};
+use crate::online::{Gateway, counted, open, state};
 use crate::relating::users;
 use kith_proto::{
     group::v1::{Group, JoinPolicy, Visibility},

@@ -18,7 +18,7 @@ use super::{
     event::{VERSION_END, version, whole},
 };
 
-/// Counts how often versions were given anew.
+/// Counts how often versions were given again.
 const RENEWALS: &str = "versions.renewed";
 /// No record is ever written so often that its version rises by this much.
 const BEYOND: i64 = 1 << 32;

@@ -16,7 +16,7 @@ async fn reading(stage: &Stage) -> (Reader, Vec<u8>) {
     (reader, mark)
 }
 
-/// Whoever read is told, and whoever goes on later too; who begins anew is told what comes.
+/// Whoever read is told, and whoever goes on later too; who begins again is told what comes.
 async fn assert_lost(stage: &Stage, mut reader: Reader, mark: &[u8]) {
     assert!(matches!(reader.end().await, FeedError::Lost));
     let last = reader.mark.clone();

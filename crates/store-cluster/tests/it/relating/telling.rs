@@ -49,7 +49,7 @@ pub(super) async fn tell_within(
     let give_up = Instant::now() + bound;
     while !expected.is_empty() {
         assert!(Instant::now() < give_up, "not told: {expected:?}");
-        // All at once and with patience: a reading that is cut short begins anew.
+        // All at once and with patience: a reading that is cut short begins again.
         for batch in join_all(feeds.iter_mut().map(|feed| feed.next(Duration::from_secs(1)))).await {
             for change in batch.unwrap().changes {
                 let version = change.version.unwrap();

@@ -1,4 +1,4 @@
-//! A gateway as the interface tells it to be: it says that it lives, names each session once a minute, opens anew what is not
+//! A gateway as the interface tells it to be: it says that it lives, names each session once a minute, opens again what is not
 //! there, and goes to the next node where one does not answer.
 
 use std::{
@@ -72,7 +72,7 @@ impl Gateway {
         Ok(Self { opened_again, _beating: tasks })
     }
 
-    /// How many sessions it opened anew, since they were not there any more.
+    /// How many sessions it opened again, since they were not there any more.
     pub(super) fn opened_again(&self) -> u64 {
         self.opened_again.load(Ordering::Relaxed)
     }
