@@ -45,7 +45,9 @@ fn texts(output: &Output) -> (String, Vec<String>) {
 fn assert_imported(output: &Output, count: u64, name: &str) {
     let (counts, err) = texts(output);
     assert!(counts.ends_with(&format!("\nusers\t{count}\t0\t0\n")), "{counts} {err:?}");
-    assert_eq!((output.status.code(), err), (Some(0), vec![format!("kith: {name} {ONCE}")]));
+    // On a slow machine how far it came is reported too.
+    let notes: Vec<_> = err.iter().filter(|line| line.starts_with("kith: ")).collect();
+    assert_eq!((output.status.code(), notes), (Some(0), vec![&format!("kith: {name} {ONCE}")]));
 }
 
 #[test]

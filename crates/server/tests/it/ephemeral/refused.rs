@@ -17,7 +17,10 @@ fn assert_refused(folder: &Path, flags: &[&str], line: &str) {
 fn a_bad_line_of_a_seed_is_named_by_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let cases = [
-        ("{\"userName\":\"ann\"}\n\n{\"userName\":\n", "3: not JSON: EOF while parsing a value at column 12"),
+        (
+            "{\"userName\":\"ann\"}\n\n{\"userName\":\n",
+            "3: not JSON: EOF while parsing a value at column 12, in user_name",
+        ),
         ("{\"age\":7}\n", "1: neither a user (userName) nor a group (name)"),
         ("{\"userName\":\"ann\"}\n{\"userName\":\"Ann\"}\n", "2: user_name is taken"),
         ("{\"user\":{\"userName\":\"ann\",\"age\":-1}}\n", "1: age must be 0 to 150"),
