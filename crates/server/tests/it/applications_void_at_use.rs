@@ -154,11 +154,12 @@ async fn invite_of_a_former_admin_is_not_accepted() {
         let scene = Scene::new().await;
         let ([_, bob, cid, _], chess) = (scene.users, scene.chess);
         let id = apply(&scene.node, bob, to_invite(chess, cid)).await.unwrap().application_id;
-        let change_of_bob = match leaves {
-            true => MemberChange::Leave(user(bob)),
-            false => MemberChange::SetRole(user(bob), Role::Member),
+        let ends = if leaves {
+            MemberChange::Leave(user(bob))
+        } else {
+            MemberChange::SetRole(user(bob), Role::Member)
         };
-        let scene = scene.changed(async |stores| change(stores, chess, change_of_bob).await).await;
+        let scene = scene.changed(async |stores| change(stores, chess, ends).await).await;
         assert_closed(accept(&scene.node, cid, of_user(cid), id).await);
         assert!(!is_in(&scene.node, chess, cid).await);
     }

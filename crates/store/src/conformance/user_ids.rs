@@ -24,7 +24,8 @@ macro_rules! user_ids_conformance {
 }
 
 fn held(result: Result<Applied<User>, StoreError>) {
-    assert!(matches!(result, Err(StoreError::IdHeld)), "{result:?}");
+    let error = result.unwrap_err();
+    assert!(matches!(error, StoreError::IdHeld), "{error:?}");
 }
 
 pub async fn deleted_id_is_held_until_released(stores: Stores) {
