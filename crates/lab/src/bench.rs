@@ -84,7 +84,8 @@ pub(crate) const STORE_ONE_MONGODB: Claim = ratio("store_one_mongodb", "us", Bet
 pub(crate) const STORE_100_MONGODB: Claim = ratio("store_100_mongodb", "us", Better::Lower, Some(1.5));
 /// A change without a request id / `findOneAndUpdate` with the same write concern.
 pub(crate) const UPDATE_MONGODB: Claim = ratio("update_mongodb", "us", Better::Lower, Some(1.15));
-/// Processor time that a node takes for `GetUser` from memory / a bare tonic server for an echo of the answer.
+/// Processor time that a node takes for `GetUser` from memory / a bare tonic server that answers the same request with the same
+/// message.
 pub(crate) const GET_USER_CPU: Claim = ratio("get_user_cpu", "us", Better::Lower, Some(1.15));
 /// Calls a second of both when they have all that they can do.
 pub(crate) const GET_USER_THROUGHPUT: Claim = ratio("get_user_throughput", "calls/s", Better::Higher, None);

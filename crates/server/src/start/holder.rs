@@ -54,7 +54,9 @@ mod tests {
     #[test]
     fn the_holder_of_a_port_is_found() {
         let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let found = of(held.local_addr().unwrap().port()).unwrap();
+        let port = held.local_addr().unwrap().port();
+        // A look is bounded by time, and a busy machine may need a second one.
+        let found = (0..20).find_map(|_| of(port)).unwrap();
         assert!(found.ends_with(&format!("(pid {})", std::process::id())), "{found}");
     }
 }

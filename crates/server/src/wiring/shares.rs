@@ -9,7 +9,7 @@ pub(super) const GROUP_SHARES: u64 = 7;
 pub(super) const SEARCH_PAGE_SHARES: u64 = 2;
 /// Names of epochs: some 15,000 buckets.
 pub(super) const SEARCH_EPOCH_SHARES: u64 = 1;
-/// Records of pairs are small: with 256 MiB, some 170,000 follows, or 300,000 absences of them.
+/// Records of pairs are small: with 256 MiB, some 200,000 follows, or 280,000 absences.
 pub(super) const FOLLOW_SHARES: u64 = 8;
 /// What is asked for every message.
 pub(super) const BLOCK_SHARES: u64 = 8;
@@ -18,7 +18,7 @@ pub(super) const FOLLOW_PAGE_SHARES: u64 = 4;
 pub(super) const BLOCK_PAGE_SHARES: u64 = 1;
 /// Of lists of follows, and of blocks: half a share each.
 pub(super) const LIST_EPOCH_SHARES: u64 = 1;
-/// What is asked for every message of a group: with 256 MiB, some 100,000 members, or 200,000 absences.
+/// What is asked for every message of a group: with 256 MiB, some 100,000 members, or 170,000 absences.
 pub(super) const MEMBER_SHARES: u64 = 5;
 /// Rosters, and pages of both kinds of lists.
 pub(super) const ROSTER_SHARES: u64 = 1;

@@ -95,7 +95,7 @@ fn every_part_of_the_contract_has_its_words() {
     {
         assert!(api.contains(line), "{line} in\n{api}");
     }
-    assert!(api.contains("Returns one user. NOT_FOUND when no such user lives."), "{api}");
+    assert!(api.contains("Returns one user. Returns `NOT_FOUND` if the user does not exist."), "{api}");
 }
 
 #[test]

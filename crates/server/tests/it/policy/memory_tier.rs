@@ -63,7 +63,7 @@ async fn ask_for_members(node: &TestNode, group_id: i64) {
 
 #[tokio::test]
 async fn members_use_memory_that_others_do_not() {
-    let node = TestNode::start_with(|config| config.cache.memory_bytes = 2 << 20).await;
+    let node = TestNode::start_with_relations(|config| config.cache.memory_bytes = 2 << 20).await;
     let group_id = node.group(Group { name: "go".to_owned(), ..Default::default() }).await.group_id;
     until(async || {
         ask_for_members(&node, group_id).await;
