@@ -11,13 +11,25 @@ use crate::{
 };
 
 /// Test executables whose tests mostly wait, for servers or for each other's programs: many run at one time.
-const WAITING: [&str; 7] = ["it", "isolated", "cache", "collection", "redis", "remote", "records"];
+const WAITING: [&str; 11] = [
+    "it",
+    "processes",
+    "edge_node",
+    "edge_traces",
+    "metrics_table",
+    "reasons_command",
+    "cache",
+    "collection",
+    "redis",
+    "remote",
+    "records",
+];
 /// Test executables that need the processors, or measure ages: as many at one time as there are processors.
 const BUSY: [&str; 8] = ["engine", "tidy", "checker", "faults", "foreign_lock", "hunt", "quick", "scenarios"];
 /// The test executable of `cargo xtask nightly`: a plain run of cargo leaves it out.
 const LONG: &str = "nightly";
 /// Threads for tests that wait.
-const MANY: &str = "8";
+const MANY: &str = "4";
 /// What callers meet, whatever the store: this module runs a second time, over MongoDB and CQL.
 const POLICY: &str = "policy::";
 

@@ -24,8 +24,9 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 26] = [
+const VARYING: [&str; 27] = [
     "time",
+    "banTime",
     "createTime",
     "updateTime",
     "startTime",

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "it/node/mod.rs"]
+mod node;
+
 use std::process::{Command, Output};
 
-use crate::node::TestNode;
 use kith_proto::user::v1::GetUserRequest;
 use kith_server::error::Reason;
+use node::TestNode;
 use serde_json::Value;
 use tonic_types::StatusExt as _;
 

@@ -4,9 +4,12 @@
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "it/edge/mod.rs"]
+mod edge;
+
 use std::{net::SocketAddr, time::Duration};
 
-use crate::edge::{
+use edge::{
     config,
     raw::{self, GET_USER, IMPORT_USERS, framed},
     until,

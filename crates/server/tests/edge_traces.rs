@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "it/edge/mod.rs"]
+mod edge;
+
 use std::{convert::Infallible, sync::Arc};
 
-use crate::edge::{
+use bytes::Bytes;
+use edge::{
     raw::{self, GET_USER, framed},
     serve, until,
 };
-use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use kith_server::{config::TelemetryConfig, telemetry};
 use parking_lot::Mutex;

@@ -3,7 +3,9 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::edge;
+#[path = "it/edge/mod.rs"]
+mod edge;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
