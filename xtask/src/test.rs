@@ -29,7 +29,7 @@ const BUSY: [&str; 8] = ["engine", "tidy", "checker", "faults", "foreign_lock", 
 /// The test executable of `cargo xtask nightly`: a plain run of cargo leaves it out.
 const LONG: &str = "nightly";
 /// Threads for tests that wait.
-const MANY: &str = "4";
+const MANY: &str = "2";
 /// What callers meet, whatever the store: this module runs a second time, over MongoDB and CQL.
 const POLICY: &str = "policy::";
 

@@ -117,7 +117,8 @@ impl BringUp {
     pub(crate) async fn patiently(self, limit: Duration) {
         let end = self.end.clone();
         let (tried, first) = oneshot::channel();
-        tokio::spawn(async move { end.run_until_cancelled(self.until_it_serves(tried)).await });
+        let serving = Box::pin(self.until_it_serves(tried));
+        tokio::spawn(async move { end.run_until_cancelled(serving).await });
         // Neither that it takes longer nor that the node ends matters here.
         drop(timeout(limit, first).await);
     }

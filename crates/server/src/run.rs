@@ -83,7 +83,7 @@ pub async fn run(
     ready: impl FnOnce(Addresses),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let node = Node::start(config).await?;
+    let node = Box::pin(Node::start(config)).await?;
     ready(node.addresses());
     let refused = tokio::select! {
         () = shutdown => None,

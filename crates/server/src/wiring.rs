@@ -174,16 +174,10 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let mutations = Mutations::new(tiers.node().clone(), &write_limits(config));
     let observer =
         cluster.as_ref().map(|cluster| Observer::new(stores, config, &tiers, cluster, mutations.clone()));
-    let mutations = match observer.as_ref().and_then(Observer::samples) {
-        Some(samples) => mutations.sampled(samples),
-        None => mutations,
-    };
+    let mutations = sampled(mutations, observer.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let pages = PageTokens::new(shared_key(stores, "page_tokens").await?);
-    let codes = InviteCodes::new(match config.secrets.invite_code_key_bytes() {
-        Some(key) => key,
-        None => shared_key(stores, "invite_codes").await?,
-    });
+    let codes = invite_codes(stores, config).await?;
     let limits = limits(config);
 
     let (removals, deleted) = Removals::new(stores);
@@ -245,6 +239,23 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     })
 }
 
+/// The same writes, of which the observer looks for some on other nodes.
+fn sampled(mutations: Mutations, observer: Option<&Observer>) -> Mutations {
+    match observer.and_then(Observer::samples) {
+        Some(samples) => mutations.sampled(samples),
+        None => mutations,
+    }
+}
+
+/// Sealed by the configured key, else by one that the store keeps.
+async fn invite_codes(stores: &Stores, config: &Config) -> Result<InviteCodes, StoreError> {
+    let key = match config.secrets.invite_code_key_bytes() {
+        Some(key) => key,
+        None => shared_key(stores, "invite_codes").await?,
+    };
+    Ok(InviteCodes::new(key))
+}
+
 async fn lend_memory(node: Node) {
     let mut ticks = interval(LEND_EVERY);
     loop {
@@ -292,8 +303,7 @@ fn groups_and_members(
         stores,
         tiers,
         (of_members.member_lists, of_members.membership_lists),
-        (roles, groups.clone(), users.clone()),
-        closing,
+        (roles, groups.clone(), users.clone(), closing.clone()),
         (mutations.clone(), hasher.clone()),
         member_rules(&config.members),
     );

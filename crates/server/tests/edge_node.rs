@@ -3,6 +3,7 @@
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::large_futures, reason = "a node is large")]
 
 #[path = "it/edge/mod.rs"]
 mod edge;

@@ -2,6 +2,7 @@
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::large_futures, reason = "a node is large")]
 
 #[path = "it/edge/mod.rs"]
 mod edge;

@@ -41,6 +41,11 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; it may be noted then.
     async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError>;
 
+    /// Whether notes of removals are kept. False where there is no store of relations, so that nothing of them has to be removed.
+    fn keeps_removals(&self) -> bool {
+        true
+    }
+
     /// Users whose removal is noted, each with the moment of a note, the earliest first, at most `limit`. A user with several
     /// notes may be told once for each.
     ///

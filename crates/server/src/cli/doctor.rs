@@ -68,7 +68,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
         Ok(loaded) => {
             let config = &loaded.config;
             diagnosis.took("configuration", configuration::findings(common.config.as_deref()));
-            configured(config, arguments.timeout, &mut diagnosis).await;
+            Box::pin(configured(config, arguments.timeout, &mut diagnosis)).await;
             loaded.config
         }
         Err(error) => {
@@ -100,7 +100,7 @@ async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis)
         diagnosis.took("node", found);
     }
     diagnosis.took("store", store::findings(config, held.by_kith, limit).await);
-    diagnosis.took("redis", redis::findings(config, limit).await);
+    diagnosis.took("redis", Box::pin(redis::findings(config, limit)).await);
 }
 
 #[derive(Debug, Default, Serialize)]

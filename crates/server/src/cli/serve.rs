@@ -97,7 +97,7 @@ fn serve(
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
         let mut end = End::listen(parent)?;
         let again = listen(SignalKind::hangup())?;
-        let node = Node::start(loaded.config.clone()).await?;
+        let node = Box::pin(Node::start(loaded.config.clone())).await?;
         present(common, &Banner::of(&node, &loaded.sources(), &program()));
         let failed = tokio::select! {
             () = end.next() => None,

@@ -80,8 +80,7 @@ impl Members {
         stores: &Stores,
         tiers: &Tiers,
         lists: (ListPolicies<UserId>, ListPolicies<GroupId>),
-        (roles, groups, users): (Roles, Groups, Users),
-        closing: &Closing,
+        (roles, groups, users, closing): (Roles, Groups, Users, Closing),
         (mutations, hasher): (Mutations, SecretHasher),
         rules: MemberRules,
     ) -> Self {
@@ -91,7 +90,7 @@ impl Members {
             groups,
             store: Arc::clone(&stores.members),
             users,
-            closing: closing.clone(),
+            closing,
             mutations,
             hasher,
             tries: Arc::new(Tries::per_minute(rules.code_tries_per_minute)),

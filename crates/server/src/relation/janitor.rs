@@ -133,13 +133,21 @@ impl Rounds {
             let until = Instant::now() + PERIOD.mul_f64(rand::rng().random_range(0.75..1.25));
             while Instant::now() < until {
                 match timeout_at(until, begun.recv()).await {
-                    Ok(Some(user)) => drop(self.clear(user).await.inspect_err(tell)),
+                    Ok(Some(user)) => self.begin(user).await.unwrap_or_else(|error| tell(&error)),
                     // Nobody is left who could delete.
                     Ok(None) => return,
                     Err(_) => break,
                 }
             }
         }
+    }
+
+    /// Ends what is left of a user that was deleted just now. The note in the store holds the id for longer, if there is one.
+    async fn begin(&self, user: UserId) -> Result<(), Error> {
+        if self.clear(user).await? == Left::Nothing && !self.store.keeps_removals() {
+            self.ids.release_id(user, Timestamp::now()).await.map_err(store_error)?;
+        }
+        Ok(())
     }
 
     /// Looks at the notes that there are, if that is this node's part.

@@ -255,6 +255,11 @@ impl Users {
             let write = Box::pin(async move { store.create_user(user, write).await });
             match self.mutations.write(&self.cache, Job { key: id, write, change: put }).await {
                 Err(StoreError::IdTaken | StoreError::IdHeld) if draft.id.is_none() => {}
+                Err(error @ StoreError::IdHeld) => {
+                    // Where the store keeps no notes of deletions, a node that died left the id held.
+                    self.removals.begin(id);
+                    return Err(Error::store(KIND, &error));
+                }
                 written => return written.map_err(|error| Error::store(KIND, &error)),
             }
         }

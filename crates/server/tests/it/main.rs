@@ -1,5 +1,7 @@
 //! The integration tests of server in one executable: each is linked once.
 
+#![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test may panic, and a node is large")]
+
 mod answer_size;
 mod applications_resumed;
 mod applications_void_at_use;

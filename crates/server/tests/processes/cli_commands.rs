@@ -2,4 +2,3 @@
 //! end with.
 
 #![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "all of it is a test")]

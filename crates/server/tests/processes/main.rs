@@ -1,6 +1,8 @@
 //! Tests that start `kith` and other programs. Not with others in one executable: a program that is being started holds the locks of
 //! this process for a moment.
 
+#![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test may panic, and a node is large")]
+
 mod backup;
 mod banner;
 mod changed_while_running;

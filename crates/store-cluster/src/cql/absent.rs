@@ -236,6 +236,10 @@ impl EdgeUpkeep for NoRelations {
         Ok(RemovedEdges::default())
     }
 
+    fn keeps_removals(&self) -> bool {
+        false
+    }
+
     /// There is nothing to be removed.
     async fn note_removal(&self, _: UserId, _: Timestamp) -> Result<(), StoreError> {
         Ok(())

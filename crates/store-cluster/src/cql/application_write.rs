@@ -27,6 +27,7 @@ struct Hearing<'a> {
 }
 
 /// What is decided about a change.
+#[expect(clippy::large_enum_variant, reason = "one at a time, and at once taken apart")]
 enum Heard {
     /// Nothing is to be written.
     Told(Applied<Application>),

@@ -179,7 +179,7 @@ impl Mongo {
             (Change::Delete { keep, set }, _) => {
                 let mut set = set.clone();
                 set.insert("deleted", true);
-                let fields = Remade { set, keep: *keep, nonce };
+                let fields = Remade { set, keep, nonce };
                 self.remake::<R>(order.living(), fields, session).await?.ok_or(Refused::Unmatched)
             }
             (Change::Update { set, unset, params }, _) => {

@@ -1,5 +1,7 @@
 //! The integration tests of store-cluster in one executable: each is linked once.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod conformance;
 mod faults;
 mod feed;

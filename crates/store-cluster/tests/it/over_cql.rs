@@ -1,3 +1,1 @@
 //! What the contract does not show of relations in CQL: clocks that are apart, nodes that die, buckets, feeds.
-
-#![expect(clippy::unwrap_used, reason = "tests")]

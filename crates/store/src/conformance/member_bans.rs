@@ -1,5 +1,7 @@
 //! Cases of the member store: bans, and mutes that outlive a membership.
 
+use std::sync::Arc;
+
 use super::{
     member_sample::{
         GROUP, by, change, changing, founded, groups, key, list, member, refused_as, roster, service, state,
@@ -167,7 +169,7 @@ pub async fn bans_and_joins_at_once_exclude_each_other(stores: Stores) {
         if user % 2 == 0 { [join, out] } else { [out, join] }
     });
     let calls = changes.map(|change| {
-        let members = stores.members.clone();
+        let members = Arc::clone(&stores.members);
         async move { members.change_members(group_id(GROUP), change, service(), write()).await }
     });
     for result in at_once(calls.collect::<Vec<_>>()).await {

@@ -1,4 +1,6 @@
 //! The integration tests of store in one executable: each is linked once.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod any_text;
 mod conformance_lists;

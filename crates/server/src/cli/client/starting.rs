@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint, Error};
 use tonic_types::StatusExt as _;
 
-use super::Target;
+use super::{super::output::note, Target};
 use crate::error::{ERROR_DOMAIN, Reason};
 
 /// How long a node of this machine is waited for that does not listen yet, or has no store yet.
@@ -41,7 +41,7 @@ pub(super) async fn wait_for(target: &Target, endpoint: &Endpoint, limit: Durati
         if !announced && begun.elapsed() >= ANNOUNCED {
             announced = true;
             let limit = humantime::format_duration(limit);
-            eprintln!("kith: waits up to {limit} for a node at {}; --wait sets how long", target.addr);
+            note(&format!("kith: waits up to {limit} for a node at {}; --wait sets how long", target.addr));
         }
         sleep(PAUSE).await;
     }

@@ -9,7 +9,7 @@ use kith_proto::{
     },
     member::v1::{JoinRequest, ListMembersRequest, member_service_client::MemberServiceClient},
     relation::v1::{FollowRequest, ListFansRequest, relation_service_client::RelationServiceClient},
-    user::v1::DeleteUserRequest,
+    user::v1::{CreateUserRequest, DeleteUserRequest, User},
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -81,5 +81,11 @@ async fn what_needs_no_relations_works_without() {
     assert_eq!(group(&node, chess, 0).await.unwrap(), chess, "no members of the first one have to end");
     let delete = DeleteUserRequest { user_id: ann, ..Default::default() };
     node.users().delete_user(delete).await.unwrap();
+    until(Duration::from_secs(20), async || {
+        let user = Some(User { user_id: ann, user_name: "ann2".to_owned(), ..User::default() });
+        let created = node.users().create_user(CreateUserRequest { user, ..Default::default() }).await;
+        created.is_ok_and(|made| made.into_inner().user.unwrap().user_id == ann)
+    })
+    .await;
     node.stop().await;
 }
