@@ -217,7 +217,7 @@ fn a_newer_file_is_refused_with_both_versions() {
     newer(&dir.path().join("data/kith.db"));
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
-        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (relation log), and kith {version} \
+        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (bans), and kith {version} \
          knows up to 0008; start the newer kith, or restore a backup from before the upgrade"
     );
     assert_free_refused(dir.path(), &[], &expected);

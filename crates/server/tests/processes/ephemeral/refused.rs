@@ -24,7 +24,7 @@ fn a_bad_line_of_a_seed_is_named_by_its_number() {
         ("{\"age\":7}\n", "1: neither a user (userName) nor a group (name)"),
         ("{\"userName\":\"ann\"}\n{\"userName\":\"Ann\"}\n", "2: user_name is taken"),
         ("{\"user\":{\"userName\":\"ann\",\"age\":-1}}\n", "1: age must be 0 to 150"),
-        ("{\"group\":{\"name\":\"\",\"shoeSize\":44}}\n", "1: unknown field \"shoeSize\""),
+        ("{\"group\":{\"name\":\"\",\"shoeSize\":44}}\n", "1: group.shoeSize is no field of Group"),
     ];
     for (seed, line) in cases {
         fs::write(folder.path().join("seed"), seed).unwrap();
