@@ -107,9 +107,10 @@ async fn a_lock_that_lasts_too_long_is_an_outage_of_the_store_until_it_is_gone()
     let locked = lock(dir.path());
     for refused in writes(&users).await {
         let status = refused.unwrap_err();
-        let reason = status.get_details_error_info().unwrap().reason;
-        assert_eq!((status.code(), reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+        let info = status.get_details_error_info().unwrap();
+        assert_eq!((status.code(), info.reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+        assert_eq!(info.metadata["outcome"], "unknown", "it is answered in time, and runs on");
     }
     drop(locked);
-    create(&mut users, 100).await.unwrap();
+    create(&mut users, 1000).await.unwrap();
 }

@@ -151,7 +151,8 @@ async fn a_stale_update_is_aborted_and_changes_nothing() {
 
 #[tokio::test]
 async fn deleted_user_is_gone_and_its_id_is_held() {
-    let node = TestNode::start().await;
+    // A cluster without a store of relations has nothing that holds the id.
+    let node = TestNode::start_with_relations(|_| {}).await;
     let user = User { user_id: 7, user_name: "ann".into(), ..Default::default() };
     create(&node, user).await;
     let request = DeleteUserRequest { user_id: 7, ..Default::default() };
