@@ -10,7 +10,7 @@ COPY . .
 # The registry and what was built stay with the engine between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --profile dist --locked --package kith-server \
+    cargo build --profile dist --locked --package kith-cli \
     && install -D target/dist/kith /out/kith
 
 FROM debian:${DEBIAN}-slim

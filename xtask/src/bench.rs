@@ -55,7 +55,7 @@ fn over_its_own_servers(mut command: Command) -> Result<()> {
 
 fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {
     outlive_ctrl_c(|| {})?;
-    succeed(cargo().args(["build", "--release", "-p", "kith-server", "-p", "kith-lab"]))?;
+    succeed(cargo().args(["build", "--release", "-p", "kith-cli", "-p", "kith-lab"]))?;
     // Not by `cargo run`, which would build the server again with other features.
     let mut command = Command::new(target().join("release/kith-lab"));
     command.arg(task).args(arguments).current_dir(root());

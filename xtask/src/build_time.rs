@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::process::{cargo, outlive_ctrl_c, root, succeed, target};
 
 /// The file that an edit is made in: policy of one domain.
-const EDITED: &str = "crates/server/src/user/users.rs";
+const EDITED: &str = "crates/service/src/user/users.rs";
 /// How long a node that was built may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 const MEBIBYTE: u64 = 1 << 20;
@@ -78,13 +78,13 @@ fn size(program: &Path) -> Result<String> {
 
 fn release(folder: &Path, features: &[&str]) -> Result<()> {
     let mut command = cargo();
-    command.args(["build", "--release", "--quiet", "-p", "kith-server", "--target-dir"]).arg(folder);
+    command.args(["build", "--release", "--quiet", "-p", "kith-cli", "--target-dir"]).arg(folder);
     succeed(command.args(features))
 }
 
 fn laboratory(folder: &Path) -> Result<()> {
     let mut command = cargo();
-    command.args(["build", "--release", "--quiet", "-p", "kith-server", "-p", "kith-lab", "--target-dir"]);
+    command.args(["build", "--release", "--quiet", "-p", "kith-cli", "-p", "kith-lab", "--target-dir"]);
     succeed(command.arg(folder))
 }
 
@@ -117,7 +117,7 @@ fn serves(program: &Path) -> Result<()> {
 /// Runs the tests of the crate up to the first line that says that one runs.
 fn until_first_test(folder: &PathBuf) -> Result<()> {
     let mut command = cargo();
-    command.args(["test", "--quiet", "-p", "kith-server", "--target-dir"]).arg(folder);
+    command.args(["test", "--quiet", "-p", "kith-cli", "--target-dir"]).arg(folder);
     let mut tests = command.stdout(Stdio::piped()).spawn()?;
     let output = tests.stdout.take().context("the output is a pipe")?;
     let ran = BufReader::new(output).lines().map_while(Result::ok).any(|line| line.starts_with("running "));

@@ -19,17 +19,8 @@ enum Run {
     Xtask,
 }
 
-const EMBEDDED: &[&str] = &[
-    "clippy",
-    "-p",
-    "kith-server",
-    "--no-default-features",
-    "--features",
-    "embedded",
-    "--",
-    "-D",
-    "warnings",
-];
+const EMBEDDED: &[&str] =
+    &["clippy", "-p", "kith-cli", "--no-default-features", "--features", "embedded", "--", "-D", "warnings"];
 
 const PARTS: [Part; 8] = [
     Part {

@@ -10,7 +10,7 @@ pub(crate) const SETS: [&[u8]; 3] =
 ///
 /// # Errors
 /// When what is built into the program cannot be read.
-pub(crate) fn pool() -> Result<DescriptorPool, DescriptorError> {
+pub fn pool() -> Result<DescriptorPool, DescriptorError> {
     let mut pool = DescriptorPool::new();
     for set in SETS {
         pool.decode_file_descriptor_set(set)?;

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use kith_service::{error::Error, metric};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
@@ -14,7 +15,7 @@ use tonic_health::pb::{
     health_server::{Health, HealthServer},
 };
 
-use crate::{edge, error::Error, metric};
+use crate::edge;
 
 /// What a node is doing. NOT_SERVING in all but one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

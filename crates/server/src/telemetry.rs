@@ -1,6 +1,6 @@
 //! Logs, traces and metrics of the process. Set up once; a second set-up changes nothing.
 
-mod filter;
+mod log_filter;
 
 use std::{io::IsTerminal as _, sync::OnceLock, time::Duration};
 
@@ -13,11 +13,11 @@ use tracing_subscriber::{
     Layer, Registry, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-pub(crate) use self::filter::{FilterError, Filtering, filter_log, filter_log_as_configured};
+pub(crate) use self::log_filter::{FilterError, Filtering, filter_log, filter_log_as_configured};
 use crate::{
     config::{LogFormat, TelemetryConfig},
-    edge, metric,
-    start::StartError,
+    edge,
+    start_error::StartError,
 };
 
 /// Log lines that may wait to be written. Beyond it they are dropped and counted: no call waits for a log.
@@ -62,7 +62,7 @@ impl Drop for Telemetry {
 /// # Errors
 /// When the filter or the endpoint cannot be taken.
 pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
-    let filter = filter::layer(&config.log_filter)
+    let filter = log_filter::layer(&config.log_filter)
         .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX).finish(std::io::stderr());
@@ -110,7 +110,7 @@ pub fn metrics() -> Result<PrometheusHandle, StartError> {
             .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
             .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_size".to_owned()), &SIZES));
         let handle = builder.and_then(PrometheusBuilder::install_recorder).ok();
-        metric::describe();
+        crate::metrics_table::describe();
         handle
     });
     handle.clone().ok_or_else(|| StartError::new("the recorder of metrics cannot be installed"))

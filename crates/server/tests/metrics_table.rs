@@ -14,10 +14,8 @@ use std::{
 };
 
 use kith_proto::user::v1::{CreateUserRequest, GetUserRequest, User, user_service_client::UserServiceClient};
-use kith_server::{
-    Node,
-    metric::{self, Metric, MetricKind},
-};
+use kith_server::Node;
+use kith_service::metric::{Metric, MetricKind};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -75,7 +73,8 @@ fn is_of_clusters(name: &str) -> bool {
 #[tokio::test]
 async fn a_node_exports_what_the_table_says_and_nothing_else() {
     let (text, _data) = exported().await;
-    let all: Vec<Metric> = metric::all().into_iter().filter(|metric| !is_of_clusters(metric.name)).collect();
+    let all: Vec<Metric> =
+        kith_server::metrics_table::all().into_iter().filter(|metric| !is_of_clusters(metric.name)).collect();
     let table: Exported = all
         .iter()
         .map(|metric| {
@@ -131,7 +130,7 @@ fn sources(crates: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn names_end_with_what_they_are() {
-    for Metric { name, kind, help, .. } in metric::all() {
+    for Metric { name, kind, help, .. } in kith_server::metrics_table::all() {
         assert!(name.starts_with("kith_") && help.ends_with('.'), "{name}: {help}");
         assert_eq!(kind == MetricKind::Counter, name.ends_with("_total"), "{name}");
     }

@@ -42,9 +42,6 @@ pub(crate) const DO_NOT_DISTURB: &str = concat!(
     " WHERE dnd_ms IS NOT NULL AND from_id = ?1 AND (dnd_ms, to_id) < (?2, ?3)
     ORDER BY dnd_ms DESC, to_id DESC LIMIT ?4"
 );
-/// Primary key.
-pub(crate) const IS_BLOCKED: &str =
-    "SELECT 1 FROM blocks WHERE from_id = ?1 AND to_id = ?2 AND +blocked_ms IS NOT NULL";
 /// On conflict: a living record or a stub, which the new state takes the place of.
 const PUT: &str = "INSERT OR REPLACE INTO blocks
         (from_id, to_id, version, deleted, blocked_ms, permissions, dnd_ms, remark, updated_ms)
@@ -88,11 +85,6 @@ impl BlockStore for Sqlite {
         };
         self.readers.page(sql, user, (after, limit), blocks_of).await
     }
-}
-
-/// Whether `edge.from` has blocked `edge.to`.
-pub(crate) fn is_blocked(connection: &Connection, edge: Edge) -> Result<bool, Failure> {
-    Ok(connection.prepare_cached(IS_BLOCKED)?.exists([edge.from.get(), edge.to.get()])?)
 }
 
 /// Ends a record that lives: what stays is a stub with its version.

@@ -12,7 +12,7 @@ use rusqlite::{Connection, params, params_from_iter};
 use crate::{
     Sqlite,
     batch::BatchQuery,
-    block,
+    blocked::is_blocked,
     counts::{Tally, counts},
     error::Failure,
     relation_log,
@@ -160,7 +160,7 @@ fn follow(connection: &Connection, edge: Edge, kept: Duration, now: Timestamp) -
     if let Some(Known { follow, live: true, .. }) = known {
         return Ok(follow);
     }
-    if block::is_blocked(connection, edge.reversed())? {
+    if is_blocked(connection, edge.reversed())? {
         return Err(StoreError::Blocked.into());
     }
     let version = known.as_ref().map_or(Version::NONE, |before| before.follow.version).next();

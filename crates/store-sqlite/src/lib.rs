@@ -9,6 +9,7 @@ pub mod backup;
 mod ban;
 mod batch;
 mod block;
+mod blocked;
 mod coordination;
 mod counts;
 mod edges;

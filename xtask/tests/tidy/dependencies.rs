@@ -12,16 +12,18 @@ const ONLY: [(&str, &[&str]); 8] = [
     ("quick_cache", &["kith-cache"]),
     ("rusqlite", &["kith-store-sqlite", "kith-lab"]),
     ("kith-store-cluster", &["kith-server", "kith-lab"]),
-    ("kith-store-sqlite", &["kith-server", "kith-lab"]),
+    ("kith-store-sqlite", &["kith-server", "kith-cli", "kith-lab"]),
 ];
 
 /// A member and the beginnings of the names of what it must not know.
-const NEVER: [(&str, &[&str]); 5] = [
+const NEVER: [(&str, &[&str]); 7] = [
     ("kith-store", &["kith-", "mongodb", "rusqlite", "moka", "fred", "scylla", "tonic", "prost"]),
     ("kith-cache", &["kith-", "mongodb", "rusqlite", "tonic", "prost"]),
     ("kith-proto", &["kith-", "mongodb", "rusqlite", "moka"]),
-    ("kith-store-sqlite", &["kith-cache", "kith-proto", "kith-server", "tonic", "prost"]),
-    ("kith-store-cluster", &["kith-cache", "kith-proto", "kith-server", "tonic", "prost"]),
+    ("kith-store-sqlite", &["kith-cache", "kith-proto", "kith-service", "kith-server", "tonic", "prost"]),
+    ("kith-store-cluster", &["kith-cache", "kith-proto", "kith-service", "kith-server", "tonic", "prost"]),
+    ("kith-service", &["kith-server", "kith-cli", "kith-store-", "clap", "axum", "hyper", "figment"]),
+    ("kith-server", &["kith-cli", "clap", "ratatui", "indicatif", "comfy-table"]),
 ];
 
 /// Of a member: what it depends on, in its tests and its build too.

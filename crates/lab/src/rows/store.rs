@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use kith_cache::{
     Change, Consistency, Entry, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache,
 };
-use kith_server::{
+use kith_service::{
     error::Error,
-    mutation::{Job, Mutations, WriteLimits},
-    versions::{cache_version, loaded},
+    rpc::versions::{cache_version, loaded},
+    write::mutations::{Job, Mutations, WriteLimits},
 };
 use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Write};
 use tokio::time::Instant;

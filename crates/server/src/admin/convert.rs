@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use kith_cache::{Presence, Stats, TierCopy};
 use kith_proto::admin::v1 as wire;
 
-use crate::versions::{duration, wire_duration};
+use kith_service::rpc::versions::{duration, wire_duration};
 
 pub(super) fn copy(copy: &TierCopy) -> wire::TierCopy {
     let presence = match copy.presence {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use kith_proto::admin::v1 as wire;
+use kith_service::{
+    error::{Error, Reason},
+    relation::Upkeep,
+};
 use kith_store::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Invalid};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 use super::convert::{count, signed};
-use crate::{
-    error::{Error, Reason},
-    relation::Upkeep,
-};
 
 const EXAMPLES: usize = 10;
 const EXAMPLES_MOST: usize = 1000;

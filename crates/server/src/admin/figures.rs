@@ -2,12 +2,10 @@
 
 use kith_cache::Stats;
 use kith_proto::admin::v1 as wire;
+use kith_service::rpc::versions::wire_duration;
 
 use super::convert::signed;
-use crate::{
-    edge::{Counted, Taken},
-    versions::wire_duration,
-};
+use crate::edge::{Counted, Taken};
 
 /// The service of operators: its calls are no work that callers wait for.
 const OWN: &str = "kith.admin.v1.AdminService";

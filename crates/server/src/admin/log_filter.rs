@@ -3,14 +3,12 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use kith_proto::admin::v1 as wire;
+use kith_service::error::Error;
 use kith_store::Invalid;
 use tokio::time::Instant;
 
 use super::convert::within;
-use crate::{
-    error::Error,
-    telemetry::{self, FilterError, Filtering},
-};
+use crate::telemetry::{self, FilterError, Filtering};
 
 /// Longer filters are refused.
 const FILTER_MAX: usize = 1_024;

@@ -1,6 +1,7 @@
 //! What a node is and how it runs.
 
 use kith_proto::admin::v1 as wire;
+use kith_service::rpc::versions::{wire_duration, wire_time};
 use kith_store::Timestamp;
 
 use super::{
@@ -8,11 +9,7 @@ use super::{
     convert::{count, signed},
     figures,
 };
-use crate::{
-    cluster::Cluster,
-    telemetry,
-    versions::{wire_duration, wire_time},
-};
+use crate::{cluster::Cluster, telemetry};
 
 impl AdminRpc {
     /// Answers also while the store does not.

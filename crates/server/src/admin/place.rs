@@ -2,14 +2,16 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{Node, remote::Epochs as _};
 use kith_proto::admin::v1 as wire;
+use kith_service::{
+    error::{Error, Reason},
+    rpc::versions::wire_time,
+};
 use kith_store::Timestamp;
 
 use super::{NodeFacts, convert::signed};
-use crate::{
-    cluster::{Card, Cluster, StoreEpochs},
-    error::{Error, Reason},
+use crate::cluster::{
+    Card, Cluster, StoreEpochs,
     observer::{CanaryRecord, Observed},
-    versions::wire_time,
 };
 
 /// How long a new epoch is waited for on the node that began it.
@@ -44,7 +46,7 @@ impl Place {
             .map(|peer| wire::NodeInfo {
                 epoch,
                 applied: signed(peer.applied),
-                last_heard: Some(crate::versions::wire_duration(peer.silent)),
+                last_heard: Some(kith_service::rpc::versions::wire_duration(peer.silent)),
                 ..said(&Card::decode(&peer.about))
             })
             .collect();

@@ -5,6 +5,12 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use kith_cache::{CacheError, Depth, Namespace};
 use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
+use kith_service::{
+    error::{Error, Reason},
+    relation::Upkeep,
+    rpc::{batch::only_services, call::Call},
+    write::mutations::Mutations,
+};
 use kith_store::{Invalid, Timestamp};
 use tonic::{Request, Response, Status};
 
@@ -17,14 +23,7 @@ use super::{
     resync,
     watch::{Told, Watchers},
 };
-use crate::{
-    bulk::only_services,
-    call::Call,
-    cluster::Admin,
-    error::{Error, Reason},
-    mutation::Mutations,
-    relation::Upkeep,
-};
+use crate::cluster::Admin;
 
 /// What is left of the time for a call to send its answer.
 const ANSWERED: Duration = Duration::from_millis(200);

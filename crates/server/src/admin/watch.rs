@@ -8,6 +8,10 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use kith_cache::Stats;
 use kith_proto::admin::v1 as wire;
+use kith_service::{
+    error::{Error, Reason},
+    rpc::versions::wire_duration,
+};
 use kith_store::Invalid;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -20,11 +24,7 @@ use super::{
     convert::{signed, stats, within},
     figures,
 };
-use crate::{
-    edge::Counted,
-    error::{Error, Reason},
-    versions::wire_duration,
-};
+use crate::edge::Counted;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(60);

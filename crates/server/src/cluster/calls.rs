@@ -3,6 +3,7 @@ use std::{fs, time::Duration};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::Mac as _;
 use kith_proto::admin::v1::admin_service_client::AdminServiceClient;
+use kith_service::error::Error;
 use tonic::{
     Request, Status,
     metadata::{AsciiMetadataValue, MetadataMap},
@@ -11,7 +12,7 @@ use tonic::{
 };
 
 use super::{Card, Keys, keys::mac};
-use crate::{config::Config, error::Error};
+use crate::config::Config;
 
 /// Metadata of a call that a node makes: that it knows the key of the nodes, and whom it means to call.
 const PROOF: &str = "kith-node";

@@ -5,18 +5,9 @@ use kith_cache::{
     Invalidation,
     remote::{Changes, Feed, FeedError},
 };
-use kith_store::{
-    ChangeFeed, Coordination, FeedChange, FeedRecord, GroupId, GroupStore, NamedFeed, StoreError, Stored,
-    Stores,
-};
+use kith_store::{ChangeFeed, Coordination, FeedChange, NamedFeed, Stores};
 
-use crate::{
-    group::{GROUPS, search_invalidations},
-    member::{MEMBERS, ROSTERS, member_invalidations, roster_invalidations},
-    relation::{BLOCKS, FOLLOWS, block_invalidations, follow_invalidations},
-    user::USERS,
-    versions::cache_version,
-};
+use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
 /// How long a new feed is waited for to say where it is.
 const FIRST: Duration = Duration::from_millis(200);
@@ -28,18 +19,18 @@ pub(super) struct StoreFeed {
     name: String,
     feed: Arc<dyn ChangeFeed>,
     coordination: Arc<dyn Coordination>,
-    groups: Arc<dyn GroupStore>,
+    mappings: Arc<[Arc<dyn FeedMapping>]>,
     holder: String,
 }
 
 impl StoreFeed {
     /// Every feed of the store; none of one that nobody else can change. `holder` names this node.
-    pub(super) fn all(stores: &Stores, holder: &str) -> Vec<Self> {
+    pub(super) fn all(stores: &Stores, mappings: &Arc<[Arc<dyn FeedMapping>]>, holder: &str) -> Vec<Self> {
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
             feed: Arc::clone(&named.feed),
             coordination: Arc::clone(&stores.coordination),
-            groups: Arc::clone(&stores.groups),
+            mappings: Arc::clone(mappings),
             holder: holder.to_owned(),
         };
         stores.feeds.iter().map(of).collect()
@@ -49,7 +40,7 @@ impl StoreFeed {
     async fn begin(&self) -> Result<Open, FeedError> {
         let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
         let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
-        let unread = first.changes.into_iter().map(told).collect();
+        let unread = self.told(&first.changes);
         Ok(Open { feed: self.clone(), changes, unread, mark: first.mark, saved: Vec::new() })
     }
 }
@@ -85,13 +76,8 @@ impl Feed for StoreFeed {
     async fn besides(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         let mut besides = Vec::new();
         for change in changes {
-            match change.namespace {
-                GROUPS => besides.extend(self.searches_of(&change.key).await?),
-                FOLLOWS => besides.extend(change.key.parse().map(follow_invalidations).unwrap_or_default()),
-                BLOCKS => besides.extend(change.key.parse().map(block_invalidations).unwrap_or_default()),
-                MEMBERS => besides.extend(change.key.parse().map(member_invalidations).unwrap_or_default()),
-                ROSTERS => besides.extend(change.key.parse().map(roster_invalidations).unwrap_or_default()),
-                _ => {}
+            for mapping in self.mappings.iter().filter(|mapping| mapping.namespace() == change.namespace) {
+                besides.extend(mapping.dependents(&change.key).await?);
             }
         }
         Ok(besides)
@@ -99,15 +85,9 @@ impl Feed for StoreFeed {
 }
 
 impl StoreFeed {
-    /// What pages of searches have to be told of a group.
-    async fn searches_of(&self, key: &str) -> Result<Vec<Invalidation>, FeedError> {
-        let Ok(id) = key.parse::<GroupId>() else { return Ok(Vec::new()) };
-        match self.groups.group(id).await {
-            Ok(Stored::Live(group)) => Ok(search_invalidations(&group)),
-            // What cannot be read is listed by nothing.
-            Ok(_) | Err(StoreError::Corrupt { .. }) => Ok(Vec::new()),
-            Err(_) => Err(FeedError::Away),
-        }
+    /// What changes mean for copies. A kind of record that no domain keeps copies of means nothing.
+    fn told(&self, changes: &[FeedChange]) -> Vec<Invalidation> {
+        changes.iter().filter_map(|change| told(&self.mappings, change)).collect()
     }
 }
 
@@ -137,7 +117,7 @@ impl Changes for Open {
         }
         let batch = self.changes.next(patience).await.map_err(|error| meaning(&error))?;
         self.mark = batch.mark;
-        Ok(batch.changes.into_iter().map(told).collect())
+        Ok(self.feed.told(&batch.changes))
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {
@@ -151,18 +131,13 @@ impl Changes for Open {
     }
 }
 
-fn told(change: FeedChange) -> Invalidation {
-    let (namespace, key) = match change.record {
-        FeedRecord::User(id) => (USERS, id.to_string()),
-        FeedRecord::Group(id) => (GROUPS, id.to_string()),
-        FeedRecord::Follow(edge) => (FOLLOWS, edge.to_string()),
-        FeedRecord::Block(edge) => (BLOCKS, edge.to_string()),
-        FeedRecord::Member(key) => (MEMBERS, key.to_string()),
-        FeedRecord::Roster(group) => (ROSTERS, group.to_string()),
-    };
+fn told(mappings: &[Arc<dyn FeedMapping>], change: &FeedChange) -> Option<Invalidation> {
+    let mapped =
+        mappings.iter().find_map(|mapping| Some((mapping.namespace(), mapping.key(&change.record)?)));
+    let (namespace, key) = mapped?;
     // A change by hand may have set the version back: copies of every version are dropped.
     let version = change.version.filter(|_| !change.by_hand).map(cache_version);
-    Invalidation { namespace, key, version, copy: None }
+    Some(Invalidation { namespace, key, version, copy: None })
 }
 
 fn meaning(error: &kith_store::FeedError) -> FeedError {

@@ -10,7 +10,7 @@ const NAME: &str = "nodes";
 
 /// Keys for what passes between nodes, each for one purpose.
 #[derive(Clone)]
-pub(crate) struct Keys {
+pub struct Keys {
     key: [u8; 32],
     /// Name of the database that keeps it.
     database: String,
@@ -18,7 +18,10 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// Those of the nodes over these stores, made at the first start of the first node.
-    pub(crate) async fn of(stores: &Stores, config: &Config) -> Result<Self, StoreError> {
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub async fn of(stores: &Stores, config: &Config) -> Result<Self, StoreError> {
         let key = stores.node.key(NAME, rand::random()).await?;
         Ok(Self { key, database: config.store.mongodb.database.clone() })
     }

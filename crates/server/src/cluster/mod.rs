@@ -9,6 +9,7 @@ mod claim;
 mod epochs;
 mod feed;
 mod keys;
+pub mod observer;
 mod refused;
 mod server;
 mod watch;
@@ -24,6 +25,7 @@ use kith_cache::{
     },
 };
 use kith_presence::Presences;
+use kith_service::write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers};
 use kith_store::Stores;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -31,16 +33,14 @@ pub(crate) use calls::{Admin, Calls};
 pub(crate) use card::Card;
 pub(crate) use claim::{Claim, PATIENCE};
 pub(crate) use epochs::StoreEpochs;
-pub(crate) use keys::Keys;
+pub use keys::Keys;
 pub(crate) use refused::Refused;
-pub(crate) use server::Server;
+pub use server::Server;
 
 use self::feed::StoreFeed;
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
-    tasks::Tasks,
-    tiers::Tiers,
 };
 
 /// What a command of a change may take beside the time of the command itself: it may wait for others.
@@ -73,7 +73,14 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Puts a node together that shares `shared` with others. It neither follows nor tells anything yet.
-    pub(crate) fn new(server: Server, keys: &Keys, stores: &Stores, config: &Config, card: Card) -> Self {
+    pub(crate) fn new(
+        server: Server,
+        keys: &Keys,
+        stores: &Stores,
+        config: &Config,
+        card: Card,
+        mappings: &Arc<[Arc<dyn FeedMapping>]>,
+    ) -> Self {
         let (cluster, id) = (&config.cluster, card.number());
         let following = following(cluster);
         let (standing, queue) = (Arc::new(Standing::new(following.trust)), Queue::new(cluster.queue_max));
@@ -110,7 +117,7 @@ impl Cluster {
             random: Arc::new(ThreadRandom),
         };
         let calls = Calls::new(keys, config);
-        let feeds = StoreFeed::all(stores, &card.id);
+        let feeds = StoreFeed::all(stores, mappings, &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let tiers = Tiers::shared(node, sharing.clone());
         Self { server, tiers, sharing, member, bus, card, calls, feeds, tasks: Tasks::default() }

@@ -5,9 +5,9 @@ use kith_cache::remote::redis::Refusal;
 
 /// Why Redis cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub struct Refused {
     /// With what to do. Holds no credentials, and of the answer of Redis its first word alone.
-    pub(crate) line: String,
+    pub line: String,
     /// Whether it stays until someone changes Redis or the configuration.
     pub(crate) lasts: bool,
 }

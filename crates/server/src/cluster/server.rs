@@ -15,13 +15,13 @@ use kith_presence::RedisPresence;
 use super::{Keys, Refused};
 #[cfg(feature = "cluster")]
 use super::{claim, refused};
-use crate::{config::Config, start::StartError};
+use crate::{config::Config, start_error::StartError};
 #[cfg(feature = "cluster")]
-use crate::{metric, presence};
+use kith_service::{metric, presence};
 
 /// The server that nodes share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub struct Server {
     shared: Arc<dyn Shared>,
     #[cfg(feature = "cluster")]
     redis: Arc<RedisShared>,
@@ -56,7 +56,7 @@ impl Server {
     ///
     /// # Errors
     /// When its address cannot be used.
-    pub(crate) async fn look(config: &Config, keys: Option<&Keys>) -> Result<Self, StartError> {
+    pub async fn look(config: &Config, keys: Option<&Keys>) -> Result<Self, StartError> {
         let database_id = keys.map_or(0, Keys::database_id);
         Self::of(RedisOptions { database_id, ..options(config) }, config).await
     }
@@ -87,7 +87,7 @@ impl Server {
 
     /// Why it cannot be used though it answers, in one line that says what to do; `None`: it can, or it is away. Takes a
     /// few times `redis.connect_timeout` at most.
-    pub(crate) async fn refusal(&self) -> Option<Refused> {
+    pub async fn refusal(&self) -> Option<Refused> {
         let refusal = Box::pin(self.redis.refusal()).await?;
         let line = refused::line(&refusal, &self.prefix);
         Some(Refused { line, lasts: refusal.lasts() })
@@ -105,7 +105,7 @@ impl Server {
     ///
     /// # Errors
     /// When it does not answer.
-    pub(crate) async fn prefix_of_others(&self, keys: &Keys) -> Result<bool, SharedError> {
+    pub async fn prefix_of_others(&self, keys: &Keys) -> Result<bool, SharedError> {
         Ok(self.redis.prefix_owner(claim::LASTS).await?.is_some_and(|owner| owner != keys.database_id()))
     }
 
@@ -114,7 +114,7 @@ impl Server {
     ///
     /// # Errors
     /// When it is away.
-    pub(crate) async fn findings(&self) -> Result<Vec<String>, SharedError> {
+    pub async fn findings(&self) -> Result<Vec<String>, SharedError> {
         let (fitness, heard) = tokio::join!(self.redis.fitness(), self.redis.self_test());
         let mut found = Vec::new();
         if fitness.is_fit() == Some(false) {

@@ -2,13 +2,12 @@
 
 use std::{fs, path::Path};
 
-use super::{
-    Backend, Config, Secret, said,
-    wrong::{Wrong, above_zero, wrong},
-};
+use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+
+use super::{Backend, Config, Secret, said};
 
 /// Reads secrets out of their files and looks at what belongs together.
-pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
+pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     let mongodb = &mut config.store.mongodb;
     from_file(
         ("store.mongodb.uri", "store.mongodb.uri_file"),
@@ -28,10 +27,10 @@ pub(super) fn complete(config: &mut Config) -> Result<(), Wrong> {
     super::http::check(&config.http)?;
     super::cluster::check(config)?;
     super::observer::check(config)?;
-    super::relations::check(config)?;
-    super::members::check(config)?;
-    super::presence::check(config)?;
-    super::applications::check(config)?;
+    config.relations.check()?;
+    config.members.check()?;
+    config.presence.check()?;
+    config.applications.check()?;
     super::cql::check(config)?;
     store(config)?;
     invite_code_key(config)?;
@@ -44,14 +43,14 @@ fn from_file(
     keys: (&'static str, &'static str),
     secret: &mut Option<Secret>,
     file: Option<&Path>,
-) -> Result<(), Wrong> {
+) -> Result<(), InvalidValue> {
     let (of_value, of_file) = keys;
     let Some(file) = file else { return Ok(()) };
     if secret.is_some() {
         return wrong(of_file, &format!("and {of_value} are both given; give one"));
     }
     let text = fs::read_to_string(file)
-        .map_err(|error| Wrong { key: of_file, text: said::unreadable(of_file, file, &error) })?;
+        .map_err(|error| InvalidValue { key: of_file, text: said::unreadable(of_file, file, &error) })?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.trim().is_empty() {
         return wrong(
@@ -63,7 +62,7 @@ fn from_file(
     Ok(())
 }
 
-fn listening(config: &Config) -> Result<(), Wrong> {
+fn listening(config: &Config) -> Result<(), InvalidValue> {
     let tls = &config.tls;
     match (&tls.cert_file, &tls.key_file) {
         (Some(_), None) => return wrong("tls.cert_file", "needs tls.key_file beside it"),
@@ -82,7 +81,7 @@ fn listening(config: &Config) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn store(config: &Config) -> Result<(), Wrong> {
+fn store(config: &Config) -> Result<(), InvalidValue> {
     if config.store.backend == Backend::Cluster && config.store.mongodb.uri.is_none() {
         return wrong(
             "store.backend",
@@ -92,7 +91,7 @@ fn store(config: &Config) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn invite_code_key(config: &Config) -> Result<(), Wrong> {
+fn invite_code_key(config: &Config) -> Result<(), InvalidValue> {
     let secrets = &config.secrets;
     if secrets.invite_code_key.is_some() && secrets.invite_code_key_bytes().is_none() {
         return wrong(
@@ -103,7 +102,7 @@ fn invite_code_key(config: &Config) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn none_is_zero(config: &Config) -> Result<(), Wrong> {
+fn none_is_zero(config: &Config) -> Result<(), InvalidValue> {
     let limits = &config.limits;
     above_zero(&[
         ("limits.message_bytes", limits.message_bytes == 0),
@@ -129,7 +128,7 @@ fn none_is_zero(config: &Config) -> Result<(), Wrong> {
     ])
 }
 
-fn bounds(config: &Config) -> Result<(), Wrong> {
+fn bounds(config: &Config) -> Result<(), InvalidValue> {
     let (limits, cache) = (&config.limits, &config.cache);
     if limits.import_records > kith_proto::RECORDS_MAX {
         let text = format!("is {}; it must not be above {}", limits.import_records, kith_proto::RECORDS_MAX);

@@ -2,12 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Backend, Config, Secret,
-    wrong::{Wrong, above_zero, wrong},
-};
+use super::{Backend, Config, Secret};
 
 /// What an address of Redis may begin with; with `s` by TLS.
 const SCHEMES: [&str; 6] =
@@ -147,7 +145,7 @@ impl Default for ClusterConfig {
 }
 
 /// Looks at what belongs together.
-pub(super) fn check(config: &Config) -> Result<(), Wrong> {
+pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     none_is_zero(config)?;
     shared(config)?;
     redis(&config.redis)?;
@@ -155,7 +153,7 @@ pub(super) fn check(config: &Config) -> Result<(), Wrong> {
     advertised(config)
 }
 
-fn none_is_zero(config: &Config) -> Result<(), Wrong> {
+fn none_is_zero(config: &Config) -> Result<(), InvalidValue> {
     let (redis, cluster) = (&config.redis, &config.cluster);
     above_zero(&[
         ("redis.pool", redis.pool == 0),
@@ -171,7 +169,7 @@ fn none_is_zero(config: &Config) -> Result<(), Wrong> {
     ])
 }
 
-fn shared(config: &Config) -> Result<(), Wrong> {
+fn shared(config: &Config) -> Result<(), InvalidValue> {
     let scheme = config.redis.url.as_ref().map(|url| url.expose().split("://").next().unwrap_or_default());
     if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme)) {
         return wrong(
@@ -193,7 +191,7 @@ fn shared(config: &Config) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn redis(redis: &RedisConfig) -> Result<(), Wrong> {
+fn redis(redis: &RedisConfig) -> Result<(), InvalidValue> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if redis.prefix.is_empty() || redis.prefix.len() > PREFIX_MAX || !redis.prefix.chars().all(allowed) {
         return wrong("redis.prefix", "must be 1 to 32 letters, digits, _ or -");
@@ -214,7 +212,7 @@ fn redis(redis: &RedisConfig) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn following(config: &Config) -> Result<(), Wrong> {
+fn following(config: &Config) -> Result<(), InvalidValue> {
     let cluster = &config.cluster;
     if cluster.trust < cluster.probe_every * 4 {
         let text = format!(
@@ -240,7 +238,7 @@ fn following(config: &Config) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn advertised(config: &Config) -> Result<(), Wrong> {
+fn advertised(config: &Config) -> Result<(), InvalidValue> {
     let Some(address) = &config.cluster.advertise else { return Ok(()) };
     let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
     let fine = address.parse::<http::Uri>().is_ok_and(|uri| {

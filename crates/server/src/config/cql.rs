@@ -2,12 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Config, Secret,
-    wrong::{Wrong, above_zero, wrong},
-};
+use super::{Config, Secret};
 
 /// Most feeds that changes are told by.
 const SHARDS_MAX: u32 = 64;
@@ -62,7 +60,7 @@ impl Default for CqlConfig {
     }
 }
 
-pub(super) fn check(config: &Config) -> Result<(), Wrong> {
+pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     let cql = &config.store.cql;
     if cql.user.is_some() != cql.password.is_some() {
         return wrong(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::wrong::{Wrong, wrong};
+use kith_service::invalid_value::{InvalidValue, wrong};
 
 const KEY: &str = "http.cors.origins";
 
@@ -35,7 +35,7 @@ impl Default for CorsConfig {
 }
 
 /// An origin that no browser would send would be without effect, and nobody would be told.
-pub(super) fn check(http: &HttpConfig) -> Result<(), Wrong> {
+pub(super) fn check(http: &HttpConfig) -> Result<(), InvalidValue> {
     match http.cors.origins.iter().find(|origin| !is_origin(origin)) {
         None => Ok(()),
         Some(origin) if origin == "*" => {
@@ -59,7 +59,7 @@ fn is_origin(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn checked(origin: &str) -> Result<(), Wrong> {
+    fn checked(origin: &str) -> Result<(), InvalidValue> {
         let cors = CorsConfig { origins: vec![origin.to_owned()], ..CorsConfig::default() };
         check(&HttpConfig { cors })
     }

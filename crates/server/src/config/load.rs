@@ -11,10 +11,11 @@ use figment::{
     util::nest,
     value::{Dict, Map, Value},
 };
+use kith_service::invalid_value::InvalidValue;
 
 use super::{
     Config, check, ephemeral, place::Places, said, service_links::is_service_link, text_value,
-    unknown::Unknown, wrong::Wrong,
+    unknown::Unknown,
 };
 
 /// A configuration that cannot be taken: one line that says what and where, without secrets.
@@ -207,7 +208,7 @@ impl Layers {
     }
 
     /// What is wrong with values that can each be read.
-    fn locate(&self, wrong: &Wrong) -> ConfigError {
+    fn locate(&self, wrong: &InvalidValue) -> ConfigError {
         ConfigError(format!("{}: {}", self.place(wrong.key), wrong.text))
     }
 

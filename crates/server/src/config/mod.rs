@@ -4,7 +4,6 @@
 //! later wins, key by key. A key that nothing knows is an error that says where it stands. Nothing else in
 //! this program reads the environment.
 
-mod applications;
 mod check;
 mod cluster;
 mod cql;
@@ -12,11 +11,8 @@ mod ephemeral;
 mod http;
 mod limits;
 mod load;
-mod members;
 mod observer;
 mod place;
-mod presence;
-mod relations;
 mod said;
 mod secret;
 mod sections;
@@ -26,23 +22,24 @@ mod size;
 mod termination;
 mod text_value;
 mod unknown;
-mod wrong;
 
-pub use applications::ApplicationsConfig;
 pub use cluster::{ClusterConfig, RedisConfig};
 pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
+pub use kith_service::{
+    application::ApplicationsConfig,
+    group::members::MembersConfig,
+    presence::PresenceConfig,
+    relation::{RelationMode, RelationsConfig},
+};
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
-pub use members::MembersConfig;
 pub use observer::ObserverConfig;
-pub use presence::PresenceConfig;
-pub use relations::{RelationMode, RelationsConfig};
 pub use secret::Secret;
 pub use sections::{
     Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,
     SecretsConfig, SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
 };
 pub use show::{Value, show, values};
-pub(crate) use termination::termination_log;
+pub use termination::termination_log;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Config,
-    wrong::{Wrong, above_zero, wrong},
-};
+use super::Config;
 
 /// Most writes that may wait: each is asked for three times on every node within a minute.
 const WAITING_MOST: usize = 10_000;
@@ -45,7 +43,7 @@ impl Default for ObserverConfig {
 }
 
 /// Looks at each value.
-pub(super) fn check(config: &Config) -> Result<(), Wrong> {
+pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     let observer = &config.observer;
     above_zero(&[
         ("observer.canary_every", observer.canary_every.is_zero()),

@@ -8,7 +8,7 @@ const KEY: &str = "termination_log";
 const VARIABLE: &str = "KITH_TERMINATION_LOG";
 
 /// The file that the sources name, whatever else is wrong with them.
-pub(crate) fn termination_log(sources: &Sources) -> Option<PathBuf> {
+pub fn termination_log(sources: &Sources) -> Option<PathBuf> {
     let flag = sources.flags.iter().rev().find(|flag| flag.key == KEY).map(|flag| &flag.value);
     let variable = || sources.environment.iter().find(|(name, _)| name == VARIABLE).map(|(_, value)| value);
     let text = flag.or_else(variable).cloned().or_else(|| in_file(sources))?;

@@ -6,14 +6,14 @@
 use http::HeaderMap;
 use tonic::{Code, Status, metadata::MetadataValue};
 
-use crate::{
-    answer_size,
+use kith_service::{
     error::{Error, Reason},
+    rpc::answer_size,
 };
 
 /// Texts by which tonic's answers about a message are known from those of handlers.
 const TOO_LARGE: [&str; 2] = ["Error, decoded message length too large", "Error decompressing: size limit"];
-/// The same of an answer that is larger than the services may send, see [`crate::answer_size`].
+/// The same of an answer that is larger than the services may send, see [`kith_service::rpc::answer_size`].
 const ANSWER_TOO_LARGE: &str = "Error, encoded message length too large";
 const MALFORMED: [&str; 6] = [
     "failed to decode Protobuf message",
@@ -27,7 +27,7 @@ const MALFORMED: [&str; 6] = [
 
 /// How tonic begins its answer to a compression that it does not know.
 const COMPRESSED: &str = "Content is compressed with";
-/// What the services accept, as [`crate::wiring`] sets it; the protocol wants it in that answer.
+/// What the services accept, as [`crate::node::services`] sets it; the protocol wants it in that answer.
 const ENCODINGS: &str = "identity,gzip,zstd";
 
 /// The deadline passed.

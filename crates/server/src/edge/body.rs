@@ -10,12 +10,12 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
+use kith_service::rpc::call::Served;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, body::Body};
 
 use super::{answer, gate::Slot, methods::Record};
-use crate::call::Served;
 
 const TIER: HeaderName = HeaderName::from_static("kith-tier");
 const VERSION: HeaderName = HeaderName::from_static("kith-version");

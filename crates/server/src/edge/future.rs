@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
+use kith_service::rpc::call::Served;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body};
@@ -24,7 +25,6 @@ use super::{
     methods::{Kind, Record},
     routes::{RouteFuture, Routes},
 };
-use crate::call::Served;
 
 /// The answer to one call. Dropping it drops the handler; a write that has begun goes on in its own task.
 pub struct EdgeFuture<B> {

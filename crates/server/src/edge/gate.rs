@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{metric, shed::Shed};
+use kith_service::{metric, write::shed::Shed};
 
 /// A place among the calls in flight, until dropped.
 pub(super) type Slot = OwnedSemaphorePermit;

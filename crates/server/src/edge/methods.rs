@@ -10,6 +10,7 @@ use std::{
 };
 
 use ahash::RandomState;
+use kith_service::metric;
 use metrics::{Counter, Histogram};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
@@ -17,7 +18,6 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::times::{Taken, Times};
-use crate::metric;
 
 /// Name of every code, by its number.
 const CODES: [&str; 17] = [
@@ -235,7 +235,7 @@ fn ends_at_a_stop(method: &str) -> bool {
 }
 
 /// Name of a gRPC code, as the protocol writes it.
-pub(crate) fn code_name(code: Code) -> &'static str {
+pub fn code_name(code: Code) -> &'static str {
     usize::try_from(i32::from(code)).ok().and_then(|at| CODES.get(at)).copied().unwrap_or("UNKNOWN")
 }
 

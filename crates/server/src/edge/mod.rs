@@ -23,6 +23,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
+use kith_service::rpc::call::{Acting, Call};
 use kith_store::UserId;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +33,8 @@ pub(crate) use answer::invalid_metadata;
 pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
-pub(crate) use methods::{Counted, code_name, services, takes_many};
+pub use methods::code_name;
+pub(crate) use methods::{Counted, services, takes_many};
 pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
@@ -43,10 +45,7 @@ use self::{
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
 };
-use crate::{
-    call::{Acting, Call},
-    config::LimitsConfig,
-};
+use crate::config::LimitsConfig;
 
 const ACTING: &str = "kith-acting-user";
 

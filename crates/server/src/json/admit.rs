@@ -3,13 +3,11 @@
 use std::borrow::Cow;
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
+use kith_service::error::{Error, Reason};
 use tonic::Status;
 
 use super::catalogue::{self, Rpc};
-use crate::{
-    edge,
-    error::{Error, Reason},
-};
+use crate::edge;
 
 /// What may be posted, for those who posted something else.
 const ACCEPTED: HeaderValue =

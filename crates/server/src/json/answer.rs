@@ -7,6 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::Body as _;
+use kith_service::error::{Error, Reason};
 use prost::Message as _;
 use prost_reflect::DynamicMessage;
 use serde::Serialize;
@@ -17,10 +18,7 @@ use super::{
     catalogue::{self, Rpc},
     inexpressible,
 };
-use crate::{
-    edge::EdgeBody,
-    error::{Error, Reason},
-};
+use crate::edge::EdgeBody;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Flag and length before a message.

@@ -1,11 +1,11 @@
 //! What is said of a text that cannot be read. Never a value: it may be a secret.
 
+use kith_service::error::{Error, Reason};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::error::Category;
 use tonic::Status;
 
 use super::tracked::{Place, Spot, Why};
-use crate::error::{Error, Reason};
 use kith_store::Invalid;
 
 /// Of a name that nothing bears so much is repeated.

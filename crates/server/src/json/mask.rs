@@ -8,7 +8,7 @@ use serde::{
     de::{Error, MapAccess, Visitor},
 };
 
-use crate::params::field_path;
+use kith_service::rpc::params::field_path;
 
 /// A mask as callers write it: one string with commas between its paths, as proto3 JSON has it, or an object with a
 /// list of them, as tools write it that know a mask as a message. `None`: null, an absent field.

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 
 use self::admit::{Refusal, admit};
-pub(crate) use self::read::message;
+pub use self::read::message;
 use crate::{config::LimitsConfig, edge::Edge};
 
 /// What a body may have, by the kind of its method.
@@ -58,7 +58,7 @@ where
 ///
 /// # Errors
 /// Why it cannot be read, in words that follow the number of the line. Never a value.
-pub(crate) fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
+pub fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
     read::record(name, line)
 }
 

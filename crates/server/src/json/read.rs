@@ -17,7 +17,7 @@ use super::{
 ///
 /// # Errors
 /// INVALID_ARGUMENT that names the field, or, where the text is no JSON, line and column. Never a value.
-pub(crate) fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
+pub fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
     parsed(input, text).map_err(Fault::status)
 }
 

@@ -21,6 +21,7 @@ use std::{
 
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use kith_service::metric;
 use rand::Rng as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -30,7 +31,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::tls::{Certificates, is_open};
+pub(crate) use self::tls::Certificates;
+pub use self::tls::is_open;
 use self::{
     front::Front,
     greeting::{Prefixed, Protocol},
@@ -41,8 +43,7 @@ use crate::{
     config::{Config, HttpConfig, LimitsConfig},
     edge::Edge,
     health::Reporter,
-    metric,
-    start::StartError,
+    start_error::StartError,
 };
 
 /// How often a peer that says nothing is asked whether it lives.
@@ -130,7 +131,7 @@ impl fmt::Debug for Port {
 }
 
 /// Where what listens on `at` is called from this machine: "every address" is none that can be called.
-pub(crate) fn callable(mut at: SocketAddr) -> SocketAddr {
+pub fn callable(mut at: SocketAddr) -> SocketAddr {
     match at {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),

@@ -2,13 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use kith_service::metric::Metric;
 use metrics::Counter;
 use tokio::time::Instant;
 
-use crate::{
-    health::{Cause, Reporter},
-    metric::Metric,
-};
+use crate::health::{Cause, Reporter};
 
 /// How often the log has a line about it, however often it happens.
 const EVERY: Duration = Duration::from_secs(60);
@@ -59,7 +57,7 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::metric;
+    use kith_service::metric;
 
     #[tokio::test(start_paused = true)]
     async fn reports_once_a_minute_and_remark_ends() {

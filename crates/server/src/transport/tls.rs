@@ -14,7 +14,7 @@ use rustls::{
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
 
-use crate::{config::TlsConfig, start::StartError};
+use crate::{config::TlsConfig, start_error::StartError};
 
 /// What is served as certificate and key: what their files held when they were last read well.
 pub(crate) struct Certificates {
@@ -120,14 +120,17 @@ fn refuse_open_key(path: &Path) -> Result<(), StartError> {
 }
 
 /// Whether everybody on this machine may use the file.
+///
+/// # Errors
+/// When the file cannot be looked at.
 #[cfg(unix)]
-pub(crate) fn is_open(path: &Path) -> io::Result<bool> {
+pub fn is_open(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt as _;
     Ok(std::fs::metadata(path)?.permissions().mode() & 0o007 != 0)
 }
 
 /// The system does not say so in bits.
 #[cfg(not(unix))]
-pub(crate) fn is_open(_path: &Path) -> io::Result<bool> {
+pub fn is_open(_path: &Path) -> io::Result<bool> {
     Ok(false)
 }

@@ -11,7 +11,7 @@ use kith_proto::{
     presence::v1::{BatchGetPresenceRequest, OpenSessionRequest},
     user::v1::{self as users, user_result},
 };
-use kith_server::answer_size::{ANSWER_BYTES, STREAM_MESSAGE_BYTES};
+use kith_service::rpc::answer_size::{ANSWER_BYTES, STREAM_MESSAGE_BYTES};
 use prost::Message;
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use tonic::Code;

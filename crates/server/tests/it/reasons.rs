@@ -3,12 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::broken;
-use crate::http;
+use crate::{
+    broken,
+    edge::raw::{self, GET_USER},
+    http,
+    node::{TestNode, acting, params},
+};
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
-use crate::edge::raw::{self, GET_USER};
-use crate::node::{TestNode, acting, params};
 use kith_proto::{
     application::v1 as applications,
     group::v1 as groups,
@@ -19,8 +21,8 @@ use kith_proto::{
 use kith_server::{
     config::{Backend, Config, Secret},
     edge::{Edge, Routes},
-    error::{Reason, Retry},
 };
+use kith_service::error::{Reason, Retry};
 use kith_store::{Outcome, StoreError};
 use prost::Message;
 use tonic::{Request, Status};

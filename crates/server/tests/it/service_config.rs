@@ -4,7 +4,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kith_server::{config::Config, mutation::patience};
+use kith_server::config::Config;
+use kith_service::write::mutations::patience;
 use prost_reflect::DescriptorPool;
 use serde_json::Value;
 

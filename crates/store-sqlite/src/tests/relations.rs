@@ -6,7 +6,7 @@ use kith_store::{
 };
 
 use super::*;
-use crate::{block, counts, edges, follow, relation_log};
+use crate::{block, blocked, counts, edges, follow, relation_log};
 
 const FOLLOWING_COLUMNS: &str = "(from_id, placed_ms, to_id, version, since_ms)";
 const FANS_COLUMNS: &str = "(to_id, placed_ms, from_id, version, since_ms)";
@@ -201,7 +201,7 @@ async fn no_query_of_relations_scans_or_sorts() {
         block::BY_EDGE,
         block::BLOCKED,
         block::DO_NOT_DISTURB,
-        block::IS_BLOCKED,
+        blocked::IS_BLOCKED,
         block::REMOVE,
         block::ANY_FROM,
         block::ANY_TO,
@@ -233,7 +233,7 @@ async fn each_list_is_read_from_its_index_at_the_place_where_it_goes_on() {
         (follow::FANS, "COVERING INDEX follows_fans (to_id=? AND (placed_ms,from_id)<(?,?))"),
         (block::BLOCKED, "INDEX blocks_blocked (from_id=? AND blocked_ms>? AND (blocked_ms,to_id)<(?,?))"),
         (block::DO_NOT_DISTURB, "INDEX blocks_dnd (from_id=? AND dnd_ms>? AND (dnd_ms,to_id)<(?,?))"),
-        (block::IS_BLOCKED, "PRIMARY KEY (from_id=? AND to_id=?)"),
+        (blocked::IS_BLOCKED, "PRIMARY KEY (from_id=? AND to_id=?)"),
         (follow::ANY_FROM, "COVERING INDEX follows_following (from_id=?)"),
         (follow::ANY_TO, "COVERING INDEX follows_fans (to_id=?)"),
         (block::ANY_FROM, "COVERING INDEX blocks_from (from_id=?)"),

@@ -11,7 +11,7 @@ use kith_server::{
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
-    wiring,
+    node::services,
 };
 use kith_store::*;
 
@@ -29,7 +29,7 @@ pub(crate) async fn node(
     stores.users = Arc::new(Broken(fault));
     let edge = Edge::new(Routes::default(), &config.limits);
     let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-    edge.open(wiring::services(&stores, &config, vitals).await.unwrap().routes);
+    edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
     (UserServiceClient::new(edge), file)
 }
 

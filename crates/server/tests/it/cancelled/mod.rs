@@ -17,9 +17,9 @@ use kith_server::{
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
-    mutation::Mutations,
-    wiring,
+    node::services,
 };
+use kith_service::write::mutations::Mutations;
 use kith_store::{Stored, Stores, UserId};
 use prost_types::FieldMask;
 use tonic::{Code, Request, Status};
@@ -44,7 +44,7 @@ impl Bench {
         let config = Config::default();
         let edge = Edge::new(Routes::default(), &config.limits);
         let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-        let services = wiring::services(&stores, &config, vitals).await.unwrap();
+        let services = services::services(&stores, &config, vitals).await.unwrap();
         edge.open(services.routes);
         let users = UserServiceClient::new(edge);
         Self { hold, stores, users, mutations: services.mutations, _file: file }

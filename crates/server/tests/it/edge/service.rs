@@ -17,10 +17,8 @@ use kith_proto::user::v1::{
     VerifySecretResponse,
     user_service_server::{UserService, UserServiceServer},
 };
-use kith_server::{
-    call::{Acting, Call, Served},
-    edge::Routes,
-};
+use kith_server::edge::Routes;
+use kith_service::rpc::call::{Acting, Call, Served};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming, codec::CompressionEncoding};
 

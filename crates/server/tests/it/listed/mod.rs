@@ -18,7 +18,7 @@ use kith_server::{
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
-    wiring,
+    node::services,
 };
 use kith_store::*;
 use parking_lot::Mutex;
@@ -53,7 +53,7 @@ pub(crate) async fn node() -> (GroupServiceClient<Edge>, Arc<Listed>, kith_store
     let config = Config::default();
     let edge = Edge::new(Routes::default(), &config.limits);
     let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-    edge.open(wiring::services(&stores, &config, vitals).await.unwrap().routes);
+    edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
     (GroupServiceClient::new(edge), listed, file)
 }
 

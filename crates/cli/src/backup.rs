@@ -1,0 +1,135 @@
+//! `kith backup`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kith_server::{config::Backend, start_error::StartError};
+
+use super::Common;
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// File to write, which must not exist; or a folder, where its name tells the time
+    #[arg(long, value_name = "FILE|DIR")]
+    to: PathBuf,
+}
+
+/// Backs up the data folder of an embedded node, also while the node serves.
+pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+    let config = common.load()?.config;
+    if config.store.backend == Backend::Cluster {
+        return Err(StartError::new(
+            "the data lie in MongoDB: back them up with mongodump, or write them out with kith export",
+        ));
+    }
+    sqlite::run(common, &config, arguments)
+}
+
+#[cfg(feature = "embedded")]
+mod sqlite {
+    use std::{
+        path::{Path, PathBuf},
+        time::SystemTime,
+    };
+
+    use indicatif::{ProgressBar, ProgressStyle};
+    use kith_store_sqlite::backup::{self, BackupError, Manifest, Progress};
+    use serde::Serialize;
+
+    use super::super::{
+        Common, FAILED, OK,
+        output::{Report, note},
+    };
+    use kith_server::{config::Config, node::store, start_error::StartError};
+
+    pub(super) fn run(
+        common: &Common,
+        config: &Config,
+        arguments: &super::Arguments,
+    ) -> Result<u8, StartError> {
+        let to = file(&arguments.to);
+        let bar = bar();
+        let taken = backup::take(&store::data_file(config), &to, &mut |Progress { copied, pages }| {
+            bar.set_length(pages);
+            bar.set_position(copied);
+        });
+        bar.finish_and_clear();
+        let manifest = match taken {
+            Ok(manifest) => manifest,
+            Err(error) => return failed(&error),
+        };
+        common.output.print(&Taken { path: to, manifest })?;
+        Ok(OK)
+    }
+
+    /// Tells of the error by its text and the exit code.
+    pub(in super::super) fn failed(error: &BackupError) -> Result<u8, StartError> {
+        if !error.is_failure() {
+            return Err(StartError::new(error.to_string()));
+        }
+        note(&format!("kith: {error}"));
+        Ok(FAILED)
+    }
+
+    fn file(to: &Path) -> PathBuf {
+        if !to.is_dir() {
+            return to.to_owned();
+        }
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        to.join(format!("kith-{}.db", now.replace(['-', ':'], "")))
+    }
+
+    /// On a terminal alone.
+    fn bar() -> ProgressBar {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% {eta:>4} left") {
+            bar.set_style(style);
+        }
+        bar
+    }
+
+    /// A backup, as `kith backup` tells of it.
+    #[derive(Serialize)]
+    struct Taken {
+        path: PathBuf,
+        #[serde(flatten)]
+        manifest: Manifest,
+    }
+
+    impl Report for Taken {
+        fn header(&self) -> Vec<&'static str> {
+            vec!["field", "value"]
+        }
+
+        fn rows(&self) -> Vec<Vec<String>> {
+            let Manifest { bytes, sha256, users, groups, began, ended, .. } = &self.manifest;
+            let time = |time: &SystemTime| humantime::format_rfc3339_seconds(*time).to_string();
+            let rows = [
+                ("path", self.path.display().to_string()),
+                ("bytes", bytes.to_string()),
+                ("sha256", sha256.clone()),
+                ("users", users.to_string()),
+                ("groups", groups.to_string()),
+                ("began", time(began)),
+                ("ended", time(ended)),
+            ];
+            rows.map(|(field, value)| vec![field.to_owned(), value]).to_vec()
+        }
+    }
+}
+
+#[cfg(feature = "embedded")]
+pub(super) use sqlite::failed;
+
+#[cfg(not(feature = "embedded"))]
+mod sqlite {
+    use super::super::Common;
+    use kith_server::{config::Config, start_error::StartError};
+
+    pub(super) fn run(_: &Common, _: &Config, arguments: &super::Arguments) -> Result<u8, StartError> {
+        Err(StartError::new(format!(
+            "{} is not written: this build of kith has no SQLite store",
+            arguments.to.display()
+        )))
+    }
+}

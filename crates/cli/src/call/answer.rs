@@ -1,0 +1,117 @@
+//! Where answers and failures of a call are written.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use prost_reflect::DynamicMessage;
+use serde::Serialize as _;
+use tonic::{
+    Status, Streaming,
+    metadata::{KeyAndValueRef, MetadataMap},
+};
+
+use super::failure::Failure;
+use crate::output::{Form, note, write};
+
+/// What every answer has, and tells nobody anything.
+const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
+
+/// Standard output for messages, standard error for all else.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sink {
+    form: Form,
+    verbose: bool,
+}
+
+impl Sink {
+    /// In this form; `verbose`: with metadata.
+    pub(super) const fn new(form: Form, verbose: bool) -> Self {
+        Self { form, verbose }
+    }
+
+    /// Writes the one answer.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub(super) fn whole(self, message: &DynamicMessage) -> Result<()> {
+        match self.form {
+            Form::Plain => self.line(message),
+            Form::Table | Form::Json => {
+                let mut text = Vec::new();
+                message.serialize(&mut serde_json::Serializer::pretty(&mut text))?;
+                text.push(b'\n');
+                Ok(write(&text)?)
+            }
+        }
+    }
+
+    /// Writes one answer of many, in one line.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub(super) fn line(self, message: &DynamicMessage) -> Result<()> {
+        let mut text = Vec::new();
+        message.serialize(&mut serde_json::Serializer::new(&mut text))?;
+        text.push(b'\n');
+        Ok(write(&text)?)
+    }
+
+    /// Writes metadata where they are asked for. Those in binary are for programs.
+    pub(super) fn metadata(self, metadata: &MetadataMap) {
+        if !self.verbose {
+            return;
+        }
+        for entry in metadata.iter() {
+            if let KeyAndValueRef::Ascii(name, value) = entry
+                && !USUAL.contains(&name.as_str())
+            {
+                note(&format!("{name}: {}", value.to_str().unwrap_or("(not text)")));
+            }
+        }
+    }
+
+    /// Writes why the call failed.
+    pub(super) fn failed(self, status: &Status) {
+        self.metadata(status.metadata());
+        let failure = Failure::of(status);
+        match (self.form, serde_json::to_string(&failure)) {
+            (Form::Json, Ok(json)) => note(&json),
+            _ => note(&format!("kith: {failure}")),
+        }
+    }
+}
+
+/// Answers as they come.
+#[derive(Debug)]
+pub(super) struct Answers {
+    pub(super) messages: Streaming<DynamicMessage>,
+    /// For each of them.
+    pub(super) limit: Duration,
+}
+
+impl Answers {
+    /// Writes each in a line, then the trailers.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub(super) async fn print(mut self, sink: &Sink) -> Result<Result<(), Status>> {
+        loop {
+            match tokio::time::timeout(self.limit, self.messages.message()).await {
+                Ok(Ok(Some(message))) => sink.line(&message)?,
+                Ok(Ok(None)) => break,
+                Ok(Err(status)) => return Ok(Err(status)),
+                Err(_) => return Ok(Err(late(self.limit))),
+            }
+        }
+        if let Ok(Some(trailers)) = self.messages.trailers().await {
+            sink.metadata(&trailers);
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// No message came in time.
+pub(super) fn late(limit: Duration) -> Status {
+    let limit = humantime::format_duration(limit);
+    Status::deadline_exceeded(format!("no message within {limit}; --timeout waits longer"))
+}

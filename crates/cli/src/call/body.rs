@@ -1,0 +1,150 @@
+//! Requests out of JSON.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+
+use kith_server::json;
+
+/// Largest text of one request; a node takes far less.
+const BYTES_MAX: u64 = 16 << 20;
+/// Messages of a stream that are read ahead.
+const AHEAD: usize = 16;
+
+/// The one message that `given` holds: JSON, `-` or `@FILE`.
+///
+/// # Errors
+/// When it cannot be read or is not JSON of this message.
+pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMessage> {
+    let Some((mut source, name)) = source(given)? else {
+        return parsed(message, given.as_bytes()).map_err(|why| anyhow!(why));
+    };
+    let mut text = Vec::new();
+    let read = source.by_ref().take(BYTES_MAX + 1).read_to_end(&mut text);
+    let read = read.with_context(|| format!("could not read {name}"))?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > BYTES_MAX {
+        bail!("{name} is larger than {} MiB", BYTES_MAX >> 20);
+    }
+    parsed(message, &text).map_err(|why| anyhow!("{name}: {why}"))
+}
+
+/// The messages that `given` holds, one a line, read while they are sent.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(super) fn lines(message: &MessageDescriptor, given: &str) -> Result<Lines> {
+    let (source, name) = match source(given)? {
+        Some(source) => source,
+        None => (Box::new(io::Cursor::new(given.to_owned())) as Source, "the body".to_owned()),
+    };
+    let (messages, receiver) = mpsc::channel(AHEAD);
+    let (fail, failed) = oneshot::channel();
+    let message = message.clone();
+    // A thread of its own: standard input cannot be read without blocking.
+    std::thread::spawn(move || {
+        if let Err(why) = forward(source, &message, &messages) {
+            // Nobody waits for it when the call has ended.
+            fail.send(why.context(name)).ok();
+        }
+        // Only now: the end of the messages must not be seen before the failure.
+        drop(messages);
+    });
+    Ok(Lines { messages: Some(receiver), failed })
+}
+
+/// Messages on their way from a reader.
+#[derive(Debug)]
+pub(super) struct Lines {
+    messages: Option<mpsc::Receiver<DynamicMessage>>,
+    failed: oneshot::Receiver<anyhow::Error>,
+}
+
+impl Lines {
+    /// The messages; to be taken once.
+    pub(super) fn messages(&mut self) -> ReceiverStream<DynamicMessage> {
+        ReceiverStream::new(self.messages.take().unwrap_or_else(|| mpsc::channel(1).1))
+    }
+
+    /// Why they broke off; does not return unless they do.
+    pub(super) async fn failed(&mut self) -> anyhow::Error {
+        match (&mut self.failed).await {
+            Ok(why) => why,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+type Source = Box<dyn BufRead + Send>;
+
+/// `None`: the text itself is the body.
+fn source(given: &str) -> Result<Option<(Source, String)>> {
+    Ok(match given.strip_prefix('@') {
+        Some(file) => {
+            let opened = File::open(Path::new(file)).with_context(|| format!("could not read {file}"))?;
+            Some((Box::new(BufReader::new(opened)), file.to_owned()))
+        }
+        None if given == "-" => Some((Box::new(BufReader::new(io::stdin())), "standard input".to_owned())),
+        None => None,
+    })
+}
+
+fn forward(mut source: Source, message: &MessageDescriptor, to: &mpsc::Sender<DynamicMessage>) -> Result<()> {
+    let mut number = 0_u64;
+    loop {
+        let mut line = Vec::new();
+        number += 1;
+        if source.by_ref().take(BYTES_MAX + 1).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if u64::try_from(line.len()).unwrap_or(u64::MAX) > BYTES_MAX {
+            bail!("line {number} is larger than {} MiB", BYTES_MAX >> 20);
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let parsed = parsed(message, &line).map_err(|why| anyhow!("line {number}: {why}"))?;
+        if to.blocking_send(parsed).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// The message that a text is, all of it: read as a node reads JSON over HTTP.
+fn parsed(message: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, String> {
+    json::message(message, text).map_err(|status| status.message().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::methods::Methods;
+
+    fn refused(text: &str) -> String {
+        let method = Methods::built_in().unwrap().find("CreateUser").unwrap();
+        one(&method.input(), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_body_is_told_with_its_place_and_the_field_that_may_be_meant() {
+        for (text, words) in [
+            (r#"{"usr":{}}"#, "usr is no field of CreateUserRequest; did you mean user?"),
+            (r#"{"user":{"usrName":"a"}}"#, "user.usrName is no field of User; did you mean userName?"),
+            (r#"{"user":{"age":"x"}}"#, "user.age must be a whole number of 32 bits"),
+            (r#"{"user":{}} x"#, "the body is not JSON: trailing characters at line 1"),
+            (r#"{"user":"#, "the body is not JSON: EOF"),
+            ("", "the body is empty"),
+            ("[]", "the body must be a JSON object"),
+        ] {
+            let told = refused(text);
+            assert!(told.starts_with(words), "{text}: {told}");
+        }
+        assert!(refused("@absent.json").starts_with("could not read absent.json"));
+    }
+}

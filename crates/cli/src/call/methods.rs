@@ -1,0 +1,149 @@
+//! Methods by their names, whole or shortened.
+
+use std::fmt;
+
+use anyhow::{Context as _, Result};
+use prost_reflect::{DescriptorPool, MethodDescriptor};
+
+use kith_server::descriptors;
+
+/// How like a name must be to be meant.
+const LIKENESS: f64 = 0.8;
+/// Names told when several are meant.
+const TOLD: usize = 5;
+
+/// Methods that are known.
+#[derive(Debug)]
+pub(super) struct Methods {
+    pool: DescriptorPool,
+}
+
+/// Why a name stands for no one method.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// For none; the text says which may be meant.
+    Absent(String),
+    /// For several.
+    Ambiguous(String),
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent(text) | Self::Ambiguous(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Methods {
+    /// Those of this version of Kith, and of the health service.
+    ///
+    /// # Errors
+    /// When the descriptors within the program cannot be read.
+    pub(super) fn built_in() -> Result<Self> {
+        let pool = descriptors::pool().context("the descriptors of the contract cannot be read")?;
+        Ok(Self { pool })
+    }
+
+    /// Those of a pool.
+    pub(super) const fn of(pool: DescriptorPool) -> Self {
+        Self { pool }
+    }
+
+    /// All of them, service by service.
+    pub(super) fn all(&self) -> Vec<MethodDescriptor> {
+        self.pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
+    }
+
+    /// The method of a name: `GetUser`, `UserService/GetUser`, with any part of the package before it, with
+    /// `.` or `/`, in any case.
+    pub(super) fn find(&self, name: &str) -> Result<MethodDescriptor, Unknown> {
+        let all = self.all();
+        let mut found: Vec<_> =
+            all.iter().filter(|method| names(name, method.full_name())).cloned().collect();
+        if let Some(exact) = found.iter().position(|method| full(method) == name.trim_start_matches('/')) {
+            return Ok(found.swap_remove(exact));
+        }
+        match found.len() {
+            1 => Ok(found.swap_remove(0)),
+            0 => Err(Unknown::Absent(absent(name, &all))),
+            _ => {
+                let names: Vec<_> = found.iter().take(TOLD).map(full).collect();
+                Err(Unknown::Ambiguous(format!("{name} may be {}; say which", names.join(" or "))))
+            }
+        }
+    }
+}
+
+/// As it is called: `kith.user.v1.UserService/GetUser`.
+pub(super) fn full(method: &MethodDescriptor) -> String {
+    format!("{}/{}", method.parent_service().full_name(), method.name())
+}
+
+/// Whether every part of `name` stands in `full` in this order, the last one at its end, and the one before
+/// it as the service.
+fn names(name: &str, full: &str) -> bool {
+    let mut parts = name.trim_start_matches('/').rsplit(['/', '.']);
+    let mut known = full.rsplit('.');
+    let fixed = |part: Option<&str>, known: Option<&str>| match (part, known) {
+        (Some(part), Some(known)) => part.eq_ignore_ascii_case(known),
+        (None, _) => true,
+        (Some(_), None) => false,
+    };
+    if !fixed(parts.next(), known.next()) || !fixed(parts.next(), known.next()) {
+        return false;
+    }
+    parts.all(|part| known.any(|known| known.eq_ignore_ascii_case(part)))
+}
+
+fn absent(name: &str, all: &[MethodDescriptor]) -> String {
+    let meant = |method: &MethodDescriptor| {
+        let short = name.rsplit(['/', '.']).next().unwrap_or(name);
+        let like = strsim::jaro_winkler(&short.to_lowercase(), &method.name().to_lowercase());
+        (like, full(method))
+    };
+    let best = all.iter().map(meant).max_by(|a, b| a.0.total_cmp(&b.0));
+    let hint = match best {
+        Some((like, full)) if like >= LIKENESS => format!("did you mean {full}? "),
+        _ => String::new(),
+    };
+    format!("no method {name}; {hint}kith call --list lists them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str) -> Result<String, Unknown> {
+        Methods::built_in().unwrap().find(name).map(|method| full(&method))
+    }
+
+    #[test]
+    fn a_method_is_found_by_any_clear_part_of_its_name() {
+        for name in [
+            "kith.user.v1.UserService/GetUser",
+            "/kith.user.v1.UserService/GetUser",
+            "kith.user.v1.UserService.GetUser",
+            "user.UserService/GetUser",
+            "UserService/GetUser",
+            "GetUser",
+            "getuser",
+        ] {
+            assert_eq!(found(name).unwrap(), "kith.user.v1.UserService/GetUser", "{name}");
+        }
+        assert_eq!(found("Health/Check").unwrap(), "grpc.health.v1.Health/Check");
+    }
+
+    #[test]
+    fn a_method_that_is_not_there_is_told_with_the_one_that_may_be_meant() {
+        for (name, words) in [
+            ("GetUsr", "did you mean kith.user.v1.UserService/GetUser?"),
+            ("group.UserService/GetUser", "did you mean kith.user.v1.UserService/GetUser?"),
+            ("Xyzzy", "no method Xyzzy; kith call --list"),
+            ("", "no method"),
+        ] {
+            let told = found(name).unwrap_err();
+            assert!(matches!(&told, Unknown::Absent(text) if text.contains(words)), "{name}: {told}");
+        }
+    }
+}

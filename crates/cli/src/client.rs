@@ -1,0 +1,229 @@
+//! How the command line reaches a node.
+
+mod starting;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use kith_server::start_error::StartError;
+use tokio::time::{Instant, timeout};
+use tonic::{
+    Code, Request, Response, Status,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use super::output::one_line;
+
+const CONNECT: Duration = Duration::from_secs(5);
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// For the answer to a call when nothing is said.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The same for each message of a stream.
+const STREAMED: Duration = Duration::from_secs(60);
+
+/// Runs a command that talks to a node.
+pub(super) fn block_on(command: impl Future<Output = Result<u8>>) -> Result<u8, StartError> {
+    super::runtime()?.block_on(command).map_err(|why| StartError::new(format!("{why:#}")))
+}
+
+/// The node to talk to.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Target {
+    /// Address of a node
+    #[arg(
+        long,
+        env = "KITH_ADDR",
+        hide_env_values = true,
+        value_name = "ADDRESS",
+        default_value = "http://127.0.0.1:7600"
+    )]
+    pub(super) addr: String,
+    #[command(flatten)]
+    pub(super) reach: Reach,
+}
+
+/// The nodes to ask.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Targets {
+    /// Address of a node; may be given for each of several, or with commas between them
+    #[arg(
+        long,
+        env = "KITH_ADDR",
+        hide_env_values = true,
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:7600"
+    )]
+    addr: Vec<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// How a node is reached, and how long it is waited for.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Reach {
+    /// Certificates to trust, in PEM; for an address with https
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// How long an answer may take: 500ms, 10s [default: 5s; 60s for each message of a stream]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+    /// How long to wait for a node that is starting: 500ms, 1m [default: 10s if it is on this machine, else 0s; 0s for
+    /// status, top, check, doctor and ping, which show that it is away]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+}
+
+impl Reach {
+    /// For the answer to a call.
+    pub(super) fn answer(&self) -> Duration {
+        self.timeout.unwrap_or(ANSWER)
+    }
+
+    /// For each message of a stream.
+    pub(super) fn streamed(&self) -> Duration {
+        self.timeout.unwrap_or(STREAMED)
+    }
+}
+
+impl Targets {
+    /// Each node by itself, in the order in which they were given.
+    pub(super) fn each(&self) -> impl ExactSizeIterator<Item = Target> {
+        let addresses = self.addr.iter();
+        addresses.map(|addr| Target { addr: addr.clone(), reach: self.reach.clone() })
+    }
+}
+
+impl Target {
+    /// Of a node at `addr` that is reached in the usual way.
+    pub(super) fn at(addr: String, timeout: Duration) -> Self {
+        Self { addr, reach: Reach { timeout: Some(timeout), ..Reach::default() } }
+    }
+
+    /// Connects, so that a wrong address is an error at once; waits for a node that is starting, see [`Reach`]. The
+    /// channel connects again by itself.
+    ///
+    /// # Errors
+    /// When the address or the certificates cannot be used, or no node answers.
+    pub(super) async fn connect(&self) -> Result<Channel> {
+        let endpoint = self.endpoint()?;
+        let limit = self.reach.wait.unwrap_or_else(|| starting::default_wait(&endpoint));
+        starting::wait_for(self, &endpoint, limit).await
+    }
+
+    /// The same for commands that show how a node is: one that is away or starting is shown so, unless `--wait` says
+    /// how long to wait.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(super) async fn connect_now(&self) -> Result<Channel> {
+        starting::wait_for(self, &self.endpoint()?, self.reach.wait.unwrap_or_default()).await
+    }
+
+    /// The answer to a call, or DEADLINE_EXCEEDED when it does not come in time.
+    pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        let (begun, limit) = (Instant::now(), self.reach.answer());
+        match timeout(limit, call).await {
+            // What tonic says when a request has had the time that it asked for.
+            Ok(Err(status)) if status.code() == Code::Cancelled && begun.elapsed() >= limit => {
+                Err(self.late())
+            }
+            Ok(answer) => answer,
+            Err(_) => Err(self.late()),
+        }
+    }
+
+    /// What the node says to a call.
+    ///
+    /// # Errors
+    /// What it says instead, or that it says nothing in time.
+    pub(super) async fn said<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T> {
+        let said = self.answer(call).await.map(Response::into_inner);
+        said.map_err(|status| anyhow::anyhow!("{} answers {:?}: {}", self.addr, status.code(), told(&status)))
+    }
+
+    /// A request that tells the node how long its answer may take.
+    pub(super) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.reach.answer());
+        request
+    }
+
+    fn late(&self) -> Status {
+        let limit = humantime::format_duration(self.reach.answer());
+        Status::new(
+            Code::DeadlineExceeded,
+            format!("{} does not answer within {limit}; --timeout gives it longer", self.addr),
+        )
+    }
+
+    fn endpoint(&self) -> Result<Endpoint> {
+        // What a node prints of itself has no scheme; TLS is asked for in words.
+        let scheme = if self.addr.contains("://") { "" } else { "http://" };
+        let endpoint = Endpoint::from_shared(format!("{scheme}{}", self.addr))
+            .ok()
+            .filter(|endpoint| matches!(endpoint.uri().scheme_str(), Some("http" | "https")))
+            .with_context(|| format!("--addr {} is not an address like http://127.0.0.1:7600", self.addr))?
+            .connect_timeout(CONNECT.min(self.reach.answer()))
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE);
+        let tls = endpoint.uri().scheme_str() == Some("https");
+        match (&self.reach.ca_file, tls) {
+            (None, false) => Ok(endpoint),
+            (None, true) => bail!("--addr {} needs --ca-file: the certificates to trust", self.addr),
+            (Some(_), false) => bail!("--ca-file is for an address with https, not for {}", self.addr),
+            (Some(file), true) => {
+                let pem =
+                    std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
+                let config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+                endpoint
+                    .tls_config(config)
+                    .with_context(|| format!("{} holds no usable certificates", file.display()))
+            }
+        }
+    }
+}
+
+/// One line about a call that failed, without what could steer a terminal.
+pub(super) fn told(status: &Status) -> String {
+    one_line(status.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(addr: &str, ca_file: Option<&str>) -> Target {
+        let ca_file = ca_file.map(PathBuf::from);
+        Target { addr: addr.to_owned(), reach: Reach { ca_file, ..Reach::default() } }
+    }
+
+    #[test]
+    fn addresses_that_cannot_work_are_refused_in_words() {
+        for (addr, ca_file, words) in [
+            ("127.0.0.1 7600", None, "is not an address like"),
+            ("", None, "is not an address like"),
+            ("ftp://127.0.0.1", None, "is not an address like"),
+            ("https://127.0.0.1:7600", None, "needs --ca-file"),
+            ("http://127.0.0.1:7600", Some("ca.pem"), "is for an address with https"),
+            ("https://127.0.0.1:7600", Some("absent.pem"), "could not read absent.pem"),
+        ] {
+            let error = target(addr, ca_file).endpoint().unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_may_be_given_as_a_node_prints_it() {
+        assert_eq!(target("127.0.0.1:7600", None).endpoint().unwrap().uri(), "http://127.0.0.1:7600/");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_does_not_answer_is_named_with_the_flag_that_names_another() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = target(&format!("http://{free}"), None).connect_now().await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("no node answers at http://{free}")), "{error}");
+        assert!(error.contains("--addr"), "{error}");
+    }
+}

@@ -1,0 +1,53 @@
+//! `kith completions`: what a shell needs to complete a line of `kith`.
+
+use clap_complete::Shell;
+use kith_server::start_error::StartError;
+use serde::Serialize;
+
+use super::{
+    Common, OK,
+    output::{Form, Report, write},
+    tree,
+};
+
+/// For which shell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+        source <(kith completions bash)\n  \
+        kith completions zsh > \"${fpath[1]}/_kith\"\n  \
+        kith completions fish > ~/.config/fish/completions/kith.fish\n\n\
+        The script is written as it is; with -o json as a text within JSON.")]
+pub(super) struct Arguments {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut tree(), "kith", &mut script);
+    match common.output.form() {
+        Form::Json => {
+            let script = String::from_utf8_lossy(&script).into_owned();
+            common.output.print(&Script { shell: arguments.shell.to_string(), script })?;
+        }
+        Form::Table | Form::Plain => write(&script)?,
+    }
+    Ok(OK)
+}
+
+#[derive(Serialize)]
+struct Script {
+    shell: String,
+    script: String,
+}
+
+impl Report for Script {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["shell", "script"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![vec![self.shell.clone(), self.script.clone()]]
+    }
+}

@@ -1,0 +1,128 @@
+//! `kith doctor`: what is wrong with this machine, the configuration and the node, and the line to run.
+//!
+//! Each group of findings has a file below and looks for itself; none of them stops another. It changes
+//! nothing, but for a probe file in the data folder that is removed at once.
+
+mod certificate;
+mod configuration;
+mod data;
+mod environment;
+mod machine;
+mod memory;
+mod mount;
+mod node;
+mod port;
+mod redis;
+mod remarks;
+mod store;
+mod tls;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use kith_server::config::Config;
+use serde::Serialize;
+
+use super::{
+    Common, FAILED, OK,
+    output::{Report, note},
+};
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Looks with the configuration that kith serve would take here, as the user who runs it: run it where \
+                  and as the node runs. Every finding ends with the line to run.\n\
+                  Exit codes: 0 nothing found, 1 something found."
+)]
+pub(super) struct Arguments {
+    /// How long each answer may take
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+}
+
+/// Something wrong, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Finding {
+    group: &'static str,
+    finding: String,
+    /// A line for a shell.
+    run: String,
+}
+
+impl Finding {
+    fn new(group: &'static str, finding: impl Into<String>, run: impl Into<String>) -> Self {
+        Self { group, finding: finding.into(), run: run.into() }
+    }
+}
+
+/// Looks at everything.
+///
+/// # Errors
+/// When the result cannot be written.
+pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+    let mut diagnosis = Diagnosis::default();
+    let environment = Common::environment();
+    diagnosis.took("environment", environment::findings(&environment));
+    let config = match common.load() {
+        Ok(loaded) => {
+            let config = &loaded.config;
+            diagnosis.took("configuration", configuration::findings(common.config.as_deref()));
+            Box::pin(configured(config, arguments.timeout, &mut diagnosis)).await;
+            loaded.config
+        }
+        Err(error) => {
+            // What is configured is not known, so that nothing that hangs on it can be looked at.
+            let finding = configuration::refused(&error, common.config.as_deref());
+            let told = diagnosis.findings.iter().any(|one| one.run == finding.run);
+            diagnosis.took("configuration", if told { Vec::new() } else { vec![finding] });
+            Config::default()
+        }
+    };
+    diagnosis.took("machine", machine::findings(&config));
+    common.output.print(&diagnosis)?;
+    if diagnosis.findings.is_empty() {
+        note(&format!("kith: nothing found wrong; looked at {}", diagnosis.looked_at.join(", ")));
+        return Ok(OK);
+    }
+    Ok(FAILED)
+}
+
+/// What hangs on the configuration.
+async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
+    diagnosis.took("tls", tls::findings(&config.tls));
+    let held = port::held(config, limit).await;
+    diagnosis.took("port", held.findings.clone());
+    diagnosis.took("data", data::findings(config));
+    if held.by_kith {
+        let mut found = node::findings(config, limit).await;
+        found.extend(remarks::findings(config, limit).await);
+        diagnosis.took("node", found);
+    }
+    diagnosis.took("store", store::findings(config, held.by_kith, limit).await);
+    diagnosis.took("redis", Box::pin(redis::findings(config, limit)).await);
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Diagnosis {
+    looked_at: Vec<&'static str>,
+    findings: Vec<Finding>,
+}
+
+impl Diagnosis {
+    fn took(&mut self, group: &'static str, findings: Vec<Finding>) {
+        self.looked_at.push(group);
+        self.findings.extend(findings);
+    }
+}
+
+impl Report for Diagnosis {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["group", "finding", "run"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |one: &Finding| vec![one.group.to_owned(), one.finding.clone(), one.run.clone()];
+        self.findings.iter().map(row).collect()
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether the configuration can be taken, in the loader's own words.
+
+use std::{fs, path::Path};
+
+use kith_server::start_error::StartError;
+
+use super::{Finding, environment};
+
+const GROUP: &str = "configuration";
+/// Taken from the working folder when no other is named.
+const FILE: &str = "kith.toml";
+
+/// A configuration that is taken, but whose file says more than it should to others.
+pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
+    let file = file.unwrap_or(Path::new(FILE));
+    let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
+    let secret = ["mongodb://", "mongodb+srv://", "invite_code_key ", "invite_code_key="];
+    if !secret.iter().any(|secret| text.contains(secret)) || !readable_by_all(file) {
+        return Vec::new();
+    }
+    let place = file.display();
+    let finding = format!("{place} holds a secret and everybody on this machine may read it");
+    vec![Finding::new(GROUP, finding, format!("chmod o= {place}"))]
+}
+
+/// The one thing that the loader does not take.
+pub(super) fn refused(error: &StartError, file: Option<&Path>) -> Finding {
+    let told = error.to_string();
+    let place = file.unwrap_or(Path::new(FILE)).display().to_string();
+    let run = match told.split(':').next() {
+        Some(name) if name.starts_with("KITH_") && told.contains("quote characters around it") => {
+            environment::bare(name)
+        }
+        Some(name) if name.starts_with("KITH_") => format!("unset {name}"),
+        _ if told.contains("may not be read by this user") => {
+            format!("ls -l {place}; id  # chmod u+r {place}")
+        }
+        _ if told.starts_with(&place) && told.contains("cannot be read") => format!("ls -l {place}"),
+        _ if told.starts_with(&place) => format!("${{EDITOR:-vi}} {place}; kith config --check"),
+        _ => "kith config --check".to_owned(),
+    };
+    Finding::new(GROUP, told, run)
+}
+
+#[cfg(unix)]
+fn readable_by_all(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o004 != 0)
+}
+
+#[cfg(not(unix))]
+fn readable_by_all(_file: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_loader_refuses_ends_with_the_line_that_mends_it() {
+        for (told, run) in [
+            (
+                "KITH_LISTEN: the value has quote characters around it; write it without quotes",
+                "export KITH_LISTEN=",
+            ),
+            ("KITH_LISTN: unknown key `listn`; did you mean `listen`?", "unset KITH_LISTN"),
+            ("kith.toml:3: unknown key `token`", "${EDITOR:-vi} kith.toml; kith config --check"),
+            ("kith.toml: ./kith.toml may not be read by this user; name another", "ls -l kith.toml; id"),
+            ("--set a: say KEY=VALUE", "kith config --check"),
+        ] {
+            let finding = refused(&StartError::new(told), None);
+            assert!(finding.finding == told && finding.run.starts_with(run), "{finding:?}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What the system grants a process.
+
+use kith_server::config::Config;
+
+use super::{Finding, memory};
+
+const GROUP: &str = "machine";
+/// Files that a node holds beside its connections: data, logs, threads' pipes.
+const BESIDE: usize = 256;
+
+/// Looks at the limits of this process, which those of a node started from here would be.
+pub(super) fn findings(config: &Config) -> Vec<Finding> {
+    let text = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let descriptors = descriptors(&text, config.limits.connections);
+    descriptors.into_iter().chain(memory::findings(GROUP, config)).collect()
+}
+
+fn descriptors(text: &str, connections: usize) -> Option<Finding> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let most: usize = line.split_whitespace().next()?.parse().ok()?;
+    let needed = connections.saturating_add(BESIDE);
+    (most < needed).then(|| {
+        let finding = format!(
+            "a process may open {most} files, fewer than limits.connections ({connections}) needs ({needed})"
+        );
+        let least = most.saturating_sub(BESIDE).max(1);
+        Finding::new(
+            GROUP,
+            finding,
+            format!("ulimit -n {needed}  # or kith serve --set limits.connections={least}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_open_files_below_the_connections_is_found() {
+        let line =
+            |most: &str| format!("Max open files            {most}                 524288     files\n");
+        let finding = descriptors(&line("1024"), 10_000).unwrap();
+        assert!(finding.run.starts_with("ulimit -n 10256"), "{finding:?}");
+        assert!(finding.run.ends_with("limits.connections=768"), "{finding:?}");
+        assert_eq!(descriptors(&line("524288"), 10_000), None);
+        assert_eq!(descriptors(&line("unlimited"), 10_000), None);
+        assert_eq!(descriptors("", 10_000), None);
+    }
+}

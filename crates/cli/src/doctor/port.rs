@@ -1,0 +1,99 @@
+//! Whether the ports of the configuration are free, or who answers there.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use kith_server::{config::Config, transport::callable};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+
+use super::Finding;
+use crate::{client::Target, facts};
+
+const GROUP: &str = "port";
+/// Of the answer of a port for operators.
+const ANSWER_BYTES: u64 = 64 << 10;
+
+/// What stands at the ports.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) findings: Vec<Finding>,
+    /// Whether a node answers at the gRPC port.
+    pub(super) by_kith: bool,
+}
+
+/// Tries to take each port, and asks whoever has it.
+pub(super) async fn held(config: &Config, limit: Duration) -> Held {
+    let mut findings = Vec::new();
+    let mut by_kith = false;
+    if let Some(error) = taken(config.listen).await {
+        by_kith = config.tls.cert_file.is_none() && is_node(config.listen, limit).await;
+        // With TLS the node cannot be asked without its certificates.
+        if !by_kith && config.tls.cert_file.is_none() {
+            findings.push(finding(config.listen, &error, "--listen"));
+        }
+    }
+    let operations = &config.operations;
+    if operations.enabled
+        && let Some(error) = taken(operations.listen).await
+        && !is_operations(operations.listen, limit).await
+    {
+        findings.push(finding(operations.listen, &error, "--set operations.listen="));
+    }
+    Held { findings, by_kith }
+}
+
+async fn taken(address: SocketAddr) -> Option<io::Error> {
+    TcpListener::bind(address).await.err()
+}
+
+async fn is_node(address: SocketAddr, limit: Duration) -> bool {
+    let target = Target::at(format!("http://{}", callable(address)), limit);
+    let Ok(Ok(channel)) = timeout(limit, target.connect_now()).await else { return false };
+    facts::health(&target, channel).await.is_ok()
+}
+
+async fn is_operations(address: SocketAddr, limit: Duration) -> bool {
+    let answer = operations(address, "/livez", limit).await;
+    answer.is_some_and(|answer| answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200"))
+}
+
+/// What the port for operators answers, with its head; `None`: nothing within the limit.
+pub(super) async fn operations(address: SocketAddr, path: &str, limit: Duration) -> Option<String> {
+    let asked = async {
+        let stream = TcpStream::connect(callable(address)).await.ok()?;
+        let mut stream = stream.take(ANSWER_BYTES);
+        let request = format!("GET {path} HTTP/1.0\r\nHost: kith\r\n\r\n");
+        stream.get_mut().write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok()?;
+        Some(String::from_utf8_lossy(&answer).into_owned())
+    };
+    timeout(limit, asked).await.ok().flatten()
+}
+
+fn finding(address: SocketAddr, error: &io::Error, flag: &str) -> Finding {
+    let (port, run) = (address.port(), format!("ss -ltnp 'sport = :{}'", address.port()));
+    let other = if flag.ends_with('=') { format!("{flag}ADDRESS") } else { format!("{flag} ADDRESS") };
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let finding = format!("port {port} of {address} is taken by another program than kith");
+            Finding::new(GROUP, finding, format!("{run}  # who it is; or kith serve {other}"))
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            let finding = format!("{} is no address of this machine", address.ip());
+            Finding::new(
+                GROUP,
+                finding,
+                format!("ip -brief address  # those that are; then kith serve {other}"),
+            )
+        }
+        _ => Finding::new(
+            GROUP,
+            format!("{address} cannot be listened on: {error}"),
+            format!("kith serve {other}"),
+        ),
+    }
+}

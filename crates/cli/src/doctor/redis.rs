@@ -1,0 +1,72 @@
+//! Whether what nodes share can be relied on: away, refused, too old, with a policy that drops the log, silent, or used
+//! by nodes of another database.
+
+use std::time::Duration;
+
+use kith_server::{
+    cluster::{Keys, Server},
+    config::Config,
+    node::store::Opened,
+};
+use tokio::time::timeout;
+
+use super::Finding;
+
+const GROUP: &str = "redis";
+/// The address is not repeated: it may hold a password.
+const LOOK: &str = "redis-cli -u \"$KITH_REDIS__URL\" info server";
+
+/// Asks the Redis of the configuration, where there is one.
+pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
+    if config.redis.url.is_none() {
+        return Vec::new();
+    }
+    let keys = keys(config, limit).await;
+    let server = match Server::look(config, keys.as_ref()).await {
+        Ok(server) => server,
+        Err(line) => return vec![Finding::new(GROUP, line.to_string(), "kith config | grep redis")],
+    };
+    // It has bounds of its own.
+    if let Some(refused) = server.refusal().await {
+        return vec![Finding::new(GROUP, refused.line, LOOK)];
+    }
+    // Its own bounds are shorter, but for a large time to connect.
+    let found = timeout(limit.max(config.redis.connect_timeout) + limit, server.findings()).await;
+    match found {
+        Ok(Ok(lines)) => {
+            let mut found: Vec<_> = lines.into_iter().map(|line| Finding::new(GROUP, line, LOOK)).collect();
+            found.extend(of_others(config, &server, keys.as_ref()).await);
+            found
+        }
+        Ok(Err(_)) | Err(_) => {
+            let line =
+                "Redis does not answer (redis.url): nodes serve from the store, and others are told later";
+            vec![Finding::new(GROUP, line, LOOK)]
+        }
+    }
+}
+
+/// The prefix is used by nodes of another database.
+async fn of_others(config: &Config, server: &Server, keys: Option<&Keys>) -> Option<Finding> {
+    let Ok(true) = server.prefix_of_others(keys?).await else { return None };
+    let prefix = &config.redis.prefix;
+    let line =
+        format!("nodes of another database use the prefix {prefix} in Redis: give each database its own");
+    let run = format!("redis-cli -u \"$KITH_REDIS__URL\" get '{{{prefix}:database}}'");
+    Some(Finding::new(GROUP, line, run))
+}
+
+/// Those of the database; `None`: it does not answer, or is not migrated.
+async fn keys(config: &Config, limit: Duration) -> Option<Keys> {
+    let store = Opened::open(config).await.ok()?;
+    let stores = store.stores();
+    let migrated = timeout(limit, stores.migrations.status()).await.ok().and_then(Result::ok);
+    let is_migrated = migrated.is_some_and(|all| all.iter().all(|migration| migration.applied.is_some()));
+    let keys = if is_migrated {
+        timeout(limit, Keys::of(&stores, config)).await.ok().and_then(Result::ok)
+    } else {
+        None
+    };
+    store.close().await;
+    keys
+}

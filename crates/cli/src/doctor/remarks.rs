@@ -1,0 +1,58 @@
+//! What the node that runs here says in `/readyz` about connections. The other remarks are found by other groups.
+
+use std::time::Duration;
+
+use kith_server::config::Config;
+use serde::Deserialize;
+
+use super::{Finding, port};
+
+const GROUP: &str = "node";
+
+#[derive(Deserialize)]
+struct Readiness {
+    reasons: Vec<Remark>,
+}
+
+#[derive(Deserialize)]
+struct Remark {
+    reason: String,
+    message: String,
+}
+
+/// Asks the port for operators of the configuration, where there is one.
+pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
+    if !config.operations.enabled {
+        return Vec::new();
+    }
+    let answer = port::operations(config.operations.listen, "/readyz", limit).await;
+    judged(&answer.unwrap_or_default(), config.listen.port())
+}
+
+fn judged(answer: &str, port: u16) -> Vec<Finding> {
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_head, body)| body);
+    let Ok(readiness) = serde_json::from_str::<Readiness>(body) else { return Vec::new() };
+    let found = readiness.reasons.into_iter().filter_map(|remark| {
+        let run = match remark.reason.as_str() {
+            "connections_refused" => format!("ss -Htn 'sport = :{port}'  # who is connected"),
+            "accept_failed" => "grep 'open files' /proc/$(pgrep -xo kith)/limits".to_owned(),
+            _ => return None,
+        };
+        Some(Finding::new(GROUP, remark.message, run))
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remarks_on_connections_are_findings() {
+        let answer = "HTTP/1.0 200 OK\r\n\r\n{\"ready\":true,\"reasons\":[{\"reason\":\"connections_refused\",\
+                      \"message\":\"m\",\"since\":\"\"},{\"reason\":\"redis_away\",\"message\":\"n\",\"since\":\"\"}]}";
+        let found = judged(answer, 7600);
+        assert_eq!(found, [Finding::new(GROUP, "m", "ss -Htn 'sport = :7600'  # who is connected")]);
+        assert_eq!(judged("", 7600), []);
+    }
+}

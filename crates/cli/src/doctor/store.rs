@@ -1,0 +1,104 @@
+//! Whether the store can be used: of a newer version, away, without transactions, not migrated.
+
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
+
+use kith_server::{
+    config::{Backend, Config},
+    node::store::{Opened, data_file},
+};
+use tokio::time::timeout;
+
+use super::Finding;
+
+const GROUP: &str = "store";
+/// How often a store that is being connected to is asked.
+const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
+
+/// Opens the store, unless that would make or take anything: a data file that is not there or belongs to
+/// another user, or one that a node has.
+pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) -> Vec<Finding> {
+    let cluster = config.store.backend == Backend::Cluster;
+    if !cluster && (node_runs || !is_ours(&data_file(config))) {
+        return Vec::new();
+    }
+    let store = match Opened::open(config).await {
+        Ok(store) => store,
+        Err(error) => return vec![Finding::new(GROUP, error.to_string(), to_open(cluster, config))],
+    };
+    let mut found: Vec<_> =
+        if cluster { away(config, &store, limit).await } else { None }.into_iter().collect();
+    if found.is_empty() {
+        found.extend(relations(config, &store, limit).await);
+        // While the store of relations is away, migrations cannot be read.
+        if found.is_empty() || config.store.cql.contact_points.is_empty() {
+            found.extend(pending(config, &store, limit).await);
+        }
+    }
+    store.close().await;
+    found
+}
+
+fn to_open(cluster: bool, config: &Config) -> String {
+    if cluster {
+        "kith config | grep mongodb".to_owned()
+    } else {
+        format!("ls -l {}; kith --version", config.data_dir.display())
+    }
+}
+
+fn is_ours(file: &Path) -> bool {
+    let owner = |path: &Path| fs::metadata(path).map(|data| data.uid()).ok();
+    owner(file).is_some_and(|owned| owner(Path::new("/proc/self")) == Some(owned))
+}
+
+/// Of MongoDB; the connection string is not repeated, since it may hold a password.
+async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
+    let limit = limit.max(config.store.mongodb.server_selection);
+    let look = "mongosh \"$KITH_STORE__MONGODB__URI\" --eval 'db.hello()'";
+    let about = store.about(config);
+    if let Ok(Some(line)) = timeout(limit, about.unfit()).await {
+        return Some(Finding::new(GROUP, line.to_string(), look));
+    }
+    let error = store.stores().node.ping(limit).await.err()?;
+    Some(Finding::new(GROUP, about.why(&error).await.line().to_string(), look))
+}
+
+/// Of the store of relations.
+async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
+    let cql = &config.store.cql;
+    let first = cql.contact_points.first().and_then(|first| first.rsplit_once(':'));
+    let (host, port) = first.unwrap_or_default();
+    let about = store.about(config);
+    let until = tokio::time::Instant::now() + limit.max(cql.connect);
+    loop {
+        let unfit = about.relations_unfit(limit).await?;
+        if unfit.configured {
+            return Some(Finding::new(GROUP, unfit.message, "kith config | grep store.cql"));
+        }
+        // The connection was begun a moment ago.
+        if tokio::time::Instant::now() >= until {
+            let run = format!("cqlsh {host} {port} -e 'DESCRIBE CLUSTER'");
+            return Some(Finding::new(GROUP, unfit.message, run));
+        }
+        tokio::time::sleep(LOOKED_AT_EVERY).await;
+    }
+}
+
+async fn pending(config: &Config, store: &Opened, limit: Duration) -> Vec<Finding> {
+    let about = store.about(config);
+    match timeout(limit, store.stores().migrations.status()).await {
+        Ok(Ok(all)) => {
+            let pending = all.iter().filter(|migration| migration.applied.is_none()).count();
+            let finding = format!("{pending} of {} migrations are pending", all.len());
+            (pending > 0).then(|| Finding::new(GROUP, finding, "kith migrate")).into_iter().collect()
+        }
+        Ok(Err(error)) => {
+            let told = about.why(&error).await.line().to_string();
+            vec![Finding::new(GROUP, told, "kith --version; kith migrate --status")]
+        }
+        Err(_) => {
+            let finding = format!("{}: no answer within the time", about.data().place);
+            vec![Finding::new(GROUP, finding, "kith doctor --timeout 10s")]
+        }
+    }
+}

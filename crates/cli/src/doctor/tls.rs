@@ -1,0 +1,110 @@
+//! The files of TLS: whether they can be read, by whom, and how long they hold.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use kith_server::{config::TlsConfig, transport::is_open};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+
+use super::{Finding, certificate};
+
+const GROUP: &str = "tls";
+/// How long before its end a certificate is spoken of.
+const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// Nothing without TLS.
+pub(super) fn findings(config: &TlsConfig) -> Vec<Finding> {
+    let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Vec::new() };
+    let mut found: Vec<_> = private(key).into_iter().collect();
+    if PrivateKeyDer::from_pem_file(key).is_err() {
+        found.push(unreadable("tls.key_file", key, "holds no private key in PEM that can be read"));
+    }
+    match CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+        Ok(chain) if !chain.is_empty() => {
+            found.extend(chain.iter().find_map(|der| period(cert, der, SystemTime::now())));
+        }
+        Ok(_) | Err(_) => {
+            found.push(unreadable("tls.cert_file", cert, "holds no certificate in PEM that can be read"));
+        }
+    }
+    found
+}
+
+fn unreadable(key: &str, file: &Path, why: &str) -> Finding {
+    let file = file.display();
+    Finding::new(GROUP, format!("{key}: {file} {why}"), format!("ls -l {file}; head -1 {file}"))
+}
+
+fn private(key: &Path) -> Option<Finding> {
+    let file = key.display();
+    let finding = format!("tls.key_file: everybody on this machine may read {file}, so that no node starts");
+    is_open(key).is_ok_and(|open| open).then(|| Finding::new(GROUP, finding, format!("chmod o= {file}")))
+}
+
+/// Whether a certificate of the chain does not hold yet, no more, or not for long.
+fn period(file: &Path, der: &[u8], now: SystemTime) -> Option<Finding> {
+    let file = file.display();
+    let run = format!("openssl x509 -in {file} -noout -subject -dates");
+    let (from, until) = certificate::period(der)?;
+    let day = |time: SystemTime| humantime::format_rfc3339_seconds(time);
+    let finding = if now < from {
+        format!("tls.cert_file: a certificate in {file} holds from {} only", day(from))
+    } else if now > until {
+        format!("tls.cert_file: a certificate in {file} has ended on {}", day(until))
+    } else if now + SOON > until {
+        format!("tls.cert_file: a certificate in {file} ends on {}", day(until))
+    } else {
+        return None;
+    };
+    Some(Finding::new(GROUP, finding, run))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// A certificate and its key that end in 2030.
+    fn pair(dir: &Path) -> TlsConfig {
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = params.self_signed(&key).unwrap();
+        let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
+        fs::write(&cert_file, cert.pem()).unwrap();
+        fs::write(&key_file, key.serialize_pem()).unwrap();
+        fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).unwrap();
+        TlsConfig { cert_file: Some(cert_file), key_file: Some(key_file), ..TlsConfig::default() }
+    }
+
+    #[test]
+    fn a_certificate_is_spoken_of_before_after_and_shortly_before_the_end_of_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = pair(dir.path()).cert_file.unwrap();
+        let der = CertificateDer::from_pem_file(&file).unwrap();
+        let end = humantime::parse_rfc3339("2030-01-01T00:00:00Z").unwrap();
+        let said = |now| period(&file, &der, now).map(|finding| finding.finding);
+        assert_eq!(said(end - DAY * 100), None);
+        assert!(said(end - DAY).unwrap().contains("ends on 2030-01-01"));
+        assert!(said(end + DAY).unwrap().contains("has ended on 2030-01-01"));
+        assert!(said(end - DAY * 365 * 11).unwrap().contains("from 2020-01-01"));
+    }
+
+    #[test]
+    fn a_key_that_all_may_read_and_a_file_that_is_no_certificate_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = pair(dir.path());
+        fs::set_permissions(config.key_file.as_ref().unwrap(), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(config.cert_file.as_ref().unwrap(), "nothing").unwrap();
+        let found = findings(&config);
+        assert!(found[0].run.starts_with("chmod o= "), "{found:?}");
+        assert!(found[1].finding.contains("holds no certificate"), "{found:?}");
+        assert_eq!(findings(&TlsConfig::default()), Vec::new());
+    }
+}

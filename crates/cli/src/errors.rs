@@ -1,0 +1,91 @@
+//! `kith errors`.
+
+use clap::Args;
+use kith_server::{edge::code_name, start_error::StartError};
+use kith_service::error::{Entry, Reason};
+use serde::Serialize;
+
+use super::{Common, OK, output::Report};
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Only this one, in full: NAME_TAKEN
+    reason: Option<String>,
+}
+
+/// One reason, in words.
+#[derive(Serialize)]
+struct Told {
+    reason: &'static str,
+    code: &'static str,
+    cause: &'static str,
+    fix: &'static str,
+    retry: String,
+    link: String,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct All(Vec<Told>);
+
+pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+    match &arguments.reason {
+        None => common.output.print(&All(Reason::ALL.map(Told::of).into()))?,
+        Some(name) => common.output.print(&Told::of(find(name)?))?,
+    }
+    Ok(OK)
+}
+
+fn find(name: &str) -> Result<Reason, StartError> {
+    Reason::find(name).ok_or_else(|| {
+        let asked = name.to_uppercase().replace('-', "_");
+        let near =
+            Reason::ALL.into_iter().map(|reason| (strsim::jaro_winkler(&asked, reason.name()), reason));
+        let nearest = near.max_by(|(one, _), (other, _)| one.total_cmp(other));
+        let hint = match nearest {
+            Some((likeness, reason)) if likeness > ALIKE => format!("did you mean {}?", reason.name()),
+            Some(_) | None => "`kith errors` lists them".to_owned(),
+        };
+        StartError::new(format!("there is no such reason of an error; {hint}"))
+    })
+}
+
+/// From which likeness on, out of 1, a name was probably meant.
+const ALIKE: f64 = 0.8;
+
+impl Told {
+    fn of(reason: Reason) -> Self {
+        let Entry { name, code, cause, fix, retry, .. } = *reason.entry();
+        let (code, retry) = (code_name(code), retry.to_string());
+        Self { reason: name, code, cause, fix, retry, link: reason.link() }
+    }
+}
+
+impl Report for Told {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["field", "value"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let pairs = [
+            ("reason", self.reason),
+            ("code", self.code),
+            ("cause", self.cause),
+            ("fix", self.fix),
+            ("retry", &self.retry),
+            ("link", &self.link),
+        ];
+        pairs.into_iter().map(|(field, value)| vec![field.to_owned(), value.to_owned()]).collect()
+    }
+}
+
+impl Report for All {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["reason", "code", "retry", "cause"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |told: &Told| [told.reason, told.code, &told.retry, told.cause].map(str::to_owned).to_vec();
+        self.0.iter().map(row).collect()
+    }
+}

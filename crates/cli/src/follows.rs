@@ -1,0 +1,131 @@
+//! Follows on the command line: JSON Lines, and the lists of edges that graphs are published as.
+
+use futures::StreamExt as _;
+use kith_proto::{
+    relation::v1::{ImportFollow, ImportFollowsRequest, relation_service_client::RelationServiceClient},
+    r#type::v1::ImportResult,
+};
+use kith_server::json;
+use prost_types::Timestamp;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, transport::Channel};
+
+use super::{
+    edge_list::{Columns, Edge},
+    kind::{Entry, Import, Messages},
+};
+
+const NO_FOLLOW: &str = "neither JSON nor two user ids in its columns";
+const WRONG_TIME: &str = "follow_time must be a time such as \"2026-01-31T12:00:00Z\"";
+
+/// Follows. They have no id of their own, and one that stands already is no error.
+#[derive(Debug)]
+pub(super) enum Follows {}
+
+impl Import for Follows {
+    type Record = ImportFollow;
+    type Format = Columns;
+
+    fn format(beginning: &[u8]) -> Result<Columns, String> {
+        Columns::of(&record_lines(beginning))
+    }
+
+    fn read_line(columns: &Columns, line: &[u8]) -> Result<Option<ImportFollow>, String> {
+        let line = line.trim_ascii();
+        match line.first() {
+            Some(b'#') => return Ok(None),
+            Some(b'{') => return json::record("kith.relation.v1.ImportFollow", line).map(Some),
+            _ => {}
+        }
+        let text = std::str::from_utf8(line).map_err(|_| NO_FOLLOW.to_owned())?;
+        if columns.is_header(text) {
+            return Ok(None);
+        }
+        columns.edge(text).ok_or_else(|| NO_FOLLOW.to_owned()).and_then(follow).map(Some)
+    }
+
+    async fn import(
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<ImportFollow>>>,
+    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+        let requests = chunks.map(|chunk| ImportFollowsRequest { records: chunk.iter().map(wire).collect() });
+        let answers = RelationServiceClient::new(channel).import_follows(requests).await?.into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
+    }
+
+    /// No id of a follow is ever taken.
+    async fn stand(_channel: Channel, records: &[&ImportFollow]) -> Result<Vec<bool>, Status> {
+        Ok(vec![false; records.len()])
+    }
+}
+
+/// The lines at the beginning that hold something, without a byte order mark and what may be cut off.
+fn record_lines(beginning: &[u8]) -> Vec<&str> {
+    let text = beginning.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(beginning);
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(text, |end| &text[..end]);
+    let lines =
+        whole.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line.trim_ascii()).ok());
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+fn follow(edge: Edge) -> Result<ImportFollow, String> {
+    let Edge { user_id, target_id, time } = edge;
+    let time = time.map(|time| time.parse::<Timestamp>().map_err(|_| WRONG_TIME.to_owned())).transpose()?;
+    Ok(ImportFollow { user_id, target_id, follow_time: time, ..ImportFollow::default() })
+}
+
+fn wire(entry: &Entry<ImportFollow>) -> ImportFollow {
+    ImportFollow { record: i64::try_from(entry.line).unwrap_or(i64::MAX), ..entry.record }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_as(columns: &Columns, line: &str) -> Result<Option<(i64, i64, Option<i64>)>, String> {
+        let follow = Follows::read_line(columns, line.as_bytes())?;
+        Ok(follow
+            .map(|follow| (follow.user_id, follow.target_id, follow.follow_time.map(|time| time.seconds))))
+    }
+
+    fn read(line: &str) -> Result<Option<(i64, i64, Option<i64>)>, String> {
+        read_as(&Follows::format(b"1 2\n").unwrap(), line)
+    }
+
+    #[test]
+    fn a_follow_is_read_from_json() {
+        assert_eq!(
+            read(r#"{"userId":"1","targetId":2.0,"followTime":"1970-01-01T01:00:05+01:00"}"#),
+            Ok(Some((1, 2, Some(5))))
+        );
+        assert_eq!(read(r#" {"user_id":1,"target_id":2}"#), Ok(Some((1, 2, None))));
+    }
+
+    #[test]
+    fn a_follow_is_read_from_a_list_and_comments_are_ignored() {
+        assert_eq!(read(" 1\t2\r"), Ok(Some((1, 2, None))));
+        for line in ["# Nodes: 7 Edges: 8", "#", "  # FromNodeId\tToNodeId"] {
+            assert_eq!(read(line), Ok(None), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_found_behind_comments() {
+        let beginning = b"\xEF\xBB\xBF# from a table\n\ntarget_id,user_id,follow_time\n2,1,\ncut o";
+        let columns = Follows::format(beginning).unwrap();
+        assert_eq!(read_as(&columns, "target_id,user_id,follow_time\r"), Ok(None));
+        assert_eq!(read_as(&columns, "2,1,1970-01-01T00:00:05Z"), Ok(Some((1, 2, Some(5)))));
+        assert_eq!(read_as(&columns, "2,1,soon"), Err(WRONG_TIME.to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_follow_is_refused_without_its_values() {
+        for line in ["1", "a b", "1 99999999999999999999", ","] {
+            assert_eq!(read(line).unwrap_err(), NO_FOLLOW, "{line:?}");
+        }
+        let why = read(r#"{"userId":1,"shoeSize":44}"#).unwrap_err();
+        assert_eq!(why, "shoeSize is no field of ImportFollow");
+        let why = read(r#"{"userId":1,"targetId":2,"followTime":"yesterday"}"#).unwrap_err();
+        assert_eq!(why, WRONG_TIME);
+    }
+}

@@ -1,0 +1,164 @@
+//! Groups on the command line.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+use kith_proto::{
+    group::v1::{
+        BatchGetGroupsRequest, ExportGroupsRequest, Group, GroupType, ImportGroup, ImportGroupsRequest,
+        JoinPolicy, Visibility,
+        group_result::Result::{Error as Failed, Group as Found, NotFound},
+        group_service_client::GroupServiceClient,
+    },
+    r#type::v1::ImportResult,
+};
+use kith_server::jsonl::record;
+use kith_store::GroupWords;
+use serde::Serialize;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, transport::Channel};
+
+use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
+
+/// Groups.
+#[derive(Debug)]
+pub(super) enum Groups {}
+
+impl Kind for Groups {
+    type Record = Group;
+
+    fn parse(line: &[u8]) -> Result<Group, String> {
+        record::group(line)
+    }
+
+    fn line(group: &Group) -> serde_json::Result<String> {
+        serde_json::to_string(&Line {
+            group_id: group.group_id.to_string(),
+            name: &group.name,
+            tags: &group.tags,
+            r#type: group.r#type().as_str_name(),
+            visibility: group.visibility().as_str_name(),
+            join_policy: group.join_policy().as_str_name(),
+            history_for_new_members: group.history_for_new_members,
+            params: &group.params,
+            creator_id: Some(group.creator_id).filter(|id| *id != 0).map(|id| id.to_string()),
+            version: group.version.to_string(),
+            create_time: moment(group.create_time),
+            update_time: moment(group.update_time),
+        })
+    }
+
+    fn id(group: &Group) -> i64 {
+        group.group_id
+    }
+
+    fn same(sent: &Group, standing: &Group) -> bool {
+        as_created(sent.clone()) == record::given_group(standing.clone())
+    }
+
+    async fn import(
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<Group>>>,
+    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+        let requests =
+            chunks.map(|chunk| ImportGroupsRequest { records: chunk.into_iter().map(wire).collect() });
+        let answers = GroupServiceClient::new(channel).import_groups(requests).await?.into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
+    }
+
+    async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<Standing<Group>, Status> {
+        let request = BatchGetGroupsRequest { group_ids, consistency: strong() };
+        let answer = GroupServiceClient::new(channel).batch_get_groups(patient(request)).await?.into_inner();
+        let mut standing = Standing::default();
+        for result in answer.results {
+            match result.result {
+                Some(Found(group)) => standing.records.push(group),
+                Some(Failed(error)) => standing.fail(result.group_id, error)?,
+                Some(NotFound(_)) | None => {}
+            }
+        }
+        Ok(standing)
+    }
+
+    async fn export(channel: Channel, after_group_id: i64) -> Result<Messages<Vec<Group>>, Status> {
+        let answers = GroupServiceClient::new(channel)
+            .export_groups(ExportGroupsRequest { after_group_id })
+            .await?
+            .into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.groups)).boxed())
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    group_id: String,
+    name: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
+    r#type: &'static str,
+    visibility: &'static str,
+    join_policy: &'static str,
+    #[serde(skip_serializing_if = "is_default")]
+    history_for_new_members: bool,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    params: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "is_default")]
+    creator_id: Option<String>,
+    version: String,
+    #[serde(skip_serializing_if = "is_default")]
+    create_time: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    update_time: Option<String>,
+}
+
+/// With what a node puts where nothing is given.
+fn as_created(mut group: Group) -> Group {
+    let given = |number: i32, default: i32| if number == 0 { default } else { number };
+    group.r#type = given(group.r#type, GroupType::Chat.into());
+    group.visibility = given(group.visibility, Visibility::Private.into());
+    group.join_policy = given(group.join_policy, JoinPolicy::Approval.into());
+    if let Ok(tags) = GroupWords::tags(&group.tags) {
+        group.tags = tags.into_iter().map(String::from).collect();
+    }
+    group
+}
+
+fn wire(entry: Entry<Group>) -> ImportGroup {
+    let record = i64::try_from(entry.line).unwrap_or(i64::MAX);
+    ImportGroup { record, group: Some(entry.record), request_id: entry.request_id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Group, String> {
+        Groups::parse(line.as_bytes())
+    }
+
+    #[test]
+    fn a_line_of_an_export_can_be_imported() {
+        let group = Group {
+            group_id: 7,
+            name: "将棋の会".to_owned(),
+            tags: vec!["将棋".to_owned()],
+            r#type: GroupType::Channel.into(),
+            visibility: Visibility::Public.into(),
+            join_policy: JoinPolicy::Open.into(),
+            history_for_new_members: true,
+            creator_id: 4,
+            version: 2,
+            ..Group::default()
+        };
+        assert!(Groups::same(&parse(&Groups::line(&group).unwrap()).unwrap(), &group));
+    }
+
+    #[test]
+    fn defaults_of_the_node_do_not_make_a_group_another() {
+        let sent = parse(r#"{"groupId":"7","name":"a","tags":["x","X"]}"#).unwrap();
+        let standing = Group { version: 1, tags: vec!["x".to_owned()], ..as_created(sent.clone()) };
+        assert!(Groups::same(&sent, &standing));
+        assert!(!Groups::same(&sent, &Group { creator_id: 1, ..standing }));
+    }
+}

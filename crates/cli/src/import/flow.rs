@@ -1,0 +1,277 @@
+//! Chunks on their way: a bounded number of them unanswered, noted in the order of the file, sent again
+//! where the node could not take them. Sending again is safe: every record carries a request id.
+
+use std::{collections::VecDeque, io::BufRead, path::PathBuf, time::Duration};
+
+use anyhow::{Result, bail};
+use futures::StreamExt as _;
+use kith_proto::r#type::v1::{ImportResult, ResultError, import_result::Result as Outcome};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, transport::Channel};
+
+use super::super::output::one_line;
+use super::{
+    progress::{Progress, Tally},
+    reader::{BadLine, Chunk, Reader},
+    report::Report,
+};
+use crate::kind::{Entry, Import, Messages};
+
+/// How many chunks may be unanswered, and how often and long one waits for a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Chunks sent and not answered.
+    pub(super) window: usize,
+    /// For one answer.
+    pub(super) answer: Duration,
+    /// Tries one after another that bring nothing forward.
+    pub(super) tries: u32,
+    /// Wait before the second try; doubles with each further one.
+    pub(super) first_wait: Duration,
+    /// The longest wait.
+    pub(super) longest_wait: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            window: 4,
+            answer: Duration::from_secs(60),
+            tries: 10,
+            first_wait: Duration::from_millis(200),
+            longest_wait: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A chunk with what became of its records so far. `chunk.entries` are those still to be taken.
+struct Pending<R> {
+    chunk: Chunk<R>,
+    tally: Tally,
+}
+
+/// One import under way.
+pub(super) struct Flow<K: Import, B> {
+    pub(super) channel: Channel,
+    pub(super) format: K::Format,
+    pub(super) reader: Reader<B>,
+    pub(super) progress: Progress,
+    /// Where the progress is noted; `None` of a pipe.
+    pub(super) kept: Option<PathBuf>,
+    pub(super) report: Report,
+    pub(super) patience: Patience,
+    pending: VecDeque<Pending<K::Record>>,
+    failures: u32,
+}
+
+/// A stream on which chunks go out and answers come in.
+struct Stream<R> {
+    chunks: mpsc::Sender<Vec<Entry<R>>>,
+    answers: Messages<Vec<ImportResult>>,
+    /// How many of the pending chunks have gone out on it.
+    sent: usize,
+}
+
+impl<K: Import, B: BufRead> Flow<K, B> {
+    /// An import that begins where `progress` and `reader` stand.
+    pub(super) fn new(
+        channel: Channel,
+        format: K::Format,
+        reader: Reader<B>,
+        progress: Progress,
+        kept: Option<PathBuf>,
+        report: Report,
+    ) -> Self {
+        let (pending, patience) = (VecDeque::new(), Patience::default());
+        Self { channel, format, reader, progress, kept, report, patience, pending, failures: 0 }
+    }
+
+    /// Runs to the end of the file and returns what became of its lines.
+    ///
+    /// # Errors
+    /// When the node refuses the import as a whole, or does not come back. What was acknowledged is noted.
+    pub(super) async fn run(&mut self) -> Result<Tally> {
+        loop {
+            match self.pass().await? {
+                Ok(()) => return Ok(self.progress.tally),
+                Err(status) => self.recover(&status).await?,
+            }
+        }
+    }
+
+    /// Sends until the end of the file (`Ok`) or until the stream or a record of it fails (`Err`).
+    async fn pass(&mut self) -> Result<Result<(), Status>> {
+        let mut stream = match self.open().await {
+            Ok(stream) => stream,
+            Err(status) => return Ok(Err(status)),
+        };
+        loop {
+            self.fill(&mut stream).await?;
+            let Some(front) = self.pending.front() else { return Ok(Ok(())) };
+            if !front.chunk.entries.is_empty() {
+                let settled = match self.answer(&mut stream).await {
+                    Ok(results) => self.settle(results).await?,
+                    Err(status) => Err(status),
+                };
+                if let Err(status) = settled {
+                    return Ok(Err(status));
+                }
+            }
+            self.note()?;
+            stream.sent = stream.sent.saturating_sub(1);
+        }
+    }
+
+    async fn open(&self) -> Result<Stream<K::Record>, Status> {
+        let (chunks, outgoing) = mpsc::channel(self.patience.window);
+        let answers = K::import(self.channel.clone(), ReceiverStream::new(outgoing));
+        let answers = timeout(self.patience.answer, answers).await.map_err(|_| no_answer())??;
+        Ok(Stream { chunks, answers, sent: 0 })
+    }
+
+    /// Reads and sends as many chunks as may be unanswered.
+    async fn fill(&mut self, stream: &mut Stream<K::Record>) -> Result<()> {
+        while self.pending.len() < self.patience.window {
+            let Some(chunk) = self.reader.chunk::<K>(&self.format)? else { break };
+            self.pending.push_back(Pending { chunk, tally: Tally::default() });
+        }
+        for pending in self.pending.iter().skip(stream.sent) {
+            let entries = &pending.chunk.entries;
+            if !entries.is_empty() && stream.chunks.send(entries.clone()).await.is_err() {
+                // The stream has ended; its answers tell why.
+                return Ok(());
+            }
+            stream.sent += 1;
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, stream: &mut Stream<K::Record>) -> Result<Vec<ImportResult>, Status> {
+        match timeout(self.patience.answer, stream.answers.next()).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => Err(Status::unavailable("the node ended the import early")),
+            Err(_) => Err(no_answer()),
+        }
+    }
+
+    /// Takes the answers for the first pending chunk. `Err` when some of its records have to go out again.
+    async fn settle(&mut self, results: Vec<ImportResult>) -> Result<Result<(), Status>> {
+        let Some(pending) = self.pending.front_mut() else { return Ok(Ok(())) };
+        let answers = answers(&pending.chunk.entries, results)?;
+        let (mut taken, mut again, mut why, all) = (Vec::new(), Vec::new(), None, answers.len());
+        for (entry, error) in pending.chunk.entries.drain(..).zip(answers) {
+            match error {
+                None => pending.tally.imported += 1,
+                Some(error) if error.reason == "ID_TAKEN" => taken.push((entry, error)),
+                Some(error) if may_pass(Code::from(error.code)) => {
+                    why = Some(Status::new(Code::from(error.code), error.message));
+                    again.push(entry);
+                }
+                Some(error) => {
+                    pending.chunk.bad.push(BadLine { line: entry.line, why: one_line(&error.message) })
+                }
+            }
+        }
+        if again.len() + taken.len() < all {
+            self.failures = 0;
+        }
+        let compared = compare::<K>(self.channel.clone(), taken, pending).await;
+        pending.chunk.entries.extend(again);
+        Ok(compared.and(why.map_or(Ok(()), Err)))
+    }
+
+    /// Notes the first pending chunk as done.
+    fn note(&mut self) -> Result<()> {
+        let Some(Pending { mut chunk, mut tally }) = self.pending.pop_front() else { return Ok(()) };
+        chunk.bad.sort_by_key(|bad| bad.line);
+        tally.bad = u64::try_from(chunk.bad.len()).unwrap_or(u64::MAX);
+        self.progress.note(chunk.end, tally, &chunk.bad);
+        if let Some(kept) = &self.kept {
+            self.progress.save(kept)?;
+        }
+        self.report.bad(&chunk.bad);
+        self.report.came(chunk.end, self.progress.tally);
+        self.failures = 0;
+        Ok(())
+    }
+
+    /// Waits before another try.
+    async fn recover(&mut self, status: &Status) -> Result<()> {
+        let why = one_line(status.message());
+        if !may_pass(status.code()) {
+            bail!("the node refuses the import: {why}");
+        }
+        self.failures += 1;
+        if self.failures >= self.patience.tries {
+            let again =
+                if self.kept.is_some() { "run it again to go on" } else { "run it again from the start" };
+            bail!("{why}; gave up after {} tries, {again}", self.failures);
+        }
+        let doubled = self.patience.first_wait.saturating_mul(1 << (self.failures - 1).min(16));
+        let wait = doubled.min(self.patience.longest_wait);
+        self.report.waits(&why, wait);
+        sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// What stands under ids that were taken: just what was sent, or something else.
+async fn compare<K: Import>(
+    channel: Channel,
+    taken: Vec<(Entry<K::Record>, ResultError)>,
+    pending: &mut Pending<K::Record>,
+) -> Result<(), Status> {
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let records: Vec<_> = taken.iter().map(|(entry, _)| &entry.record).collect();
+    let stand = match K::stand(channel, &records).await {
+        Ok(stand) => stand,
+        Err(status) => {
+            pending.chunk.entries.extend(taken.into_iter().map(|(entry, _)| entry));
+            return Err(status);
+        }
+    };
+    for ((entry, error), stands) in taken.into_iter().zip(stand) {
+        match stands {
+            true => pending.tally.already_there += 1,
+            false => pending.chunk.bad.push(BadLine { line: entry.line, why: one_line(&error.message) }),
+        }
+    }
+    Ok(())
+}
+
+/// The errors of the entries, in their order.
+fn answers<R>(entries: &[Entry<R>], results: Vec<ImportResult>) -> Result<Vec<Option<ResultError>>> {
+    let fits = |(entry, result): (&Entry<R>, &ImportResult)| u64::try_from(result.record) == Ok(entry.line);
+    if entries.len() != results.len() || !entries.iter().zip(&results).all(fits) {
+        bail!("the node answered other records than were sent");
+    }
+    let errors = results.into_iter().map(|result| match result.result {
+        Some(Outcome::Id(_)) => Ok(None),
+        Some(Outcome::Error(error)) => Ok(Some(error)),
+        None => bail!("the node left a record unanswered"),
+    });
+    errors.collect()
+}
+
+/// Whether the same record may be taken later.
+const fn may_pass(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unavailable
+            | Code::ResourceExhausted
+            | Code::DeadlineExceeded
+            | Code::Aborted
+            | Code::Cancelled
+            | Code::Unknown
+    )
+}
+
+fn no_answer() -> Status {
+    Status::unavailable("the node does not answer")
+}

@@ -1,0 +1,173 @@
+//! What an import reads: a file, which a later run can go on with, or a pipe, which is read once.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Cursor, Read, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use kith_server::jsonl::file_form::FileForm;
+
+/// How much of the beginning is looked at.
+const BEGINNING: usize = 64 * 1024;
+/// Lines with records after which a pipe is not waited for: a header, and one more.
+const LINES: usize = 2;
+
+/// An opened input.
+pub(super) struct Input {
+    /// As errors name it.
+    pub(super) name: String,
+    /// Its first bytes, at most 64 KiB, with at least two lines of records where it has them there.
+    pub(super) beginning: Vec<u8>,
+    source: Source,
+}
+
+enum Source {
+    File(File),
+    Pipe(Box<dyn Read>),
+}
+
+impl Input {
+    /// Opens a file, a pipe or, by the name `-`, standard input. Waits for the first two lines of a pipe.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is of another form than lines of records: the error names the form and a command that makes
+    /// lines of it for `kith import KIND`.
+    pub(super) fn open(kind: &str, path: &Path) -> Result<Self> {
+        let is_standard = path == Path::new("-");
+        let name = if is_standard { "standard input".to_owned() } else { path.display().to_string() };
+        let unreadable = || format!("could not read {name}");
+        let (beginning, source) = if is_standard {
+            let mut pipe = io::stdin();
+            (beginning(&mut pipe).with_context(unreadable)?, Source::Pipe(Box::new(pipe)))
+        } else {
+            let mut file = File::open(path).with_context(unreadable)?;
+            let beginning = beginning(&mut file).with_context(unreadable)?;
+            let source = if is_kept(path) { Source::File(file) } else { Source::Pipe(Box::new(file)) };
+            (beginning, source)
+        };
+        if let Some(form) = FileForm::of(&beginning) {
+            let file = if is_standard { "...".to_owned() } else { quoted(&name) };
+            bail!("{name} is {}; run: {} {file} | kith import {kind} -", form.is, form.filter);
+        }
+        Ok(Self { name, beginning, source })
+    }
+
+    /// Whether a later run can go on with it.
+    pub(super) const fn is_file(&self) -> bool {
+        matches!(self.source, Source::File(_))
+    }
+
+    /// Its lines: of a file from this offset on, of a pipe all.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(super) fn lines(self, offset: u64) -> Result<Box<dyn BufRead>> {
+        Ok(match self.source {
+            Source::Pipe(rest) => Box::new(Cursor::new(self.beginning).chain(BufReader::new(rest))),
+            Source::File(mut file) => {
+                file.seek(SeekFrom::Start(offset))
+                    .with_context(|| format!("could not read {}", self.name))?;
+                Box::new(BufReader::new(file))
+            }
+        })
+    }
+}
+
+/// Whether the same bytes are there for a later run. What `/dev` and `/proc` name belongs to this process.
+fn is_kept(path: &Path) -> bool {
+    let passing = path.starts_with("/dev") || path.starts_with("/proc");
+    !passing && fs::metadata(path).is_ok_and(|data| data.is_file())
+}
+
+fn beginning(source: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (mut bytes, mut read) = (vec![0; BEGINNING], 0);
+    while read < BEGINNING && records(&bytes[..read]) < LINES {
+        match source.read(&mut bytes[read..]) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Whole lines that are neither empty nor a comment.
+fn records(bytes: &[u8]) -> usize {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    lines.filter(|line| !matches!(line.trim_ascii(), [] | [b'#', ..])).count()
+}
+
+/// A name as a word of a shell.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "._/-+=,@%".contains(c);
+    if name.chars().all(is_plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("of users.json");
+        fs::write(&path, bytes).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn another_form_is_named_with_its_command() {
+        let (_dir, path) = file(b"[\n{\"userName\":\"a\"},\n{\"userName\":\"b\"}\n]\n");
+        let why = Input::open("users", &path).err().unwrap().to_string();
+        let path = path.display();
+        let expected = format!(
+            "{path} is one JSON array and not a record a line; run: jq -c '.[]' '{path}' | kith import users -"
+        );
+        assert_eq!(why, expected);
+    }
+
+    #[test]
+    fn a_file_is_read_from_an_offset() {
+        let (_dir, path) = file(b"first\nsecond\n");
+        let input = Input::open("users", &path).unwrap();
+        assert!(input.is_file() && input.beginning == b"first\nsecond\n");
+        let mut rest = String::new();
+        input.lines(6).unwrap().read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "second\n");
+    }
+
+    #[test]
+    fn a_pipe_is_read_whole() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let long = format!("# about\n1 2\n{}\n", "x".repeat(3 * BEGINNING));
+        let sent = long.clone();
+        let sending = std::thread::spawn(move || io::Write::write_all(&mut writer, sent.as_bytes()).unwrap());
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        let input = Input::open("follows", Path::new(&path)).unwrap();
+        drop(reader);
+        assert!(!input.is_file());
+        let mut all = String::new();
+        input.lines(0).unwrap().read_to_string(&mut all).unwrap();
+        sending.join().unwrap();
+        assert_eq!(all, long);
+    }
+
+    #[test]
+    fn a_pipe_is_waited_for_no_longer_than_two_lines() {
+        struct Endless(&'static [u8]);
+        impl Read for Endless {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                assert!(!self.0.is_empty(), "it was asked for more");
+                let (part, rest) = self.0.split_at(self.0.len().min(5));
+                self.0 = rest;
+                into[..part.len()].copy_from_slice(part);
+                Ok(part.len())
+            }
+        }
+        assert_eq!(beginning(&mut Endless(b"# a\n\n1 2\n3 4\n")).unwrap(), b"# a\n\n1 2\n3 4\n");
+    }
+}

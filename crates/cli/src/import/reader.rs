@@ -1,0 +1,198 @@
+//! A file as chunks of records, read once from where an earlier run stopped. Memory is bounded by a chunk
+//! and a line.
+
+use std::io::{self, BufRead};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::kind::{Entry, Import};
+
+/// Bounds of what is read and sent at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Lines of a chunk.
+    pub(super) lines: usize,
+    /// Bytes of the records of a chunk.
+    pub(super) bytes: usize,
+    /// Bytes of a line; a longer one is bad.
+    pub(super) line_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { lines: 500, bytes: 800 * 1024, line_bytes: 512 * 1024 }
+    }
+}
+
+/// A place between two lines of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Position {
+    /// Bytes before it.
+    pub(super) offset: u64,
+    /// Lines before it.
+    pub(super) line: u64,
+}
+
+/// A line that did not become a record, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BadLine {
+    /// From 1.
+    pub(super) line: u64,
+    /// In words that follow the number of the line.
+    pub(super) why: String,
+}
+
+/// Neighbouring lines that are sent and noted together.
+#[derive(Debug)]
+pub(super) struct Chunk<R> {
+    /// The records among them.
+    pub(super) entries: Vec<Entry<R>>,
+    /// The others.
+    pub(super) bad: Vec<BadLine>,
+    /// Behind the last line.
+    pub(super) end: Position,
+}
+
+/// Reads chunks.
+#[derive(Debug)]
+pub(super) struct Reader<B> {
+    source: B,
+    at: Position,
+    /// Makes the request ids of this import differ from those of any other.
+    run: String,
+    bounds: Bounds,
+}
+
+impl<B: BufRead> Reader<B> {
+    /// A reader of `source`, which stands at `at`.
+    pub(super) const fn new(source: B, at: Position, run: String, bounds: Bounds) -> Self {
+        Self { source, at, run, bounds }
+    }
+
+    /// The next lines; `None` at the end. Empty lines, and those that hold no record, are
+    /// passed over.
+    pub(super) fn chunk<K: Import>(&mut self, format: &K::Format) -> io::Result<Option<Chunk<K::Record>>> {
+        let (mut entries, mut bad, mut bytes, began) = (Vec::new(), Vec::new(), 0, self.at);
+        while entries.len() + bad.len() < self.bounds.lines && bytes < self.bounds.bytes {
+            let Some(line) = self.line()? else { break };
+            let number = self.at.line;
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            match self.record::<K>(format, &line) {
+                Ok(None) => {}
+                Ok(Some(record)) => {
+                    bytes += record.encoded_len();
+                    entries.push(Entry { line: number, request_id: self.request_id(&line), record });
+                }
+                Err(why) => bad.push(BadLine { line: number, why }),
+            }
+        }
+        Ok((self.at != began).then_some(Chunk { entries, bad, end: self.at }))
+    }
+
+    fn record<K: Import>(&self, format: &K::Format, line: &[u8]) -> Result<Option<K::Record>, String> {
+        if line.len() > self.bounds.line_bytes {
+            return Err(format!("longer than {} bytes", self.bounds.line_bytes));
+        }
+        K::read_line(format, line)
+    }
+
+    /// The next line, without its end: whole, or one byte more than it may have.
+    fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let (mut line, mut ended) = (Vec::new(), false);
+        let began = self.at.offset;
+        while !ended {
+            let found = self.source.fill_buf()?;
+            if found.is_empty() {
+                break;
+            }
+            let end = found.iter().position(|byte| *byte == b'\n');
+            let part = &found[..end.unwrap_or(found.len())];
+            let room = (self.bounds.line_bytes + 1).saturating_sub(line.len());
+            line.extend_from_slice(&part[..part.len().min(room)]);
+            let taken = part.len() + usize::from(end.is_some());
+            ended = end.is_some();
+            self.source.consume(taken);
+            self.at.offset += u64::try_from(taken).unwrap_or(u64::MAX);
+        }
+        if self.at.offset == began {
+            return Ok(None);
+        }
+        self.at.line += 1;
+        if self.at.line == 1 && line.starts_with(b"\xEF\xBB\xBF") {
+            line.drain(..3);
+        }
+        Ok(Some(line))
+    }
+
+    fn request_id(&self, line: &[u8]) -> String {
+        let digest = Sha256::new()
+            .chain_update(self.run.as_bytes())
+            .chain_update(self.at.line.to_be_bytes())
+            .chain_update(line)
+            .finalize();
+        URL_SAFE_NO_PAD.encode(digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, io::Cursor};
+
+    use super::*;
+    use crate::users::Users;
+
+    const SMALL: Bounds = Bounds { lines: 2, bytes: 1_000, line_bytes: 40 };
+
+    fn reader(text: &str) -> Reader<Cursor<Vec<u8>>> {
+        Reader::new(Cursor::new(text.as_bytes().to_vec()), Position::default(), "run".to_owned(), SMALL)
+    }
+
+    #[test]
+    fn chunks_tell_where_they_end_so_that_reading_can_go_on_there() {
+        let text = "{\"userName\":\"a\"}\n\n{\"userName\":\"b\"}\r\n{\"userName\":\"c\"}";
+        let mut whole = reader(text);
+        let first = whole.chunk::<Users>(&()).unwrap().unwrap();
+        assert_eq!(first.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(first.end, Position { offset: 36, line: 3 });
+        let second = whole.chunk::<Users>(&()).unwrap().unwrap();
+        assert!(whole.chunk::<Users>(&()).unwrap().is_none());
+
+        let rest = Cursor::new(text.as_bytes()[36..].to_vec());
+        let mut resumed = Reader::new(rest, first.end, "run".to_owned(), SMALL);
+        assert_eq!(resumed.chunk::<Users>(&()).unwrap().unwrap().entries, second.entries);
+    }
+
+    #[test]
+    fn bad_lines_stand_beside_the_records_of_their_chunk() {
+        let long = format!("{{\"userName\":\"{}\"}}\n{{}}", "n".repeat(100_000));
+        let mut reader = reader(&format!("{{\n{long}"));
+        let chunk = reader.chunk::<Users>(&()).unwrap().unwrap();
+        let words: Vec<_> = chunk.bad.iter().map(|bad| (bad.line, bad.why.as_str())).collect();
+        assert_eq!(
+            words,
+            [(1, "not JSON: EOF while parsing an object at column 1"), (2, "longer than 40 bytes")]
+        );
+        assert_eq!(reader.chunk::<Users>(&()).unwrap().unwrap().entries[0].line, 3);
+    }
+
+    #[test]
+    fn equal_lines_have_request_ids_of_their_own() {
+        let mut reader = reader("{}\n{}\n");
+        let chunk = reader.chunk::<Users>(&()).unwrap().unwrap();
+        let ids: HashSet<_> = chunk.entries.iter().map(|entry| entry.request_id.as_str()).collect();
+        assert_eq!(ids.len(), 2);
+        assert!(ids.iter().all(|id| id.parse::<kith_store::RequestId>().is_ok()));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        assert_eq!(reader("\u{FEFF}{}").chunk::<Users>(&()).unwrap().unwrap().entries.len(), 1);
+    }
+}

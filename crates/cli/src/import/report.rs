@@ -1,0 +1,99 @@
+//! What an import tells while it runs: a bar on a terminal, else a line every few seconds; bad lines at once.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::{
+    progress::{Progress, Tally},
+    reader::{BadLine, Position},
+};
+use crate::output;
+
+const EVERY: Duration = Duration::from_secs(5);
+
+/// What became of a file, once it is done.
+#[derive(Debug, Serialize)]
+pub(super) struct Imported {
+    pub(super) kind: &'static str,
+    #[serde(flatten)]
+    pub(super) tally: Tally,
+}
+
+impl output::Report for Imported {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["kind", "imported", "already_there", "bad"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let Tally { imported, already_there, bad } = self.tally;
+        let counts = [imported, already_there, bad].map(|count| count.to_string());
+        vec![[self.kind.to_owned()].into_iter().chain(counts).collect()]
+    }
+}
+
+/// Writes to the standard error.
+#[derive(Debug)]
+pub(super) struct Report {
+    name: String,
+    bar: ProgressBar,
+    told: Instant,
+}
+
+impl Report {
+    /// About an import of what is named so, which stands at `progress`.
+    pub(super) fn new(name: &str, progress: &Progress) -> Self {
+        // How much comes through a pipe is not known.
+        let (bar, template) = match progress.job.bytes {
+            0 => (ProgressBar::no_length(), "{spinner} {wide_msg}"),
+            bytes => (ProgressBar::new(bytes), "{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        let report = Self { name: name.to_owned(), bar, told: Instant::now() };
+        if progress.at != Position::default() {
+            report.say(&format!("{name}: going on behind line {}", progress.at.line));
+            report.bad(progress.bad_lines());
+        }
+        report
+    }
+
+    /// Tells of bad lines, one line each.
+    pub(super) fn bad(&self, lines: &[BadLine]) {
+        for BadLine { line, why } in lines {
+            self.say(&format!("{}:{line}: {why}", self.name));
+        }
+    }
+
+    /// Tells how far it came.
+    pub(super) fn came(&mut self, at: Position, tally: Tally) {
+        self.bar.set_position(at.offset);
+        self.bar.set_message(summary(tally));
+        if self.bar.is_hidden() && self.told.elapsed() >= EVERY {
+            self.told = Instant::now();
+            self.say(&format!("{}: line {}, {}", self.name, at.line, summary(tally)));
+        }
+    }
+
+    /// Tells that it waits before it tries again.
+    pub(super) fn waits(&self, why: &str, time: Duration) {
+        self.say(&format!("{why}; trying again in {} ms", time.as_millis()));
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| output::note(line));
+    }
+}
+
+/// The counts, in one line.
+fn summary(tally: Tally) -> String {
+    let Tally { imported, already_there, bad } = tally;
+    format!("{imported} imported, {already_there} already there, {bad} bad")
+}

@@ -1,0 +1,287 @@
+//! The command `kith`: what it is told, and what it prints.
+
+// They panic where the stream is full or closed; see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod backup;
+mod call;
+mod check;
+mod client;
+mod completions;
+mod config;
+mod doctor;
+mod edge_list;
+mod edges;
+mod epoch;
+mod errors;
+mod export;
+mod facts;
+mod follows;
+mod groups;
+mod import;
+mod inspect;
+mod kind;
+mod log_filter;
+mod man;
+mod migrate;
+mod nodes;
+mod output;
+mod ping;
+mod ports;
+pub mod reference;
+mod reference_command;
+mod restore;
+mod resync;
+mod serve;
+mod status;
+mod top;
+mod users;
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use kith_server::{
+    config::{Flag, Loaded, Sources, load, termination_log},
+    start_error::StartError,
+};
+
+use self::output::Unwritable;
+
+/// Ended well.
+pub const OK: u8 = 0;
+/// Failed while it ran.
+pub const FAILED: u8 = 1;
+/// Could not begin: configuration, a port, a file, a store.
+pub const NOT_STARTED: u8 = 2;
+
+/// Users and groups behind gRPC, read from memory.
+#[derive(Debug, Parser)]
+#[command(name = "kith", version, about)]
+struct Command {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Run a node (what `kith` does when nothing is said)
+    Serve(serve::Arguments),
+    /// Create users, groups or follows out of a file
+    Import(import::ImportOptions),
+    /// Write all users or groups as JSON Lines
+    Export(export::ExportOptions),
+    /// Bring stored data into the form that this version reads (serve does it too)
+    Migrate(migrate::Arguments),
+    /// Copy the data of an embedded node to a file, also while it serves
+    Backup(backup::Arguments),
+    /// Put a backup in place of the data of an embedded node that does not run
+    Restore(restore::Arguments),
+    /// Show the configuration and where each value came from
+    Config(config::Arguments),
+    /// Call any method of a node, in JSON
+    Call(call::Arguments),
+    /// Show how nodes fare: a row for each
+    Status(status::Arguments),
+    /// Watch how nodes are and what they do, as it happens
+    Top(top::Arguments),
+    /// List the nodes that share what they know with the one that is asked
+    Nodes(nodes::Arguments),
+    /// Show what each tier of each node holds of one record, changing nothing
+    Inspect(inspect::Arguments),
+    /// Compare the memory of a node with Redis and the store now, and drop what is wrong
+    Resync(resync::Arguments),
+    /// Give up what all memories and Redis hold, at once and on every node
+    #[command(subcommand)]
+    Epoch(epoch::Command),
+    /// Compare follows with the lists that they stand in, mend what differs, or count lists again
+    #[command(subcommand)]
+    Edges(edges::Command),
+    /// Change which log lines a node writes, for a while
+    LogFilter(log_filter::Arguments),
+    /// Hold values of a node against thresholds, for monitoring
+    Check(check::Arguments),
+    /// Look for what is wrong with this machine, the configuration and the node, and say what to run
+    Doctor(doctor::Arguments),
+    /// Ask whether a node serves
+    Ping(ping::Arguments),
+    /// Write what a shell needs to complete a line of kith
+    Completions(completions::Arguments),
+    /// Write the manual
+    Man(man::Arguments),
+    /// Explain the reasons that errors carry: cause, fix, and whether to try again
+    Errors(errors::Arguments),
+    /// Write a reference document
+    #[command(hide = true)]
+    Reference(reference_command::Arguments),
+}
+
+/// Under which the help shows the flags of a node apart from those of a command.
+const CONFIGURATION: &str = "Configuration of a node";
+
+/// Flags that set values of the configuration.
+#[derive(Args, Debug)]
+struct Common {
+    /// File of the configuration [default: ./kith.toml, where there is one]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where gRPC is served [default: 127.0.0.1:7600]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Where an embedded node keeps its data [default: ./data]
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Allow other machines to be served without TLS
+    #[arg(long, global = true, help_heading = CONFIGURATION)]
+    insecure_listen: bool,
+    /// Which log lines are written: error, warn, info, debug, trace, or target=level pairs
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "FILTER")]
+    log: Option<String>,
+    /// Set any value: --set limits.in_flight=100
+    #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    output: output::Output,
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    // tonic, mongodb and others take this provider; without it each would look for its own.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        return ended(Err(StartError::new("the provider of TLS cannot be installed")));
+    }
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(explained) => return ended(explain(&explained)),
+    };
+    ended(match command.what.unwrap_or_else(|| What::Serve(serve::Arguments::default())) {
+        What::Serve(arguments) => serve::run(&command.common, &arguments),
+        What::Import(options) => client::block_on(import::run(&command.common, &options)),
+        What::Export(options) => client::block_on(export::run(&command.common, &options)),
+        What::Migrate(arguments) => migrate::run(&command.common, &arguments),
+        What::Backup(arguments) => backup::run(&command.common, &arguments),
+        What::Restore(arguments) => restore::run(&command.common, &arguments),
+        What::Config(arguments) => config::run(&command.common, &arguments),
+        What::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
+        What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
+        What::Top(arguments) => client::block_on(top::run(&command.common, &arguments)),
+        What::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
+        What::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
+        What::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
+        What::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),
+        What::Edges(what) => client::block_on(edges::run(&command.common, &what)),
+        What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
+        What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
+        What::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
+        What::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
+        What::Completions(arguments) => completions::run(&command.common, &arguments),
+        What::Man(arguments) => man::run(&command.common, &arguments),
+        What::Errors(arguments) => errors::run(&command.common, &arguments),
+        What::Reference(arguments) => reference_command::run(&command.common, &arguments, Command::command()),
+    })
+}
+
+/// All commands with their flags: what completions, manuals and documents are made of.
+#[must_use]
+pub fn tree() -> clap::Command {
+    Command::command()
+}
+
+/// Writes help or version, which are results, or what is wrong with the command line.
+fn explain(explained: &clap::Error) -> Result<u8, StartError> {
+    let written = explained.print().and_then(|()| io::stdout().flush());
+    if !explained.use_stderr() {
+        written.map_err(Unwritable::output)?;
+    }
+    Ok(u8::try_from(explained.exit_code()).unwrap_or(NOT_STARTED))
+}
+
+fn ended(result: Result<u8, StartError>) -> ExitCode {
+    ExitCode::from(result.unwrap_or_else(|error| {
+        output::note(&format!("kith: {error}"));
+        NOT_STARTED
+    }))
+}
+
+impl From<Unwritable> for StartError {
+    fn from(unwritable: Unwritable) -> Self {
+        Self::new(unwritable.to_string())
+    }
+}
+
+impl Common {
+    /// The configuration out of all sources.
+    fn load(&self) -> Result<Loaded, StartError> {
+        self.load_with(Vec::new())
+    }
+
+    /// The same with the flags of one command, which win.
+    fn load_with(&self, flags: Vec<Flag>) -> Result<Loaded, StartError> {
+        Ok(load(&self.sources(flags)?)?)
+    }
+
+    /// Where the reason of a failed start is to be written, whatever else is wrong.
+    fn termination_log(&self) -> Option<PathBuf> {
+        termination_log(&self.sources(Vec::new()).ok()?)
+    }
+
+    fn sources(&self, flags: Vec<Flag>) -> Result<Sources, StartError> {
+        let mut environment = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let Ok(name) = name.into_string() else { continue };
+            match value.into_string() {
+                Ok(value) => environment.push((name, value)),
+                Err(_) if name.starts_with("KITH_") => {
+                    return Err(StartError::new(format!("{name}: the value is not UTF-8; write it anew")));
+                }
+                Err(_) => {}
+            }
+        }
+        let flags = [self.flags()?, flags].concat();
+        Ok(Sources { file: self.config.clone(), environment, flags })
+    }
+
+    /// The environment, for what has to do with other programs; what is no text is left out.
+    fn environment() -> Vec<(String, String)> {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        std::env::vars_os().filter_map(text).collect()
+    }
+
+    fn flags(&self) -> Result<Vec<Flag>, StartError> {
+        let mut flags = Vec::new();
+        for pair in &self.set {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(StartError::new(format!("--set {pair}: say KEY=VALUE")));
+            };
+            flags.push(Flag { name: "--set", key: key.trim().to_owned(), value: value.to_owned() });
+        }
+        let given = [
+            ("--listen", "listen", self.listen.clone()),
+            ("--data-dir", "data_dir", self.data_dir.clone()),
+            ("--log", "telemetry.log_filter", self.log.clone()),
+            ("--insecure-listen", "insecure_listen", self.insecure_listen.then(|| "true".to_owned())),
+        ];
+        flags.extend(
+            given
+                .into_iter()
+                .filter_map(|(name, key, value)| Some(Flag { name, key: key.to_owned(), value: value? })),
+        );
+        Ok(flags)
+    }
+}
+
+/// The runtime of a command.
+fn runtime() -> Result<tokio::runtime::Runtime, StartError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| StartError::new(format!("the runtime cannot start: {error}")))
+}

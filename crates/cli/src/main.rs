@@ -1,0 +1,10 @@
+//! The `kith` command; all of it lives in the library.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    kith_cli::main()
+}

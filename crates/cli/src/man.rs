@@ -1,0 +1,116 @@
+//! `kith man`: the manual, a page for each command.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::Command;
+use clap_mangen::Man;
+use kith_server::start_error::StartError;
+use serde::Serialize;
+
+use super::{
+    Common, OK,
+    output::{Form, Report, Unwritable, write},
+    tree,
+};
+
+/// Where to put the pages.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  kith man | man -l -\n  kith man --dir /usr/local/share/man/man1")]
+pub(super) struct Arguments {
+    /// Folder for a page of each command; made when absent. Without it the page of kith itself is written to
+    /// standard output, with -o json as a text within JSON
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+    let pages = pages().map_err(Unwritable::output)?;
+    match (&arguments.dir, common.output.form()) {
+        (Some(dir), _) => common.output.print(&Written::into_folder(dir, &pages)?)?,
+        (None, Form::Json) => {
+            let texts = pages.iter().map(|page| Entry { page: page.name.clone(), text: page.text() });
+            common.output.print(&Written(texts.collect()))?;
+        }
+        (None, Form::Table | Form::Plain) => {
+            if let Some(first) = pages.first() {
+                write(&first.roff)?;
+            }
+        }
+    }
+    Ok(OK)
+}
+
+struct Page {
+    name: String,
+    roff: Vec<u8>,
+}
+
+impl Page {
+    fn text(&self) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.roff).into_owned())
+    }
+}
+
+/// That of `kith` first, then one for each command, however deep.
+fn pages() -> io::Result<Vec<Page>> {
+    // Flags of all commands stand in the page of each once the tree is built.
+    let mut root = tree().disable_help_subcommand(true);
+    root.build();
+    let mut pages = Vec::new();
+    add(root, &mut pages)?;
+    Ok(pages)
+}
+
+fn add(command: Command, pages: &mut Vec<Page>) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let below: Vec<_> = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let mut roff = Vec::new();
+    Man::new(command.name(name.clone())).render(&mut roff)?;
+    pages.push(Page { name: format!("{name}.1"), roff });
+    below.into_iter().try_for_each(|command| add(command, pages))
+}
+
+/// The pages, or the files that they were written to.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Written(Vec<Entry>);
+
+#[derive(Serialize)]
+struct Entry {
+    page: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+impl Written {
+    fn into_folder(dir: &Path, pages: &[Page]) -> Result<Self, StartError> {
+        let unwritable =
+            |error| StartError::new(format!("--dir {} cannot be written: {error}", dir.display()));
+        if dir.to_string_lossy().starts_with('~') {
+            return Err(StartError::new(
+                "--dir begins with ~, which only a shell expands; write the whole path",
+            ));
+        }
+        fs::create_dir_all(dir).map_err(unwritable)?;
+        let mut written = Vec::new();
+        for page in pages {
+            let file = dir.join(&page.name);
+            fs::write(&file, &page.roff).map_err(unwritable)?;
+            written.push(Entry { page: file.display().to_string(), text: None });
+        }
+        Ok(Self(written))
+    }
+}
+
+impl Report for Written {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["page"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        self.0.iter().map(|entry| vec![entry.page.clone()]).collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! The file that tells programs where a node listens.
+
+use std::{fs, io, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use kith_server::{node::run::Addresses, start_error::StartError};
+
+/// Is there while the node serves; removed when dropped. A node that is killed leaves it behind: `pid` says
+/// whose it is, and the next node with the same file removes it when it starts.
+#[derive(Debug)]
+pub(super) struct PortsFile {
+    path: PathBuf,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Ports {
+    grpc: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operations: Option<String>,
+    pid: u32,
+}
+
+impl PortsFile {
+    /// Removes what an earlier node left, so that nobody takes its ports for those of this one.
+    pub(super) fn prepare(path: PathBuf) -> Result<Self, StartError> {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot(&path, &error)),
+            Ok(()) | Err(_) => Ok(Self { path }),
+        }
+    }
+
+    /// Writes it whole: whoever finds it finds all of it.
+    pub(super) fn write(&self, addresses: Addresses) -> Result<(), StartError> {
+        let pid = std::process::id();
+        let ports = Ports {
+            grpc: addresses.grpc.to_string(),
+            operations: addresses.operations.map(|address| address.to_string()),
+            pid,
+        };
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(format!(".{pid}"));
+        let written = serde_json::to_string(&ports)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::write(&beside, text + "\n"))
+            .and_then(|()| fs::rename(&beside, &self.path));
+        written.map_err(|error| {
+            // It may not be there, and what went wrong is told already.
+            fs::remove_file(&beside).ok();
+            cannot(&self.path, &error)
+        })
+    }
+
+    /// Whether what stands there is of this process: another node may have been given the same file.
+    fn is_own(&self) -> bool {
+        let ports = fs::read(&self.path).ok().and_then(|text| serde_json::from_slice::<Ports>(&text).ok());
+        ports.is_some_and(|ports| ports.pid == std::process::id())
+    }
+}
+
+impl Drop for PortsFile {
+    fn drop(&mut self) {
+        if self.is_own()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(%error, "the file of the ports is left behind");
+        }
+    }
+}
+
+fn cannot(path: &std::path::Path, error: &io::Error) -> StartError {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "its folder is not there; make it, or name another file".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "it cannot be written; give this user the right to it, or name another file".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    StartError::new(format!("--ports-file {}: {why}", path.display()))
+}

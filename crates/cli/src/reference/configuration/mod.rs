@@ -1,0 +1,165 @@
+//! `docs/configuration.md`.
+
+mod source;
+
+use std::collections::BTreeMap;
+
+use kith_server::config::Config;
+use serde_json::Value;
+
+use self::source::{Item, Member};
+use super::markdown::{begin, code, ended, one_line, paragraphs, table};
+
+const HEAD: &str = "\
+Every value has a default; a node needs no configuration. The sources, the later winning key by key:
+
+1. the defaults below,
+2. `kith.toml` of the working directory, or the file that `--config` names,
+3. the environment: `KITH_` and the key in capitals, `__` for each dot,
+4. flags of the [command line](command-line.md): some keys have one of their own, `--set KEY=VALUE` takes any.
+
+A key that nothing knows is an error that names its place, and so are an empty value and a path that begins with `~`. Lists in \
+the environment and in flags have commas between their items, and may be empty. Variables that Kubernetes sets for a Service \
+named `kith` are ignored. A `kith.toml` that the user may not see, in a working directory of another user, counts as none. \
+`kith config` shows each value and where it came from; `kith config --check` only says whether it is right.
+
+A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a number of bytes or as `256KiB`, `1MiB`, \
+`2GiB`.
+
+";
+
+/// One key of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its path: `limits.in_flight`.
+    pub path: String,
+    /// What its values are: "duration", "size", "whole number".
+    pub kind: String,
+    /// Its default as one writes it; empty: none.
+    pub default: String,
+    /// What it does, from its docstring.
+    pub doc: String,
+    /// Its variable in the environment.
+    pub variable: String,
+}
+
+/// Every key with a default, also an absent one, in the order of the source. A key whose struct is not in
+/// the files that are read has no `doc`.
+#[must_use]
+pub fn keys() -> Vec<Key> {
+    sections().into_iter().flat_map(|section| section.keys).collect()
+}
+
+/// The keys at one level.
+struct Section {
+    path: String,
+    doc: String,
+    keys: Vec<Key>,
+}
+
+pub(super) fn write() -> String {
+    let mut text =
+        begin("Configuration", "the structs in `crates/server/src/config` and in `config.rs` of each domain")
+            + HEAD;
+    for section in sections() {
+        let title =
+            if section.path.is_empty() { "Top level".to_owned() } else { format!("[{}]", section.path) };
+        text += &format!("## {title}\n\n{}", paragraphs(&section.doc));
+        let rows: Vec<_> = section.keys.iter().map(row).collect();
+        text += &table(["key", "default", "value", "what it does", "environment"], &rows);
+    }
+    ended(&text)
+}
+
+fn row(key: &Key) -> [String; 5] {
+    let name = key.path.rsplit('.').next().unwrap_or_default();
+    let default = if key.default.is_empty() { "none".to_owned() } else { code(&key.default) };
+    [code(name), default, key.kind.clone(), key.doc.clone(), code(&key.variable)]
+}
+
+fn sections() -> Vec<Section> {
+    let items = source::items();
+    let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
+    let mut found = Vec::new();
+    collect("", "Config", &defaults, &items, &mut found);
+    found
+}
+
+/// Goes by what is serialised, so that no key is left out; the source gives the order and the words.
+fn collect(
+    path: &str,
+    name: &str,
+    defaults: &Value,
+    items: &BTreeMap<String, Item>,
+    found: &mut Vec<Section>,
+) {
+    let Value::Object(defaults) = defaults else { return };
+    let item = items.get(name);
+    let members = item.map_or(&[][..], |item| &item.members);
+    let place = |key: &str| members.iter().position(|member| member.name == key);
+    let mut names: Vec<_> = defaults.keys().collect();
+    names.sort_by_key(|key| place(key).unwrap_or(usize::MAX));
+    let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let (sections, values): (Vec<_>, Vec<_>) = names.into_iter().partition(|key| defaults[*key].is_object());
+    let keys: Vec<_> = values
+        .into_iter()
+        .map(|name| key(join(name), &defaults[name], place(name).map(|at| &members[at]), items))
+        .collect();
+    if !keys.is_empty() {
+        let doc = item.map(|item| item.doc.clone()).unwrap_or_default();
+        found.push(Section { path: path.to_owned(), doc, keys });
+    }
+    for name in sections {
+        let kind = place(name).map_or("", |at| members[at].kind.as_str());
+        collect(&join(name), kind, &defaults[name], items, found);
+    }
+}
+
+fn key(path: String, default: &Value, member: Option<&Member>, items: &BTreeMap<String, Item>) -> Key {
+    let variable = format!("KITH_{}", path.replace('.', "__").to_uppercase());
+    let kind = member.map(|member| kind(member, items)).unwrap_or_default();
+    let doc = member.map(|member| one_line(&member.doc)).unwrap_or_default();
+    Key { default: shown(default, &kind), path, kind, doc, variable }
+}
+
+fn kind(member: &Member, items: &BTreeMap<String, Item>) -> String {
+    let kind =
+        member.kind.strip_prefix("Option<").and_then(|kind| kind.strip_suffix('>')).unwrap_or(&member.kind);
+    let known = match (member.with.as_str(), kind) {
+        ("size", _) => "size",
+        (_, "Duration") => "duration",
+        (_, "SocketAddr") => "address and port",
+        (_, "PathBuf") => "path",
+        (_, "bool") => "`true` or `false`",
+        (_, "usize" | "u16" | "u32" | "u64") => "whole number",
+        (_, "f64") => "number",
+        (_, "String") => "text",
+        (_, "Secret") => "text, a secret",
+        (_, "Vec<String>") => "list of texts",
+        (_, other) => return items.get(other).map(choices).unwrap_or_else(|| other.to_owned()),
+    };
+    known.to_owned()
+}
+
+/// What an enum may be, each with its docstring.
+fn choices(item: &Item) -> String {
+    let one = |choice: &Member| format!("`{}`: {}", choice.name, one_line(&choice.doc).trim_end_matches('.'));
+    item.members.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn shown(default: &Value, kind: &str) -> String {
+    match default {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+        Value::Number(number) if kind == "size" => number.as_u64().map(size).unwrap_or_default(),
+        other => other.to_string(),
+    }
+}
+
+/// With the largest unit that divides it.
+fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}

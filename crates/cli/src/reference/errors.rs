@@ -1,0 +1,44 @@
+//! `docs/errors.md`.
+
+use kith_server::edge::code_name;
+use kith_service::error::{Entry, Reason};
+
+use super::markdown::{begin, code, ended, table};
+
+const HEAD: &str = "\
+An error is a gRPC status with details. A caller branches on the reason, never on the message, whose words may change.
+
+| detail | holds |
+| --- | --- |
+| `google.rpc.ErrorInfo` | `domain` is `kith`, `reason` is one of those below; `metadata.outcome` says `not_applied` or `unknown` of a write |
+| `google.rpc.BadRequest` | the field or the metadata at fault, and what it must be |
+| `google.rpc.RetryInfo` | how long to wait before the same request again |
+| `google.rpc.Help` | where the reason is explained: below `docs_url` of the [configuration](configuration.md), by default the path in the repository |
+
+Items of batches and imports carry code, reason, field and message in `kith.type.v1.ResultError` \
+([API](api.md#kith.type.v1.ResultError)). `kith errors` prints this list, `kith errors NAME_TAKEN` one entry.
+
+Where the outcome is `unknown`, the write may have landed: repeat it with the same `request_id`, which has one effect.
+
+";
+
+pub(super) fn write() -> String {
+    let mut text = begin("Errors", "`crates/service/src/error/table.rs`") + HEAD;
+    let rows = Reason::ALL.map(|reason| {
+        let Entry { name, code: number, retry, .. } = *reason.entry();
+        [format!("[{name}](#{})", reason.anchor()), code_name(number).to_owned(), retry.to_string()]
+    });
+    text += &table(["reason", "code", "try again"], &rows);
+    for reason in Reason::ALL {
+        text += &entry(reason);
+    }
+    ended(&text)
+}
+
+fn entry(reason: Reason) -> String {
+    let Entry { name, code: number, cause, fix, retry, .. } = *reason.entry();
+    format!(
+        "## {name}\n\n{cause}\n\n- Code: {}\n- Fix: {fix}\n- Try again: {retry}\n\n",
+        code(code_name(number))
+    )
+}

@@ -1,0 +1,44 @@
+//! `kith reference`: for those who build Kith; `cargo xtask docs` keeps what it prints.
+
+use clap::Args;
+use kith_server::start_error::StartError;
+use serde::Serialize;
+
+use super::{
+    Common, OK,
+    output::{Form, Report, write},
+};
+use crate::reference::Document;
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Which document
+    #[arg(value_enum)]
+    document: Document,
+}
+
+/// A document as the result of a command.
+#[derive(Serialize)]
+struct Written {
+    markdown: String,
+}
+
+impl Report for Written {
+    fn header(&self) -> Vec<&'static str> {
+        vec!["markdown"]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        self.markdown.lines().map(|line| vec![line.to_owned()]).collect()
+    }
+}
+
+/// Prints the document as it is, and in quotes only where JSON was asked for.
+pub(super) fn run(common: &Common, arguments: &Arguments, command: clap::Command) -> Result<u8, StartError> {
+    let written = Written { markdown: arguments.document.markdown(command) };
+    match common.output.form() {
+        Form::Json => common.output.print(&written)?,
+        Form::Table | Form::Plain => write(written.markdown.as_bytes())?,
+    }
+    Ok(OK)
+}

@@ -1,0 +1,117 @@
+//! `kith restore`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kith_server::{config::Backend, start_error::StartError};
+
+use super::Common;
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// A file that `kith backup` has written; its manifest lies beside it
+    file: PathBuf,
+    /// Put data that are there aside, under a name that tells the time
+    #[arg(long)]
+    force: bool,
+}
+
+/// Restores a backup into the data folder of an embedded node that does not run.
+pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+    let config = common.load()?.config;
+    if config.store.backend == Backend::Cluster {
+        return Err(StartError::new(
+            "the data lie in MongoDB: restore them with mongorestore, or bring them in with kith import",
+        ));
+    }
+    sqlite::run(common, &config, arguments)
+}
+
+#[cfg(feature = "embedded")]
+mod sqlite {
+    use std::path::PathBuf;
+
+    use kith_store_sqlite::backup::{self, Replace, Restored};
+    use serde::Serialize;
+
+    use super::super::{Common, OK, backup::failed, output::Report};
+    use kith_server::{config::Config, node::store, start_error::StartError};
+
+    pub(super) fn run(
+        common: &Common,
+        config: &Config,
+        arguments: &super::Arguments,
+    ) -> Result<u8, StartError> {
+        let replace = if arguments.force { Replace::KeepAside } else { Replace::Never };
+        match backup::restore(&arguments.file, &store::data_file(config), replace) {
+            Ok(restored) => {
+                common.output.print(&Told::of(restored))?;
+                Ok(OK)
+            }
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// What was restored, as `kith restore` tells of it.
+    #[derive(Serialize)]
+    struct Told {
+        path: PathBuf,
+        /// Where the data are that were there before.
+        kept: Option<PathBuf>,
+        /// When the backup was begun.
+        taken: String,
+        users: u64,
+        groups: u64,
+        schema: u32,
+        epoch: u64,
+    }
+
+    impl Told {
+        fn of(restored: Restored) -> Self {
+            let Restored { path, kept, epoch, backup } = restored;
+            Self {
+                path,
+                kept,
+                taken: humantime::format_rfc3339_seconds(backup.began).to_string(),
+                users: backup.users,
+                groups: backup.groups,
+                schema: backup.schema,
+                epoch,
+            }
+        }
+    }
+
+    impl Report for Told {
+        fn header(&self) -> Vec<&'static str> {
+            vec!["field", "value"]
+        }
+
+        fn rows(&self) -> Vec<Vec<String>> {
+            let kept = self.kept.as_ref().map(|path| path.display().to_string());
+            let rows = [
+                ("path", self.path.display().to_string()),
+                ("kept", kept.unwrap_or_default()),
+                ("taken", self.taken.clone()),
+                ("users", self.users.to_string()),
+                ("groups", self.groups.to_string()),
+                ("schema", self.schema.to_string()),
+                ("epoch", self.epoch.to_string()),
+            ];
+            rows.map(|(field, value)| vec![field.to_owned(), value]).to_vec()
+        }
+    }
+}
+
+#[cfg(not(feature = "embedded"))]
+mod sqlite {
+    use super::super::Common;
+    use kith_server::{config::Config, start_error::StartError};
+
+    pub(super) fn run(_: &Common, _: &Config, arguments: &super::Arguments) -> Result<u8, StartError> {
+        let super::Arguments { file, force: _ } = arguments;
+        Err(StartError::new(format!(
+            "{} is not restored: this build of kith has no SQLite store",
+            file.display()
+        )))
+    }
+}

@@ -1,0 +1,203 @@
+//! `kith serve`.
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use kith_server::{
+    config::{Flag, Loaded},
+    node::{banner::Banner, parent::Parent, reload::Reloading, run::Node},
+    start_error::StartError,
+    telemetry,
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{Common, FAILED, OK, output::Form, ports::PortsFile, runtime};
+
+/// What whoever started the node is told when its end was not in order.
+const LEFT_BEHIND: &str =
+    "calls or writes had not ended when the time to drain was over; give them more (--set drain=30s)";
+
+/// How to run it.
+#[derive(Args, Debug, Default)]
+pub(super) struct Arguments {
+    /// Serve gRPC on this port of the loopback device; 0: any free one
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Serve operators on this port of the loopback device; 0: any free one
+    #[arg(long, value_name = "PORT")]
+    operations_port: Option<u16>,
+    /// Write the addresses to this file as JSON once the node serves, and remove it at the end
+    #[arg(long, value_name = "FILE")]
+    ports_file: Option<PathBuf>,
+    /// Keep data in memory alone, for tests: they are gone with the node
+    #[arg(long)]
+    ephemeral: bool,
+    /// Begin with the users and groups of this file of JSON Lines (with --ephemeral)
+    #[arg(long, value_name = "FILE", requires = "ephemeral")]
+    seed: Option<String>,
+    /// Stop when the process that started this one has ended
+    #[arg(long)]
+    exit_with_parent: bool,
+}
+
+impl Arguments {
+    /// The configuration as it is now.
+    fn load(&self, common: &Common) -> Result<Loaded, StartError> {
+        common.load_with(self.flags(common)?)
+    }
+
+    fn flags(&self, common: &Common) -> Result<Vec<Flag>, StartError> {
+        if self.port.is_some() && common.listen.is_some() {
+            return Err(StartError::new("--port and --listen are both given; give one"));
+        }
+        let loopback = |port: u16| format!("127.0.0.1:{port}");
+        let given = [
+            ("--port", "listen", self.port.map(loopback)),
+            ("--operations-port", "operations.listen", self.operations_port.map(loopback)),
+            ("--ephemeral", "ephemeral.enabled", self.ephemeral.then(|| "true".to_owned())),
+            ("--seed", "ephemeral.seed", self.seed.clone()),
+        ];
+        let given = given
+            .into_iter()
+            .filter_map(|(name, key, value)| Some(Flag { name, key: key.to_owned(), value: value? }));
+        Ok(given.collect())
+    }
+}
+
+pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+    // First of all: it may end while this one starts.
+    let parent = arguments.exit_with_parent.then(Parent::now);
+    let loaded = arguments.load(common);
+    let ended = loaded.and_then(|loaded| serve(common, arguments, &loaded, parent));
+    if let Some(log) = common.termination_log() {
+        match &ended {
+            Ok(OK) => {}
+            Ok(_) => note(&log, LEFT_BEHIND),
+            Err(error) => note(&log, &error.to_string()),
+        }
+    }
+    ended
+}
+
+fn serve(
+    common: &Common,
+    arguments: &Arguments,
+    loaded: &Loaded,
+    parent: Option<Parent>,
+) -> Result<u8, StartError> {
+    let ports = arguments.ports_file.clone().map(PortsFile::prepare).transpose()?;
+    let runtime = runtime()?;
+    let complete = runtime.block_on(async {
+        let _telemetry = telemetry::start(&loaded.config.telemetry)?;
+        let mut end = End::listen(parent)?;
+        let again = listen(SignalKind::hangup())?;
+        let node = Box::pin(Node::start(loaded.config.clone())).await?;
+        present(common, &Banner::of(&node, &loaded.sources(), &program()));
+        let failed = tokio::select! {
+            () = end.next() => None,
+            error = announce(&node, ports) => Some(error),
+            error = node.refused() => Some(error),
+            error = read_again(again, &node, loaded, || arguments.load(common)) => Some(error),
+        };
+        let complete = node.stop(end.next()).await;
+        failed.map_or(Ok(complete), Err)
+    })?;
+    // What a node for tests leaves behind is lost in any case, and whoever stops it means that.
+    Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
+}
+
+/// How this program was called, so that what is shown can be typed.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "kith".to_owned())
+}
+
+/// A node whose banner nobody reads serves all the same.
+fn present(common: &Common, banner: &Banner) {
+    let text = match common.output.form() {
+        Form::Table => banner.to_string(),
+        Form::Plain | Form::Json => match serde_json::to_string(banner) {
+            Ok(line) => line + "\n",
+            Err(error) => return tracing::warn!(%error, "the banner cannot be written"),
+        },
+    };
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        tracing::warn!(%error, "the banner cannot be written");
+    }
+}
+
+/// Where it cannot be written nothing is lost: standard error and the log have it.
+fn note(log: &Path, line: &str) {
+    drop(std::fs::write(log, format!("{line}\n")));
+}
+
+/// Tells where the node listens from when it serves until dropped. Returns when that fails.
+async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
+    node.serving().await;
+    if let Some(Err(error)) = ports.as_ref().map(|ports| ports.write(node.addresses())) {
+        return error;
+    }
+    std::future::pending().await
+}
+
+/// Reads the configuration again at every SIGHUP, and says what came of it, until dropped. Returns when that fails.
+async fn read_again(
+    mut asked: Signal,
+    node: &Node,
+    loaded: &Loaded,
+    load: impl Fn() -> Result<Loaded, StartError>,
+) -> StartError {
+    let mut reloading = match Reloading::from(loaded) {
+        Ok(reloading) => reloading,
+        Err(error) => return error.into(),
+    };
+    while asked.recv().await.is_some() {
+        let took = load().and_then(|loaded| Ok(reloading.take(node, &loaded)?));
+        match took {
+            Ok(reloaded) => tracing::warn!("SIGHUP: {reloaded}"),
+            Err(error) => {
+                tracing::warn!(%error, "SIGHUP: the configuration is wrong, and nothing has changed")
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, StartError> {
+    signal(kind).map_err(|error| StartError::new(format!("signals cannot be listened for: {error}")))
+}
+
+/// What ends the node: SIGTERM and SIGINT alike, or the end of its parent.
+struct End {
+    terminate: Signal,
+    interrupt: Signal,
+    parent: Option<Parent>,
+}
+
+impl End {
+    fn listen(parent: Option<Parent>) -> Result<Self, StartError> {
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            parent,
+        })
+    }
+
+    /// The next reason; an ended parent is one for ever.
+    async fn next(&mut self) {
+        let orphaned = async {
+            match self.parent {
+                Some(parent) => parent.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            () = orphaned => {}
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Users on the command line.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+use kith_proto::{
+    r#type::v1::ImportResult,
+    user::v1::{
+        BatchGetUsersRequest, ExportUsersRequest, ImportUser, ImportUsersRequest, User,
+        user_result::Result::{Error as Failed, NotFound, User as Found},
+        user_service_client::UserServiceClient,
+    },
+};
+use kith_server::jsonl::record;
+use serde::Serialize;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, transport::Channel};
+
+use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
+
+/// Parameters that no answer shows, so that they cannot be compared.
+const SECRET_PARAMS: [&str; 2] = ["pwd", "sid"];
+
+/// Users.
+#[derive(Debug)]
+pub(super) enum Users {}
+
+impl Kind for Users {
+    type Record = User;
+
+    fn parse(line: &[u8]) -> Result<User, String> {
+        record::user(line)
+    }
+
+    fn line(user: &User) -> serde_json::Result<String> {
+        serde_json::to_string(&Line {
+            user_id: user.user_id.to_string(),
+            user_name: &user.user_name,
+            nick_name: &user.nick_name,
+            email: &user.email,
+            phone: &user.phone,
+            gender: Some(user.gender())
+                .filter(|gender| !is_default(gender))
+                .map(|gender| gender.as_str_name()),
+            age: user.age,
+            region: &user.region,
+            icon: &user.icon,
+            params: &user.params,
+            version: user.version.to_string(),
+            create_time: moment(user.create_time),
+            update_time: moment(user.update_time),
+        })
+    }
+
+    fn id(user: &User) -> i64 {
+        user.user_id
+    }
+
+    fn same(sent: &User, standing: &User) -> bool {
+        let mut sent = sent.clone();
+        sent.params.retain(|key, _| !SECRET_PARAMS.contains(&key.as_str()));
+        sent == record::given_user(standing.clone())
+    }
+
+    async fn import(
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<User>>>,
+    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+        let requests =
+            chunks.map(|chunk| ImportUsersRequest { records: chunk.into_iter().map(wire).collect() });
+        let answers = UserServiceClient::new(channel).import_users(requests).await?.into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
+    }
+
+    async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<Standing<User>, Status> {
+        let request = BatchGetUsersRequest { user_ids, consistency: strong() };
+        let answer = UserServiceClient::new(channel).batch_get_users(patient(request)).await?.into_inner();
+        let mut standing = Standing::default();
+        for result in answer.results {
+            match result.result {
+                Some(Found(user)) => standing.records.push(user),
+                Some(Failed(error)) => standing.fail(result.user_id, error)?,
+                Some(NotFound(_)) | None => {}
+            }
+        }
+        Ok(standing)
+    }
+
+    async fn export(channel: Channel, after_user_id: i64) -> Result<Messages<Vec<User>>, Status> {
+        let answers = UserServiceClient::new(channel)
+            .export_users(ExportUsersRequest { after_user_id })
+            .await?
+            .into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.users)).boxed())
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    user_id: String,
+    user_name: &'a str,
+    #[serde(skip_serializing_if = "is_default")]
+    nick_name: &'a str,
+    #[serde(skip_serializing_if = "is_default")]
+    email: &'a str,
+    #[serde(skip_serializing_if = "is_default")]
+    phone: &'a str,
+    #[serde(skip_serializing_if = "is_default")]
+    gender: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_default")]
+    age: i32,
+    #[serde(skip_serializing_if = "is_default")]
+    region: &'a str,
+    #[serde(skip_serializing_if = "is_default")]
+    icon: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    params: &'a BTreeMap<String, String>,
+    version: String,
+    #[serde(skip_serializing_if = "is_default")]
+    create_time: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    update_time: Option<String>,
+}
+
+fn wire(entry: Entry<User>) -> ImportUser {
+    let record = i64::try_from(entry.line).unwrap_or(i64::MAX);
+    ImportUser { record, user: Some(entry.record), request_id: entry.request_id }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_proto::user::v1::Gender;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<User, String> {
+        Users::parse(line.as_bytes())
+    }
+
+    #[test]
+    fn a_line_of_an_export_can_be_imported() {
+        let user = User {
+            user_id: 7,
+            user_name: "李娜".to_owned(),
+            email: "li@example.org".to_owned(),
+            gender: Gender::Female.into(),
+            age: 30,
+            params: BTreeMap::from([("title".to_owned(), "医生".to_owned())]),
+            version: 3,
+            create_time: Some(prost_types::Timestamp { seconds: 1, nanos: 0 }),
+            ..User::default()
+        };
+        let line = Users::line(&user).unwrap();
+        assert!(line.contains(r#""createTime":"1970-01-01T00:00:01.000Z""#), "{line}");
+        assert!(Users::same(&parse(&line).unwrap(), &user));
+    }
+
+    #[test]
+    fn a_user_that_differs_is_not_the_same_but_for_its_secrets() {
+        let sent = parse(r#"{"userId":1,"userName":"a","params":{"pwd":"hush","lang":"en"}}"#).unwrap();
+        let standing = parse(r#"{"userId":1,"userName":"a","params":{"lang":"en"}}"#).unwrap();
+        assert!(Users::same(&sent, &User { version: 4, ..standing.clone() }));
+        assert!(!Users::same(&sent, &User { age: 4, ..standing }));
+    }
+
+    #[test]
+    fn an_unknown_gender_or_field_is_refused() {
+        let why = parse(r#"{"gender":"X"}"#).unwrap_err();
+        assert!(why.starts_with("gender must be one of GENDER_UNSPECIFIED, "), "{why}");
+        let why = parse(r#"{"userName":"a","shoeSize":44}"#).unwrap_err();
+        assert_eq!(why, "shoeSize is no field of User");
+    }
+
+    #[test]
+    fn values_are_read_as_those_of_calls_are() {
+        let expected = User { user_id: 12, age: 30, ..User::default() };
+        for line in [
+            r#"{"userId":12,"age":30}"#,
+            r#"{"userId":"12","age":"30"}"#,
+            r#"{"user_id":12.0,"age":30.0}"#,
+            r#"{"userId":1.2e1,"age":3e1,"email":null}"#,
+        ] {
+            assert_eq!(parse(line).unwrap(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_value() {
+        for (line, expected) in [
+            (r#"{"userId":1.5}"#, "user_id must be a whole number of 64 bits"),
+            (r#"{"age":4294967296}"#, "age must be a whole number of 32 bits"),
+            (r#"{"userName":1}"#, "user_name must be a string"),
+            (r#"{"user_name":"a","userName":"a"}"#, "user_name is given twice"),
+            ("[1]", "not a JSON object"),
+            ("{", "not JSON: EOF while parsing an object at column 1"),
+        ] {
+            assert_eq!(parse(line).unwrap_err(), expected, "{line}");
+        }
+        assert!(Users::parse(b"\"\xff\"").is_err());
+    }
+}

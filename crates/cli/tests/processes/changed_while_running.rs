@@ -1,0 +1,147 @@
+//! What a node takes on while it runs: another certificate, and what SIGHUP asks it to read again.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use crate::spawned::{self, Started};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Replaces certificate and key for `localhost`, one after the other; returns what a client is to trust then.
+fn certify(dir: &Path) -> String {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let put = |name: &str, text: String| {
+        let new = dir.join("new");
+        fs::write(&new, text).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::rename(&new, dir.join(name)).unwrap();
+    };
+    put("cert.pem", made.cert.pem());
+    put("key.pem", made.signing_key.serialize_pem());
+    made.cert.pem()
+}
+
+/// A new connection, by a client that trusts this alone.
+async fn connect(node: &Started, trusted: &str) -> Option<Channel> {
+    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(trusted)).domain_name("localhost");
+    let endpoint = Endpoint::from_shared(format!("https://{}", node.grpc())).unwrap();
+    endpoint.tls_config(tls).unwrap().connect().await.ok()
+}
+
+async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < PATIENCE, "it never came to it that {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_replaced_under_load_serves_new_connections_and_fails_no_call() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let dir = tempfile::tempdir().unwrap();
+    let before = certify(dir.path());
+    let tls = ["tls.cert_file=cert.pem", "tls.key_file=key.pem", "tls.read_again_every=20ms"];
+    let node = Started::new(dir.path(), &tls.map(|setting| ["--set", setting]).concat());
+    let channel = connect(&node, &before).await.unwrap();
+    let (calls, failed, ended) =
+        (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let load = tokio::spawn({
+        let (calls, failed, ended) = (Arc::clone(&calls), Arc::clone(&failed), Arc::clone(&ended));
+        async move {
+            let mut health = HealthClient::new(channel);
+            while !ended.load(Ordering::Relaxed) {
+                let answered = health.check(HealthCheckRequest::default()).await.is_ok();
+                calls.fetch_add(1, Ordering::Relaxed);
+                failed.fetch_add(u64::from(!answered), Ordering::Relaxed);
+            }
+        }
+    });
+
+    let now = certify(dir.path());
+    until("the new certificate is served", async || connect(&node, &now).await.is_some()).await;
+    assert!(connect(&node, &before).await.is_none(), "the old certificate is served no more");
+    let so_far = calls.load(Ordering::Relaxed);
+    until("calls go on", async || calls.load(Ordering::Relaxed) > so_far + 100).await;
+    ended.store(true, Ordering::Relaxed);
+    load.await.unwrap();
+    assert_eq!(failed.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_do_not_serve_change_nothing_and_are_told_of() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let dir = tempfile::tempdir().unwrap();
+    let trusted = certify(dir.path());
+    let tls = ["tls.cert_file=cert.pem", "tls.key_file=key.pem", "tls.read_again_every=20ms"];
+    let node = Started::new(dir.path(), &tls.map(|setting| ["--set", setting]).concat());
+    fs::write(dir.path().join("key.pem"), "no key").unwrap();
+    until("it says so", async || node.logged().contains("tls.key_file: key.pem holds no PEM")).await;
+    assert!(connect(&node, &trusted).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_takes_on_what_can_be_and_says_what_cannot() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kith.toml");
+    let write = |filter: &str, in_flight: u32| {
+        let text = format!("telemetry.log_filter = \"{filter}\"\nlimits.in_flight = {in_flight}\n");
+        fs::write(&file, text).unwrap();
+    };
+    write("warn", 100);
+    let node = Started::new(dir.path(), &[]);
+    assert!(!node.logged().contains("kith listens"));
+
+    write("info", 200);
+    node.hang_up();
+    let said = "SIGHUP: taken on: telemetry.log_filter; only by a restart: limits.in_flight";
+    until("it says so", async || node.logged().contains(said)).await;
+    fs::write(&file, "limits.in_flight = \"many\"\n").unwrap();
+    node.hang_up();
+    until("it says so", async || node.logged().contains("nothing has changed")).await;
+    assert!(node.logged().contains("limits.in_flight"));
+    let (code, _, logged) = node.terminate();
+    assert_eq!(code, Some(0), "{logged}");
+    assert!(logged.contains("kith stops"), "lines of level info are written by now: {logged}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_filter_that_is_asked_for_holds_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Started::new(dir.path(), &["--log=error"]);
+    let addr = format!("http://{}", node.grpc());
+    let filter = |arguments: &[&str]| {
+        let asked = [&["log-filter", "--addr", &addr, "-o", "json"], arguments].concat();
+        spawned::ended(spawned::kith(dir.path(), &asked))
+    };
+    let holds = |arguments: &[&str]| {
+        let (code, said, _) = filter(arguments);
+        assert_eq!(code, Some(0));
+        serde_json::from_str::<serde_json::Value>(&said).unwrap()
+    };
+    let now = holds(&["info", "--for", "1h"]);
+    assert_eq!(
+        (&now["filter"], &now["configured"], &now["seconds"]),
+        (&"info".into(), &"error".into(), &3_600.into())
+    );
+    let now = holds(&[]);
+    assert_eq!((&now["filter"], &now["seconds"]), (&"error".into(), &serde_json::Value::Null));
+
+    for (wrong, field) in [(&["info", "--for", "25h"], "lasts"), (&["a=b=c=d", "--for", "1h"], "filter")] {
+        let (code, _, said) = filter(wrong);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(field), "{said}");
+    }
+}

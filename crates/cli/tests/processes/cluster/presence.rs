@@ -1,0 +1,266 @@
+//! Who is online, through several nodes and one Redis.
+
+use std::time::{Duration, Instant};
+
+use kith_cache::remote::redis::RedisOptions;
+use kith_presence::{Change, Instance, Limits, Op, Presences, RedisPresence};
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, Visibility, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    presence::v1::{presence_service_client::PresenceServiceClient, *},
+};
+use kith_server::config::Config;
+use kith_store::UserId;
+use tonic::{Code, Streaming, transport::Channel};
+
+use crate::{
+    cluster::{
+        redis::{Redis, ask, database_id},
+        site::{Peer, Site, until, variable},
+    },
+    online::{Gateway, Online, open, state, watch},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const UNKNOWN_FOR: Duration = Duration::from_secs(3);
+/// No gateway of a test is silent for so long.
+const ALIVE: Duration = Duration::from_secs(60);
+/// Until one that is silent is dead, in the test of that.
+const SILENT: Duration = Duration::from_secs(5);
+
+impl Online for Peer {
+    fn presence(&self) -> PresenceServiceClient<Channel> {
+        PresenceServiceClient::new(self.channel())
+    }
+}
+
+impl Peer {
+    async fn counted(&self, group_id: i64) -> (i64, bool) {
+        let request = CountActiveMembersRequest { group_id, consistency: None };
+        let answer = self.presence().count_active_members(request).await.unwrap().into_inner();
+        (answer.count, answer.incomplete)
+    }
+
+    /// A group of these users.
+    async fn group(&self, users: &[i64]) -> i64 {
+        let group = Group {
+            name: "Chess".into(),
+            visibility: Visibility::Public.into(),
+            creator_id: users[0],
+            ..Group::default()
+        };
+        let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
+        let mut groups = GroupServiceClient::new(self.channel());
+        let group_id = groups.create_group(request).await.unwrap().into_inner().group.unwrap().group_id;
+        if users.len() > 1 {
+            let user_ids = users[1..].to_vec();
+            let request = AddMembersRequest { group_id, user_ids, ..AddMembersRequest::default() };
+            MemberServiceClient::new(self.channel()).add_members(request).await.unwrap();
+        }
+        group_id
+    }
+}
+
+/// Two nodes with relations, where what takes time takes little, but for the death of a gateway.
+async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
+    let site = Site::new(redis);
+    let quick = |config: &mut Config| {
+        config.store.cql.contact_points.push(variable("KITH_TEST_CQL"));
+        config.store.cql.keyspace.clone_from(&site.database);
+        config.redis.command_timeout = Duration::from_secs(1);
+        config.presence.unknown_for = UNKNOWN_FOR;
+        config.presence.gateway_ttl = gateway_ttl;
+        config.presence.look_every = Duration::from_millis(100);
+        config.presence.sweep_every = Duration::from_millis(400);
+        config.presence.fan_out_wait = Duration::from_secs(10);
+    };
+    let (a, b) = (site.node_with(quick).await, site.node_with(quick).await);
+    a.until_following().await;
+    b.until_following().await;
+    (site, a, b)
+}
+
+async fn pair_in_redis_of_tests() -> (Site, Peer, Peer) {
+    pair(Some(variable("KITH_TEST_REDIS")), ALIVE).await
+}
+
+/// What the nodes of the site keep, as one of them that does nothing else.
+async fn beside(site: &Site) -> Presences {
+    let url = site.redis.clone().unwrap();
+    let options = RedisOptions {
+        database_id: database_id(&url, &site.prefix).await,
+        url,
+        prefix: site.prefix.clone(),
+        command_timeout: Duration::from_secs(5),
+        ..RedisOptions::default()
+    };
+    let limits = Limits {
+        sessions_max: 20,
+        gateways_max: 100,
+        kept: Duration::from_secs(3600),
+        look_again: Duration::from_millis(200),
+    };
+    RedisPresence::connect(options, limits).await.unwrap().presences()
+}
+
+async fn told(watch: &mut Streaming<WatchPresenceResponse>) -> (PresenceState, i64) {
+    let told = tokio::time::timeout(PATIENCE, watch.message()).await.expect("it is told in time");
+    let presence = told.unwrap().expect("the stream goes on").presence.unwrap();
+    (presence.state(), presence.session_version)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs MongoDB, Redis and Cassandra"]
+async fn a_user_with_devices_at_two_nodes_counts_once_on_both_and_changes_come_in_their_order() {
+    let (_site, a, b) = pair_in_redis_of_tests().await;
+    let (ann, bob) = (a.create("ann").await.user_id, a.create("bob").await.user_id);
+    let group = a.group(&[ann, bob]).await;
+    until(PATIENCE, async || state(&a, ann).await == PresenceState::Offline).await;
+    let mut watch = watch(&b, &[ann]).await;
+    assert_eq!(told(&mut watch).await, (PresenceState::Offline, 0));
+    let (mut one, mut two) = (Gateway::new("one"), Gateway::new("two"));
+    let first = open(&a, &mut one, ann, "phone").await.unwrap().session_version;
+    let second = open(&b, &mut two, ann, "desk").await.unwrap().session_version;
+    assert_eq!(told(&mut watch).await, (PresenceState::Online, first));
+    assert_eq!(told(&mut watch).await, (PresenceState::Online, second));
+    assert!(second > first);
+    for node in [&a, &b] {
+        assert_eq!(state(node, ann).await, PresenceState::Online);
+        until(PATIENCE, async || node.counted(group).await == (1, false)).await;
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs MongoDB, Redis and Cassandra"]
+async fn a_killed_gateway_is_gone_on_all_nodes_with_one_offline_event() {
+    let (_site, a, b) = pair(Some(variable("KITH_TEST_REDIS")), SILENT).await;
+    let ann = a.create("ann").await.user_id;
+    let group = a.group(&[ann]).await;
+    let mut gateway = Gateway::new("dying");
+    for device in ["phone", "tablet"] {
+        open(&a, &mut gateway, ann, device).await.unwrap();
+    }
+    let mut watches = [watch(&a, &[ann]).await, watch(&b, &[ann]).await];
+    let mut versions = Vec::new();
+    for watch in &mut watches {
+        let (state, version) = told(watch).await;
+        assert_eq!(state, PresenceState::Online);
+        versions.push(version);
+    }
+    let begun = Instant::now();
+    for (watch, online) in watches.iter_mut().zip(versions) {
+        let (mut state, mut version) = told(watch).await;
+        // While presence is young, who is not seen is unknown first.
+        if state == PresenceState::Unknown {
+            (state, version) = (told(watch).await.0, version);
+        }
+        assert_eq!(state, PresenceState::Offline);
+        assert!(version > online);
+    }
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    for node in [&a, &b] {
+        until(PATIENCE, async || node.counted(group).await == (0, false)).await;
+        assert_eq!(state(node, ann).await, PresenceState::Offline);
+    }
+    // The next that is told is another thing: there was one event.
+    open(&a, &mut Gateway::new("new"), ann, "phone").await.unwrap();
+    for watch in &mut watches {
+        assert_eq!(told(watch).await.0, PresenceState::Online);
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs MongoDB, Redis and Cassandra"]
+async fn when_redis_was_emptied_who_is_not_seen_is_unknown_until_all_is_right_again() {
+    let redis = Redis::start(&[]).await;
+    let (_site, a, b) = pair(Some(redis.url()), ALIVE).await;
+    let (ann, bob) = (a.create("ann").await.user_id, a.create("bob").await.user_id);
+    let group = a.group(&[ann, bob]).await;
+    until(PATIENCE, async || state(&b, bob).await == PresenceState::Offline).await;
+    let mut gateway = Gateway::new("gw");
+    open(&a, &mut gateway, ann, "phone").await.unwrap();
+    until(PATIENCE, async || b.counted(group).await == (1, false)).await;
+    let begun = Instant::now();
+    assert_eq!(ask(&redis.url(), "FLUSHALL").await, "+OK");
+    for node in [&b, &a] {
+        assert_ne!(state(node, ann).await, PresenceState::Offline, "it is not known to be");
+        assert_ne!(state(node, bob).await, PresenceState::Online);
+    }
+    assert_eq!(state(&b, bob).await, PresenceState::Unknown);
+    until(PATIENCE, async || {
+        // Whoever lives says so.
+        gateway.beat(&a, &[]).await.unwrap();
+        let states = (state(&b, ann).await, state(&b, bob).await);
+        assert_ne!(states.0, PresenceState::Offline);
+        states == (PresenceState::Online, PresenceState::Offline) && b.counted(group).await == (1, false)
+    })
+    .await;
+    assert!(begun.elapsed() >= UNKNOWN_FOR, "{:?}", begun.elapsed());
+    assert!(gateway.beat(&a, &[(ann, "phone")]).await.unwrap().is_empty(), "it was brought back");
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs MongoDB, Redis and Cassandra"]
+async fn groups_that_a_node_died_before_telling_are_told_by_others() {
+    let (site, a, b) = pair_in_redis_of_tests().await;
+    let ann = a.create("ann").await.user_id;
+    let group = a.group(&[ann]).await;
+    let mut gateway = Gateway::new("gw");
+    gateway.beat(&a, &[]).await.unwrap();
+    let beside = beside(&site).await;
+    let instance = beside.sessions.gateways().await.unwrap().all.pop().unwrap().instance;
+    let change = async |op| {
+        let change = Change { user: UserId::new(ann).unwrap(), instance: Instance::clone(&instance), op };
+        beside.sessions.change(&[change]).await.pop().unwrap().unwrap()
+    };
+    let opened = change(Op::Open("phone".parse().unwrap(), Duration::from_secs(60))).await;
+    assert!(opened.told && opened.standing.is_untold());
+    assert_eq!(b.counted(group).await.0, 0);
+    assert!(gateway.beat(&b, &[(ann, "phone")]).await.unwrap().is_empty(), "it is there");
+    until(PATIENCE, async || b.counted(group).await.0 == 1).await;
+    let closed = change(Op::Close("phone".parse().unwrap())).await;
+    assert!(closed.told && closed.standing.is_untold());
+    until(PATIENCE, async || {
+        gateway.beat(&b, &[]).await.unwrap();
+        a.counted(group).await.0 == 0 && b.counted(group).await.0 == 0
+    })
+    .await;
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs MongoDB, Redis and Cassandra"]
+async fn while_redis_is_away_calls_fail_at_once_and_users_are_unknown() {
+    let mut redis = Redis::start(&[]).await;
+    let (_site, a, b) = pair(Some(redis.url()), ALIVE).await;
+    let ann = a.create("ann").await.user_id;
+    let mut gateway = Gateway::new("gw");
+    open(&a, &mut gateway, ann, "phone").await.unwrap();
+    redis.kill();
+    let begun = Instant::now();
+    let refused = open(&a, &mut gateway, ann, "desk").await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    assert_eq!(state(&b, ann).await, PresenceState::Unknown);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    redis.run().await;
+    let mut unknown = Vec::new();
+    until(PATIENCE, async || {
+        let beat = gateway.beat(&a, &[(ann, "phone")]).await;
+        beat.map(|sessions| unknown = sessions).is_ok()
+    })
+    .await;
+    // Whoever is told that a session is not there opens it again, unless the node was the first to bring it back.
+    if !unknown.is_empty() {
+        open(&a, &mut gateway, ann, "phone").await.unwrap();
+    }
+    until(PATIENCE, async || state(&b, ann).await == PresenceState::Online).await;
+    a.stop().await;
+    b.stop().await;
+}

@@ -1,0 +1,159 @@
+//! Every command there is, in the form for programs.
+
+use std::{fs, process::Command as Process};
+
+use clap::Command;
+use serde_json::Value;
+
+use super::{Ended, command, ended, user};
+use crate::process::{Node, root};
+
+/// `serve` runs until it is stopped; what it prints is tested with it.
+const NO_RESULT: [&str; 1] = ["serve"];
+
+/// Where commands are run: a folder with files to read and a node to talk to.
+pub(super) struct Scene {
+    pub(super) dir: tempfile::TempDir,
+    node: Node,
+}
+
+impl Scene {
+    pub(super) fn set() -> Self {
+        let scene = Self { dir: tempfile::tempdir().unwrap(), node: Node::start() };
+        user(&scene.node, 7, "ada");
+        std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
+        fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
+        fs::write(scene.dir.path().join("follows.txt"), "# a graph\n7 8\n").unwrap();
+        fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
+            .unwrap();
+        scene
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        ended(self.command(arguments), "")
+    }
+
+    /// Against the node, with its result in JSON.
+    pub(super) fn command(&self, arguments: &[&str]) -> Process {
+        let mut command: Process = command(self.dir.path());
+        command.args(arguments).args(["-o", "json"]).env("KITH_ADDR", &self.node.grpc);
+        command
+    }
+}
+
+/// Lines of commands that end with a result, each at least once; whether it may be JSON Lines.
+pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
+    let words = |line: &'static str| line.split(' ').collect::<Vec<_>>();
+    let (lines, streamed): (&[&'static str], bool) = match leaf {
+        "import users" => (&["import users users.jsonl"], false),
+        "import groups" => (&["import groups groups.jsonl"], false),
+        "import follows" => (&["import follows follows.txt"], false),
+        "export users" => (&["export users"], true),
+        "export groups" => (&["export groups"], true),
+        "migrate" => (&["migrate", "migrate --status", "migrate --dry-run"], false),
+        "backup" => (&["backup --to copy.db --data-dir live"], false),
+        "restore" => (&["restore copy.db --data-dir restored"], false),
+        "config" => (&["config", "config --check"], false),
+        "call" => (&["call GetUser {\"userId\":7}", "call --list", "call ExportUsers"], true),
+        "status" => (&["status"], false),
+        "top" => (&["top --count 1 --interval 200ms"], true),
+        "inspect" => (&["inspect user/7", "inspect user/7 --this-node"], false),
+        "nodes" => (&["nodes"], false),
+        "resync" => (&["resync", "resync --full --namespace user"], false),
+        "edges verify" => (&["edges verify"], false),
+        "edges repair" => (&["edges repair --examples 1"], false),
+        "edges recount" => (&["edges recount"], false),
+        "epoch start" => (&["epoch start"], false),
+        "log-filter" => (&["log-filter debug --for 10s", "log-filter"], false),
+        "check" => (&["check"], false),
+        "doctor" => (&["doctor --set limits.connections=16"], false),
+        "ping" => (&["ping"], false),
+        "completions" => (&["completions bash", "completions zsh", "completions fish"], false),
+        "man" => (&["man", "man --dir pages"], false),
+        "errors" => (&["errors"], false),
+        _ => return None,
+    };
+    Some((lines.iter().map(|line| words(line)).collect(), streamed))
+}
+
+/// The commands that have none below them, with the path to each.
+fn leaves(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+    {
+        let path = format!("{path} {}", below.get_name()).trim().to_owned();
+        match below.has_subcommands() {
+            true => leaves(below, &path, into),
+            false => into.push((path, below.clone())),
+        }
+    }
+}
+
+pub(super) fn all() -> Vec<(String, Command)> {
+    let mut tree = kith_cli::tree();
+    tree.build();
+    let mut all = Vec::new();
+    leaves(&tree, "", &mut all);
+    all
+}
+
+#[test]
+fn every_command_takes_a_form_for_its_result_and_in_json_it_parses() {
+    let scene = Scene::set();
+    for (path, leaf) in all() {
+        let output = leaf.get_arguments().find(|argument| argument.get_short() == Some('o'));
+        assert_eq!(output.and_then(|output| output.get_long()), Some("output"), "kith {path}");
+        if NO_RESULT.contains(&path.as_str()) {
+            continue;
+        }
+        let (lines, streamed) =
+            scenario(&path).unwrap_or_else(|| panic!("kith {path} needs a scenario here"));
+        for line in lines {
+            let ran = scene.run(&line);
+            let parses = match streamed {
+                false => serde_json::from_str::<Value>(&ran.out).is_ok(),
+                true => {
+                    serde_json::Deserializer::from_str(&ran.out).into_iter::<Value>().all(|one| one.is_ok())
+                }
+            };
+            // A doctor may find something wrong with the machine of the test.
+            assert!(ran.code == 0 || path == "doctor", "kith {line:?}: {ran:?}");
+            assert!(parses && (streamed || !ran.out.is_empty()), "kith {line:?}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn the_summary_of_an_export_stands_beside_the_records() {
+    let scene = Scene::set();
+    let exported = scene.run(&["export", "users"]);
+    let record: Value = serde_json::from_str(&exported.out).unwrap();
+    let summary: Value = serde_json::from_str(&exported.err).unwrap();
+    assert_eq!((record["userName"].as_str(), summary["exported"].as_u64()), (Some("ada"), Some(1)));
+}
+
+#[test]
+fn there_is_a_page_of_the_manual_for_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = command(dir.path());
+    command.args(["man", "--dir", "pages"]);
+    assert_eq!(ended(command, "").code, 0);
+    let mut home = super::command(dir.path());
+    home.args(["man", "--dir=~/man"]);
+    let refused = ended(home, "");
+    assert!(refused.code == 2 && refused.why().starts_with("--dir begins with ~"), "{refused:?}");
+    assert!(!dir.path().join("~").exists());
+    for (path, _) in all() {
+        let page = dir.path().join("pages").join(format!("kith-{}.1", path.replace(' ', "-")));
+        let text = fs::read_to_string(&page).unwrap_or_else(|why| panic!("{}: {why}", page.display()));
+        assert!(text.contains(".SH SYNOPSIS") && text.contains("output"), "{path}");
+    }
+}
+
+#[test]
+fn completions_are_a_script_that_the_shell_takes() {
+    let mut command = command(&root());
+    command.args(["completions", "bash"]);
+    let script = ended(command, "").out;
+    let checked = Process::new("bash").args(["-n", "-c", &script]).output().unwrap();
+    assert!(checked.status.success() && script.contains("inspect"), "{checked:?}");
+}

@@ -1,0 +1,60 @@
+//! What may be asked of the metrics of a node, by the table that it is documented by.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use kith_service::metric::MetricKind;
+
+use crate::deploy::promql::Named;
+
+/// Labels that Prometheus sets by itself.
+const OF_PROMETHEUS: [&str; 2] = ["instance", "job"];
+/// Labels whose values are written in the sources as they are exported.
+const CLOSED: [&str; 6] = ["cause", "code", "direction", "how", "result", "tier"];
+
+/// Labels of a series of this name; `None`: there is none. A histogram is known by the names that it is exported by.
+fn labels(series: &str) -> Option<BTreeSet<String>> {
+    let all = kith_server::metrics_table::all();
+    let exact = all.iter().find(|metric| metric.name == series && metric.kind != MetricKind::Histogram);
+    let of_histogram = || {
+        all.iter().filter(|metric| metric.kind == MetricKind::Histogram).find(|metric| {
+            let end = series.strip_prefix(metric.name);
+            end.is_some_and(|end| ["_bucket", "_sum", "_count"].contains(&end))
+        })
+    };
+    let le = series.ends_with("_bucket").then_some("le");
+    let own: &[&str] = match series {
+        "up" => &[],
+        _ => exact.or_else(of_histogram)?.labels,
+    };
+    Some(own.iter().chain(&le).chain(&OF_PROMETHEUS).map(|label| (*label).to_owned()).collect())
+}
+
+/// What is wrong with an expression whose series are told apart by `shown` too; empty: nothing.
+pub(crate) fn wrong(named: &Named, shown: &[String]) -> Vec<String> {
+    let (mut wrong, mut all) = (Vec::new(), BTreeSet::new());
+    for (series, selected) in &named.metrics {
+        let Some(known) = labels(series) else {
+            wrong.push(format!("there is no metric {series}"));
+            continue;
+        };
+        wrong.extend(selected.difference(&known).map(|label| format!("{series} has no label {label}")));
+        all.extend(known);
+    }
+    let used = named.grouped.iter().chain(shown);
+    wrong.extend(
+        used.filter(|label| !all.contains(*label)).map(|label| format!("nothing has a label {label}")),
+    );
+    for (label, value) in named.values.iter().filter(|(label, _)| CLOSED.contains(&label.as_str())) {
+        let unknown = value.split('|').filter(|value| !value.starts_with('$') && !is_written(value));
+        wrong.extend(unknown.map(|value| format!("no source gives {label} the value {value}")));
+    }
+    wrong
+}
+
+/// Whether a source has this text as a whole.
+fn is_written(value: &str) -> bool {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let files = ["cache/src/metrics.rs", "cache/src/remote/metrics.rs", "server/src/edge/methods.rs"];
+    let quoted = format!("\"{value}\"");
+    files.iter().any(|file| fs::read_to_string(crates.join(file)).unwrap().contains(&quoted))
+}

@@ -1,0 +1,150 @@
+//! An import of twenty thousand follows as a list of edges, killed midway and run again; and of follows in JSON.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use crate::{killed::killed_midway, process::Node};
+use serde_json::{Value, json};
+
+const USERS: usize = 200;
+/// Whom each of them follows: as many of those that come after it.
+const EACH: usize = 100;
+
+fn kith(node: &Node, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
+    command.args(arguments).env("KITH_ADDR", format!("http://{}", node.grpc));
+    command
+}
+
+fn import(node: &Node, file: &Path) -> Command {
+    kith(node, &["import", "follows", file.to_str().unwrap(), "-o", "json"])
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"))
+}
+
+fn told(output: &Output) -> Vec<String> {
+    String::from_utf8(output.stderr.clone()).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// As graphs are published, with two lines that are none.
+fn graph(folder: &Path) -> PathBuf {
+    let mut text = "# Directed graph\n# FromNodeId\tToNodeId\n".to_owned();
+    for user in 0..USERS {
+        for step in 1..=EACH {
+            writeln!(text, "{}\t{}", 1 + user, 1 + (user + step) % USERS).unwrap();
+        }
+    }
+    text += "1 two 3\n5 5\n";
+    let file = folder.join("graph.txt");
+    fs::write(&file, text).unwrap();
+    file
+}
+
+fn counts(node: &Node, user: usize) -> Value {
+    let request = format!(r#"{{"userId":{user}}}"#);
+    json(&kith(node, &["call", "CountRelations", &request, "-o", "json"]).output().unwrap())
+}
+
+#[test]
+fn a_list_of_edges_killed_midway_and_run_again_brings_every_follow_once_and_tells_every_bad_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, node) = (graph(folder.path()), Node::start());
+    killed_midway(import(&node, &file), &file, 4_000);
+    let resumed = import(&node, &file).output().unwrap();
+    let (lines, follows) = (told(&resumed), USERS * EACH);
+    assert_eq!(
+        json(&resumed),
+        json!({"kind": "follows", "imported": follows, "already_there": 0, "bad": 2}),
+        "{lines:?}"
+    );
+    assert_eq!(resumed.status.code(), Some(1));
+    assert!(lines[0].contains("going on behind line"), "{lines:?}");
+    let bad = |number: usize, why: &str| {
+        let line = format!("{}:{number}: ", file.display());
+        assert!(
+            lines.iter().any(|told| told.starts_with(&line) && told.contains(why)),
+            "{line}{why}: {lines:?}"
+        );
+    };
+    bad(follows + 3, "neither JSON nor two user ids");
+    bad(follows + 4, "must be another user");
+
+    for user in [1, 77, USERS] {
+        let counts = counts(&node, user);
+        assert_eq!(
+            (&counts["following"], &counts["fans"]),
+            (&json!(EACH.to_string()), &json!(EACH.to_string()))
+        );
+    }
+    let compared = json(&kith(&node, &["edges", "verify", "-o", "json"]).output().unwrap());
+    assert_eq!((&compared["checked"], &compared["differences"]), (&json!(3 * follows), &json!(0)));
+}
+
+#[test]
+fn follows_in_json_keep_their_moment_and_may_be_imported_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, node) = (folder.path().join("follows.jsonl"), Node::start());
+    let lines = [
+        r#"{"userId":"1","targetId":"2","followTime":"2020-02-02T02:02:02Z"}"#,
+        r#"{"user_id":1,"target_id":3}"#,
+        r#"{"userId":"1","targetId":4.0,"followTime":"soon"}"#,
+    ];
+    fs::write(&file, lines.join("\n")).unwrap();
+    for _ in 0..2 {
+        let imported = import(&node, &file).output().unwrap();
+        assert_eq!(json(&imported), json!({"kind": "follows", "imported": 2, "already_there": 0, "bad": 1}));
+        let why = "follow_time must be a time such as \"2026-01-31T12:00:00Z\"";
+        let bad = format!("{}:3: {why}", file.display());
+        assert_eq!((imported.status.code(), told(&imported)), (Some(1), vec![bad]));
+    }
+    let request = r#"{"userId":1,"targetId":2}"#;
+    let relation = json(&kith(&node, &["call", "GetRelation", request, "-o", "json"]).output().unwrap());
+    assert_eq!(relation["relation"]["follow"]["followTime"], "2020-02-02T02:02:02Z");
+}
+
+/// The columns of an export of Mastodon, `following_accounts.csv`, with ids of users before them.
+#[test]
+fn a_table_with_header_quotes_and_further_columns_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, node) = (folder.path().join("following.csv"), Node::start());
+    let rows = [
+        "User id,\"Target id\",Account address,Show boosts,Notify on new posts,Languages",
+        "1,2,bob@example.social,true,false,",
+        "\"1\",\"3\",cat@example.social,true,true,\"en, de\"",
+        "1.0,4.0,dan@example.social,false,false,",
+    ];
+    fs::write(&file, rows.join("\r\n")).unwrap();
+    let imported = import(&node, &file).output().unwrap();
+    assert_eq!(
+        json(&imported),
+        json!({"kind": "follows", "imported": 3, "already_there": 0, "bad": 0}),
+        "{imported:?}"
+    );
+    assert_eq!(counts(&node, 1)["following"], "3");
+}
+
+#[test]
+fn a_table_of_addresses_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, node) = (folder.path().join("following_accounts.csv"), Node::start());
+    let header = "Account address,Show boosts,Notify on new posts,Languages";
+    fs::write(&file, format!("{header}\nbob@example.social,true,false,\ncat@example.social,true,false,en\n"))
+        .unwrap();
+    let refused = import(&node, &file).output().unwrap();
+    let expected = format!(
+        "kith: {}: no line has two user ids (its columns are \"Account address\", \"Show boosts\", \"Notify on new \
+         posts\", \"Languages\"); name two columns of ids user_id and target_id, or put them first",
+        file.display()
+    );
+    assert_eq!((refused.status.code(), told(&refused)), (Some(2), vec![expected]));
+    assert!(!folder.path().join("following_accounts.csv.kith-progress").exists());
+}

@@ -1,0 +1,42 @@
+//! Tests that start `kith` and other programs. Not with others in one executable: a program that is being started holds the locks of
+//! this process for a moment.
+
+#![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test may panic, and a node is large")]
+
+mod backup;
+mod banner;
+mod changed_while_running;
+mod cli_commands;
+mod cluster;
+mod cluster_observer;
+mod cluster_paused;
+mod commands;
+mod config_command;
+#[path = "../../../server/tests/it/damaged/mod.rs"]
+mod damaged;
+mod deploy;
+mod disk_full;
+mod ephemeral;
+#[path = "../../../server/tests/it/http/mod.rs"]
+mod http;
+mod import_follows;
+mod import_resumed;
+mod import_sources;
+mod json_by_hand;
+mod kill;
+mod killed;
+#[path = "../../../server/tests/it/node/mod.rs"]
+mod node;
+#[path = "../../../server/tests/it/online/mod.rs"]
+mod online;
+mod operations;
+mod port;
+mod process;
+mod reference;
+mod refused_connections;
+mod spawned;
+mod start_logs;
+mod start_refused;
+mod start_waits;
+mod torn;
+mod tour;

@@ -1,0 +1,203 @@
+//! Runs every line of the README's tour, and of that of friends and groups, and compares what it prints.
+//!
+//! A tour stands in blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what
+//! it prints. `...` on a line of its own stands for any lines, `<word>` within a line for any text.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
+use crate::process::{self, Node};
+use std::{
+    env, fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+const README: &str = include_str!("../../../../README.md");
+const FRIENDS_AND_GROUPS: &str = include_str!("../../../../docs/tour.md");
+const START: &str = "cargo run --release";
+
+#[derive(Debug, Default)]
+struct Step {
+    command: String,
+    printed: String,
+}
+
+/// The steps of all console blocks, in order.
+fn steps(text: &str) -> Vec<Step> {
+    let (mut steps, mut within, mut continued) = (Vec::<Step>::new(), false, false);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            within = line == "```console";
+            continue;
+        }
+        let command = line.strip_prefix("$ ").filter(|_| !continued);
+        match steps.last_mut() {
+            _ if !within => continue,
+            Some(step) if continued => step.command = format!("{}\n{line}", step.command),
+            _ if command.is_some() => {
+                steps.push(Step { command: command.unwrap().to_owned(), printed: String::new() });
+            }
+            Some(step) => step.printed += &format!("{line}\n"),
+            None => panic!("a console block begins with what is printed: {line}"),
+        }
+        continued = (continued || command.is_some()) && line.ends_with('\\');
+    }
+    steps
+}
+
+/// Whether `lines` are what `pattern` describes.
+fn matches(pattern: &[&str], lines: &[&str]) -> bool {
+    match pattern.split_first() {
+        None => lines.is_empty(),
+        Some((&"...", rest)) => (0..=lines.len()).any(|skipped| matches(rest, &lines[skipped..])),
+        Some((first, rest)) => lines
+            .split_first()
+            .is_some_and(|(line, others)| line_matches(first, line) && matches(rest, others)),
+    }
+}
+
+/// Whether `line` is `pattern` with some text for every `<word>`.
+fn line_matches(pattern: &str, line: &str) -> bool {
+    let Some((before, after)) = placeholder(pattern) else { return pattern == line };
+    let Some(rest) = line.strip_prefix(before) else { return false };
+    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    ends.skip(1).any(|at| line_matches(after, &rest[at..]))
+}
+
+/// What stands before and behind the first `<word>`.
+fn placeholder(pattern: &str) -> Option<(&str, &str)> {
+    let (before, rest) = pattern.split_once('<')?;
+    let (word, after) = rest.split_once('>')?;
+    let named = !word.is_empty() && word.bytes().all(|c| c.is_ascii_lowercase() || c == b'-');
+    named.then_some((before, after))
+}
+
+/// A place to run the tour in: a node, and the programs that the commands call.
+struct Stage {
+    programs: TempDir,
+    grpcurl: PathBuf,
+    node: Option<Node>,
+}
+
+impl Stage {
+    /// Runs a command in the root of the workspace and compares what it prints.
+    fn run(&mut self, step: &Step) {
+        if step.command == START {
+            return self.start();
+        }
+        let node = self.node.as_ref().expect("the tour begins with a node");
+        let command = step
+            .command
+            .replace("127.0.0.1:7600", &node.grpc)
+            .replace("127.0.0.1:7601", &node.operations)
+            .replace("target/release/kith", "kith");
+        let path = env::var_os("PATH").unwrap_or_default();
+        let programs = [self.programs.path().to_owned()].into_iter().chain(env::split_paths(&path));
+        let output = Command::new("bash")
+            .args(["-c", &format!("exec 2>&1; {command}")])
+            .env("PATH", env::join_paths(programs).unwrap())
+            .current_dir(process::root())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let (expected, got): (Vec<_>, Vec<_>) = (step.printed.lines().collect(), printed.lines().collect());
+        assert!(matches(&expected, &got), "$ {command}\nprints\n{printed}\nand not\n{}", step.printed);
+    }
+
+    /// Starts the node as `cargo run --release` does, but for its addresses, so that it may run beside another
+    /// one, its folder and its build.
+    fn start(&mut self) {
+        let node = Node::start();
+        symlink(&self.grpcurl, self.programs.path().join("grpcurl")).unwrap();
+        let kith = self.programs.path().join("kith");
+        let program = env!("CARGO_BIN_EXE_kith");
+        fs::write(&kith, format!("#!/bin/sh\nKITH_ADDR=http://{} exec '{program}' \"$@\"\n", node.grpc))
+            .unwrap();
+        fs::set_permissions(&kith, fs::Permissions::from_mode(0o755)).unwrap();
+        self.node = Some(node);
+    }
+}
+
+#[test]
+#[ignore = "needs grpcurl: run cargo xtask test"]
+fn every_line_of_the_tour_prints_what_the_readme_says() {
+    follow(README);
+}
+
+#[test]
+#[ignore = "needs grpcurl: run cargo xtask test"]
+fn two_users_become_friends_and_have_a_group_as_their_tour_says() {
+    follow(FRIENDS_AND_GROUPS);
+}
+
+/// The lines of "Several nodes" that run Kith, over servers that are there already; the lines before them start those.
+#[cfg(feature = "cluster")]
+#[test]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+fn nodes_start_as_the_readme_says() {
+    let (_, section) = README.split_once("\n## Several nodes\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
+    let lines: Vec<_> = lines.skip_while(|line| !line.starts_with("export ")).collect();
+    let of_tests = |name| env::var_os(name).expect(name).into_string().unwrap();
+    let [grpc, operations, second, its_operations] = [(); 4].map(|()| process::free_address());
+    let port = |address: &String| address.rsplit(':').next().unwrap().to_owned();
+    let script = lines
+        .join("\n")
+        .replace("mongodb://127.0.0.1:27017/?replicaSet=rs0", &of_tests("KITH_TEST_MONGODB"))
+        .replace("redis://127.0.0.1:6379", &of_tests("KITH_TEST_REDIS"))
+        .replace("--port 7602 --operations-port 7603", "--port 7602 --operations-port OPERATIONS")
+        .replace("OPERATIONS", &port(&its_operations))
+        .replace("7602", &port(&second))
+        .replace("target/release/kith", env!("CARGO_BIN_EXE_kith"));
+    let name = format!("kith_readme_{}", port(&grpc));
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", &format!("set -e; trap 'kill $(jobs -p); wait' EXIT\n{script}")])
+        .envs([("KITH_STORE__MONGODB__DATABASE", &name), ("KITH_REDIS__PREFIX", &name)])
+        .envs([("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations)])
+        .env("KITH_ADDR", &grpc)
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{script}\n{printed}");
+    assert_eq!(printed.matches(r#""userName":"grace""#).count(), 2, "{printed}");
+}
+
+/// Does all that a tour says, on a node of its own.
+fn follow(tour: &str) {
+    let grpcurl = env::var_os("KITH_TEST_GRPCURL").expect("KITH_TEST_GRPCURL names the grpcurl program");
+    let steps = steps(tour);
+    assert!(steps.len() > 8, "the tour has only {} steps", steps.len());
+    assert_eq!(steps[0].command, START);
+    let programs = tempfile::tempdir().unwrap();
+    let mut stage = Stage { programs, grpcurl: PathBuf::from(grpcurl), node: None };
+    for step in &steps {
+        stage.run(step);
+    }
+}
+
+#[test]
+fn steps_are_found_with_their_continuations_and_what_they_print() {
+    let text = "```sh\n$ no\n```\n```console\n$ a \\\n  b\none\n\n$ c\n```\nnot this\n";
+    let found: Vec<_> = steps(text).into_iter().map(|step| (step.command, step.printed)).collect();
+    let expected = [("a \\\n  b", "one\n\n"), ("c", "")];
+    assert_eq!(found, expected.map(|(command, printed)| (command.to_owned(), printed.to_owned())));
+}
+
+#[test]
+fn dots_stand_for_lines_and_words_in_angles_for_text() {
+    assert!(matches(&["a", "...", "d"], &["a", "b", "c", "d"]));
+    assert!(matches(&["a", "..."], &["a"]));
+    assert!(!matches(&["a"], &["a", "b"]));
+    assert!(line_matches("\"t\": \"<token>\",", "\"t\": \"AbC==\","));
+    assert!(!line_matches("\"t\": \"<token>\",", "\"t\": \"\","));
+    assert!(!line_matches("\"t\": \"<token>\",", "\"u\": \"a\","));
+    assert!(line_matches("a < b", "a < b"));
+}

@@ -1,0 +1,101 @@
+//! The canary once more, in a namespace without broadcasts: whether its copies keep their longest age on the way
+//! through Redis and memory, as counts and presence must.
+
+use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep};
+
+use super::{findings::Findings, sample::AGES};
+
+/// Namespace of the canary without broadcasts.
+pub(super) const AGED: &str = "canary_aged";
+/// The longest age of its copies.
+pub(super) const AGE_MAX: Duration = Duration::from_secs(9);
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(2);
+/// What was written so long ago must be seen. With a second for what is on its way.
+const AFTER: Duration = AGES[1];
+
+/// The canary as this node reads it. `None`: no answer.
+#[async_trait]
+pub(super) trait Canaries: fmt::Debug + Send + Sync {
+    /// A version that has been written by now.
+    async fn current(&self) -> Option<u64>;
+
+    /// The version of a copy that is at most [`AGE_MAX`] old.
+    async fn aged(&self) -> Option<u64>;
+}
+
+/// Looks, and counts what is found, until it is dropped.
+pub(super) async fn follow(canaries: Arc<dyn Canaries>, findings: Arc<Findings>) {
+    let mut seen = VecDeque::new();
+    loop {
+        sleep(EVERY).await;
+        if let Some(stale) = is_stale(&*canaries, &mut seen).await {
+            findings.checked(AFTER, stale);
+            findings.tell(AGED, AFTER, usize::from(stale));
+        }
+    }
+}
+
+/// Whether the copy lacks a version that this node had read before its longest age; `None`: that cannot be said yet. `seen`:
+/// what it has read, and when, in the order of time.
+async fn is_stale(canaries: &dyn Canaries, seen: &mut VecDeque<(Instant, u64)>) -> Option<bool> {
+    let began = Instant::now();
+    let held = canaries.aged().await;
+    while seen.get(1).is_some_and(|(at, _)| *at + AFTER <= began) {
+        seen.pop_front();
+    }
+    let before = seen.front().filter(|(at, _)| *at + AFTER <= began).map(|(_, version)| *version);
+    if let Some(version) = canaries.current().await {
+        seen.push_back((Instant::now(), version));
+    }
+    Some(held? < before?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::observer::fake::Found;
+
+    /// A canary that is written every second. Its copies are of so long ago.
+    #[derive(Debug)]
+    struct Aged {
+        begun: Instant,
+        age: Duration,
+    }
+
+    #[async_trait]
+    impl Canaries for Aged {
+        async fn current(&self) -> Option<u64> {
+            Some(self.begun.elapsed().as_secs())
+        }
+
+        async fn aged(&self) -> Option<u64> {
+            Some(self.begun.elapsed().saturating_sub(self.age).as_secs())
+        }
+    }
+
+    /// How often it was looked in a minute, and how often the copy was too old.
+    async fn found(age: Duration) -> (u64, u64) {
+        let found = Found::new(Duration::from_secs(3));
+        let canaries = Arc::new(Aged { begun: Instant::now(), age });
+        let following = tokio::spawn(follow(canaries, Arc::clone(&found.findings)));
+        sleep(Duration::from_secs(61)).await;
+        following.abort();
+        found.at("10s")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn copies_within_their_age_are_right() {
+        let (checked, stale) = found(AGE_MAX).await;
+        assert!(checked > 20 && stale == 0, "{checked} {stale}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn copies_beyond_their_age_are_stale() {
+        let (checked, stale) = found(Duration::from_secs(30)).await;
+        assert!(checked > 20 && stale > 20, "{checked} {stale}");
+    }
+}

@@ -1,0 +1,219 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{
+    ask::{Held, Nodes, Peer, is_stale},
+    findings::Findings,
+};
+
+/// Pauses between two questions whether a node shows the canary.
+const POLL: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// The record that is written only to be looked for.
+#[async_trait]
+pub(super) trait Canary: fmt::Debug + Send + Sync {
+    /// Takes the turn to write it, unless another node has one. Yields a name for the turn; `None` also while the
+    /// store does not answer.
+    async fn lead(&self) -> Option<String>;
+
+    /// Writes it, if the turn still is this node's. Yields its version once the write is acknowledged and told;
+    /// `None` if it may not be.
+    async fn write(&self, turn: String) -> Option<u64>;
+}
+
+/// How long a node may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// To show the canary.
+    pub(super) shown: Duration,
+    /// To find out that it is cut off.
+    pub(super) trust: Duration,
+}
+
+/// Takes a turn, if it is free: writes the canary and looks how long the others take to serve it. False: another
+/// node has the turn, or nothing can be said now.
+pub(super) async fn turn(
+    canary: &dyn Canary,
+    nodes: &dyn Nodes,
+    findings: &Findings,
+    bounds: Bounds,
+) -> bool {
+    if !nodes.trusted() {
+        return false;
+    }
+    let Some(turn) = canary.lead().await else { return false };
+    // Who is asked before holds a copy of before, which has to go.
+    let others = nodes.others().await;
+    let asked = others.into_iter().map(|peer| async { peer.canary().await.map(|_| peer) });
+    let others: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+    if others.is_empty() {
+        return true;
+    }
+    let Some(version) = canary.write(turn).await else { return true };
+    let written = Instant::now();
+    let looks = others.iter().map(|peer| look(nodes, peer, findings, (version, written), bounds));
+    let stale = join_all(looks).await.into_iter().filter(|stale| *stale).count();
+    findings.tell(super::CANARIES, bounds.shown, stale);
+    true
+}
+
+/// Looks at one node until it shows the version, and counts what came out. Whether that is that it does not.
+async fn look(
+    nodes: &dyn Nodes,
+    peer: &Arc<dyn Peer>,
+    findings: &Findings,
+    (version, written): (u64, Instant),
+    bounds: Bounds,
+) -> bool {
+    let stale = match shown(&**peer, version, written, bounds.shown).await {
+        Ok(lag) => {
+            findings.lag(lag);
+            Some(false)
+        }
+        Err(Some(last)) => is_stale(nodes, last, version, bounds.trust, peer.canary()).await,
+        Err(None) => None,
+    };
+    if let Some(stale) = stale {
+        findings.checked(bounds.shown, stale);
+    }
+    stale == Some(true)
+}
+
+/// After how long the node shows the version.
+///
+/// # Errors
+/// What it said last, if that was within the bound and the version was not in it.
+async fn shown(
+    peer: &dyn Peer,
+    version: u64,
+    written: Instant,
+    bound: Duration,
+) -> Result<Duration, Option<Held>> {
+    let (until, mut pause) = (written + bound, POLL.0);
+    loop {
+        let last = timeout_at(until, peer.canary()).await.ok().flatten();
+        if last.is_some_and(|held| !held.is_older_than(version)) {
+            return Ok(written.elapsed());
+        }
+        if Instant::now() + pause >= until {
+            return Err(last);
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(POLL.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::cluster::observer::fake::{FakeNodes, FakePeer, Found, cut_off_with, holds};
+
+    const BOUNDS: Bounds = Bounds { shown: Duration::from_secs(3), trust: Duration::from_millis(1_500) };
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// Written once a turn; of version 2 from the first turn on.
+    #[derive(Debug)]
+    struct FakeCanary {
+        free: bool,
+        acknowledged: bool,
+        written: AtomicU64,
+    }
+
+    impl FakeCanary {
+        const fn new() -> Self {
+            Self { free: true, acknowledged: true, written: AtomicU64::new(0) }
+        }
+
+        fn written(&self) -> u64 {
+            self.written.load(Ordering::Relaxed)
+        }
+    }
+
+    #[async_trait]
+    impl Canary for FakeCanary {
+        async fn lead(&self) -> Option<String> {
+            self.free.then(|| "turn".to_owned())
+        }
+
+        async fn write(&self, _turn: String) -> Option<u64> {
+            let version = self.written.fetch_add(1, Ordering::Relaxed) + 2;
+            self.acknowledged.then_some(version)
+        }
+    }
+
+    /// What a turn finds of these nodes.
+    async fn found(peers: &[&Arc<FakePeer>]) -> Found {
+        let found = Found::new(BOUNDS.shown);
+        let nodes = FakeNodes::new(peers);
+        assert!(turn(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await);
+        found
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_show_the_canary_within_the_bound_are_timed_and_not_stale() {
+        let at_once = FakePeer::new(|_| holds(2));
+        let late = FakePeer::new(|passed| holds(if passed < ms(2_900) { 1 } else { 2 }));
+        let found = found(&[&at_once, &late]).await;
+        assert_eq!((found.lags(), found.at("3s")), (2, (2, 0)));
+        assert_eq!(at_once.asked(), 2, "once before the write and once after it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_keeps_the_canary_of_before_is_stale() {
+        let (old, right) = (FakePeer::new(|_| holds(1)), FakePeer::new(|_| holds(2)));
+        let found = found(&[&old, &right]).await;
+        assert_eq!((found.lags(), found.at("3s")), (1, (2, 1)));
+        assert!(old.asked() < 100, "it is asked {} times", old.asked());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_goes_or_is_cut_off_is_not_counted() {
+        let gone = FakePeer::new(|_| None);
+        let went = FakePeer::new(|passed| if passed < ms(1) { holds(1) } else { None });
+        let cut = FakePeer::new(|_| cut_off_with(1));
+        let cut_late = FakePeer::new(|passed| if passed < ms(4_000) { holds(1) } else { cut_off_with(1) });
+        let found = found(&[&gone, &went, &cut, &cut_late]).await;
+        assert_eq!((found.lags(), found.at("3s")), (0, (0, 0)));
+        assert_eq!(gone.asked(), 1, "who does not answer is not asked again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_written_without_others_without_the_turn_or_while_this_node_is_cut_off() {
+        let found = Found::new(BOUNDS.shown);
+        let peer = FakePeer::new(|_| holds(1));
+        let canary = FakeCanary::new();
+        let alone = turn(&canary, &*FakeNodes::new(&[]), &found.findings, BOUNDS).await;
+        let cut = FakeNodes::trusting(&[&peer], |_| false);
+        let cut = turn(&canary, &*cut, &found.findings, BOUNDS).await;
+        let taken = FakeCanary { free: false, ..FakeCanary::new() };
+        let another = turn(&taken, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
+        assert_eq!((alone, cut, another), (true, false, false));
+        assert_eq!((canary.written(), taken.written(), peer.asked()), (0, 0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_canary_that_may_not_have_been_told_is_not_looked_for() {
+        let found = Found::new(BOUNDS.shown);
+        let peer = FakePeer::new(|_| holds(1));
+        let untold = FakeCanary { acknowledged: false, ..FakeCanary::new() };
+        turn(&untold, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
+        assert_eq!((untold.written(), peer.asked(), found.at("3s")), (1, 1, (0, 0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_lost_its_own_way_meanwhile_blames_nobody() {
+        let found = Found::new(BOUNDS.shown);
+        let peer = FakePeer::new(|_| holds(1));
+        let nodes = FakeNodes::trusting(&[&peer], |passed| passed < ms(4_000));
+        turn(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await;
+        assert_eq!(found.at("3s"), (0, 0));
+    }
+}

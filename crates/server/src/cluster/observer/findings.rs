@@ -1,0 +1,147 @@
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use kith_service::metric::{OBSERVER_CHECKED, OBSERVER_LAG, OBSERVER_STALE};
+use metrics::{Counter, Histogram, counter, histogram};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::sample::AGES;
+
+/// Old copies are told at most so often; the metric counts all of them.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// From this age of a write on an old copy is a defect.
+const DEFECT: Duration = AGES[1];
+
+/// How often nodes were asked for a write so old that every one of them has to show it.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    checked: AtomicU64,
+    stale: AtomicU64,
+}
+
+impl Observed {
+    /// Nodes that said what they hold, and those of them that trusted their memory and held something older; since
+    /// the start.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        (self.checked.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed))
+    }
+
+    fn add(&self, stale: bool) {
+        self.checked.fetch_add(1, Ordering::Relaxed);
+        self.stale.fetch_add(u64::from(stale), Ordering::Relaxed);
+    }
+}
+
+/// Counts what is found, and tells of old copies. Metrics go to the recorder that is installed when it is made.
+pub(super) struct Findings {
+    lag: Histogram,
+    of_ages: Vec<OfAge>,
+    observed: Arc<Observed>,
+    told: Mutex<Option<Instant>>,
+}
+
+/// Of writes of one age.
+struct OfAge {
+    after: Duration,
+    checked: Counter,
+    stale: Counter,
+}
+
+impl Findings {
+    /// Nothing yet. `bound`: the age at which every node has to show the canary. What is a defect is counted in
+    /// `observed` too.
+    pub(super) fn new(bound: Duration, observed: Arc<Observed>) -> Self {
+        let of_ages = AGES.into_iter().chain([bound]).map(OfAge::new).collect();
+        Self { lag: histogram!(OBSERVER_LAG.name), of_ages, observed, told: Mutex::new(None) }
+    }
+
+    /// A node took so long to show the canary.
+    pub(super) fn lag(&self, lag: Duration) {
+        self.lag.record(lag.as_secs_f64());
+    }
+
+    /// A node said what it holds of a write of this age.
+    pub(super) fn checked(&self, after: Duration, stale: bool) {
+        let Some(of_age) = self.of_ages.iter().find(|of_age| of_age.after == after) else { return };
+        if after >= DEFECT {
+            self.observed.add(stale);
+        }
+        of_age.checked.increment(1);
+        if stale {
+            of_age.stale.increment(1);
+        }
+    }
+
+    /// Tells the log that so many nodes held something older than they may, unless it was told a moment ago.
+    pub(super) fn tell(&self, namespace: &str, after: Duration, nodes: usize) {
+        if nodes > 0 && self.may_tell() {
+            tracing::warn!(namespace, ?after, nodes, "nodes hold a copy that is older than it may be");
+        }
+    }
+
+    /// Whether nothing was told for a while; whoever asks tells something now.
+    fn may_tell(&self) -> bool {
+        let mut told = self.told.lock();
+        let due = told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+        if due {
+            *told = Some(Instant::now());
+        }
+        due
+    }
+}
+
+impl OfAge {
+    fn new(after: Duration) -> Self {
+        // humantime would write a minute another way.
+        let label = format!("{}s", after.as_secs_f64());
+        Self {
+            after,
+            checked: counter!(OBSERVER_CHECKED.name, "after" => label.clone()),
+            stale: counter!(OBSERVER_STALE.name, "after" => label),
+        }
+    }
+}
+
+impl fmt::Debug for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Findings").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::observer::fake::Found;
+
+    #[tokio::test(start_paused = true)]
+    async fn old_copies_are_told_once_in_a_while() {
+        let findings = Findings::new(Duration::from_secs(3), Arc::default());
+        assert!(findings.may_tell() && !findings.may_tell());
+        tokio::time::advance(TOLD_EVERY - Duration::from_millis(1)).await;
+        assert!(!findings.may_tell());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(findings.may_tell());
+    }
+
+    #[test]
+    fn every_age_is_exported_from_the_start_and_counted_by_itself() {
+        let found = Found::new(Duration::from_millis(2_500));
+        assert_eq!(found.value("kith_observer_stale_total{after=\"60s\"}"), Some(0));
+        found.findings.checked(Duration::from_millis(2_500), true);
+        found.findings.checked(AGES[2], false);
+        assert_eq!(
+            ["1s", "2.5s", "10s", "60s"].map(|after| found.at(after)),
+            [(0, 0), (1, 1), (0, 0), (1, 0)]
+        );
+        found.findings.checked(AGES[1], true);
+        assert_eq!(found.findings.observed.so_far(), (2, 1), "what may still be on its way is no defect");
+    }
+}

@@ -1,0 +1,255 @@
+//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the
+//! mark beside the lease of whoever writes it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use kith_cache::{
+    Change, LoadError, LoadOptions, Loaded, Loader, Policy, TieredCache, Version, remote::Codec,
+};
+use kith_service::{
+    error::Error,
+    write::{
+        mutations::{Job, Mutations, is_told},
+        tiers::Tiers,
+    },
+};
+use kith_store::{Applied, Coordination, StoreError, Stores};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{
+    aged::{AGE_MAX, AGED, Canaries},
+    canary::Canary,
+};
+
+/// Namespace of the canary.
+pub(super) const CANARIES: &str = "canary";
+/// Name of the lease of the one who writes it, and of the mark that is its version.
+const NAME: &str = "canary";
+/// The only key.
+const KEY: u8 = 0;
+/// What memory takes for one record and its bookkeeping, with room to spare.
+const MEMORY_BYTES: u64 = 16 << 10;
+/// How long a write of it may wait to begin.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Form of the bytes.
+const SCHEMA: u16 = 1;
+
+/// The canary behind the tiers of this node. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct CanaryRecord {
+    cache: TieredCache<u8, u64>,
+    /// The same, without broadcasts.
+    aged: TieredCache<u8, u64>,
+    coordination: Arc<dyn Coordination>,
+    mutations: Mutations,
+    /// How long a turn to write it lasts.
+    lasts: Duration,
+}
+
+impl CanaryRecord {
+    /// In a namespace of its own in the tiers.
+    pub(super) fn new(stores: &Stores, tiers: &Tiers, mutations: Mutations, lasts: Duration) -> Self {
+        let coordination = Arc::clone(&stores.coordination);
+        let policy =
+            |name| Policy { memory_bytes: MEMORY_BYTES, ..Policy::new(name, |_: &u64| size_of::<u64>()) };
+        let limited = Policy { age_max: Some(AGE_MAX), max_stale: Duration::ZERO, ..policy(AGED) };
+        let loader = || Arc::new(CanaryLoader(Arc::clone(&coordination)));
+        Self {
+            cache: tiers.namespace(policy(CANARIES), loader(), CanaryCodec),
+            aged: tiers.namespace(limited, loader(), CanaryCodec),
+            coordination,
+            mutations,
+            lasts,
+        }
+    }
+
+    /// The version that a cached read gives; 0: it was never written.
+    ///
+    /// # Errors
+    /// When neither memory, nor Redis, nor the store has an answer.
+    pub(crate) async fn read(&self) -> Result<u64, Error> {
+        let read = self.cache.get(&KEY).await.map_err(|error| Error::cache(CANARIES, &error))?;
+        Ok(read.map_or(0, |entry| entry.version.get()))
+    }
+}
+
+#[async_trait]
+impl Canaries for CanaryRecord {
+    async fn current(&self) -> Option<u64> {
+        self.read().await.ok()
+    }
+
+    async fn aged(&self) -> Option<u64> {
+        let read = self.aged.get(&KEY).await.ok()?;
+        Some(read.map_or(0, |entry| entry.version.get()))
+    }
+}
+
+#[async_trait]
+impl Canary for CanaryRecord {
+    async fn lead(&self) -> Option<String> {
+        // A name for each turn: what an earlier one sent late finds its lease gone.
+        let turn = Uuid::new_v4().to_string();
+        let taken = self.coordination.lease(NAME, &turn, self.lasts).await;
+        taken.unwrap_or(false).then_some(turn)
+    }
+
+    async fn write(&self, turn: String) -> Option<u64> {
+        let (cache, mutations) = (self.cache.clone(), self.mutations.clone());
+        let write = next(Arc::clone(&self.coordination), turn).boxed();
+        let job = Job { key: KEY, write, change: put };
+        let work = async move {
+            let written = mutations.write(&cache, job).await;
+            written.map_err(|error| Error::store(CANARIES, &error))
+        };
+        let written = self.mutations.run(Instant::now() + PATIENCE, work).await.ok()?;
+        is_told(&written.token).then_some(*written.record)
+    }
+}
+
+/// The version after the one that stands, if the lease still is that of this turn.
+async fn next(coordination: Arc<dyn Coordination>, turn: String) -> Result<Applied<u64>, StoreError> {
+    let stands = stands(&*coordination).await?.unwrap_or(0);
+    let record = stands.saturating_add(1);
+    if coordination.set_mark(NAME, &turn, &record.to_be_bytes()).await? {
+        return Ok(Applied { record, replayed: false });
+    }
+    // Somebody else may write it now.
+    Err(StoreError::NotFound)
+}
+
+async fn stands(coordination: &dyn Coordination) -> Result<Option<u64>, StoreError> {
+    let Some(mark) = coordination.mark(NAME).await? else { return Ok(None) };
+    match <[u8; 8]>::try_from(mark.as_slice()) {
+        Ok(bytes) => Ok(Some(u64::from_be_bytes(bytes))),
+        Err(error) => Err(StoreError::Corrupt { source: Arc::new(error) }),
+    }
+}
+
+fn put(version: &Arc<u64>) -> Change<u64> {
+    Change::Put { value: Arc::clone(version), version: Version::new(**version) }
+}
+
+/// Loads the canary into the tiers.
+#[derive(Debug)]
+struct CanaryLoader(Arc<dyn Coordination>);
+
+#[async_trait]
+impl Loader<u8, u64> for CanaryLoader {
+    async fn load(&self, key: &u8, _options: LoadOptions) -> Result<Loaded<u64>, LoadError> {
+        let never = Loaded::Absent { version: Version::UNVERSIONED };
+        if *key != KEY {
+            return Ok(never);
+        }
+        let found = stands(&*self.0).await.map_err(LoadError::new)?;
+        Ok(found.map_or(never, |version| Loaded::Found {
+            value: Arc::new(version),
+            version: Version::new(version),
+        }))
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[u8],
+        options: LoadOptions,
+    ) -> Result<Vec<(u8, Loaded<u64>)>, LoadError> {
+        let mut found = Vec::new();
+        for key in keys {
+            found.push((*key, self.load(key, options).await?));
+        }
+        Ok(found)
+    }
+}
+
+/// How the canary is written down in the tier that nodes share: its version.
+#[derive(Clone, Copy, Debug)]
+struct CanaryCodec;
+
+impl Codec<u64> for CanaryCodec {
+    fn schema(&self) -> u16 {
+        SCHEMA
+    }
+
+    fn encode(&self, version: &u64) -> Vec<u8> {
+        version.to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<u64> {
+        bytes.try_into().ok().map(u64::from_be_bytes)
+    }
+}
+
+impl fmt::Debug for CanaryRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CanaryRecord").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use kith_cache::Node;
+    use kith_store_sqlite::open_in_memory;
+
+    use super::*;
+    use kith_service::write::mutations::WriteLimits;
+
+    const LONG: Duration = Duration::from_secs(10);
+    const LIMITS: WriteLimits =
+        WriteLimits { at_once: 1, wait: Duration::from_secs(1), takes: LONG, answer: LONG };
+
+    fn record(stores: &Stores, lasts: Duration) -> CanaryRecord {
+        let node = Node::local(1);
+        let mutations = Mutations::new(node.clone(), &LIMITS);
+        CanaryRecord::new(stores, &Tiers::alone(node), mutations, lasts)
+    }
+
+    #[tokio::test]
+    async fn whoever_has_the_turn_writes_the_next_version_and_reads_it() {
+        let file = open_in_memory().await.unwrap();
+        let stores = file.stores();
+        let record = record(&stores, Duration::from_secs(60));
+        assert_eq!(record.read().await.unwrap(), 0);
+        let turn = record.lead().await.unwrap();
+        assert_eq!(record.lead().await, None, "one at a time, itself among them");
+        for version in 1..=3 {
+            assert_eq!(record.write(turn.clone()).await, Some(version));
+            assert_eq!(record.read().await.unwrap(), version);
+        }
+        assert_eq!(record.write("another".to_owned()).await, None);
+        assert_eq!(record.read().await.unwrap(), 3);
+        file.close().await;
+        assert_eq!(record.lead().await, None, "the store is away");
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_has_run_out_writes_nothing_once_another_has_begun() {
+        let file = open_in_memory().await.unwrap();
+        let stores = file.stores();
+        let (one, other) = (record(&stores, Duration::ZERO), record(&stores, Duration::from_secs(60)));
+        let (late, turn) = (one.lead().await.unwrap(), other.lead().await.unwrap());
+        assert_eq!(one.write(late).await, None);
+        assert_eq!(other.write(turn).await, Some(1));
+        file.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_mark_that_is_none_is_no_version() {
+        let file = open_in_memory().await.unwrap();
+        let stores = file.stores();
+        let record = record(&stores, Duration::from_secs(60));
+        let turn = record.lead().await.unwrap();
+        stores.coordination.set_mark(NAME, &turn, b"newer").await.unwrap();
+        assert!(record.read().await.is_err());
+        assert_eq!(record.write(turn).await, None);
+        file.close().await;
+    }
+
+    #[test]
+    fn a_version_comes_back_from_its_bytes_and_others_are_none() {
+        assert_eq!(CanaryCodec.decode(&CanaryCodec.encode(&7)), Some(7));
+        assert_eq!([&b""[..], &[0; 7], &[0; 9]].map(|bytes| CanaryCodec.decode(bytes)), [None; 3]);
+    }
+}

@@ -1,0 +1,229 @@
+use std::{
+    fmt::Display,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::join_all;
+use kith_cache::Version;
+use kith_service::write::mutations::WriteListener;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    ask::{Nodes, Peer, is_stale},
+    findings::Findings,
+};
+
+/// How long after a write it is looked for.
+pub(super) const AGES: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
+
+/// Some of the writes of this node, which are looked for on the others later.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    every: u64,
+    written: AtomicU64,
+    /// For as many as may wait.
+    room: Arc<Semaphore>,
+    sender: mpsc::Sender<Sample>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Sample {
+    namespace: &'static str,
+    key: String,
+    version: u64,
+    written: Instant,
+    /// Its place among those that wait.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Samples {
+    /// Takes one write in `every`, as long as no more than `waiting_max` wait; and where they come out.
+    pub(super) fn new(every: u64, waiting_max: usize) -> (Arc<Self>, mpsc::Receiver<Sample>) {
+        let (sender, receiver) = mpsc::channel(waiting_max);
+        let room = Arc::new(Semaphore::new(waiting_max));
+        (Arc::new(Self { every, written: AtomicU64::new(0), room, sender }), receiver)
+    }
+}
+
+impl WriteListener for Samples {
+    fn wrote(&self, namespace: &'static str, key: &dyn Display, version: Version) {
+        if !self.written.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
+            return;
+        }
+        let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else { return };
+        let (key, version) = (key.to_string(), version.get());
+        let sample = Sample { namespace, key, version, written: Instant::now(), _place: place };
+        // Nobody takes it where nobody looks any more.
+        drop(self.sender.try_send(sample));
+    }
+}
+
+/// Looks for all that come, at each age, until it is dropped.
+pub(super) async fn follow(
+    mut samples: mpsc::Receiver<Sample>,
+    nodes: Arc<dyn Nodes>,
+    findings: Arc<Findings>,
+    trust: Duration,
+) {
+    let mut looks = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(sample) = samples.recv() => {
+                let (nodes, findings) = (Arc::clone(&nodes), Arc::clone(&findings));
+                looks.spawn(async move { look_for(&sample, &*nodes, &findings, trust).await });
+            }
+            Some(_looked) = looks.join_next() => {}
+            else => return,
+        }
+    }
+}
+
+async fn look_for(sample: &Sample, nodes: &dyn Nodes, findings: &Findings, trust: Duration) {
+    for after in AGES {
+        sleep_until(sample.written + after).await;
+        if !nodes.trusted() {
+            continue;
+        }
+        let others = nodes.others().await;
+        let looks = others.iter().map(|peer| is_stale_at(&**peer, sample, nodes, trust));
+        let found: Vec<bool> = join_all(looks).await.into_iter().flatten().collect();
+        found.iter().for_each(|stale| findings.checked(after, *stale));
+        findings.tell(sample.namespace, after, found.into_iter().filter(|stale| *stale).count());
+    }
+}
+
+async fn is_stale_at(peer: &dyn Peer, sample: &Sample, nodes: &dyn Nodes, trust: Duration) -> Option<bool> {
+    let asked = || peer.held(sample.namespace, &sample.key);
+    let held = asked().await?;
+    is_stale(nodes, held, sample.version, trust, asked()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{task::JoinHandle, time::sleep};
+
+    use super::*;
+    use crate::cluster::observer::{
+        ask::Held,
+        fake::{FakeNodes, FakePeer, Found, cut_off_with, holds},
+    };
+
+    const TRUST: Duration = Duration::from_millis(1_500);
+    /// Past the last look, and what it may take.
+    const ALL: Duration = Duration::from_secs(65);
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn following(nodes: Arc<FakeNodes>, (every, waiting_max): (u64, usize), found: &Found) -> Following {
+        let (samples, receiver) = Samples::new(every, waiting_max);
+        let task = tokio::spawn(follow(receiver, nodes, Arc::clone(&found.findings), TRUST));
+        Following { samples, task }
+    }
+
+    struct Following {
+        samples: Arc<Samples>,
+        task: JoinHandle<()>,
+    }
+
+    impl Following {
+        fn write(&self, version: u64) {
+            self.samples.wrote("user", &7, Version::new(version));
+        }
+    }
+
+    /// What is found of a node after a write of version 2.
+    async fn found(nodes: Arc<FakeNodes>) -> [(u64, u64); 3] {
+        let found = Found::new(seconds(3));
+        following(nodes, (1, 1), &found).write(2);
+        sleep(ALL).await;
+        ["1s", "10s", "60s"].map(|after| found.at(after))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_holds_the_write_something_newer_or_nothing_is_right_at_every_age() {
+        let nothing = Some(Held { version: None, trusted: true });
+        let (same, newer) = (FakePeer::new(|_| holds(2)), FakePeer::new(|_| holds(3)));
+        let empty = FakePeer::new(move |_| nothing);
+        assert_eq!(found(FakeNodes::new(&[&same, &newer, &empty])).await, [(3, 0); 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_holds_an_old_copy_is_stale_at_the_ages_at_which_it_did() {
+        let second = FakePeer::new(|passed| holds(if passed < seconds(5) { 1 } else { 2 }));
+        assert_eq!(found(FakeNodes::new(&[&second])).await, [(1, 1), (1, 0), (1, 0)]);
+        let always = FakePeer::new(|_| holds(1));
+        assert_eq!(found(FakeNodes::new(&[&always])).await, [(1, 1); 3]);
+        let absence_of_before = FakePeer::new(|_| holds(0));
+        assert_eq!(found(FakeNodes::new(&[&absence_of_before])).await, [(1, 1); 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_are_away_or_cut_off_are_not_counted() {
+        let away = FakePeer::new(|_| None);
+        let cut = FakePeer::new(|_| cut_off_with(1));
+        let cut_a_moment_ago =
+            FakePeer::new(|passed| if passed < seconds(2) { holds(1) } else { cut_off_with(1) });
+        let peers = [&away, &cut, &cut_a_moment_ago];
+        assert_eq!(found(FakeNodes::new(&peers)).await, [(0, 0); 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_cut_off_itself_blames_nobody() {
+        let old = FakePeer::new(|_| holds(1));
+        assert_eq!(found(FakeNodes::trusting(&[&old], |_| false)).await, [(0, 0); 3]);
+        assert_eq!(old.asked(), 0);
+        let told_late = FakePeer::new(|passed| holds(if passed < seconds(8) { 1 } else { 2 }));
+        let back = FakeNodes::trusting(&[&told_late], |passed| passed < seconds(2) || passed > seconds(7));
+        assert_eq!(found(back).await, [(0, 0), (1, 0), (1, 0)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_writes_than_may_wait_are_not_looked_for_until_there_is_room() {
+        let found = Found::new(seconds(3));
+        let peer = FakePeer::new(|_| holds(9));
+        let following = following(FakeNodes::new(&[&peer]), (1, 2), &found);
+        (1..=5).for_each(|version| following.write(version));
+        sleep(seconds(5)).await;
+        following.write(6);
+        sleep(ALL).await;
+        assert_eq!([found.at("1s"), found.at("60s")], [(2, 0); 2]);
+        following.write(7);
+        sleep(ALL).await;
+        assert_eq!([found.at("1s"), found.at("60s")], [(3, 0); 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_write_in_so_many_is_looked_for() {
+        let found = Found::new(seconds(3));
+        let peer = FakePeer::new(|_| holds(30));
+        let following = following(FakeNodes::new(&[&peer]), (10, 100), &found);
+        (1..=25).for_each(|version| following.write(version));
+        sleep(seconds(2)).await;
+        assert_eq!(found.at("1s"), (3, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_end_with_who_looks() {
+        let found = Found::new(seconds(3));
+        let peer = FakePeer::new(|_| holds(1));
+        let following = following(FakeNodes::new(&[&peer]), (1, 10), &found);
+        following.write(2);
+        sleep(Duration::from_millis(500)).await;
+        following.task.abort();
+        sleep(ALL).await;
+        following.write(3);
+        assert_eq!(peer.asked(), 0);
+    }
+}

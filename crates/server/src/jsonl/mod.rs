@@ -1,0 +1,4 @@
+//! Files of JSON Lines: their forms, and a record out of a line.
+
+pub mod file_form;
+pub mod record;

@@ -1,0 +1,128 @@
+//! A line that is a user or a group: as an export writes it, and for a seed also with its kind around it.
+
+use std::collections::BTreeMap;
+
+use kith_proto::{
+    group::v1::{Group, ImportGroup},
+    user::v1::{ImportUser, User},
+};
+use serde::de::IgnoredAny;
+
+use crate::json;
+
+/// A record of either kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A user.
+    User(User),
+    /// A group.
+    Group(Group),
+}
+
+/// Reads a line: `{"user": {...}}`, `{"group": {...}}`, or the record alone, which is a user when it has a
+/// `userName` and a group when it has a `name`.
+///
+/// # Errors
+/// Why it is neither, without its values.
+pub fn parse(line: &[u8]) -> Result<Record, String> {
+    let names = Names::of(line);
+    if names.are("user") {
+        let whole: ImportUser = json::record("kith.user.v1.ImportUser", line)?;
+        return Ok(Record::User(given_user(whole.user.unwrap_or_default())));
+    }
+    if names.are("group") {
+        let whole: ImportGroup = json::record("kith.group.v1.ImportGroup", line)?;
+        return Ok(Record::Group(given_group(whole.group.unwrap_or_default())));
+    }
+    match (names.have("userName") || names.have("user_name"), names.have("name")) {
+        (false, false) if names.is_object() => Err("neither a user (userName) nor a group (name)".to_owned()),
+        (false, true) => group(line).map(Record::Group),
+        (true, _) | (false, false) => user(line).map(Record::User),
+    }
+}
+
+/// Reads a user.
+///
+/// # Errors
+/// Why the line is none, without its values.
+pub fn user(line: &[u8]) -> Result<User, String> {
+    json::record("kith.user.v1.User", line).map(given_user)
+}
+
+/// Reads a group.
+///
+/// # Errors
+/// Why the line is none, without its values.
+pub fn group(line: &[u8]) -> Result<Group, String> {
+    json::record("kith.group.v1.Group", line).map(given_group)
+}
+
+/// The user without what only answers have: an export holds it, an import ignores it.
+#[must_use]
+pub fn given_user(user: User) -> User {
+    User { version: 0, create_time: None, update_time: None, ..user }
+}
+
+/// The group without what only answers have.
+#[must_use]
+pub fn given_group(group: Group) -> Group {
+    Group { version: 0, create_time: None, update_time: None, ..group }
+}
+
+/// The names of the fields of a line; none of one that is no JSON object.
+struct Names(Option<BTreeMap<String, IgnoredAny>>);
+
+impl Names {
+    fn of(line: &[u8]) -> Self {
+        Self(serde_json::from_slice(line).ok())
+    }
+
+    const fn is_object(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn have(&self, name: &str) -> bool {
+        self.0.as_ref().is_some_and(|names| names.contains_key(name))
+    }
+
+    /// Whether this is the only one.
+    fn are(&self, name: &str) -> bool {
+        self.have(name) && self.0.as_ref().is_some_and(|names| names.len() == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(line: &str) -> Result<String, String> {
+        parse(line.as_bytes()).map(|record| match record {
+            Record::User(user) => format!("user {}", user.user_name),
+            Record::Group(group) => format!("group {}", group.name),
+        })
+    }
+
+    #[test]
+    fn a_record_alone_is_known_by_its_name() {
+        assert_eq!(name(r#"{"userName":"ann"}"#).unwrap(), "user ann");
+        assert_eq!(name(r#"{"user_name":"ann"}"#).unwrap(), "user ann");
+        assert_eq!(name(r#"{"groupId":"7","name":"chess"}"#).unwrap(), "group chess");
+    }
+
+    #[test]
+    fn a_kind_around_it_says_what_it_is() {
+        assert_eq!(name(r#"{"user":{"userName":"ann"}}"#).unwrap(), "user ann");
+        assert_eq!(name(r#"{"group":{"name":"chess"}}"#).unwrap(), "group chess");
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        assert_eq!(name(r#"{"age":7}"#).unwrap_err(), "neither a user (userName) nor a group (name)");
+        assert_eq!(name(r#"{"userName":"ann","name":"x"}"#).unwrap_err(), "name is no field of User");
+        assert_eq!(
+            name(r#"{"user":{"userName":"ann"},"group":{"name":"x"}}"#).unwrap_err(),
+            "neither a user (userName) nor a group (name)"
+        );
+        assert_eq!(name("[]").unwrap_err(), "not a JSON object");
+    }
+}

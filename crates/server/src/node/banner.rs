@@ -1,0 +1,171 @@
+//! What a node says of itself once it listens: for people on a terminal, else the same as one line of JSON.
+
+use std::{fmt, net::SocketAddr};
+
+use serde::Serialize;
+
+use crate::{
+    health::{Cause, State},
+    node::{run::Node, store::Data},
+    transport::callable,
+};
+
+/// The address that commands take when none is given.
+const USUAL: &str = "http://127.0.0.1:7600";
+/// What is sent to try a node.
+const ADA: &str = r#"{"user":{"userName":"ada"}}"#;
+
+/// What a node says of itself. Holds no secret.
+#[derive(Debug, Serialize)]
+pub struct Banner {
+    version: &'static str,
+    pid: u32,
+    /// As in `/readyz`.
+    state: &'static str,
+    /// Why it does not serve yet.
+    reasons: Vec<Cause>,
+    /// What is wrong while it serves.
+    remarks: Vec<Cause>,
+    /// Host and port of gRPC.
+    grpc: SocketAddr,
+    /// Host and port for operators.
+    operations: Option<SocketAddr>,
+    urls: Urls,
+    data: Data,
+    security: Security,
+    /// What was read, the later over the earlier.
+    configuration: Vec<String>,
+    /// Lines to try.
+    #[serde(rename = "try")]
+    tries: [String; 2],
+}
+
+/// Addresses as they can be called from this machine.
+#[derive(Debug, Serialize)]
+struct Urls {
+    /// gRPC, and JSON over HTTP.
+    api: String,
+    live: Option<String>,
+    ready: Option<String>,
+    metrics: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Security {
+    tls: bool,
+    /// Whether other machines can reach the port.
+    open: bool,
+}
+
+impl Banner {
+    /// Of a node, whose configuration came from `sources`. `program` is how it was called.
+    pub fn of(node: &Node, sources: &[&str], program: &str) -> Self {
+        let addresses = node.addresses();
+        let security = Security {
+            tls: node.config().tls.cert_file.is_some(),
+            open: !addresses.grpc.ip().to_canonical().is_loopback(),
+        };
+        let urls = Urls::of(addresses.grpc, addresses.operations, security.tls);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            state: node.state().name(),
+            reasons: node.causes(),
+            remarks: node.remarks(),
+            grpc: addresses.grpc,
+            operations: addresses.operations,
+            tries: tries(program, &urls.api),
+            urls,
+            data: node.data().clone(),
+            security,
+            configuration: sources.iter().map(|&source| source.to_owned()).collect(),
+        }
+    }
+}
+
+impl Urls {
+    fn of(api: SocketAddr, operations: Option<SocketAddr>, tls: bool) -> Self {
+        let scheme = if tls { "https" } else { "http" };
+        let of_operations = |path: &str| operations.map(|at| format!("http://{}{path}", callable(at)));
+        Self {
+            api: format!("{scheme}://{}", callable(api)),
+            live: of_operations("/livez"),
+            ready: of_operations("/readyz"),
+            metrics: of_operations("/metrics"),
+        }
+    }
+}
+
+fn tries(program: &str, api: &str) -> [String; 2] {
+    let tls = api.starts_with("https:");
+    let (ca_file, cacert) = if tls { (" --ca-file ca.pem", "--cacert ca.pem ") } else { ("", "") };
+    let addr = if api == USUAL { String::new() } else { format!(" --addr {api}") };
+    [
+        format!("{program} call{addr}{ca_file} UserService/CreateUser '{ADA}'"),
+        format!(
+            "curl {cacert}-d '{ADA}' -H 'content-type: application/json' \
+             {api}/kith.user.v1.UserService/CreateUser"
+        ),
+    ]
+}
+
+impl fmt::Display for Banner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.state == State::Serving.name() {
+            writeln!(f, "kith {} serves", self.version)?;
+        } else {
+            writeln!(f, "kith {} listens and does not serve yet", self.version)?;
+        }
+        let line = |f: &mut fmt::Formatter<'_>, what: &str, text: &str| writeln!(f, "  {what:<15}{text}");
+        for cause in &self.reasons {
+            line(f, "waits", &cause.message)?;
+        }
+        for remark in &self.remarks {
+            line(f, "but", &remark.message)?;
+        }
+        line(f, "gRPC and JSON", &format!("{}  ({})", self.urls.api, self.security))?;
+        for (what, url) in
+            [("ready", &self.urls.ready), ("live", &self.urls.live), ("metrics", &self.urls.metrics)]
+        {
+            line(f, what, url.as_deref().unwrap_or("off (operations.enabled)"))?;
+        }
+        let kept = if self.data.kept { "kept" } else { "lost when the node ends" };
+        line(f, "data", &format!("{}  ({kept})", self.data.place))?;
+        line(f, "configuration", &self.configuration.join(", "))?;
+        writeln!(f, "try")?;
+        self.tries.iter().try_for_each(|one| writeln!(f, "  {one}"))
+    }
+}
+
+impl fmt::Display for Security {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.tls, self.open) {
+            (true, true) => "TLS, open to other machines",
+            (true, false) => "TLS, this machine only",
+            (false, true) => "PLAINTEXT, OPEN TO OTHER MACHINES",
+            (false, false) => "plaintext, this machine only",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_listens_everywhere_is_called_on_this_machine() {
+        let urls = Urls::of("0.0.0.0:1".parse().unwrap(), Some("[::]:2".parse().unwrap()), true);
+        assert_eq!(urls.api, "https://127.0.0.1:1");
+        assert_eq!(urls.ready.unwrap(), "http://[::1]:2/readyz");
+    }
+
+    #[test]
+    fn lines_to_try_name_the_address_where_it_is_not_the_usual_one() {
+        assert!(tries("kith", USUAL)[0].starts_with("kith call UserService/"));
+        let [call, curl] = tries("kith", "https://127.0.0.1:9");
+        assert!(
+            call.contains("--addr https://127.0.0.1:9 --ca-file") && curl.contains("--cacert"),
+            "{call} {curl}"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! A node: its start, what it serves, and its end.
+
+pub mod banner;
+#[cfg(feature = "embedded")]
+mod ephemeral;
+mod operations;
+pub mod parent;
+pub mod reload;
+pub mod run;
+#[cfg(feature = "embedded")]
+mod sandbox;
+#[cfg(feature = "embedded")]
+mod seed;
+pub mod services;
+mod startup;
+pub mod store;
+mod store_info;

@@ -1,0 +1,131 @@
+//! The port for operators: `/metrics`, `/livez`, `/readyz`. It tells how the node fares and nothing of what is
+//! stored.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    extract::State as Shared,
+    http::{StatusCode, Uri, header},
+    response::IntoResponse,
+    routing::get,
+};
+use kith_service::metric;
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde::Serialize;
+use tokio::{net::TcpListener, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    edge::Edge,
+    health::{Cause, Reporter, State},
+    node::services::Services,
+    telemetry,
+    transport::Connections,
+};
+
+/// How long requests that have begun may take to end when the port closes.
+const CLOSE: Duration = Duration::from_secs(1);
+/// How long a task may wait for its turn before the node counts as stuck.
+const TURN: Duration = Duration::from_secs(2);
+/// How much of an unknown path is repeated.
+const PATH_SHOWN: usize = 100;
+/// What `/` answers.
+const ROUTES: &str = "\
+/livez    200 while the node turns
+/readyz   200 while it serves, else 503; JSON with each reason, also what is wrong while it serves
+/metrics  counters, gauges and histograms, for Prometheus
+";
+
+/// What the port tells of.
+#[derive(Clone, Debug)]
+pub(super) struct Operations {
+    /// What the node is doing.
+    pub health: Reporter,
+    /// Calls in flight.
+    pub edge: Edge,
+    /// Connections of the gRPC port.
+    pub connections: Connections,
+    /// All metrics.
+    pub metrics: PrometheusHandle,
+    /// The domains, once they are served.
+    pub services: Arc<OnceLock<Services>>,
+}
+
+/// Serves the port until `closing`.
+pub(super) async fn serve(listener: TcpListener, operations: Operations, closing: CancellationToken) {
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/livez", get(alive))
+        .route("/readyz", get(ready))
+        .route("/", get(|| async { ROUTES }))
+        .fallback(unknown)
+        .with_state(Arc::new(operations));
+    let ended = axum::serve(listener, router).with_graceful_shutdown(closing.clone().cancelled_owned());
+    let bounded = async {
+        closing.cancelled().await;
+        timeout(CLOSE, std::future::pending::<()>()).await
+    };
+    tokio::select! {
+        ended = ended.into_future() => {
+            if let Err(error) = ended {
+                tracing::error!(%error, "the operations port failed");
+            }
+        }
+        _late = bounded => {}
+    }
+}
+
+/// Whether a new task gets its turn.
+async fn alive() -> (StatusCode, &'static str) {
+    match timeout(TURN, tokio::spawn(async {})).await {
+        Ok(_) => (StatusCode::OK, "alive\n"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "tasks of the node do not get their turn\n"),
+    }
+}
+
+async fn unknown(uri: Uri) -> (StatusCode, String) {
+    let path: String = uri.path().chars().take(PATH_SHOWN).filter(|c| !c.is_control()).collect();
+    (StatusCode::NOT_FOUND, format!("there is nothing at {path}; there is:\n{ROUTES}"))
+}
+
+/// Readiness with its reasons.
+#[derive(Serialize)]
+struct Readiness {
+    ready: bool,
+    state: &'static str,
+    /// Why it does not serve; while it does, what is wrong all the same.
+    reasons: Vec<Cause>,
+    connections: usize,
+    calls_in_flight: usize,
+}
+
+async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
+    let state = operations.health.state();
+    let ready = state == State::Serving;
+    let body = Readiness {
+        ready,
+        state: state.name(),
+        reasons: [operations.health.causes(), operations.health.remarks()].concat(),
+        connections: operations.connections.open(),
+        calls_in_flight: operations.edge.in_flight(),
+    };
+    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(body))
+}
+
+/// Gauges are set when they are read: counting on every call would cost every call.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
+    metrics::gauge!(metric::RPC_IN_FLIGHT.name).set(operations.edge.in_flight() as f64);
+    metrics::gauge!(metric::CONNECTIONS.name).set(operations.connections.open() as f64);
+    metrics::counter!(metric::LOG_LINES_DROPPED.name).absolute(telemetry::dropped_lines());
+    if let Some(services) = operations.services.get() {
+        metrics::gauge!(metric::MUTATIONS_IN_FLIGHT.name).set(services.mutations.in_flight() as f64);
+        services.export_metrics();
+    }
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, operations.metrics.render())
+}

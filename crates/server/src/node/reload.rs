@@ -1,0 +1,113 @@
+//! What a node that runs takes on of a configuration that has changed.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{
+    config::{ConfigError, Loaded, values},
+    node::run::Node,
+    telemetry,
+};
+
+/// The filter of the logs.
+const LOG_FILTER: &str = "telemetry.log_filter";
+
+/// The configuration that a node runs by.
+#[derive(Debug)]
+pub struct Reloading {
+    values: BTreeMap<String, toml::Value>,
+}
+
+/// What came of reading the configuration again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Keys whose values hold from now on, and what files were read again.
+    pub(crate) taken: Vec<String>,
+    /// Keys whose values hold after a restart.
+    pub(crate) left: Vec<String>,
+    /// Why something was not taken on.
+    pub(crate) refused: Vec<String>,
+}
+
+impl Reloading {
+    /// Of a node that has started by this.
+    ///
+    /// # Errors
+    /// As [`values`].
+    pub fn from(loaded: &Loaded) -> Result<Self, ConfigError> {
+        Ok(Self { values: by_key(loaded)? })
+    }
+
+    /// Takes on what can be: the files of TLS, and the filter of the logs. A secret whose value has changed is not told
+    /// from one that has not.
+    ///
+    /// # Errors
+    /// As [`values`].
+    pub fn take(&mut self, node: &Node, loaded: &Loaded) -> Result<Reloaded, ConfigError> {
+        let mut reloaded = Reloaded::default();
+        match node.certificates().map_or(Ok(false), |certificates| certificates.read_again()) {
+            Ok(true) => reloaded.taken.push("the files of tls".to_owned()),
+            Ok(false) => {}
+            Err(error) => reloaded.refused.push(error.to_string()),
+        }
+        let values = by_key(loaded)?;
+        for key in changed(&self.values, &values) {
+            if key != LOG_FILTER {
+                reloaded.left.push(key);
+                continue;
+            }
+            match telemetry::filter_log(&loaded.config.telemetry.log_filter, None) {
+                Ok(_) => reloaded.taken.push(key),
+                Err(error) => reloaded.refused.push(format!("{key}: {error}")),
+            }
+        }
+        // What is left is told again the next time: it does not hold yet.
+        if let Some(filter) = values.get(LOG_FILTER) {
+            self.values.insert(LOG_FILTER.to_owned(), filter.clone());
+        }
+        Ok(reloaded)
+    }
+}
+
+impl fmt::Display for Reloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = |list: &[String]| if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
+        write!(f, "taken on: {}; only by a restart: {}", said(&self.taken), said(&self.left))?;
+        self.refused.iter().try_for_each(|why| write!(f, "; refused: {why}"))
+    }
+}
+
+fn by_key(loaded: &Loaded) -> Result<BTreeMap<String, toml::Value>, ConfigError> {
+    Ok(values(loaded)?.into_iter().map(|value| (value.key, value.value)).collect())
+}
+
+/// The keys that have another value, or one on one side alone.
+fn changed(before: &BTreeMap<String, toml::Value>, now: &BTreeMap<String, toml::Value>) -> Vec<String> {
+    let keys = before.keys().chain(now.keys().filter(|key| !before.contains_key(*key)));
+    keys.filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_changed_came_or_went_are_named_each_once() {
+        let table = |pairs: &[(&str, i64)]| {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), toml::Value::Integer(*value))).collect()
+        };
+        let (before, now) = (table(&[("a", 1), ("b", 1), ("c", 1)]), table(&[("a", 1), ("b", 2), ("d", 1)]));
+        assert_eq!(changed(&before, &now), ["b", "c", "d"]);
+    }
+
+    #[test]
+    fn what_came_of_it_is_said_in_a_line() {
+        let reloaded = Reloaded {
+            taken: vec!["telemetry.log_filter".to_owned()],
+            left: vec!["limits.in_flight".to_owned(), "listen".to_owned()],
+            refused: vec!["tls.key_file: no".to_owned()],
+        };
+        let said = "taken on: telemetry.log_filter; only by a restart: limits.in_flight, listen; refused: tls.key_file: no";
+        assert_eq!(reloaded.to_string(), said);
+        assert_eq!(Reloaded::default().to_string(), "taken on: nothing; only by a restart: nothing");
+    }
+}

@@ -1,0 +1,376 @@
+//! How a node starts and stops. Each order stands in one function.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use kith_service::error;
+use kith_store::Stores;
+use metrics_exporter_prometheus::PrometheusHandle;
+use parking_lot::Mutex;
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+#[cfg(feature = "embedded")]
+use crate::node::sandbox::Sandboxes;
+use crate::{
+    cluster::Claim,
+    config::{Backend, Config},
+    descriptors,
+    edge::{Edge, Routes},
+    health::{Cause, Reporter, State},
+    node::{
+        operations::{self, Operations},
+        services::Services,
+        startup::{BringUp, StoreSlot},
+        store::{About, Data, Opened},
+    },
+    start_error::StartError,
+    telemetry,
+    transport::{self, Certificates, Connections, Port},
+};
+
+/// How often a node that other machines reach without TLS says so.
+const MINUTE: Duration = Duration::from_secs(60);
+/// How often histograms are folded; what has been recorded waits in memory until then.
+const UPKEEP: Duration = Duration::from_secs(5);
+/// What writes that have begun get at least, when calls took all of the time to drain.
+const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
+/// How long a start waits for the first answer of a cluster's store, so that one which refuses is told at once.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
+
+/// Where a node listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// gRPC.
+    pub grpc: SocketAddr,
+    /// The port for operators, where there is one.
+    pub operations: Option<SocketAddr>,
+}
+
+/// A node that runs.
+#[derive(Debug)]
+pub struct Node {
+    addresses: Addresses,
+    config: Arc<Config>,
+    health: Reporter,
+    edge: Edge,
+    connections: Connections,
+    /// Where it speaks TLS.
+    certificates: Option<Arc<Certificates>>,
+    operations: Option<JoinHandle<()>>,
+    about: About,
+    store: StoreSlot,
+    services: Arc<OnceLock<Services>>,
+    /// On a database that others could use too, once it is made.
+    claim: Arc<OnceLock<Claim>>,
+    fatal: watch::Sender<Option<StartError>>,
+    /// Ends the operations port and the tasks beside the calls.
+    end: CancellationToken,
+}
+
+/// Runs a node until `shutdown`. `ready` is told where it listens once it does.
+///
+/// # Errors
+/// When it cannot start, or waits for a store that turns out to be the wrong one.
+pub async fn run(
+    config: Config,
+    ready: impl FnOnce(Addresses),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), StartError> {
+    let node = Box::pin(Node::start(config)).await?;
+    ready(node.addresses());
+    let refused = tokio::select! {
+        () = shutdown => None,
+        refused = node.refused() => Some(refused),
+    };
+    node.stop(std::future::pending()).await;
+    refused.map_or(Ok(()), Err)
+}
+
+impl Node {
+    /// Binds the ports, opens the store, and serves. An embedded node serves all when this returns, unless a
+    /// migration is left to a person; that of a cluster may still wait for its store. Its health says so.
+    ///
+    /// # Errors
+    /// When a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let config = Arc::new(config);
+        let port = Port::bind(&config).await?;
+        let operations = bind_operations(&config).await?;
+        let metrics = telemetry::metrics()?;
+        error::docs_at(&config.docs_url);
+        let store = Opened::open(&config).await?;
+        let found = Found::of(&config, &store).await?;
+        let node = Self::listen(config, port, operations, metrics, (store, found.about.clone()))?;
+        if let Err(error) = node.bring_up(found).await {
+            node.wind_down(std::future::ready(())).await;
+            return Err(error);
+        }
+        node.say_where();
+        Ok(node)
+    }
+
+    async fn bring_up(&self, found: Found) -> Result<(), StartError> {
+        let bring_up = BringUp {
+            config: Arc::clone(&self.config),
+            stores: found.stores,
+            about: found.about,
+            slot: Arc::clone(&self.store),
+            health: self.health.clone(),
+            edge: self.edge.clone(),
+            services: Arc::clone(&self.services),
+            claim: Arc::clone(&self.claim),
+            listens: self.addresses.grpc,
+            fatal: self.fatal.clone(),
+            end: self.end.clone(),
+            #[cfg(feature = "embedded")]
+            sandboxes: found.sandboxes,
+        };
+        match self.config.store.backend {
+            Backend::Sqlite => bring_up.now().await,
+            Backend::Cluster => {
+                bring_up.patiently(FIRST_ANSWER).await;
+                self.fatal.borrow().clone().map_or(Ok(()), Err)
+            }
+        }
+    }
+
+    /// Serves health, reflection and the port for operators; calls of the domains are told to come again.
+    fn listen(
+        config: Arc<Config>,
+        port: Port,
+        operations: Option<(TcpListener, SocketAddr)>,
+        metrics: PrometheusHandle,
+        (store, about): (Opened, About),
+    ) -> Result<Self, StartError> {
+        let health = Reporter::new();
+        let edge = Edge::new(base(&health)?, &config.limits).with_sandboxes(config.ephemeral.enabled);
+        let addresses =
+            Addresses { grpc: port.address(), operations: operations.as_ref().map(|(_, address)| *address) };
+        let end = CancellationToken::new();
+        warn_of_open_port(&port, &end);
+        let upkeep = metrics.clone();
+        every(UPKEEP, &end, move || upkeep.run_upkeep());
+        let certificates = port.certificates();
+        follow(certificates.clone(), config.tls.read_again_every, &end);
+        let connections = port.serve(edge.clone(), &config.limits, health.clone());
+        let services = Arc::default();
+        let told = Operations {
+            health: health.clone(),
+            edge: edge.clone(),
+            connections: connections.clone(),
+            metrics,
+            services: Arc::clone(&services),
+        };
+        let operations =
+            operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, told, end.clone())));
+        Ok(Self {
+            addresses,
+            about,
+            config,
+            health,
+            edge,
+            connections,
+            certificates,
+            operations,
+            store: Arc::new(Mutex::new(Some(store))),
+            services,
+            claim: Arc::default(),
+            fatal: watch::Sender::new(None),
+            end,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Returns once it serves, or stops: that of a cluster may wait long for its store.
+    pub async fn serving(&self) {
+        self.health.serving().await;
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.health.state()
+    }
+
+    /// Why it does not serve; empty while it does.
+    #[must_use]
+    pub fn causes(&self) -> Vec<Cause> {
+        self.health.causes()
+    }
+
+    /// What is wrong without keeping it from serving.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<Cause> {
+        self.health.remarks()
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_deref()
+    }
+
+    pub(crate) const fn data(&self) -> &Data {
+        self.about.data()
+    }
+
+    /// Yields why waiting for the store is in vain, if that turns out; the node is to be stopped then. Else it
+    /// never returns.
+    pub async fn refused(&self) -> StartError {
+        let mut fatal = self.fatal.subscribe();
+        let found = fatal.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        match found {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops in order; nothing that was acknowledged is lost. `hurry` skips the wait for load balancers.
+    /// False when calls or writes had to be left behind.
+    pub async fn stop(self, hurry: impl Future<Output = ()>) -> bool {
+        tracing::info!("kith stops");
+        let (calls, writes) = self.wind_down(hurry).await;
+        tracing::info!(calls_ended = calls, writes_ended = writes, "kith has stopped");
+        calls && writes
+    }
+
+    /// Whether calls, and whether writes, ended in time.
+    async fn wind_down(self, hurry: impl Future<Output = ()>) -> (bool, bool) {
+        self.health.set(State::Stopping);
+        self.wait_for_load_balancers(hurry).await;
+        let until = Instant::now() + self.config.drain;
+        self.edge.close_watches();
+        let calls = self.connections.close(self.config.drain).await;
+        let left = until.saturating_duration_since(Instant::now()).max(MUTATIONS_LEAST);
+        let writes = match self.services.get() {
+            Some(services) => services.end(left).await,
+            None => true,
+        };
+        if let Some(claim) = self.claim.get() {
+            claim.give_back().await;
+        }
+        self.end.cancel();
+        if let Some(operations) = self.operations
+            && let Err(error) = operations.await
+        {
+            tracing::error!(%error, "the operations port failed");
+        }
+        let store = self.store.lock().take();
+        if let Some(store) = store {
+            store.close().await;
+        }
+        (calls, writes)
+    }
+
+    fn say_where(&self) {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            grpc = %self.addresses.grpc,
+            operations = self.addresses.operations.map(tracing::field::display),
+            data = self.data().place,
+            "kith listens"
+        );
+    }
+
+    /// They see NOT_SERVING and send their calls elsewhere. Where nobody is connected nobody is waited for.
+    async fn wait_for_load_balancers(&self, hurry: impl Future<Output = ()>) {
+        if self.connections.open() == 0 {
+            return;
+        }
+        tokio::select! {
+            () = sleep(self.config.drain_wait) => {}
+            () = hurry => {}
+        }
+    }
+}
+
+/// What is needed of a store to bring a node up.
+struct Found {
+    stores: Stores,
+    about: About,
+    #[cfg(feature = "embedded")]
+    sandboxes: Option<Sandboxes>,
+}
+
+impl Found {
+    #[cfg_attr(not(feature = "embedded"), expect(clippy::unused_async, reason = "sandboxes copy the store"))]
+    async fn of(config: &Config, store: &Opened) -> Result<Self, StartError> {
+        Ok(Self {
+            stores: store.stores(),
+            about: store.about(config),
+            #[cfg(feature = "embedded")]
+            sandboxes: Sandboxes::of(config, store).await?,
+        })
+    }
+}
+
+async fn bind_operations(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+    if !config.operations.enabled {
+        return Ok(None);
+    }
+    transport::bind(config.operations.listen, "--set operations.listen=ADDRESS").await.map(Some)
+}
+
+/// What is served without a store.
+fn base(health: &Reporter) -> Result<Routes, StartError> {
+    let unreadable = |_| StartError::new("the descriptors of the contract cannot be read");
+    let builder = || {
+        let builder = tonic_reflection::server::Builder::configure();
+        descriptors::SETS
+            .into_iter()
+            .fold(builder, |builder, set| builder.register_encoded_file_descriptor_set(set))
+    };
+    let v1 = builder().build_v1().map_err(unreadable)?;
+    let v1alpha = builder().build_v1alpha().map_err(unreadable)?;
+    Ok(Routes::new(health.service()).add_service(v1).add_service(v1alpha))
+}
+
+fn warn_of_open_port(port: &Port, end: &CancellationToken) {
+    if port.has_tls() || port.address().ip().to_canonical().is_loopback() {
+        return;
+    }
+    let address = port.address();
+    every(MINUTE, end, move || {
+        tracing::warn!(%address, "gRPC is served without TLS to other machines (insecure_listen)");
+    });
+}
+
+/// Serves what the files of TLS hold, as they change.
+fn follow(certificates: Option<Arc<Certificates>>, period: Duration, end: &CancellationToken) {
+    let Some(certificates) = certificates else { return };
+    every(period, end, move || match certificates.read_again() {
+        Ok(false) => {}
+        Ok(true) => tracing::info!("a new certificate is served to connections that begin from now on"),
+        Err(error) => tracing::warn!(%error, "the certificate of before is served: the new one cannot be"),
+    });
+}
+
+/// Does it now and then until `end`.
+fn every(period: Duration, end: &CancellationToken, mut act: impl FnMut() + Send + 'static) {
+    let end = end.clone();
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(period);
+        loop {
+            tokio::select! {
+                () = end.cancelled() => return,
+                _tick = ticks.tick() => act(),
+            }
+        }
+    });
+}

@@ -1,0 +1,234 @@
+//! Sandboxes of a node for tests: by name a store, tiers and ids of its own behind the same port.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use kith_service::{
+    error::{Error, Reason},
+    user::CleanupJob,
+};
+use kith_store_sqlite::SqliteHandle;
+use parking_lot::Mutex;
+use tokio::{sync::OnceCell, time::Instant};
+use tonic::{Status, body::Body};
+use tower::Service;
+
+use crate::{
+    admin::Vitals,
+    config::Config,
+    edge::{Load, Routes, SandboxName},
+    health::Reporter,
+    node::{ephemeral::Template, services, store::Opened},
+    start_error::StartError,
+};
+
+/// What the memory tier of a sandbox may hold: a node with all of them stays within what a test machine has.
+const MEMORY_BYTES: u64 = 8 << 20;
+
+/// What sandboxes tell of the node that they are on.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosted {
+    pub(crate) health: Reporter,
+    pub(crate) load: Load,
+}
+
+/// The sandboxes of a node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Sandboxes(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    template: Template,
+    config: Config,
+    most: usize,
+    idle: Duration,
+    by_name: Mutex<HashMap<SandboxName, Arc<Sandbox>>>,
+}
+
+/// One world of its own. Calls hold it, so that its count says whether it is in use.
+#[derive(Debug, Default)]
+struct Sandbox {
+    /// Made by the first call; others wait for it.
+    world: OnceCell<World>,
+    /// When its last call came or ended.
+    used: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug)]
+struct World {
+    routes: Routes,
+    /// These end with the sandbox.
+    _cleanup: CleanupJob,
+    _applications: kith_service::application::Janitor,
+    _presence: kith_service::presence::Keeper,
+    _store: SqliteHandle,
+}
+
+impl Sandboxes {
+    /// Of a node whose store has just been opened; `None` where data are kept.
+    pub(crate) async fn of(config: &Config, store: &Opened) -> Result<Option<Self>, StartError> {
+        let template = match store {
+            Opened::Sqlite(store) if config.ephemeral.enabled => Template::of(config, store).await?,
+            Opened::Sqlite(_) => return Ok(None),
+            #[cfg(feature = "cluster")]
+            Opened::Cluster(_) => return Ok(None),
+        };
+        let (most, idle) = (config.ephemeral.sandboxes, config.ephemeral.sandbox_idle);
+        let mut config = config.clone();
+        config.cache.memory_bytes = config.cache.memory_bytes.min(MEMORY_BYTES);
+        Ok(Some(Self(Arc::new(Inner { template, config, most, idle, by_name: Mutex::default() }))))
+    }
+
+    /// Serves calls that name a sandbox by that one, and the others by `own`.
+    pub(crate) fn beside(&self, own: Routes, host: Hosted) -> Routes {
+        Routes::all(Dispatch { own, sandboxes: self.clone(), host })
+    }
+
+    /// The sandbox of this name, made now where there is none.
+    async fn enter(&self, name: SandboxName, host: &Hosted) -> Result<Held, Status> {
+        let held = Held(self.place(name)?);
+        held.0.world.get_or_try_init(|| self.make(host)).await.map_err(|error| {
+            tracing::error!(%error, "a sandbox cannot be made");
+            Error::new(Reason::StoreUnavailable, "the store of the sandbox cannot be opened")
+        })?;
+        Ok(held)
+    }
+
+    fn place(&self, name: SandboxName) -> Result<Arc<Sandbox>, Error> {
+        // Dropped after the lock is let go: a store ends then.
+        let _dropped;
+        let mut by_name = self.0.by_name.lock();
+        if let Some(sandbox) = by_name.get(&name) {
+            return Ok(Arc::clone(sandbox));
+        }
+        if by_name.len() >= self.0.most {
+            _dropped = self.0.make_room(&mut by_name)?;
+        }
+        Ok(Arc::clone(by_name.entry(name).or_default()))
+    }
+
+    async fn make(&self, host: &Hosted) -> Result<World, StartError> {
+        let store = self.0.template.open().await?;
+        let Hosted { health, load } = host;
+        let vitals = Vitals::new(health.clone(), load.clone(), &store.stores());
+        let services = services::services(&store.stores(), &self.0.config, vitals).await;
+        let services = services.map_err(|error| StartError::new(error.to_string()))?;
+        services.cleanup.start();
+        services.applications.start();
+        services.presence.start();
+        Ok(World {
+            routes: services.routes,
+            _cleanup: services.cleanup,
+            _applications: services.applications,
+            _presence: services.presence,
+            _store: store,
+        })
+    }
+}
+
+impl Inner {
+    /// Takes out the one that has been unused for longest, if that is long enough.
+    fn make_room(
+        &self,
+        by_name: &mut HashMap<SandboxName, Arc<Sandbox>>,
+    ) -> Result<Option<Arc<Sandbox>>, Error> {
+        // Nobody can begin to hold one while the map is locked.
+        let unused = by_name.iter().filter(|(_, sandbox)| Arc::strong_count(sandbox) == 1);
+        let oldest = unused.map(|(name, sandbox)| (*sandbox.used.lock(), name)).min_by_key(|(used, _)| *used);
+        match oldest {
+            Some((used, name)) if used.is_none_or(|used| used.elapsed() >= self.idle) => {
+                let name = name.clone();
+                Ok(by_name.remove(&name))
+            }
+            Some(_) | None => Err(Error::new(
+                Reason::Overloaded,
+                format!(
+                    "the node has {} sandboxes, all used within the last {}; raise ephemeral.sandboxes",
+                    self.most,
+                    humantime::format_duration(self.idle)
+                ),
+            )),
+        }
+    }
+}
+
+/// A sandbox in use; notes when the use ends.
+struct Held(Arc<Sandbox>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.used.lock() = Some(Instant::now());
+    }
+}
+
+/// Hands calls to the sandbox that they name.
+#[derive(Clone)]
+struct Dispatch {
+    own: Routes,
+    sandboxes: Sandboxes,
+    host: Hosted,
+}
+
+impl Service<Request<Body>> for Dispatch {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let Some(name) = request.extensions_mut().remove::<SandboxName>() else {
+            return Box::pin(self.own.call(request));
+        };
+        let (sandboxes, host) = (self.sandboxes.clone(), self.host.clone());
+        Box::pin(async move {
+            let held = match sandboxes.enter(name, &host).await {
+                Ok(held) => held,
+                Err(status) => return Ok(status.into_http()),
+            };
+            let Some(mut routes) = held.0.world.get().map(|world| world.routes.clone()) else {
+                unreachable!("who entered finds it made");
+            };
+            let response = routes.call(request).await?;
+            Ok(response.map(|body| Body::new(HeldBody { body, _held: held })))
+        })
+    }
+}
+
+/// An answer that is still being sent: a stream uses its sandbox until its end.
+struct HeldBody {
+    body: Body,
+    _held: Held,
+}
+
+impl http_body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,59 @@
+//! Groups and their members, as they are configured.
+
+use std::num::NonZeroU32;
+
+use kith_service::{
+    domain_context::DomainContext,
+    group::{
+        GroupRules, Groups,
+        members::{Among, MemberRules, Members, MembershipListeners, Roles},
+    },
+    rpc::secret::InviteCodes,
+    user::{UserRules, Users},
+};
+use kith_store::{StoreError, Stores};
+
+use super::{
+    policies::{group_policies, member_policies},
+    shared_key,
+};
+use crate::config::Config;
+
+pub(super) fn groups_and_members(
+    context: DomainContext<'_>,
+    config: &Config,
+    users: &Users,
+    codes: InviteCodes,
+    listeners: MembershipListeners,
+) -> (Groups, Members) {
+    let policies = member_policies(config);
+    let roles = Roles::new(context, policies.members, policies.rosters, users);
+    let groups = Groups::new(context, group_policies(config), roles.clone(), codes, group_rules(config));
+    let among = Among { roles, groups: groups.clone(), users: users.clone() };
+    let members = Members::new(context, policies.lists, among, listeners, member_rules(config));
+    (groups, members)
+}
+
+/// Sealed by the configured key, else by one that the store keeps.
+pub(super) async fn invite_codes(stores: &Stores, config: &Config) -> Result<InviteCodes, StoreError> {
+    let key = match config.secrets.invite_code_key_bytes() {
+        Some(key) => key,
+        None => shared_key(stores, "invite_codes").await?,
+    };
+    Ok(InviteCodes::new(key))
+}
+
+/// Secrets of groups are bounded as those of users.
+fn group_rules(config: &Config) -> GroupRules {
+    let UserRules { secret_params, tries_per_minute, id_block, .. } = super::users::rules(config);
+    GroupRules { secret_params, tries_per_minute, id_block }
+}
+
+fn member_rules(config: &Config) -> MemberRules {
+    let members = &config.members;
+    MemberRules {
+        members_max: members.members_max,
+        bans_max: members.bans_max,
+        code_tries_per_minute: NonZeroU32::new(members.code_tries_per_minute).unwrap_or(NonZeroU32::MIN),
+    }
+}

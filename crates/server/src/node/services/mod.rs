@@ -1,0 +1,338 @@
+//! Puts a node together: stores, caches, domains and their services, in one visible order.
+
+mod applications;
+mod groups;
+mod memory_budget;
+mod policies;
+mod presence;
+mod relations;
+mod users;
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use kith_cache::Node;
+use kith_proto::{
+    admin::v1::admin_service_server::AdminServiceServer,
+    application::v1::application_service_server::ApplicationServiceServer,
+    group::v1::group_service_server::GroupServiceServer,
+    member::v1::member_service_server::MemberServiceServer,
+    presence::v1::presence_service_server::PresenceServiceServer,
+    relation::v1::relation_service_server::RelationServiceServer,
+    user::v1::user_service_server::UserServiceServer,
+};
+use kith_service::{
+    application::{self, ApplicationRpc, Applications, Closing},
+    domain_context::DomainContext,
+    group::{
+        self, GroupRpc, Groups,
+        members::{MemberRpc, Members, MembershipListeners},
+    },
+    presence::{Keeper, PresenceRpc},
+    relation::{self, Blocks, Follows, RelationRpc, Upkeep},
+    rpc::{
+        answer_size::MESSAGE_BYTES_MAX,
+        batch::Limits,
+        page_token::{PageSizes, PageTokens},
+        search_quota::SearchQuota,
+        secret::SecretHasher,
+    },
+    user::{self, AccountCleanup, CleanupJob, Deletions, UserRpc, Users},
+    write::{
+        feed_mapping::FeedMapping,
+        mutations::{Mutations, WriteLimits},
+        tasks::Tasks,
+        tiers::Tiers,
+    },
+};
+use kith_store::{StoreError, Stores, Timestamp};
+use tokio::time::{Instant, interval};
+use tonic::codec::CompressionEncoding;
+use uuid::Uuid;
+
+use crate::{
+    admin::{AdminRpc, NodeFacts, Place, Vitals},
+    cluster::{Cluster, StoreEpochs, observer::Observer},
+    config::{Backend, Config},
+    edge::Routes,
+};
+
+/// How long a store may take over a write before its outcome counts as unknown.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// What other nodes get to be told at least, when writes took all of the time.
+const TELL_LEAST: Duration = Duration::from_millis(500);
+/// Records of one import message that are written side by side.
+const IMPORT_AT_ONCE: usize = 64;
+/// How often memory that a namespace does not use is lent to others.
+const LEND_EVERY: Duration = Duration::from_secs(1);
+
+/// What serves calls, and what has to end when the node does.
+#[derive(Debug)]
+pub struct Services {
+    /// All domain services.
+    pub routes: Routes,
+    /// Writes under way.
+    pub mutations: Mutations,
+    /// The tiers of this node.
+    pub node: Node,
+    /// The other nodes, where there may be some.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    /// What looks whether they see what is written here.
+    pub(crate) observer: Option<Observer>,
+    /// What ends what domains keep of deleted users.
+    pub(crate) cleanup: CleanupJob,
+    /// What keeps presence beside the calls.
+    pub(crate) presence: Keeper,
+    /// What brings about what was accepted on a node that died.
+    pub(crate) applications: application::Janitor,
+    /// What divides memory between the namespaces.
+    lending: Tasks,
+}
+
+impl Services {
+    /// Brings the metrics of tiers and following up to date.
+    pub(crate) fn export_metrics(&self) {
+        self.node.export_metrics();
+        self.presence.export_metrics();
+        if let Some(cluster) = &self.cluster {
+            cluster.export_metrics();
+        }
+    }
+
+    /// Lets writes that have begun end, then tells other nodes what they have not been told; both within the
+    /// limit. False when writes had to be left behind. What cannot be told is not lost: the change feed has it.
+    pub(crate) async fn end(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        self.lending.end().await;
+        self.cleanup.stop().await;
+        self.applications.stop().await;
+        if let Some(observer) = &self.observer {
+            observer.stop().await;
+        }
+        let written = self.mutations.drain(limit).await;
+        // It is told of those who joined and left by the last writes.
+        self.presence.stop().await;
+        if let Some(cluster) = &self.cluster {
+            cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
+        }
+        written
+    }
+}
+
+/// Builds all domain services of a node alone over migrated stores. Raises the epoch: tokens of an earlier life
+/// of this node do not vouch for its empty memory.
+///
+/// # Errors
+/// When the store cannot answer.
+pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Result<Services, StoreError> {
+    let seen = stores.node.epoch().await?.number;
+    let epoch = stores.node.raise_epoch(seen, "").await?.number;
+    build(stores, config, vitals, Site::Alone(Node::local(epoch))).await
+}
+
+/// The same of a node that shares a server with others. Its memory is trusted once it follows.
+///
+/// # Errors
+/// When the store cannot answer.
+pub(crate) async fn services_of_cluster(
+    stores: &Stores,
+    config: &Config,
+    vitals: Vitals,
+    cluster: Cluster,
+) -> Result<Services, StoreError> {
+    build(stores, config, vitals, Site::Among(Arc::new(cluster))).await
+}
+
+/// Where a node stands.
+enum Site {
+    Alone(Node),
+    Among(Arc<Cluster>),
+}
+
+impl Site {
+    fn tiers(&self) -> Tiers {
+        match self {
+            Self::Alone(node) => Tiers::alone(node.clone()),
+            Self::Among(cluster) => cluster.tiers().clone(),
+        }
+    }
+
+    fn facts(&self, stores: &Stores) -> NodeFacts {
+        let backend = stores.node.backend();
+        match self {
+            Self::Alone(_) => {
+                NodeFacts { node_id: Uuid::new_v4().to_string(), started: Timestamp::now(), backend }
+            }
+            Self::Among(cluster) => {
+                let card = cluster.card();
+                NodeFacts { node_id: card.id.clone(), started: card.started, backend }
+            }
+        }
+    }
+
+    fn cluster(self) -> Option<Arc<Cluster>> {
+        match self {
+            Self::Alone(_) => None,
+            Self::Among(cluster) => Some(cluster),
+        }
+    }
+}
+
+/// Generated servers share no trait; each has these methods.
+macro_rules! compressed {
+    ($server:expr, $bytes:expr) => {
+        $server
+            .max_decoding_message_size($bytes)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Zstd)
+    };
+}
+/// What changes in the store mean for the copies of each domain.
+pub(crate) fn feed_mappings(stores: &Stores) -> Arc<[Arc<dyn FeedMapping>]> {
+    let mut all = user::feed_mappings();
+    all.extend(group::feed_mappings(stores));
+    all.extend(relation::feed_mappings());
+    all.into()
+}
+
+/// Puts the domains together, from those that know no other to those that know all.
+async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
+    let tiers = site.tiers();
+    let (facts, cluster) = (site.facts(stores), site.cluster());
+    let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
+    let mutations = Mutations::new(tiers.node().clone(), &write_limits(config));
+    let observer =
+        cluster.as_ref().map(|cluster| Observer::new(stores, config, &tiers, cluster, mutations.clone()));
+    let mutations = observed(mutations, observer.as_ref());
+    let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
+    let context = DomainContext { stores, tiers: &tiers, mutations: &mutations, hasher: &hasher };
+    let page_tokens = PageTokens::new(shared_key(stores, "page_tokens").await?);
+    let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
+
+    let (deletions, deleted) = Deletions::new(stores);
+    let users = users::users(context, config, deletions);
+    let closing = Closing::new(stores, mutations.clone(), applications::rules(config));
+    let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
+    let listeners = MembershipListeners::new(vec![Arc::new(moves), Arc::new(closing.clone())]);
+    let codes = groups::invite_codes(stores, config).await?;
+    let (groups, members) = groups::groups_and_members(context, config, &users, codes, listeners);
+    let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing);
+    let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
+    let deciders = application::Deciders {
+        users: users.clone(),
+        members: members.clone(),
+        follows: follows.clone(),
+        blocks: blocks.clone(),
+    };
+    let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
+    let (online, keeper) = presence::presence(context, config, cluster.as_ref(), &deciders, tokens, moved);
+    let applications = applications::applications(context, config, deciders, &closing);
+    let unfinished = application::Janitor::new(stores, applications.clone(), among);
+    let domains: Vec<Arc<dyn AccountCleanup>> = vec![
+        Arc::new(upkeep.clone()),
+        Arc::new(members.clone()),
+        Arc::new(closing),
+        Arc::new(online.sessions.clone()),
+    ];
+    let cleanup = CleanupJob::new(stores, domains, deleted, among);
+
+    let place = Place {
+        node: tiers.node().clone(),
+        epochs: StoreEpochs(Arc::clone(&stores.node)),
+        cluster: cluster.clone(),
+        canary: observer.as_ref().map(|observer| observer.record().clone()),
+        observed: observer.as_ref().map(Observer::observed),
+    };
+    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
+    let domains = Domains { users, groups, members, follows, blocks, applications, online };
+    let routes = routes(domains, admin, page_tokens, config);
+    let node = tiers.node().clone();
+    let lending = Tasks::default();
+    lending.spawn(lend_memory(node.clone()));
+    Ok(Services {
+        routes,
+        mutations,
+        node,
+        cluster,
+        observer,
+        cleanup,
+        applications: unfinished,
+        presence: keeper,
+        lending,
+    })
+}
+
+/// What serves the calls of each domain.
+struct Domains {
+    users: Users,
+    groups: Groups,
+    members: Members,
+    follows: Follows,
+    blocks: Blocks,
+    applications: Applications,
+    online: PresenceRpc,
+}
+
+fn routes(domains: Domains, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
+    let Domains { users, groups, members, follows, blocks, applications, online } = domains;
+    let limits = limits(config);
+    let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
+    let searches = SearchQuota::per_minute(searches);
+    let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
+    let groups = GroupRpc::new(groups, members.clone(), pages.clone(), limits, searches);
+    let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
+    let members = MemberRpc::new(members, pages.clone(), limits);
+    let applications = ApplicationRpc::new(applications, pages, limits);
+    let bytes = config.limits.batch_message_bytes;
+    Routes::default()
+        .add_service(compressed!(UserServiceServer::new(users), bytes))
+        .add_service(compressed!(GroupServiceServer::new(groups), bytes))
+        .add_service(compressed!(RelationServiceServer::new(relations), bytes))
+        .add_service(compressed!(MemberServiceServer::new(members), bytes))
+        .add_service(compressed!(PresenceServiceServer::new(online), bytes))
+        .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
+        .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
+}
+
+/// The same writes, of which the observer looks for some on other nodes.
+fn observed(mutations: Mutations, observer: Option<&Observer>) -> Mutations {
+    match observer.and_then(Observer::samples) {
+        Some(samples) => mutations.with_listener(samples),
+        None => mutations,
+    }
+}
+
+async fn lend_memory(node: Node) {
+    let mut ticks = interval(LEND_EVERY);
+    loop {
+        ticks.tick().await;
+        node.lend_memory();
+    }
+}
+
+fn write_limits(config: &Config) -> WriteLimits {
+    let most = config.limits.writes_in_flight;
+    let at_once = match config.store.backend {
+        Backend::Sqlite => most,
+        // More would but wait for a connection.
+        Backend::Cluster => most.min(usize::try_from(config.store.mongodb.pool_max).unwrap_or(most)),
+    };
+    let (wait, answer) = (config.limits.write_wait, config.limits.write_answer);
+    WriteLimits { at_once, wait, takes: WRITE_LIMIT, answer }
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        batch_ids: config.limits.batch_ids,
+        import_records: config.limits.import_records,
+        import_at_once: IMPORT_AT_ONCE,
+        import_patience: config.limits.deadline_max,
+        tokens: config.limits.tokens,
+        pages: PageSizes { default: config.limits.page_default, max: config.limits.page_max },
+    }
+}
+
+/// The key of this name, made at the first start of the first node.
+async fn shared_key(stores: &Stores, name: &str) -> Result<[u8; 32], StoreError> {
+    stores.node.key(name, rand::random()).await
+}

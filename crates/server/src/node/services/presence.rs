@@ -1,0 +1,52 @@
+//! Who is online, as it is configured: by Redis where nodes share one, else by the memory of this node.
+
+use std::sync::Arc;
+
+use kith_service::{
+    application::Deciders,
+    domain_context::DomainContext,
+    presence::{self, Keeper, Moved, Online, PresenceRpc},
+    rpc::page_token::PageTokens,
+};
+use tokio::sync::mpsc;
+
+use super::{limits, policies::active_policy};
+use crate::{cluster::Cluster, config::Config};
+
+/// What seals tokens.
+pub(super) struct Tokens {
+    /// Of pages.
+    pub(super) pages: PageTokens,
+    /// Of gateways.
+    pub(super) gateways: PageTokens,
+}
+
+pub(super) fn presence(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Arc<Cluster>>,
+    domains: &Deciders,
+    tokens: Tokens,
+    moved: mpsc::Receiver<Moved>,
+) -> (PresenceRpc, Keeper) {
+    let presences = match cluster {
+        Some(cluster) => cluster.presences().clone(),
+        None => presence::in_memory(&config.presence),
+    };
+    let online = Online {
+        stores: presences,
+        tiers: context.tiers,
+        policy: active_policy(config),
+        users: domains.users.clone(),
+        members: domains.members.clone(),
+        follows: domains.follows.clone(),
+        blocks: domains.blocks.clone(),
+        page_tokens: tokens.pages,
+        gateway_tokens: tokens.gateways,
+        limits: limits(config),
+        coordination: Arc::clone(&context.stores.coordination),
+        among: cluster.map(|cluster| cluster.card().id.as_str()),
+        moved,
+    };
+    presence::assemble(online, &config.presence)
+}

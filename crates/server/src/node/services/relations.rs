@@ -1,0 +1,38 @@
+//! Follows and blocks, as they are configured.
+
+use std::sync::Arc;
+
+use kith_service::{
+    application::Closing,
+    domain_context::DomainContext,
+    relation::{Blocks, Follows, RelationRules},
+    user::Users,
+};
+use kith_store::Permissions;
+
+use super::policies::relation_policies;
+use crate::config::Config;
+
+pub(super) fn follows_and_blocks(
+    context: DomainContext<'_>,
+    config: &Config,
+    users: &Users,
+    requests: &Closing,
+) -> (Follows, Blocks) {
+    let (rules, policies) = (rules(config), relation_policies(config));
+    let blocks = Blocks::new(context, policies.blocks, policies.block_lists, rules.default_permissions);
+    let requests = Arc::new(requests.clone());
+    let (records, lists) = (policies.follows, policies.follow_lists);
+    let follows = Follows::new(context, records, lists, users.clone(), requests, rules);
+    (follows, blocks)
+}
+
+fn rules(config: &Config) -> RelationRules {
+    let relations = &config.relations;
+    RelationRules {
+        mode: relations.mode,
+        friends_max: relations.friends_max,
+        place_kept: relations.place_kept,
+        default_permissions: Permissions::new(relations.default_permissions).unwrap_or(Permissions::ALL),
+    }
+}

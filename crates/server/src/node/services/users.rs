@@ -1,0 +1,26 @@
+//! Users, as they are configured.
+
+use std::{collections::BTreeSet, num::NonZeroU32};
+
+use kith_service::{
+    domain_context::DomainContext,
+    user::{Deletions, UserRules, Users},
+};
+
+use super::policies::user_policy;
+use crate::config::Config;
+
+pub(super) fn users(context: DomainContext<'_>, config: &Config, deletions: Deletions) -> Users {
+    Users::new(context, user_policy(config), deletions, rules(config))
+}
+
+pub(super) fn rules(config: &Config) -> UserRules {
+    let users = &config.users;
+    UserRules {
+        reserved_names: users.reserved_names.clone(),
+        name_kept: users.name_kept,
+        secret_params: users.secret_params.iter().cloned().collect::<BTreeSet<_>>(),
+        tries_per_minute: NonZeroU32::new(users.verify_tries_per_minute).unwrap_or(NonZeroU32::MIN),
+        id_block: config.ids.block,
+    }
+}

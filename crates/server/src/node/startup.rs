@@ -1,0 +1,429 @@
+//! From an open store to a node that answers, and whether it still does.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::{Duration, SystemTime},
+};
+
+use kith_store::{Migration, StoreError, Stores, Timestamp};
+use parking_lot::Mutex;
+use rand::Rng as _;
+use tokio::{
+    sync::{oneshot, watch},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+#[cfg(feature = "embedded")]
+use crate::node::sandbox::{Hosted, Sandboxes};
+use crate::{
+    admin::Vitals,
+    cluster::{self, Card, Claim, Cluster, Keys, Server},
+    config::{Config, Migrate},
+    edge::{Edge, Routes},
+    health::{self, Cause, Reporter, State},
+    node::{
+        services::{self, Services},
+        store::{self, About, Opened, RelationsUnfit, Why},
+    },
+    start_error::StartError,
+};
+
+/// Longest pause between two tries to bring up a node whose store is away.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// How often a file is looked at that waits for `kith migrate`.
+const MIGRATED_POLL: Duration = Duration::from_millis(500);
+/// How often the store is asked whether it answers, and for how long.
+const PING_PERIOD: Duration = Duration::from_millis(500);
+const PING_LIMIT: Duration = Duration::from_secs(1);
+/// How long a store may not answer before the node says that it does not either.
+const AWAY: Duration = Duration::from_secs(3);
+
+/// How long a node that starts waits for the others before it serves without them.
+const FOLLOWS: Duration = Duration::from_secs(1);
+
+/// How often requests that are remembered long enough are forgotten.
+const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
+
+/// An open store that whoever ends the node closes. Empty while the node leaves its file to others.
+pub(crate) type StoreSlot = Arc<Mutex<Option<Opened>>>;
+
+/// What it takes to bring a node up.
+#[derive(Clone, Debug)]
+pub(crate) struct BringUp {
+    pub(crate) config: Arc<Config>,
+    pub(crate) stores: Stores,
+    pub(crate) about: About,
+    pub(crate) slot: StoreSlot,
+    pub(crate) health: Reporter,
+    pub(crate) edge: Edge,
+    pub(crate) services: Arc<OnceLock<Services>>,
+    pub(crate) claim: Arc<OnceLock<Claim>>,
+    /// Where gRPC is served.
+    pub(crate) listens: SocketAddr,
+    /// Takes the reason when waiting for the store turns out to be in vain.
+    pub(crate) fatal: watch::Sender<Option<StartError>>,
+    pub(crate) end: CancellationToken,
+    /// Of a node for tests.
+    #[cfg(feature = "embedded")]
+    pub(crate) sandboxes: Option<Sandboxes>,
+}
+
+/// Why a node does not serve yet.
+enum Hitch {
+    Store(StoreError),
+    Pending(Migration),
+    /// Others have it, or a node that was killed a moment ago.
+    Claimed(Claimed),
+    /// It cannot serve as it is configured.
+    Refused(StartError),
+}
+
+/// What a node needs for itself or for those that it shares with.
+#[derive(Clone, Copy)]
+enum Claimed {
+    Database,
+    /// In Redis.
+    Prefix,
+}
+
+impl From<StoreError> for Hitch {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl BringUp {
+    /// Migrates, builds the services, serves them, and watches over the store from then on. Where a migration is
+    /// left to a person, the node lets its file go, and serves once the migration has been applied.
+    pub(crate) async fn now(self) -> Result<(), StartError> {
+        let end = self.end.clone();
+        match self.serve().await {
+            Ok(()) => {
+                tokio::spawn(async move { end.run_until_cancelled(self.keep()).await });
+            }
+            Err(Hitch::Pending(migration)) => {
+                self.tell_pending(&migration);
+                self.release().await;
+                tokio::spawn(async move { end.run_until_cancelled(Box::pin(self.when_migrated())).await });
+            }
+            Err(Hitch::Store(error)) => return Err(self.about.why(&error).await.line()),
+            Err(Hitch::Claimed(what)) => return Err(self.claimed(what)),
+            Err(Hitch::Refused(line)) => return Err(line),
+        }
+        Ok(())
+    }
+
+    /// The same, as often as it takes: the store may come later. Returns after the first try, or after `limit`.
+    pub(crate) async fn patiently(self, limit: Duration) {
+        let end = self.end.clone();
+        let (tried, first) = oneshot::channel();
+        let serving = Box::pin(self.until_it_serves(tried));
+        tokio::spawn(async move { end.run_until_cancelled(serving).await });
+        // Neither that it takes longer nor that the node ends matters here.
+        drop(timeout(limit, first).await);
+    }
+
+    async fn until_it_serves(self, tried: oneshot::Sender<()>) {
+        let (mut tried, since, mut claimed) = (Some(tried), SystemTime::now(), None);
+        let message = format!("opens {}", self.about.data().place);
+        self.health.because(State::Starting, health::cause(State::Starting, Some(message), since));
+        // A server without transactions would take the migrations and fail the writes.
+        if let Some(line) = self.about.unfit().await {
+            self.fatal.send_replace(Some(line));
+            return;
+        }
+        for tries in 1_u64.. {
+            match self.serve().await {
+                Ok(()) => break,
+                Err(Hitch::Pending(migration)) => self.tell_pending(&migration),
+                Err(Hitch::Store(error)) => match self.about.why(&error).await {
+                    Why::Away(line) => self.tell_away(&line, tries, since),
+                    Why::Wrong(line) => {
+                        self.fatal.send_replace(Some(line));
+                        return;
+                    }
+                },
+                Err(Hitch::Claimed(what)) => {
+                    // Until then it may be that of a node that was killed.
+                    let first = *claimed.get_or_insert_with(|| {
+                        tracing::warn!("waits: {}", self.waits_for(what));
+                        Instant::now()
+                    });
+                    if first.elapsed() > cluster::PATIENCE {
+                        self.fatal.send_replace(Some(self.claimed(what)));
+                        return;
+                    }
+                    self.tell_claimed(what, since);
+                }
+                Err(Hitch::Refused(line)) => {
+                    self.fatal.send_replace(Some(line));
+                    return;
+                }
+            }
+            drop(tried.take());
+            sleep(pause()).await;
+        }
+        drop(tried);
+        self.keep().await;
+    }
+
+    /// Waits until somebody has migrated the file, which this node must not hold meanwhile.
+    async fn when_migrated(mut self) {
+        loop {
+            sleep(MIGRATED_POLL).await;
+            let Ok(None) = store::pending_in_file(&self.config).await else { continue };
+            // Whoever migrates may still have it.
+            let Ok(opened) = Opened::open(&self.config).await else { continue };
+            self.stores = opened.stores();
+            self.slot.lock().replace(opened);
+            match self.serve().await {
+                Ok(()) => break,
+                Err(_) => self.release().await,
+            }
+        }
+        self.keep().await;
+    }
+
+    async fn release(&self) {
+        let opened = self.slot.lock().take();
+        if let Some(opened) = opened {
+            opened.close().await;
+        }
+    }
+
+    fn tell_pending(&self, migration: &Migration) {
+        let line =
+            format!("migration {:04} {} pending: run `kith migrate`", migration.number, migration.name);
+        if self.health.state() == State::MigrationPending {
+            return;
+        }
+        tracing::warn!("{line}");
+        let told = health::cause(State::MigrationPending, Some(line), SystemTime::now());
+        self.health.because(State::MigrationPending, told);
+    }
+
+    /// Said less and less often, and always to whoever asks.
+    fn tell_away(&self, line: &StartError, tries: u64, since: SystemTime) {
+        if tries.is_power_of_two() {
+            tracing::warn!(tries, "waiting: {line}");
+        }
+        let message = format!("{line} ({tries} tries)");
+        self.health.because(State::Starting, Cause { reason: "store_away", message, since });
+    }
+
+    fn tell_claimed(&self, what: Claimed, since: SystemTime) {
+        let reason = match what {
+            Claimed::Database => "store_claimed",
+            Claimed::Prefix => "redis_prefix_taken",
+        };
+        self.health.because(State::Starting, Cause { reason, message: self.waits_for(what), since });
+    }
+
+    fn waits_for(&self, what: Claimed) -> String {
+        match what {
+            Claimed::Database => format!("another node has a claim on {}", self.about.data().place),
+            Claimed::Prefix => {
+                format!("nodes of another database use the prefix {} in Redis", self.config.redis.prefix)
+            }
+        }
+    }
+
+    fn claimed(&self, what: Claimed) -> StartError {
+        let place = &self.about.data().place;
+        let prefix = &self.config.redis.prefix;
+        if let Claimed::Prefix = what {
+            return StartError::new(format!(
+                "the prefix {prefix} in Redis is used by nodes of another database than {place}; give these another \
+                 redis.prefix, or stop those"
+            ));
+        }
+        StartError::new(match self.config.redis.url {
+            None => format!(
+                "{place} is used by another node, which this one would not hear of; stop that one, or give both \
+                 the same redis.url"
+            ),
+            Some(_) => format!(
+                "{place} is used by nodes that do not share Redis under the prefix {prefix}; stop them, give all \
+                 the same redis.url and redis.prefix, or choose another store.mongodb.database"
+            ),
+        })
+    }
+
+    async fn serve(&self) -> Result<(), Hitch> {
+        self.migrate().await?;
+        let keys = if self.config.redis.url.is_some() {
+            Some(Keys::of(&self.stores, &self.config).await?)
+        } else {
+            None
+        };
+        self.take_claim(keys.as_ref()).await?;
+        let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
+        let services = Box::pin(self.wired(vitals, keys)).await?;
+        if let Some(cluster) = &services.cluster {
+            cluster.start(self.health.clone());
+            // Without Redis it serves too.
+            cluster.follows_within(FOLLOWS).await;
+        }
+        self.edge.open(self.beside_sandboxes(services.routes.clone()));
+        if let Some(observer) = &services.observer {
+            observer.start();
+        }
+        services.cleanup.start();
+        services.presence.start();
+        services.applications.start();
+        self.services.get_or_init(|| services);
+        self.health.set(State::Serving);
+        tracing::info!("kith serves");
+        Ok(())
+    }
+
+    /// `keys`: those of nodes that share Redis.
+    async fn wired(&self, vitals: Vitals, keys: Option<Keys>) -> Result<Services, Hitch> {
+        let (stores, config) = (&self.stores, &*self.config);
+        let Some(keys) = keys else { return Ok(services::services(stores, config, vitals).await?) };
+        let server = Server::connect(config, &keys).await.map_err(Hitch::Refused)?;
+        if let Some(refused) = server.refusal().await.filter(|refused| refused.lasts) {
+            return Err(Hitch::Refused(StartError::new(refused.line)));
+        }
+        // While Redis is away nothing is known of others; the node looks again as long as it runs.
+        if let Ok(true) = server.prefix_taken().await {
+            return Err(Hitch::Claimed(Claimed::Prefix));
+        }
+        let card = Card::new(config, self.listens);
+        let cluster = Cluster::new(server, &keys, stores, config, card, &services::feed_mappings(stores));
+        Ok(services::services_of_cluster(stores, config, vitals, cluster).await?)
+    }
+
+    async fn take_claim(&self, keys: Option<&Keys>) -> Result<(), Hitch> {
+        if self.claim.get().is_none()
+            && let Some(claim) = Claim::of(&self.config, &self.stores, keys)
+        {
+            self.claim.get_or_init(|| claim);
+        }
+        match self.claim.get() {
+            Some(claim) if !claim.take().await? => Err(Hitch::Claimed(Claimed::Database)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Ends the node when its database turns out to be another's: it was stopped for longer than its claim lasts.
+    async fn keep_claim(&self) {
+        if let Some(claim) = self.claim.get() {
+            claim.keep().await;
+            tracing::error!("the claim on the database is lost");
+            self.fatal.send_replace(Some(self.claimed(Claimed::Database)));
+        }
+    }
+
+    async fn migrate(&self) -> Result<(), Hitch> {
+        if self.config.store.migrate == Migrate::Manual {
+            let all = self.stores.migrations.status().await?;
+            let pending = all.into_iter().find(|migration| migration.applied.is_none());
+            return pending.map_or(Ok(()), |migration| Err(Hitch::Pending(migration)));
+        }
+        for migration in self.stores.migrations.migrate().await? {
+            tracing::info!(number = migration.number, name = migration.name, "migrated");
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "embedded")]
+    fn beside_sandboxes(&self, routes: Routes) -> Routes {
+        match &self.sandboxes {
+            Some(sandboxes) => {
+                sandboxes.beside(routes, Hosted { health: self.health.clone(), load: self.edge.load() })
+            }
+            None => routes,
+        }
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    #[expect(clippy::unused_self, reason = "a build without a store in memory has no sandboxes")]
+    const fn beside_sandboxes(&self, routes: Routes) -> Routes {
+        routes
+    }
+
+    /// What goes on beside the calls for as long as the node runs.
+    async fn keep(&self) {
+        tokio::join!(self.watch(), self.watch_relations(), self.forget(), self.keep_claim());
+    }
+
+    /// Reports in the log and in `/readyz` when relations are not available, and when they are again. The node serves all
+    /// else meanwhile.
+    async fn watch_relations(&self) {
+        let mut reported: Option<RelationsUnfit> = None;
+        loop {
+            let unfit = self.about.relations_unfit(PING_LIMIT).await;
+            if unfit != reported {
+                self.report_relations(reported, unfit);
+                reported = unfit;
+            }
+            if unfit.is_some_and(|unfit| unfit.configured) {
+                return;
+            }
+            sleep(PING_PERIOD).await;
+        }
+    }
+
+    fn report_relations(&self, before: Option<RelationsUnfit>, now: Option<RelationsUnfit>) {
+        if let Some(before) = before {
+            self.health.remark_off(before.reason);
+        }
+        let Some(RelationsUnfit { reason, message, configured }) = now else {
+            tracing::info!("the store of relations answers again");
+            return;
+        };
+        if configured {
+            tracing::warn!("{message}");
+        } else {
+            tracing::error!("{message}");
+        }
+        self.health.remark(Cause { reason, message: message.to_owned(), since: SystemTime::now() });
+    }
+
+    /// A store forgets a bounded number at a time; it is asked again at once while there is more.
+    async fn forget(&self) {
+        loop {
+            while matches!(self.stores.node.forget_requests(Timestamp::now()).await, Ok(1..)) {}
+            sleep(FORGET_PERIOD).await;
+        }
+    }
+
+    async fn watch(&self) {
+        let mut answered = (Instant::now(), SystemTime::now());
+        loop {
+            sleep(PING_PERIOD).await;
+            match self.stores.node.ping(PING_LIMIT).await {
+                Ok(()) => {
+                    answered = (Instant::now(), SystemTime::now());
+                    self.turn(State::Serving, answered.1);
+                }
+                Err(_) if answered.0.elapsed() > AWAY => self.turn(State::StoreAway, answered.1),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn turn(&self, state: State, since: SystemTime) {
+        if !matches!(
+            (self.health.state(), state),
+            (State::Serving, State::StoreAway) | (State::StoreAway, State::Serving)
+        ) {
+            return;
+        }
+        let place = &self.about.data().place;
+        match state {
+            State::StoreAway => tracing::error!("the store does not answer: {place}"),
+            _ => tracing::info!("the store answers again"),
+        }
+        let message = format!("the store does not answer: {place}");
+        self.health.because(state, health::cause(state, Some(message), since));
+    }
+}
+
+/// Random, so that the nodes of a cluster do not all knock at one time.
+fn pause() -> Duration {
+    RETRY_MAX.mul_f64(rand::rng().random_range(0.25..1.0))
+}

@@ -1,0 +1,202 @@
+//! The store that the configuration names.
+
+use std::path::PathBuf;
+
+use kith_store::{Migration, Stores};
+#[cfg(feature = "cluster")]
+use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
+#[cfg(feature = "embedded")]
+use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
+
+pub(crate) use super::store_info::{About, Data, RelationsUnfit, Why};
+
+#[cfg(feature = "embedded")]
+use crate::{config::Synchronous, node::ephemeral};
+use crate::{
+    config::{Backend, Config},
+    start_error::StartError,
+};
+
+/// The file of an embedded node, within its data folder.
+const FILE: &str = "kith.db";
+
+/// An open store, to be closed when the node ends.
+#[derive(Debug)]
+pub enum Opened {
+    /// The file of an embedded node.
+    #[cfg(feature = "embedded")]
+    Sqlite(SqliteHandle),
+    /// The databases of a cluster.
+    #[cfg(feature = "cluster")]
+    Cluster(ClusterHandle),
+}
+
+impl Opened {
+    /// Opens the store without migrating it. That of a cluster may be away.
+    ///
+    /// # Errors
+    /// When a file cannot be used, or the configuration of a cluster cannot.
+    pub async fn open(config: &Config) -> Result<Self, StartError> {
+        match config.store.backend {
+            #[cfg(feature = "embedded")]
+            Backend::Sqlite if config.ephemeral.enabled => ephemeral::open(config).await.map(Self::Sqlite),
+            Backend::Sqlite => sqlite(config).await,
+            Backend::Cluster => cluster(config).await,
+        }
+    }
+
+    /// The stores in it. Cheap.
+    #[must_use]
+    pub fn stores(&self) -> Stores {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Sqlite(handle) => handle.stores(),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(handle) => handle.stores(),
+        }
+    }
+
+    /// Finishes what is queued and lets the data go.
+    pub async fn close(self) {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Sqlite(handle) => handle.close().await,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(handle) => handle.close().await,
+        }
+    }
+
+    /// What is told of it.
+    pub fn about(&self, config: &Config) -> About {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Sqlite(_) if config.ephemeral.enabled => About::memory(),
+            #[cfg(feature = "embedded")]
+            Self::Sqlite(_) => About::file(&data_file(config)),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(handle) => {
+                let relations = (handle.cql_probe(), config.store.cql.keyspace.as_str());
+                About::mongodb(handle.probe(), &config.store.mongodb.database, relations)
+            }
+        }
+    }
+}
+
+/// The data file of an embedded node.
+pub fn data_file(config: &Config) -> PathBuf {
+    config.data_dir.join(FILE)
+}
+
+/// The first migration that the data file still needs, read beside whoever has it open.
+#[cfg(feature = "embedded")]
+pub(crate) async fn pending_in_file(config: &Config) -> Result<Option<Migration>, StartError> {
+    let status = kith_store_sqlite::migration_status(data_file(config)).await;
+    let all = status.map_err(|error| not_opened(&error))?;
+    Ok(all.into_iter().find(|migration| migration.applied.is_none()))
+}
+
+#[cfg(not(feature = "embedded"))]
+pub(crate) async fn pending_in_file(_config: &Config) -> Result<Option<Migration>, StartError> {
+    Ok(None)
+}
+
+#[cfg(feature = "embedded")]
+async fn sqlite(config: &Config) -> Result<Opened, StartError> {
+    let options = SqliteOptions {
+        readers: config.store.sqlite.readers,
+        queue: config.store.sqlite.queue,
+        synchronous_full: config.store.sqlite.synchronous == Synchronous::Full,
+        ..SqliteOptions::new(data_file(config))
+    };
+    match kith_store_sqlite::open(options).await {
+        Ok(handle) => Ok(Opened::Sqlite(handle)),
+        Err(error) => Err(not_opened(&error)),
+    }
+}
+
+/// The store does not know how a person names another data folder.
+#[cfg(feature = "embedded")]
+fn not_opened(error: &OpenError) -> StartError {
+    match error {
+        OpenError::NewerSchema { .. } | OpenError::NotADatabase { .. } => StartError::new(error.to_string()),
+        OpenError::Locked { .. }
+        | OpenError::NotWritable { .. }
+        | OpenError::WrongKind { .. }
+        | OpenError::Foreign { .. }
+        | OpenError::Full { .. }
+        | OpenError::Other { .. } => StartError::new(format!("{error} (--data-dir)")),
+    }
+}
+
+#[cfg(not(feature = "embedded"))]
+async fn sqlite(_config: &Config) -> Result<Opened, StartError> {
+    Err(StartError::new("store.backend is \"sqlite\", which this build of kith does not hold"))
+}
+
+#[cfg(feature = "cluster")]
+async fn cluster(config: &Config) -> Result<Opened, StartError> {
+    let mongodb = &config.store.mongodb;
+    let uri = mongodb.uri.as_ref().map_or("", |uri| uri.expose());
+    let options = MongoOptions {
+        pool_max: mongodb.pool_max,
+        server_selection: mongodb.server_selection,
+        connect: mongodb.connect,
+        ..MongoOptions::new(uri, mongodb.database.as_str())
+    };
+    let refused = |error| StartError::new(refused_options(&error, &mongodb.database));
+    let handle = kith_store_cluster::connect(options).await.map_err(refused)?;
+    let handle = match relations(config) {
+        Some(options) => handle.with_relations(options).map_err(refused)?,
+        None => handle,
+    };
+    Ok(Opened::Cluster(handle))
+}
+
+/// Where relations are kept; `None`: nowhere.
+#[cfg(feature = "cluster")]
+fn relations(config: &Config) -> Option<CqlOptions> {
+    let cql = &config.store.cql;
+    let credentials =
+        cql.user.clone().zip(cql.password.as_ref().map(|password| password.expose().to_owned()));
+    (!cql.contact_points.is_empty()).then(|| CqlOptions {
+        replication: cql.replication.clone(),
+        credentials,
+        connect: cql.connect,
+        request: cql.request,
+        calls_max: cql.calls_max,
+        feed_shards: cql.feed_shards,
+        log_kept: config.relations.log_kept,
+        ..CqlOptions::new(&cql.contact_points, &cql.keyspace)
+    })
+}
+
+#[cfg(feature = "cluster")]
+fn refused_options(error: &kith_store_cluster::OpenError, database: &str) -> String {
+    let line = match error {
+        kith_store_cluster::OpenError::OtherDatabase(named) => {
+            return format!(
+                "store.mongodb.uri names the database {named} and store.mongodb.database is {database}; write the same in \
+                 both, or leave it out of the URI (authSource={named} says where the user is known)"
+            );
+        }
+        kith_store_cluster::OpenError::Lookup => {
+            "the servers of store.mongodb.uri (mongodb+srv) cannot be looked up; correct the name, or the name service"
+        }
+        kith_store_cluster::OpenError::Address => {
+            "store.mongodb.uri cannot be used; write mongodb://HOST:27017/?replicaSet=rs0, with USER:PASSWORD@ \
+             before HOST where MongoDB asks for them (special characters as %XX)"
+        }
+        kith_store_cluster::OpenError::Relations => {
+            "store.cql cannot be used; look at its contact_points, keyspace and replication"
+        }
+        kith_store_cluster::OpenError::Database => {
+            "store.mongodb.database cannot be used; write 1 to 63 letters, digits, _ or -"
+        }
+    };
+    line.to_owned()
+}
+
+#[cfg(not(feature = "cluster"))]
+async fn cluster(_config: &Config) -> Result<Opened, StartError> {
+    Err(StartError::new("store.backend is \"cluster\", which this build of kith does not hold"))
+}

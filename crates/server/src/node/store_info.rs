@@ -1,0 +1,276 @@
+//! What people are told of the store: where it is, whether it keeps what it has, and why it fails.
+
+#[cfg(feature = "embedded")]
+use std::path::{Path, absolute};
+
+use std::time::Duration;
+
+use kith_store::StoreError;
+#[cfg(feature = "cluster")]
+use kith_store_cluster::{CqlProbe, CqlUnfit, Probe, Unfit};
+use serde::Serialize;
+
+use crate::start_error::StartError;
+
+/// Where the data lie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Data {
+    /// For people: a path, or a database with its hosts. Holds no credentials.
+    pub place: String,
+    /// Whether they outlive the node.
+    pub(crate) kept: bool,
+}
+
+/// Why a store fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It may come by itself.
+    #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a file does not come by itself"))]
+    Away(StartError),
+    /// It does not, until somebody changes something.
+    Wrong(StartError),
+}
+
+impl Why {
+    /// In one line.
+    pub fn line(self) -> StartError {
+        match self {
+            Self::Away(line) | Self::Wrong(line) => line,
+        }
+    }
+}
+
+/// Why a node that serves does not serve relations, members and applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a file holds relations too"))]
+pub struct RelationsUnfit {
+    /// In `/readyz`.
+    pub(crate) reason: &'static str,
+    /// For people, with what to do.
+    pub message: &'static str,
+    /// Whether it is configured so: it does not change while the node runs.
+    pub configured: bool,
+}
+
+/// What is told of an open store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct About {
+    data: Data,
+    #[cfg(feature = "cluster")]
+    probe: Option<Probe>,
+    /// Of the store of relations.
+    #[cfg(feature = "cluster")]
+    relations: Option<CqlProbe>,
+}
+
+impl About {
+    /// Of a data file.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn file(path: &Path) -> Self {
+        let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+        Self {
+            data: Data { place: path.display().to_string(), kept: true },
+            #[cfg(feature = "cluster")]
+            probe: None,
+            #[cfg(feature = "cluster")]
+            relations: None,
+        }
+    }
+
+    /// Of a store in memory.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn memory() -> Self {
+        Self {
+            data: Data { place: "memory".to_owned(), kept: false },
+            #[cfg(feature = "cluster")]
+            probe: None,
+            #[cfg(feature = "cluster")]
+            relations: None,
+        }
+    }
+
+    /// Of a database in MongoDB, and of a keyspace for relations where there is one.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn mongodb(
+        probe: Probe,
+        database: &str,
+        (relations, keyspace): (Option<CqlProbe>, &str),
+    ) -> Self {
+        let mut place = format!("MongoDB at {} (database {database})", probe.hosts().join(", "));
+        if relations.is_some() {
+            place.push_str(&format!(" and CQL (keyspace {keyspace})"));
+        }
+        Self { data: Data { place, kept: true }, probe: Some(probe), relations }
+    }
+
+    /// Why relations are not available though the node may serve all else; `None`: they are. Found within the limit.
+    pub async fn relations_unfit(&self, limit: Duration) -> Option<RelationsUnfit> {
+        #[cfg(feature = "cluster")]
+        if self.probe.is_some() {
+            let Some(relations) = &self.relations else { return Some(NO_RELATIONS) };
+            return relations.unfit(limit).await.map(of_relations);
+        }
+        let _ = limit;
+        None
+    }
+
+    /// Where the data lie.
+    pub const fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// What keeps a store that answers from being used at all, until somebody changes something; `None` also where it is
+    /// away. Asks the hosts of a cluster, within a few times the time for a connection.
+    pub async fn unfit(&self) -> Option<StartError> {
+        #[cfg(feature = "cluster")]
+        if let Some(probe) = &self.probe {
+            let unfit = probe.unfit().await.filter(|unfit| !unfit.may_pass());
+            return unfit.map(|unfit| StartError::new(of(&unfit, &self.data.place)));
+        }
+        None
+    }
+
+    /// Why the store failed so. May ask the hosts of a cluster, within their limits.
+    pub async fn why(&self, error: &StoreError) -> Why {
+        let place = &self.data.place;
+        #[cfg(feature = "cluster")]
+        if self.probe.is_some() {
+            return self.why_mongodb(error).await;
+        }
+        let full = || {
+            format!(
+                "there is no room left for {place} (disk, quota or limit on file size); make room, or choose \
+                 another data folder (--data-dir)"
+            )
+        };
+        Why::Wrong(StartError::new(match error {
+            StoreError::Full { .. } => full(),
+            StoreError::Unavailable { .. } if self.is_full() => full(),
+            StoreError::Unavailable { .. } => {
+                format!(
+                    "{place}: the file cannot be used now; does another program use it, is the disk in order?"
+                )
+            }
+            StoreError::Corrupt { .. } => {
+                format!("{place}: what is stored cannot be read; it is damaged: restore a backup")
+            }
+            other => {
+                format!("{place}: {other}; try again with --log debug, and restore a backup if it stays")
+            }
+        }))
+    }
+
+    #[cfg(feature = "embedded")]
+    fn is_full(&self) -> bool {
+        !kith_store_sqlite::has_room(Path::new(&self.data.place))
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "cluster")]
+    async fn why_mongodb(&self, error: &StoreError) -> Why {
+        let place = &self.data.place;
+        if let StoreError::Corrupt { .. } = error {
+            return Why::Wrong(StartError::new(format!(
+                "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
+                 the newer kith, or restore a backup",
+                env!("CARGO_PKG_VERSION")
+            )));
+        }
+        let unfit = match &self.probe {
+            Some(probe) => probe.unfit().await,
+            None => None,
+        };
+        let Some(unfit) = unfit else {
+            return Why::Away(StartError::new(format!(
+                "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
+            )));
+        };
+        let line = StartError::new(of(&unfit, place));
+        if unfit.may_pass() { Why::Away(line) } else { Why::Wrong(line) }
+    }
+}
+
+/// Of a cluster without CQL.
+#[cfg(feature = "cluster")]
+const NO_RELATIONS: RelationsUnfit = RelationsUnfit {
+    reason: "relations_unconfigured",
+    message: "store.cql.contact_points is not set: calls of relations, members and applications are refused with \
+              NOT_CONFIGURED; name some nodes of a Cassandra or ScyllaDB there",
+    configured: true,
+};
+
+#[cfg(feature = "cluster")]
+const fn of_relations(unfit: CqlUnfit) -> RelationsUnfit {
+    let message = match unfit {
+        CqlUnfit::Away => {
+            "the store of relations does not answer (store.cql.contact_points): what is not in memory is UNAVAILABLE; \
+             start it, or correct the addresses"
+        }
+        CqlUnfit::Credentials => {
+            "the store of relations refuses store.cql.user or its password, or wants ones; correct them"
+        }
+        CqlUnfit::NotMigrated => {
+            "the store of relations has not been migrated, or is another one than it was; run `kith migrate`, or \
+             correct store.cql.keyspace"
+        }
+    };
+    RelationsUnfit { reason: "relations_away", message, configured: false }
+}
+
+#[cfg(feature = "cluster")]
+fn of(unfit: &Unfit, place: &str) -> String {
+    match unfit {
+        Unfit::UnknownHost { host } => format!(
+            "{place}: the name of {host} does not resolve on this machine; correct the host in store.mongodb.uri, or the \
+             name service"
+        ),
+        Unfit::UnknownMembers { host, members } => format!(
+            "MongoDB at {host} answers, but the names that its replica set has for members do not resolve on this machine \
+             ({}); let them resolve here, change them with rs.reconfig(), or write directConnection=true in \
+             store.mongodb.uri for a set of one member",
+            members.join(", ")
+        ),
+        Unfit::NoPrimary { host } => format!(
+            "MongoDB at {host} answers, but its replica set has no primary; look at rs.status() there"
+        ),
+        Unfit::PrimaryAway { host, primary } => format!(
+            "MongoDB at {host} answers, but its primary {primary} cannot be connected to from this machine; let it be \
+             reached under that name, or change the name with rs.reconfig()"
+        ),
+        Unfit::TlsWanted { host } => {
+            format!("MongoDB at {host} wants TLS and store.mongodb.uri does not; write tls=true there")
+        }
+        Unfit::NoTls { host } => format!(
+            "store.mongodb.uri wants TLS and MongoDB at {host} does not speak it; leave tls=true out, or start MongoDB \
+             with TLS"
+        ),
+        Unfit::TlsFailed { host } => format!(
+            "TLS with MongoDB at {host} fails, most often as one side does not trust the certificate of the other; write \
+             tlsCAFile, and tlsCertificateKeyFile where MongoDB wants a certificate, in store.mongodb.uri"
+        ),
+        Unfit::Credentials { host } => format!(
+            "MongoDB at {host} refuses the user or password of store.mongodb.uri, or wants ones; correct them, \
+             and authSource, the database that knows the user"
+        ),
+        Unfit::Rights { host } => format!(
+            "MongoDB at {host} does not let the user of store.mongodb.uri use the database; grant it readWrite \
+             and dbAdmin there"
+        ),
+        Unfit::ReadOnly { host } => format!(
+            "MongoDB at {host} lets the user of store.mongodb.uri read the database and not write it; grant it readWrite \
+             and dbAdmin there"
+        ),
+        Unfit::NoReplicaSet { host } => format!(
+            "MongoDB at {host} is not a replica set, which transactions need; start it with --replSet rs0 and \
+             run rs.initiate() once"
+        ),
+        Unfit::OtherReplicaSet { host, found } => format!(
+            "MongoDB at {host} belongs to the replica set {found}, not to the one that store.mongodb.uri names; \
+             write replicaSet={found} there"
+        ),
+    }
+}

@@ -1,0 +1,153 @@
+//! What an application rests on: read when it is made, and compared again when it is accepted.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_cache::Consistency;
+use kith_store::{
+    Application, ApplicationList, ApplicationRefusal, ApplicationState, Asks, ListedApplication, MemberKey,
+    Receiver, StoreError, Timestamp, UserId,
+};
+
+use super::{Applications, applications::store_error};
+use crate::{error::Error, rpc::call::Acting, user::account_begins};
+
+/// Applications of a page that are looked at together.
+const AT_ONCE: usize = 16;
+
+impl Applications {
+    /// Makes sure, by the store, that what an application rests on is still so. Else closes the application.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION with the state `closed`, or what a failing store makes.
+    pub(super) async fn must_hold(&self, found: &Application) -> Result<(), Error> {
+        if self.holds(found).await? {
+            return Ok(());
+        }
+        self.closing.close(found).await?;
+        let refusal = ApplicationRefusal::Decided(ApplicationState::Closed, None);
+        Err(store_error(StoreError::Application(refusal)))
+    }
+
+    /// The application as it is once what it rests on was looked at in the store: closed, where that has ended.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn settled(&self, found: Application) -> Result<Application, Error> {
+        if found.state != ApplicationState::Pending || self.holds(&found).await? {
+            return Ok(found);
+        }
+        self.closing.close(&found).await?;
+        self.find(found.key()).await
+    }
+
+    /// The same of a page of a list. Of a group without those of an earlier group of the same id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn settled_list(
+        &self,
+        list: ApplicationList,
+        mut page: Vec<ListedApplication>,
+    ) -> Result<Vec<ListedApplication>, Error> {
+        if let ApplicationList::Group(group) = list {
+            let created = self.members.group_created(group, &Consistency::Cached).await?;
+            page.retain(|listed| {
+                let noted = listed.application.basis.and_then(|basis| basis.group);
+                noted.is_none_or(|noted| Some(noted.created) == created)
+            });
+        }
+        let settled = page.into_iter().map(|listed| self.settled_in_list(listed));
+        stream::iter(settled).buffered(AT_ONCE).try_collect().await
+    }
+
+    /// The store is asked only where memory says that something has ended.
+    async fn settled_in_list(&self, listed: ListedApplication) -> Result<ListedApplication, Error> {
+        let found = &listed.application;
+        if found.state != ApplicationState::Pending || self.seems_to_hold(found).await? {
+            return Ok(listed);
+        }
+        let application = self.settled(listed.application).await?;
+        Ok(ListedApplication { application, ..listed })
+    }
+
+    /// Whether accounts and group are those of which the application was made, and none of them has ended.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn parties_stay(
+        &self,
+        found: &Application,
+        consistency: &Consistency,
+    ) -> Result<bool, Error> {
+        let basis = found.basis.as_ref();
+        let applicant = self.users.created(found.applicant, consistency).await?;
+        if !is_same(applicant, basis.map(|basis| basis.applicant), found) {
+            return Ok(false);
+        }
+        if let Receiver::User(user) = found.asks.receiver() {
+            let user = self.users.created(user, consistency).await?;
+            if !is_same(user, basis.and_then(|basis| basis.user), found) {
+                return Ok(false);
+            }
+        }
+        let Some(group) = found.asks.group() else { return Ok(true) };
+        let created = self.members.group_created(group, consistency).await?;
+        let noted = basis.and_then(|basis| basis.group);
+        Ok(created.is_some_and(|created| noted.is_none_or(|noted| noted.created == created)))
+    }
+
+    /// From when on applications and log entries of a user are those of the account that has its id now.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn account_begins(&self, user: UserId) -> Result<Timestamp, Error> {
+        let created = self.users.created(user, &Consistency::Cached).await?;
+        Ok(created.map_or(Timestamp(i64::MIN), account_begins))
+    }
+
+    async fn holds(&self, found: &Application) -> Result<bool, Error> {
+        if !self.parties_stay(found, &Consistency::Strong).await? {
+            return Ok(false);
+        }
+        let Some(key) = membership(found) else { return Ok(true) };
+        let since = found.basis.and_then(|basis| basis.group).map(|group| group.roster);
+        if self.members.was_member_since(key, since).await? {
+            return Ok(false);
+        }
+        self.may_still_invite(found).await
+    }
+
+    async fn seems_to_hold(&self, found: &Application) -> Result<bool, Error> {
+        if !self.parties_stay(found, &Consistency::Cached).await? {
+            return Ok(false);
+        }
+        let Some(key) = membership(found) else { return Ok(true) };
+        Ok(!self.members.is_member(key).await? && self.may_still_invite(found).await?)
+    }
+
+    /// Of an invite that was made by the role of its applicant: whether it still has that.
+    async fn may_still_invite(&self, found: &Application) -> Result<bool, Error> {
+        match found.asks {
+            Asks::Invite(group, _) if found.basis.is_some_and(|basis| basis.by_role) => {
+                self.members.is_inviter(group, Acting::User(found.applicant)).await
+            }
+            Asks::Friend(_) | Asks::Join(_) | Asks::Invite(..) => Ok(true),
+        }
+    }
+}
+
+/// The membership that an application asks for, if it asks for one.
+const fn membership(found: &Application) -> Option<MemberKey> {
+    match found.asks {
+        Asks::Friend(_) => None,
+        Asks::Join(group) => Some(MemberKey { group, user: found.applicant }),
+        Asks::Invite(group, user) => Some(MemberKey { group, user }),
+    }
+}
+
+/// Whether an account is the one that was noted; of an application that noted none: whether it is old enough.
+fn is_same(account: Option<Timestamp>, noted: Option<Timestamp>, found: &Application) -> bool {
+    account.is_some_and(|created| match noted {
+        Some(noted) => noted == created,
+        None => account_begins(created) <= found.created,
+    })
+}

@@ -1,0 +1,50 @@
+//! What is configured about applications, with its defaults.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::invalid_value::{InvalidValue, wrong};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Each list is kept by months, all of which are looked at.
+const KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Applications.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApplicationsConfig {
+    /// Most applications that are pending with a user or a group. Above 0.
+    pub pending_max: u32,
+    /// How long an application can be decided. From 1min to 366days.
+    #[serde(with = "humantime_serde")]
+    pub pending_for: Duration,
+    /// How long it is kept once it was decided. From 1day to 366days.
+    #[serde(with = "humantime_serde")]
+    pub kept: Duration,
+}
+
+impl Default for ApplicationsConfig {
+    fn default() -> Self {
+        Self { pending_max: 1_000, pending_for: 30 * DAY, kept: 90 * DAY }
+    }
+}
+
+impl ApplicationsConfig {
+    /// Whether each value can be taken, and all of them together.
+    ///
+    /// # Errors
+    /// Names the key and its limit.
+    pub fn check(&self) -> Result<(), InvalidValue> {
+        if self.pending_max == 0 {
+            return wrong("applications.pending_max", "must be above 0");
+        }
+        if !(Duration::from_secs(60)..=KEPT_MOST).contains(&self.pending_for) {
+            return wrong("applications.pending_for", "must be from 1min to 366days");
+        }
+        if !(DAY..=KEPT_MOST).contains(&self.kept) {
+            return wrong("applications.kept", "must be from 1day to 366days");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! Applications between the wire and the domain. Raw numbers and strings stop here.
+
+use kith_proto::application::v1 as wire;
+use kith_store::{
+    APPLICATIONS_AT_ONCE, Application, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationKind,
+    ApplicationList, ApplicationState, Asks, Decision, Edge, GroupId, Invalid, ListedApplication,
+    Permissions, Receiver, RelationDeed, RelationEvent, RelationEventId, UserId,
+};
+
+use super::applications::Draft;
+use crate::{
+    error::Error,
+    rpc::{call::Acting, versions::wire_time},
+};
+
+pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
+    UserId::new(id).map_err(|why| Error::invalid(field, &why))
+}
+
+fn group(field: &'static str, id: i64) -> Result<GroupId, Error> {
+    GroupId::new(id).map_err(|why| Error::invalid(field, &why))
+}
+
+fn id(field: &'static str, id: i64) -> Result<ApplicationId, Error> {
+    ApplicationId::new(id).map_err(|why| Error::invalid(field, &why))
+}
+
+/// What is applied for.
+pub(super) fn draft(request: wire::ApplyRequest, acting: Acting) -> Result<Draft, Error> {
+    let applicant = applicant(request.applicant_id, acting)?;
+    let asks = asks(&request, applicant)?;
+    Ok(Draft {
+        asks,
+        applicant,
+        message: Application::message(&request.message).map_err(|why| Error::invalid("message", &why))?,
+        reference: Application::reference(&request.reference)
+            .map_err(|why| Error::invalid("reference", &why))?,
+        code: request.code,
+    })
+}
+
+/// Who applies: who is named, or else who acts.
+fn applicant(named: i64, acting: Acting) -> Result<UserId, Error> {
+    match (named, acting) {
+        (0, Acting::User(user)) => Ok(user),
+        (named, _) => user("applicant_id", named),
+    }
+}
+
+fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> {
+    let group = || group("group_id", request.group_id);
+    let other = || {
+        let other = user("user_id", request.user_id)?;
+        let edge = Edge::new(applicant, other).map_err(|why| Error::invalid("user_id", &why));
+        edge.map(|edge| edge.to)
+    };
+    let none = |field, id| match id {
+        0 => Ok(()),
+        _ => Err(Error::invalid(field, &Invalid::new("must be 0 for this kind"))),
+    };
+    match wire::Kind::try_from(request.kind) {
+        Ok(wire::Kind::Friend) => {
+            none("group_id", request.group_id).and_then(|()| Ok(Asks::Friend(other()?)))
+        }
+        Ok(wire::Kind::Join) => none("user_id", request.user_id).and_then(|()| Ok(Asks::Join(group()?))),
+        Ok(wire::Kind::Invite) => Ok(Asks::Invite(group()?, other()?)),
+        Ok(wire::Kind::Unspecified) | Err(_) => {
+            Err(Error::invalid("kind", &Invalid::new("must be KIND_FRIEND, KIND_JOIN or KIND_INVITE")))
+        }
+    }
+}
+
+pub(super) fn receiver(receiver: Option<wire::Receiver>) -> Result<Receiver, Error> {
+    use wire::receiver::Receiver as Of;
+    match receiver.and_then(|receiver| receiver.receiver) {
+        Some(Of::UserId(id)) => user("receiver.user_id", id).map(Receiver::User),
+        Some(Of::GroupId(id)) => group("receiver.group_id", id).map(Receiver::Group),
+        None => Err(Error::invalid("receiver", &Invalid::new("must be a user or a group"))),
+    }
+}
+
+pub(super) fn key(of: Option<wire::Receiver>, application_id: i64) -> Result<ApplicationKey, Error> {
+    Ok(ApplicationKey { receiver: receiver(of)?, id: id("application_id", application_id)? })
+}
+
+pub(super) fn decision(number: i32) -> Result<Decision, Error> {
+    match wire::Decision::try_from(number) {
+        Ok(wire::Decision::Accept) => Ok(Decision::Accept),
+        Ok(wire::Decision::Refuse) => Ok(Decision::Refuse),
+        Ok(wire::Decision::Unspecified) | Err(_) => {
+            Err(Error::invalid("decision", &Invalid::new("must be DECISION_ACCEPT or DECISION_REFUSE")))
+        }
+    }
+}
+
+/// Which list is asked for.
+pub(super) fn list(list: Option<wire::list_applications_request::List>) -> Result<ApplicationList, Error> {
+    use wire::list_applications_request::List;
+    match list {
+        Some(List::SentBy(id)) => user("sent_by", id).map(ApplicationList::Sent),
+        Some(List::ReceivedBy(id)) => user("received_by", id).map(ApplicationList::Received),
+        Some(List::GroupId(id)) => group("group_id", id).map(ApplicationList::Group),
+        None => Err(Error::invalid("list", &Invalid::new("must be sent_by, received_by or group_id"))),
+    }
+}
+
+/// After which a list is asked for; 0: from its beginning.
+pub(super) fn after(number: i64) -> Result<Option<ApplicationId>, Error> {
+    match number {
+        0 => Ok(None),
+        number => id("after_id", number).map(Some),
+    }
+}
+
+/// After which a log is asked for; 0: from its beginning.
+pub(super) fn after_event(number: i64) -> Result<Option<RelationEventId>, Error> {
+    match number {
+        0 => Ok(None),
+        number => RelationEventId::new(number).map(Some).map_err(|why| Error::invalid("after_id", &why)),
+    }
+}
+
+/// Those that one call marks.
+pub(super) fn ids(ids: &[i64]) -> Result<Vec<ApplicationId>, Error> {
+    if ids.is_empty() || ids.len() > APPLICATIONS_AT_ONCE {
+        let why = format!("must be 1 to {APPLICATIONS_AT_ONCE} ids, not {}", ids.len());
+        return Err(Error::invalid("application_ids", &Invalid::new(why)));
+    }
+    ids.iter().map(|number| id("application_ids", *number)).collect()
+}
+
+pub(super) fn application_to_wire(application: &Application) -> wire::Application {
+    let user_id = match application.asks {
+        Asks::Friend(user) | Asks::Invite(_, user) => user.get(),
+        Asks::Join(_) => 0,
+    };
+    wire::Application {
+        application_id: application.id.get(),
+        kind: kind_to_wire(application.asks.kind()).into(),
+        applicant_id: application.applicant.get(),
+        user_id,
+        group_id: application.asks.group().map_or(0, GroupId::get),
+        message: application.message.to_string(),
+        reference: application.reference.to_string(),
+        state: state_to_wire(application.state).into(),
+        decider_id: application.decider.map_or(0, UserId::get),
+        effect: effect_to_wire(application.effect).into(),
+        create_time: Some(wire_time(application.created)),
+        expire_time: Some(wire_time(application.expires)),
+        decide_time: application.decided.map(wire_time),
+        version: application.version.get(),
+    }
+}
+
+pub(super) fn listed_to_wire(listed: &ListedApplication) -> wire::ListedApplication {
+    wire::ListedApplication {
+        application: Some(application_to_wire(&listed.application)),
+        receive_time: listed.received.map(wire_time),
+        read_time: listed.read.map(wire_time),
+    }
+}
+
+pub(super) fn event_to_wire(event: &RelationEvent) -> wire::RelationEvent {
+    let bits = |set: Option<Permissions>| set.map(|set| u32::from(set.bits()));
+    let (deed, before, after) = match event.deed {
+        RelationDeed::Unfriended => (wire::Deed::Unfriended, None, None),
+        RelationDeed::SetPermissions { before, after } => {
+            (wire::Deed::SetPermissions, bits(before), bits(after))
+        }
+    };
+    wire::RelationEvent {
+        event_id: event.id.get(),
+        deed: deed.into(),
+        user_id: event.edge.from.get(),
+        target_id: event.edge.to.get(),
+        permissions_before: before,
+        permissions_after: after,
+        time: Some(wire_time(event.id.moment())),
+    }
+}
+
+const fn kind_to_wire(kind: ApplicationKind) -> wire::Kind {
+    match kind {
+        ApplicationKind::Friend => wire::Kind::Friend,
+        ApplicationKind::Join => wire::Kind::Join,
+        ApplicationKind::Invite => wire::Kind::Invite,
+    }
+}
+
+const fn state_to_wire(state: ApplicationState) -> wire::State {
+    match state {
+        ApplicationState::Pending => wire::State::Pending,
+        ApplicationState::Accepted => wire::State::Accepted,
+        ApplicationState::Refused => wire::State::Refused,
+        ApplicationState::Withdrawn => wire::State::Withdrawn,
+        ApplicationState::Closed => wire::State::Closed,
+        ApplicationState::Expired => wire::State::Expired,
+    }
+}
+
+const fn effect_to_wire(effect: ApplicationEffect) -> wire::Effect {
+    match effect {
+        ApplicationEffect::None => wire::Effect::Unspecified,
+        ApplicationEffect::Outstanding => wire::Effect::Outstanding,
+        ApplicationEffect::Done => wire::Effect::Done,
+        ApplicationEffect::Refused => wire::Effect::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(kind: wire::Kind, user_id: i64, group_id: i64) -> Result<Asks, Error> {
+        let request = wire::ApplyRequest { kind: kind.into(), user_id, group_id, ..Default::default() };
+        draft(request, Acting::User(UserId::new(7).unwrap())).map(|draft| draft.asks)
+    }
+
+    #[test]
+    fn each_kind_names_what_it_needs_and_nothing_else() {
+        assert!(asked(wire::Kind::Friend, 8, 0).is_ok());
+        assert!(asked(wire::Kind::Join, 0, 9).is_ok());
+        assert!(asked(wire::Kind::Invite, 8, 9).is_ok());
+        for (kind, user, group) in [
+            (wire::Kind::Friend, 8, 9),
+            (wire::Kind::Friend, 7, 0),
+            (wire::Kind::Friend, 0, 0),
+            (wire::Kind::Join, 8, 9),
+            (wire::Kind::Join, 0, 0),
+            (wire::Kind::Invite, 7, 9),
+            (wire::Kind::Invite, 8, 0),
+            (wire::Kind::Unspecified, 8, 9),
+        ] {
+            assert!(asked(kind, user, group).is_err(), "{kind:?} {user} {group}");
+        }
+    }
+
+    #[test]
+    fn whoever_acts_applies_where_nobody_is_named() {
+        let acting = UserId::new(7).unwrap();
+        assert_eq!(applicant(0, Acting::User(acting)).unwrap(), acting);
+        assert!(applicant(0, Acting::Service).is_err() && applicant(-1, Acting::User(acting)).is_err());
+    }
+
+    #[test]
+    fn a_call_marks_one_to_a_hundred() {
+        assert!(ids(&[]).is_err() && ids(&[0]).is_err() && ids(&vec![1; 101]).is_err());
+        assert_eq!(ids(&vec![1; 100]).unwrap().len(), 100);
+    }
+}

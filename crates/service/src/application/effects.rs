@@ -1,0 +1,143 @@
+//! What an acceptance brings about, once.
+
+use std::time::Duration;
+
+use kith_cache::{Consistency, Token};
+use kith_store::{
+    Application, ApplicationChange, ApplicationEffect, ApplicationKind, ApplicationSlot, Asks, Edge,
+    MemberKey, Receiver, StoreError, Timestamp, Write,
+};
+use tokio::time::Instant;
+
+use super::{
+    Applications,
+    applications::{Decided, store_error},
+};
+use crate::{
+    error::{Error, Reason},
+    metric::APPLICATION_EFFECTS,
+    rpc::{
+        call::Acting,
+        request::{RequestSeed, Terms},
+    },
+};
+
+/// By when each step has begun; it then runs to its end.
+const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+
+impl Applications {
+    /// Brings about what was accepted. Where that fails it stays outstanding, and is tried again.
+    pub(super) async fn brought_about(&self, application: Application) -> Decided {
+        match self.finish(application.clone()).await {
+            Ok(decided) => decided,
+            Err(error) => {
+                count("failed");
+                tracing::warn!(%error, "what was accepted could not be brought about; it is tried again");
+                Decided { application, token: None }
+            }
+        }
+    }
+
+    /// Brings about what is outstanding of an application, closes one the other way, and notes that it is done. To do so twice,
+    /// or at once on two nodes, is as good as once.
+    ///
+    /// # Errors
+    /// What a failing store makes: something is outstanding then.
+    pub(super) async fn finish(&self, application: Application) -> Result<Decided, Error> {
+        if application.effect != ApplicationEffect::Outstanding {
+            // Nobody knows any more which token was of it: with this one the store is asked.
+            let done = application.effect == ApplicationEffect::Done;
+            return Ok(Decided { application, token: done.then(|| self.mutations.untold()) });
+        }
+        let brought = if self.parties_stay(&application, &Consistency::Strong).await? {
+            Box::pin(self.bring_about(&application)).await
+        } else {
+            Err(Error::not_found("party"))
+        };
+        let (effect, token) = match brought {
+            Ok(token) => (ApplicationEffect::Done, Some(token)),
+            Err(error) if is_refused(&error) => (ApplicationEffect::Refused, None),
+            Err(error) => return Err(error),
+        };
+        if effect == ApplicationEffect::Done {
+            self.close_crossed(&application).await?;
+        }
+        let change = ApplicationChange::Settle(application.id, effect);
+        let application = self.change(application.asks.receiver(), change, now()).await?;
+        count(if effect == ApplicationEffect::Done { "done" } else { "refused" });
+        Ok(Decided { application, token })
+    }
+
+    /// The effect itself, by requests that are the same each time: whoever left or unfollowed since stays as it is.
+    async fn bring_about(&self, application: &Application) -> Result<Token, Error> {
+        let key = |group, user| MemberKey { group, user };
+        match application.asks {
+            Asks::Friend(user) => {
+                let edge = Edge { from: application.applicant, to: user };
+                self.follows.follow(edge, &self.blocks, step(application, "there")).await?;
+                let back =
+                    self.follows.follow(edge.reversed(), &self.blocks, step(application, "back")).await?;
+                // The token of the later one vouches for both.
+                Ok(back.token)
+            }
+            Asks::Join(group) => {
+                let key = key(group, application.applicant);
+                Ok(self.members.take_in(key, step(application, "member")).await?.token)
+            }
+            Asks::Invite(group, user) => {
+                Ok(self.members.take_in(key(group, user), step(application, "member")).await?.token)
+            }
+        }
+    }
+
+    async fn close_crossed(&self, application: &Application) -> Result<(), Error> {
+        let (receiver, slot) = crossed(application);
+        let by_then = application.decided.unwrap_or(application.created);
+        let change = ApplicationChange::Close(slot, by_then);
+        match self.applied(receiver, change, now()).await {
+            // None was pending, or one that was made since.
+            Ok(_) | Err(StoreError::NotFound) => Ok(()),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+}
+
+/// What would ask for the same from the other side.
+fn crossed(application: &Application) -> (Receiver, ApplicationSlot) {
+    let applicant = application.applicant;
+    match application.asks {
+        Asks::Friend(user) => {
+            let slot = ApplicationSlot { kind: ApplicationKind::Friend, origin: user.get() };
+            (Receiver::User(applicant), slot)
+        }
+        Asks::Join(group) => {
+            let slot = ApplicationSlot { kind: ApplicationKind::Invite, origin: group.get() };
+            (Receiver::User(applicant), slot)
+        }
+        Asks::Invite(group, user) => {
+            let slot = ApplicationSlot { kind: ApplicationKind::Join, origin: user.get() };
+            (Receiver::Group(group), slot)
+        }
+    }
+}
+
+fn step(application: &Application, name: &'static str) -> Terms {
+    let (side, receiver) = application.asks.receiver().numbers();
+    // It never changes: a step that was taken is known by it.
+    let record = format!("application:{side}:{receiver}:{}", application.id);
+    let seed = Some(RequestSeed::of_step(&record, name));
+    Terms { acting: Acting::Service, expected: None, seed, deadline: Instant::now() + BEGUN_WITHIN }
+}
+
+/// Whether it has become impossible, and stays so.
+fn is_refused(error: &Error) -> bool {
+    matches!(error.reason(), Reason::StateForbids | Reason::Banned | Reason::NotFound | Reason::NotAllowed)
+}
+
+fn now() -> Write {
+    Write::at(Timestamp::now())
+}
+
+fn count(outcome: &'static str) {
+    metrics::counter!(APPLICATION_EFFECTS.name, "outcome" => outcome).increment(1);
+}

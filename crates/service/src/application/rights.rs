@@ -1,0 +1,190 @@
+//! Who may apply, decide and look, and whether what is asked for is possible.
+
+use kith_cache::Consistency;
+use kith_store::{
+    Application, ApplicationBasis, ApplicationKey, Asks, Edge, MemberKey, Permissions, Receiver, Timestamp,
+    UserId,
+};
+
+use super::{
+    Applications,
+    applications::{Draft, KIND, store_error},
+};
+use crate::{
+    error::{Error, Reason},
+    rpc::call::{Acting, own},
+};
+
+impl Applications {
+    /// Makes sure that this may be asked for, by whoever acts. Returns what the application rests on.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or what a failing store makes.
+    pub(super) async fn may_apply(&self, draft: &Draft, acting: Acting) -> Result<ApplicationBasis, Error> {
+        own_application(draft.applicant, acting)?;
+        let applicant = draft.applicant;
+        let created = self.account(applicant, "applicant_id").await?;
+        let mut basis = ApplicationBasis { applicant: created, user: None, group: None, by_role: false };
+        match draft.asks {
+            Asks::Friend(user) => {
+                basis.user = Some(self.account(user, "user_id").await?);
+                let edge = Edge { from: applicant, to: user };
+                self.has_not_blocked(edge).await?;
+                self.is_open_to(edge, Permissions::ADD_FRIEND).await?;
+                if self.follows.are_friends(edge).await? {
+                    return Err(Error::new(Reason::StateForbids, "the users are friends already"));
+                }
+            }
+            Asks::Join(group) => {
+                // Before the membership is looked at: who comes in after it has a later version.
+                basis.group = Some(self.members.basis(group).await?);
+                self.members.may_apply(MemberKey { group, user: applicant }, &draft.code).await?;
+            }
+            Asks::Invite(group, user) => {
+                basis.group = Some(self.members.basis(group).await?);
+                basis.by_role = acting != Acting::Service;
+                self.members.may_invite(MemberKey { group, user }, acting).await?;
+                basis.user = Some(self.account(user, "user_id").await?);
+                let edge = Edge { from: applicant, to: user };
+                self.has_not_blocked(edge).await?;
+                self.is_open_to(edge, Permissions::NONE).await?;
+            }
+        }
+        Ok(basis)
+    }
+
+    /// An application that whoever acts decides about.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED whether or not there is such an application, NOT_FOUND, or what a failing store makes.
+    pub(super) async fn decidable(&self, key: ApplicationKey, acting: Acting) -> Result<Application, Error> {
+        self.may_decide(key.receiver, acting).await?;
+        let found = self.find(key).await?;
+        match acting {
+            Acting::User(user) if user == found.applicant => {
+                Err(Error::not_allowed("nobody decides about an application of their own"))
+            }
+            Acting::User(_) | Acting::Service => Ok(found),
+        }
+    }
+
+    /// Makes sure that whoever acts is this receiver: the user, or the owner or an admin of the group.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    pub(super) async fn may_decide(&self, receiver: Receiver, acting: Acting) -> Result<(), Error> {
+        match receiver {
+            Receiver::User(user) => own(user, acting),
+            Receiver::Group(group) => self.members.may_decide(group, acting).await,
+        }
+    }
+
+    /// An application that whoever acts may know of.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(super) async fn seen(&self, key: ApplicationKey, acting: Acting) -> Result<Application, Error> {
+        let found = self.find(key).await?;
+        let Acting::User(user) = acting else { return Ok(found) };
+        let is_own = found.applicant == user || key.receiver == Receiver::User(user);
+        if is_own && self.account_begins(user).await? > found.created {
+            return Err(Error::not_found(KIND));
+        }
+        if is_own || self.is_of_own_group(&found, acting).await? {
+            return Ok(found);
+        }
+        Err(Error::not_found(KIND))
+    }
+
+    /// Makes sure that whoever acts may take this back: the applicant, and of an invite who decides for the group.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn may_withdraw(&self, found: &Application, acting: Acting) -> Result<(), Error> {
+        let is_own = match acting {
+            Acting::Service => true,
+            Acting::User(user) => found.applicant == user,
+        };
+        let is_invite = matches!(found.asks, Asks::Invite(..));
+        if is_own || is_invite && self.is_of_own_group(found, acting).await? {
+            return Ok(());
+        }
+        Err(Error::not_allowed(
+            "only who applied may take it back, and of an invite the owner and admins of the group",
+        ))
+    }
+
+    /// Makes sure that what is asked for could be brought about now.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    pub(super) async fn is_possible(&self, found: &Application) -> Result<(), Error> {
+        match found.asks {
+            Asks::Friend(user) => {
+                let edge = Edge { from: found.applicant, to: user };
+                self.is_open_to(edge, Permissions::NONE).await?;
+                self.is_open_to(edge.reversed(), Permissions::NONE).await?;
+                // Whoever follows then looks again, in the store.
+                for edge in [edge, edge.reversed()] {
+                    self.follows.may_begin(edge, Acting::Service, &Consistency::Cached).await?;
+                }
+                Ok(())
+            }
+            Asks::Join(group) => self.members.has_room(MemberKey { group, user: found.applicant }).await,
+            Asks::Invite(group, user) => {
+                let edge = Edge { from: found.applicant, to: user };
+                self.is_open_to(edge, Permissions::NONE).await?;
+                self.is_open_to(edge.reversed(), Permissions::NONE).await?;
+                self.members.has_room(MemberKey { group, user }).await
+            }
+        }
+    }
+
+    pub(super) async fn find(&self, key: ApplicationKey) -> Result<Application, Error> {
+        let found = self.store.application(key).await.map_err(store_error)?;
+        found.ok_or_else(|| Error::not_found(KIND))
+    }
+
+    /// When the account of a user was created.
+    async fn account(&self, user: UserId, field: &'static str) -> Result<Timestamp, Error> {
+        let found = self.users.get(user, &Consistency::Cached).await;
+        found.map(|found| found.value.created).map_err(|error| error.at(field))
+    }
+
+    /// Makes sure that `edge.from`, who asks, has not blocked `edge.to`.
+    async fn has_not_blocked(&self, edge: Edge) -> Result<(), Error> {
+        if self.blocks.is_blocked(edge).await? {
+            return Err(Error::new(Reason::StateForbids, "the applicant has blocked the user"));
+        }
+        Ok(())
+    }
+
+    /// Makes sure that `edge.to` has not blocked `edge.from`, and lets it do what is asked.
+    async fn is_open_to(&self, edge: Edge, asked: Permissions) -> Result<(), Error> {
+        let set = self.blocks.get(edge.reversed(), &Consistency::Cached).await?;
+        let (denied, blocked) = self.blocks.denied(set.as_ref().map(|entry| &*entry.value), asked);
+        if denied == 0 && !blocked {
+            return Ok(());
+        }
+        // The words of a block are those of a missing permission: which it is nobody is told.
+        Err(Error::new(Reason::StateForbids, "the other user does not allow it"))
+    }
+
+    /// Whether whoever acts decides for the group that an application is about.
+    async fn is_of_own_group(&self, found: &Application, acting: Acting) -> Result<bool, Error> {
+        let Some(group) = found.asks.group() else { return Ok(false) };
+        match self.members.may_decide(group, acting).await {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.reason(), Reason::NotAllowed | Reason::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Nobody applies for somebody else.
+fn own_application(applicant: UserId, acting: Acting) -> Result<(), Error> {
+    match acting {
+        Acting::User(user) if user != applicant => Err(Error::not_allowed("users apply for themselves")),
+        Acting::User(_) | Acting::Service => Ok(()),
+    }
+}

@@ -1,0 +1,216 @@
+//! Groups between the wire and the domain. Raw numbers and strings stop here.
+
+use std::collections::BTreeSet;
+
+use kith_proto::group::v1 as wire;
+use kith_store::{
+    Group, GroupId, GroupPatch, GroupType, GroupWords, Invalid, JoinPolicy, NewGroup, Params, ParamsPatch,
+    SecretChange, Text, UserId, Visibility,
+};
+
+use crate::{
+    error::Error,
+    rpc::{
+        batch::missing,
+        call::Acting,
+        params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
+        secret::PlainSecrets,
+        versions::wire_time,
+    },
+};
+
+/// Parameter that callers may not use: the invite code is the secret of this name.
+pub(super) const RESERVED_PARAM: &str = "code";
+/// What `*` stands for.
+const ALL_FIELDS: [&str; 7] =
+    ["name", "tags", "type", "visibility", "join_policy", "history_for_new_members", "params"];
+
+/// A group to be created, checked, before it has an id and an invite code.
+#[derive(Clone, Debug)]
+pub(super) struct GroupDraft {
+    pub(super) id: Option<GroupId>,
+    name: Text,
+    tags: Vec<Text>,
+    kind: GroupType,
+    pub(super) visibility: Visibility,
+    pub(super) join_policy: JoinPolicy,
+    history_for_new_members: bool,
+    params: Params,
+    creator: Option<UserId>,
+}
+
+impl GroupDraft {
+    /// Checks a group; secrets have been taken out of `params` before.
+    pub(super) fn new(group: &wire::Group, acting: Acting) -> Result<Self, Error> {
+        Ok(Self {
+            id: if group.group_id == 0 { None } else { Some(group_id(group.group_id)?) },
+            name: name(&group.name)?,
+            tags: tags(&group.tags)?,
+            kind: kind(group.r#type)?.unwrap_or(GroupType::Chat),
+            visibility: visibility(group.visibility)?.unwrap_or(Visibility::Private),
+            join_policy: join_policy(group.join_policy)?.unwrap_or(JoinPolicy::Approval),
+            history_for_new_members: group.history_for_new_members,
+            params: group_params(group)?,
+            creator: creator(group.creator_id, acting)?,
+        })
+    }
+
+    /// The group to be stored.
+    pub(super) fn with(self, id: GroupId, secrets: SecretChange) -> NewGroup {
+        let Self {
+            name, tags, kind, visibility, join_policy, history_for_new_members, params, creator, ..
+        } = self;
+        NewGroup {
+            id,
+            name,
+            tags,
+            kind,
+            visibility,
+            join_policy,
+            history_for_new_members,
+            params,
+            creator,
+            secrets,
+        }
+    }
+}
+
+pub(super) fn group_id(number: i64) -> Result<GroupId, Error> {
+    GroupId::new(number).map_err(|why| Error::invalid("group_id", &why))
+}
+
+pub(super) fn to_wire(group: &Group, secret_names: &BTreeSet<String>) -> wire::Group {
+    wire::Group {
+        group_id: group.id.get(),
+        name: group.name.to_string(),
+        tags: group.tags.iter().map(Text::to_string).collect(),
+        r#type: i32::from(group.kind as u8),
+        visibility: i32::from(group.visibility as u8),
+        join_policy: i32::from(group.join_policy as u8),
+        history_for_new_members: group.history_for_new_members,
+        params: shown_params(&group.params, secret_names),
+        creator_id: group.creator.map(UserId::get).unwrap_or_default(),
+        version: group.version.get(),
+        create_time: Some(wire_time(group.created)),
+        update_time: Some(wire_time(group.updated)),
+    }
+}
+
+/// A change, checked: what `paths` name, taken from `group`. Secrets come apart: an empty one is removed.
+pub(super) fn patch(
+    mut group: wire::Group,
+    paths: &[String],
+    secret_names: &BTreeSet<String>,
+) -> Result<(GroupPatch, PlainSecrets), Error> {
+    if paths.is_empty() {
+        return Err(Error::invalid("update_mask", &Invalid::new("must name a field")));
+    }
+    let secrets = take_updated_secrets(&mut group.params, paths, secret_names)?;
+    let mut patch = GroupPatch::default();
+    for path in paths.iter().map(|path| field_path(path)) {
+        match path.as_str() {
+            "*" => ALL_FIELDS.iter().try_for_each(|field| take_field(&mut patch, &group, field))?,
+            "params.code" => return Err(reserved_param()),
+            _ => match path.strip_prefix("params.") {
+                Some(key) if secret_names.contains(key) => {}
+                Some(key) => take_param(&mut patch.params, &group.params, key)?,
+                None => take_field(&mut patch, &group, &path)?,
+            },
+        }
+    }
+    Ok((patch, secrets))
+}
+
+/// How a keyword is compared.
+pub(super) fn is_prefix(number: i32) -> Result<bool, Error> {
+    match wire::KeywordMatch::try_from(number) {
+        Ok(wire::KeywordMatch::Unspecified | wire::KeywordMatch::Exact) => Ok(false),
+        Ok(wire::KeywordMatch::Prefix) => Ok(true),
+        Err(_) => Err(unknown_value("match")),
+    }
+}
+
+fn take_field(patch: &mut GroupPatch, group: &wire::Group, field: &str) -> Result<(), Error> {
+    match field {
+        "name" => patch.name = Some(name(&group.name)?),
+        "tags" => patch.tags = Some(tags(&group.tags)?),
+        "type" => patch.kind = Some(kind(group.r#type)?.ok_or_else(|| missing("type"))?),
+        "visibility" => {
+            patch.visibility = Some(visibility(group.visibility)?.ok_or_else(|| missing("visibility"))?)
+        }
+        "join_policy" => {
+            patch.join_policy = Some(join_policy(group.join_policy)?.ok_or_else(|| missing("join_policy"))?)
+        }
+        "history_for_new_members" => patch.history_for_new_members = Some(group.history_for_new_members),
+        "params" => {
+            patch.params = ParamsPatch { replace: true, set: group_params(group)?, unset: BTreeSet::new() };
+        }
+        _ => return Err(unknown_path(&ALL_FIELDS)),
+    }
+    Ok(())
+}
+
+fn creator(number: i64, acting: Acting) -> Result<Option<UserId>, Error> {
+    let given = if number == 0 {
+        None
+    } else {
+        Some(UserId::new(number).map_err(|why| Error::invalid("creator_id", &why))?)
+    };
+    match acting {
+        Acting::Service => Ok(given),
+        Acting::User(user) if given.is_none_or(|given| given == user) => Ok(Some(user)),
+        Acting::User(_) => Err(Error::not_allowed("a user may create groups in the own name only")),
+    }
+}
+
+fn name(given: &str) -> Result<Text, Error> {
+    GroupWords::name(given).map_err(|why| Error::invalid("name", &why))
+}
+
+fn tags(given: &[String]) -> Result<Vec<Text>, Error> {
+    GroupWords::tags(given).map_err(|why| Error::invalid("tags", &why))
+}
+
+fn group_params(group: &wire::Group) -> Result<Params, Error> {
+    if group.params.contains_key(RESERVED_PARAM) {
+        return Err(reserved_param());
+    }
+    params(group.params.clone())
+}
+
+fn reserved_param() -> Error {
+    Error::invalid("params", &Invalid::new("must not hold code: invite codes are made by Kith"))
+}
+
+fn kind(number: i32) -> Result<Option<GroupType>, Error> {
+    match wire::GroupType::try_from(number) {
+        Ok(wire::GroupType::Unspecified) => Ok(None),
+        Ok(wire::GroupType::Chat) => Ok(Some(GroupType::Chat)),
+        Ok(wire::GroupType::Channel) => Ok(Some(GroupType::Channel)),
+        Err(_) => Err(unknown_value("type")),
+    }
+}
+
+fn visibility(number: i32) -> Result<Option<Visibility>, Error> {
+    match wire::Visibility::try_from(number) {
+        Ok(wire::Visibility::Unspecified) => Ok(None),
+        Ok(wire::Visibility::Public) => Ok(Some(Visibility::Public)),
+        Ok(wire::Visibility::Private) => Ok(Some(Visibility::Private)),
+        Err(_) => Err(unknown_value("visibility")),
+    }
+}
+
+fn join_policy(number: i32) -> Result<Option<JoinPolicy>, Error> {
+    match wire::JoinPolicy::try_from(number) {
+        Ok(wire::JoinPolicy::Unspecified) => Ok(None),
+        Ok(wire::JoinPolicy::Open) => Ok(Some(JoinPolicy::Open)),
+        Ok(wire::JoinPolicy::Approval) => Ok(Some(JoinPolicy::Approval)),
+        Ok(wire::JoinPolicy::Code) => Ok(Some(JoinPolicy::Code)),
+        Ok(wire::JoinPolicy::Invite) => Ok(Some(JoinPolicy::Invite)),
+        Err(_) => Err(unknown_value("join_policy")),
+    }
+}
+
+fn unknown_value(field: &'static str) -> Error {
+    Error::invalid(field, &Invalid::new("must be a known value"))
+}

@@ -1,0 +1,71 @@
+//! What changes of groups and members in the store mean for copies.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use kith_cache::{Invalidation, remote::FeedError};
+use kith_store::{FeedRecord, GroupId, GroupStore, StoreError, Stored, Stores};
+
+use super::{
+    GROUPS,
+    members::{MEMBERS, ROSTERS, member_invalidations, roster_invalidations},
+    search_invalidations,
+};
+use crate::write::feed_mapping::{FeedMapping, KeyMapping};
+
+/// The mappings of this domain.
+#[must_use]
+pub fn feed_mappings(stores: &Stores) -> Vec<Arc<dyn FeedMapping>> {
+    vec![
+        Arc::new(Groups(Arc::clone(&stores.groups))),
+        Arc::new(KeyMapping {
+            namespace: MEMBERS,
+            key: |record| match record {
+                FeedRecord::Member(key) => Some(key.to_string()),
+                _ => None,
+            },
+            dependents: |key| key.parse().map(member_invalidations).unwrap_or_default(),
+        }),
+        Arc::new(KeyMapping {
+            namespace: ROSTERS,
+            key: |record| match record {
+                FeedRecord::Roster(group) => Some(group.to_string()),
+                _ => None,
+            },
+            dependents: |key| key.parse().map(roster_invalidations).unwrap_or_default(),
+        }),
+    ]
+}
+
+/// Which searches find a group depends on what the group is called, so that the store is asked.
+struct Groups(Arc<dyn GroupStore>);
+
+#[async_trait]
+impl FeedMapping for Groups {
+    fn namespace(&self) -> &'static str {
+        GROUPS
+    }
+
+    fn key(&self, record: &FeedRecord) -> Option<String> {
+        match record {
+            FeedRecord::Group(id) => Some(id.to_string()),
+            _ => None,
+        }
+    }
+
+    async fn dependents(&self, key: &str) -> Result<Vec<Invalidation>, FeedError> {
+        let Ok(id) = key.parse::<GroupId>() else { return Ok(Vec::new()) };
+        match self.0.group(id).await {
+            Ok(Stored::Live(group)) => Ok(search_invalidations(&group)),
+            // What cannot be read is listed by nothing.
+            Ok(_) | Err(StoreError::Corrupt { .. }) => Ok(Vec::new()),
+            Err(_) => Err(FeedError::Away),
+        }
+    }
+}
+
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Groups").finish_non_exhaustive()
+    }
+}

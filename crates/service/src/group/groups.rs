@@ -1,0 +1,457 @@
+//! What the group service means: who may change a group, what is cached, when it has an invite code.
+
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
+
+use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
+use kith_store::{
+    Group, GroupId, GroupPatch, GroupStore, IdKind, Invalid, JoinPolicy, Role, SecretChange, SecretOwner,
+    SecretStore, StoreError, Stored, Version, Visibility, Write,
+};
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+use super::{
+    GroupKeyword,
+    codec::GroupCodec,
+    convert::{GroupDraft, RESERVED_PARAM as CODE},
+    listing::{buckets, buckets_of_new},
+    loader::GroupLoader,
+    search::GroupSearch,
+};
+use crate::{
+    domain_context::DomainContext,
+    error::{Error, Reason},
+    group::members::Roles,
+    rpc::{
+        call::Acting,
+        request::Terms,
+        secret::{InviteCodes, PlainSecrets, SecretHasher, Tries},
+        versions::cache_version,
+    },
+    write::{
+        ids::Ids,
+        mutations::{Job, Mutations, Written},
+    },
+};
+
+const KIND: &str = "group";
+/// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
+const ID_TRIES: usize = 16;
+/// How often a change that adds or drops the invite code begins again because another write came between.
+const CODE_TRIES: usize = 8;
+
+/// The groups of a deployment, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    pub(super) cache: TieredCache<GroupId, Group>,
+    pub(super) searches: GroupSearch,
+    store: Arc<dyn GroupStore>,
+    secrets: Arc<dyn SecretStore>,
+    mutations: Mutations,
+    hasher: SecretHasher,
+    codes: InviteCodes,
+    roles: Roles,
+    ids: Arc<Ids>,
+    tries: Arc<Tries<(GroupId, String)>>,
+    pub(super) secret_params: Arc<BTreeSet<String>>,
+}
+
+/// What is configured about groups.
+#[derive(Clone, Debug)]
+pub struct GroupRules {
+    /// Parameters that are secrets: those of users.
+    pub secret_params: BTreeSet<String>,
+    /// Tries to guess one secret, within a minute and on one node.
+    pub tries_per_minute: NonZeroU32,
+    /// Ids reserved at a time.
+    pub id_block: u32,
+}
+
+/// How the namespaces of groups behave.
+#[derive(Clone, Debug)]
+pub struct GroupPolicies {
+    /// Of the records.
+    pub records: Policy<Group>,
+    /// Of the pages of ids that searches find.
+    pub searches: ListPolicies<GroupId>,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Public groups, by ascending id; fewer than were asked for, also none, where others are found no more.
+    pub groups: Vec<Arc<Group>>,
+    /// Above which id the search goes on; `None` at its end.
+    pub next: Option<GroupId>,
+}
+
+impl Groups {
+    /// With namespaces of its own in the caches.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        policies: GroupPolicies,
+        roles: Roles,
+        codes: InviteCodes,
+        rules: GroupRules,
+    ) -> Self {
+        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let GroupRules { mut secret_params, tries_per_minute, id_block } = rules;
+        secret_params.remove(CODE);
+        Self {
+            cache: tiers.namespace(policies.records, Arc::new(GroupLoader::new(stores)), GroupCodec),
+            searches: GroupSearch::new(&stores.groups, tiers, policies.searches),
+            store: Arc::clone(&stores.groups),
+            secrets: Arc::clone(&stores.secrets),
+            mutations: mutations.clone(),
+            hasher: hasher.clone(),
+            codes,
+            roles,
+            ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
+            tries: Arc::new(Tries::per_minute(tries_per_minute)),
+            secret_params: Arc::new(secret_params),
+        }
+    }
+
+    /// Reads one group through the tiers.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub async fn get(&self, id: GroupId, consistency: &Consistency) -> Result<Entry<Group>, Error> {
+        let entry =
+            self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
+        entry.ok_or_else(|| Error::not_found(KIND))
+    }
+
+    /// Reads many groups through the tiers: an answer for each id, in their order; `None` where none stands.
+    pub async fn get_many(
+        &self,
+        ids: &[GroupId],
+        consistency: &Consistency,
+    ) -> Vec<Result<Option<Entry<Group>>, Error>> {
+        let entries = self.cache.get_many(ids, consistency).await;
+        entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
+    }
+
+    /// Finds public groups, looking at up to `size` of those that may be among them. Pages of ids and records
+    /// come through the tiers, each as fresh as asked.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn search(
+        &self,
+        keyword: &GroupKeyword,
+        after: Option<GroupId>,
+        size: usize,
+        consistency: &Consistency,
+    ) -> Result<Found, Error> {
+        let page = self.searches.page(keyword, after, size, consistency).await;
+        let page = page.map_err(|error| Error::cache(KIND, &error))?;
+        let mut groups = Vec::with_capacity(page.items.len());
+        for record in self.get_many(&page.items, consistency).await {
+            groups.extend(record?.map(|entry| entry.value).filter(|group| keyword.finds(group)));
+        }
+        Ok(Found { groups, next: page.items.last().filter(|_| page.more).copied() })
+    }
+
+    /// Reads a page of all groups from the store, by ascending id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn scan(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
+        self.store.scan_groups(after, limit).await.map_err(store_error)
+    }
+
+    /// Creates a group; an id is allocated where the draft has none.
+    ///
+    /// # Errors
+    /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn create(
+        &self,
+        draft: GroupDraft,
+        secrets: PlainSecrets,
+        terms: Terms,
+    ) -> Result<Written<Group>, Error> {
+        let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
+        let write = terms.write_with(&secrets, &self.hasher).await?;
+        let secrets = self.hasher.seal(secrets).await?;
+        let this = self.clone();
+        let work = async move { this.insert(draft, secrets, request.as_deref(), write).await };
+        self.mutations.call(terms.deadline, work).await
+    }
+
+    /// Changes a group. Where the change makes it need an invite code, or need none any more, the code is
+    /// made or dropped in the same write.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn update(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        secrets: PlainSecrets,
+        terms: Terms,
+    ) -> Result<Written<Group>, Error> {
+        let write = terms.write_with(&secrets, &self.hasher).await?;
+        let patch = GroupPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
+        let this = self.clone();
+        let work = async move {
+            let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
+            if !touches_code {
+                this.allow(id, terms.acting, Role::Admin).await?;
+                let before = this.known(id);
+                return this.change(id, patch, write, before.as_deref()).await.map_err(store_error);
+            }
+            this.change_with_code(id, patch, write, terms.acting).await
+        };
+        self.mutations.call(terms.deadline, work).await
+    }
+
+    /// Dismisses a group. Returns the version of the dismissal.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(crate) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
+        let write = terms.write(&self.hasher).await?;
+        let this = self.clone();
+        let work = async move {
+            this.allow(id, terms.acting, Role::Owner).await?;
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.dismiss_group(id, write).await });
+            let job = Job { key: id, write, change: dismissed };
+            let buckets = buckets(&GroupPatch::default(), this.known(id).as_deref());
+            this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
+        };
+        self.mutations.call(terms.deadline, work).await
+    }
+
+    /// Whether there was a group of this id that is dismissed, as the store has it.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn was_dismissed(&self, id: GroupId) -> Result<bool, Error> {
+        Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
+    }
+
+    /// Whether this is the secret of the group. A group without it, or no group at all, answers false. For the owner, admins and
+    /// services.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
+    pub(super) async fn verify(
+        &self,
+        id: GroupId,
+        name: &str,
+        secret: Zeroizing<String>,
+        acting: Acting,
+    ) -> Result<bool, Error> {
+        if !self.secret_params.contains(name) {
+            return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
+        }
+        self.allow(id, acting, Role::Admin).await?;
+        self.tries.count(&(id, name.to_owned()))?;
+        let stored = self.secrets.secret(SecretOwner::Group(id), name).await.map_err(store_error)?;
+        match stored {
+            Some(stored) => self.hasher.verify(stored, secret).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Reads the invite code from the store.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or what a failing store makes.
+    pub async fn invite_code(&self, id: GroupId, acting: Acting) -> Result<String, Error> {
+        let group = self.read(id).await?;
+        self.roles.allow(&group, acting, Role::Admin).await?;
+        match self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)? {
+            Some(sealed) => self.codes.open(id, &sealed),
+            None => Err(no_code()),
+        }
+    }
+
+    /// Whether this is the invite code, read from the store and compared in constant time; no code is that of a group
+    /// without one.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn is_code(&self, id: GroupId, code: &str) -> Result<bool, Error> {
+        let sealed = self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)?;
+        let Some(sealed) = sealed else { return Ok(false) };
+        Ok(self.codes.open(id, &sealed)?.as_bytes().ct_eq(code.as_bytes()).into())
+    }
+
+    /// Replaces the invite code. The same request gets the same code again.
+    ///
+    /// # Errors
+    /// As [`Self::invite_code`], and ABORTED when the group changes without an end.
+    pub(super) async fn rotate_code(
+        &self,
+        id: GroupId,
+        terms: Terms,
+    ) -> Result<(String, Written<Group>), Error> {
+        let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
+        let write = terms.write(&self.hasher).await?;
+        let code = self.codes.make(id, request.as_deref());
+        let sealed = self.codes.seal(id, &code)?;
+        let this = self.clone();
+        let work = async move {
+            for _ in 0..CODE_TRIES {
+                let Some(group) = this.read_for(id, &write).await? else {
+                    return this.change(id, GroupPatch::default(), write, None).await.map_err(store_error);
+                };
+                this.roles.allow(&group, terms.acting, Role::Admin).await?;
+                if !needs_code(group.visibility, group.join_policy) {
+                    return Err(no_code());
+                }
+                let secrets = SecretChange::from([(CODE.to_owned(), Some(sealed.clone()))]);
+                let patch = GroupPatch { secrets, ..GroupPatch::default() };
+                let write = Write { expected: Some(group.version), ..write.clone() };
+                match this.change(id, patch, write, Some(&group)).await {
+                    Err(StoreError::Conflict { .. }) => {}
+                    written => return written.map_err(store_error),
+                }
+            }
+            Err(Error::new(Reason::VersionConflict, "the group changes too often"))
+        };
+        let written = self.mutations.call(terms.deadline, work).await?;
+        Ok((code.as_str().to_owned(), written))
+    }
+
+    async fn insert(
+        &self,
+        draft: GroupDraft,
+        secrets: SecretChange,
+        request: Option<&str>,
+        write: Write,
+    ) -> Result<Written<Group>, Error> {
+        for _ in 0..ID_TRIES {
+            let id = match draft.id {
+                Some(id) => id,
+                None => self.allocate().await?,
+            };
+            let mut secrets = secrets.clone();
+            if needs_code(draft.visibility, draft.join_policy) {
+                let code = self.codes.make(id, request);
+                secrets.insert(CODE.to_owned(), Some(self.codes.seal(id, &code)?));
+            }
+            let (store, write) = (Arc::clone(&self.store), write.clone());
+            let group = draft.clone().with(id, secrets);
+            let buckets = buckets_of_new(&group);
+            let write = Box::pin(async move { store.create_group(group, write).await });
+            let job = Job { key: id, write, change: put };
+            match self.listed(buckets, self.mutations.write(&self.cache, job)).await {
+                Err(StoreError::IdTaken) if draft.id.is_none() => {}
+                written => return written.map_err(store_error),
+            }
+        }
+        Err(Error::new(Reason::Internal, "no free id was found"))
+    }
+
+    /// Reads whether the group has a code, and writes on the condition that this still holds.
+    async fn change_with_code(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+        acting: Acting,
+    ) -> Result<Written<Group>, Error> {
+        for _ in 0..CODE_TRIES {
+            let Some(group) = self.read_for(id, &write).await? else {
+                return self.change(id, patch, write, None).await.map_err(store_error);
+            };
+            self.roles.allow(&group, acting, Role::Admin).await?;
+            let mut patch = patch.clone();
+            let code = self.code_change(&group, &patch)?;
+            patch.secrets.extend(code);
+            let bound = Write { expected: write.expected.or(Some(group.version)), ..write.clone() };
+            match self.change(id, patch, bound, Some(&group)).await {
+                Err(StoreError::Conflict { .. }) if write.expected.is_none() => {}
+                written => return written.map_err(store_error),
+            }
+        }
+        Err(Error::new(Reason::VersionConflict, "the group changes too often"))
+    }
+
+    fn code_change(&self, group: &Group, patch: &GroupPatch) -> Result<SecretChange, Error> {
+        let before = needs_code(group.visibility, group.join_policy);
+        let visibility = patch.visibility.unwrap_or(group.visibility);
+        let after = needs_code(visibility, patch.join_policy.unwrap_or(group.join_policy));
+        let change = match (before, after) {
+            (false, true) => Some(Some(self.codes.seal(group.id, &self.codes.make(group.id, None))?)),
+            (true, false) => Some(None),
+            (true, true) | (false, false) => None,
+        };
+        Ok(change.map(|change| (CODE.to_owned(), change)).into_iter().collect())
+    }
+
+    /// Writes a change. Where `before` is not as the write finds the group, the change says of itself under
+    /// which words it is listed: see [`buckets`].
+    async fn change(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+        before: Option<&Group>,
+    ) -> Result<Written<Group>, StoreError> {
+        let relists = patch.name.is_some() || patch.tags.is_some() || patch.visibility.is_some();
+        let buckets = if relists { buckets(&patch, before) } else { Vec::new() };
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.update_group(id, patch, write).await });
+        let job = Job { key: id, write, change: put };
+        self.listed(buckets, self.mutations.write(&self.cache, job)).await
+    }
+
+    /// Roles decide, and they are strict: copies in memory are good enough to ask. So is one of the group, of which the
+    /// creator alone is looked at: it never changes while the group stands.
+    async fn allow(&self, id: GroupId, acting: Acting, least: Role) -> Result<(), Error> {
+        if acting == Acting::Service {
+            return Ok(());
+        }
+        let group = self.get(id, &Consistency::Cached).await?;
+        self.roles.allow(&group.value, acting, least).await
+    }
+
+    async fn read(&self, id: GroupId) -> Result<Group, Error> {
+        match self.store.group(id).await.map_err(store_error)? {
+            Stored::Live(group) => Ok(Arc::unwrap_or_clone(group)),
+            Stored::Deleted(_) | Stored::Never => Err(Error::not_found(KIND)),
+        }
+    }
+
+    /// As [`Self::read`]; `None` where the group is gone but the write has a request id: the store may still
+    /// know the answer of an earlier attempt.
+    async fn read_for(&self, id: GroupId, write: &Write) -> Result<Option<Group>, Error> {
+        match self.read(id).await {
+            Ok(group) => Ok(Some(group)),
+            Err(gone) if gone.reason() == Reason::NotFound && write.request.is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn allocate(&self) -> Result<GroupId, Error> {
+        let id = self.ids.next().await.map_err(store_error)?;
+        GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
+    }
+}
+
+fn needs_code(visibility: Visibility, join_policy: JoinPolicy) -> bool {
+    visibility == Visibility::Private || join_policy == JoinPolicy::Code
+}
+
+fn no_code() -> Error {
+    Error::new(Reason::StateForbids, "the group has no invite code: it is public and not joined by code")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn store_error(error: StoreError) -> Error {
+    Error::store(KIND, &error)
+}
+
+fn put(group: &Arc<Group>) -> Change<Group> {
+    Change::Put { value: Arc::clone(group), version: cache_version(group.version) }
+}
+
+fn dismissed(version: &Arc<Version>) -> Change<Group> {
+    Change::Deleted { version: cache_version(**version) }
+}

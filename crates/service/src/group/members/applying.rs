@@ -1,0 +1,178 @@
+//! What applications ask of groups: whether one may be made, who hears of it, and to take in who was accepted.
+
+use kith_cache::Consistency;
+use kith_store::{
+    Group, GroupBasis, GroupId, JoinPolicy, MemberChange, MemberKey, MembersChanged, Role, Stored, Timestamp,
+    UserId, Version, Visibility,
+};
+
+use super::{
+    Members,
+    service::{closed, store_error},
+};
+use crate::{
+    error::{Error, Reason},
+    rpc::{call::Acting, request::Terms},
+    write::mutations::Written,
+};
+
+impl Members {
+    /// What an application about a group rests on.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(crate) async fn basis(&self, id: GroupId) -> Result<GroupBasis, Error> {
+        let group = self.group(id).await?;
+        let roster = self.roster(id, &Consistency::Cached).await?;
+        Ok(GroupBasis { created: group.created, roster: roster.version })
+    }
+
+    /// When a group was created; `None`: there is none.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn group_created(
+        &self,
+        id: GroupId,
+        consistency: &Consistency,
+    ) -> Result<Option<Timestamp>, Error> {
+        match self.groups.get(id, consistency).await {
+            Ok(entry) => Ok(Some(entry.value.created)),
+            Err(error) if error.reason() == Reason::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a user is a member, or was one after this version of the roster; `None`: whether it is one. By the store.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn was_member_since(
+        &self,
+        key: MemberKey,
+        since: Option<Version>,
+    ) -> Result<bool, Error> {
+        let found = self.store.members(&[key]).await.map_err(store_error)?;
+        Ok(match found.first() {
+            Some((_, Stored::Live(_))) => true,
+            Some((_, Stored::Deleted(left))) => since.is_some_and(|since| *left > since),
+            Some((_, Stored::Never)) | None => false,
+        })
+    }
+
+    /// Whether a user is a member. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn is_member(&self, key: MemberKey) -> Result<bool, Error> {
+        let members = self.among(&[key], &Consistency::Cached).await?;
+        Ok(!members.is_empty())
+    }
+
+    /// Makes sure that a user may ask a group to be let in: of one that is joined by approval, or by code with the code.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or what a failing store
+    /// makes.
+    pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
+        let group = self.group(key.group).await?;
+        self.not_in(&group, key.user).await?;
+        self.not_banned(key).await?;
+        match (group.join_policy, group.visibility) {
+            (JoinPolicy::Open, Visibility::Public) => Err(closed("by whoever wants to: join it")),
+            (JoinPolicy::Invite, _) => Err(closed("by invitation: its admins invite")),
+            (JoinPolicy::Approval, _) if code.is_empty() => Ok(()),
+            (JoinPolicy::Approval | JoinPolicy::Code, _) | (JoinPolicy::Open, Visibility::Private) => {
+                self.is_code(key, code).await
+            }
+        }
+    }
+
+    /// Makes sure that whoever acts may invite a user into a group: its owner and admins, and where whoever wants to joins, its
+    /// members.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
+    pub(crate) async fn may_invite(&self, key: MemberKey, acting: Acting) -> Result<(), Error> {
+        let group = self.group(key.group).await?;
+        self.roles.allow(&group, acting, least_inviter(&group)).await?;
+        self.not_in(&group, key.user).await?;
+        self.not_banned(key).await
+    }
+
+    /// Whether whoever acts may invite users into a group, if there is such a group.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn is_inviter(&self, id: GroupId, acting: Acting) -> Result<bool, Error> {
+        let allowed = match self.groups.get(id, &Consistency::Strong).await {
+            Ok(group) => self.roles.allow(&group.value, acting, least_inviter(&group.value)).await,
+            Err(error) => Err(error),
+        };
+        match allowed {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.reason(), Reason::NotAllowed | Reason::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes sure that whoever acts decides for a group: its owner, its admins, and services.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(crate) async fn may_decide(&self, id: GroupId, acting: Acting) -> Result<(), Error> {
+        let group = self.group(id).await?;
+        self.roles.allow(&group, acting, Role::Admin).await
+    }
+
+    /// The owner and the admins of a group, at most so many.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn deciders(&self, group: GroupId, limit: usize) -> Result<Vec<UserId>, Error> {
+        let above = self.store.member_list(group, Role::Admin, None, limit).await.map_err(store_error)?;
+        Ok(above.into_iter().map(|member| member.key.user).collect())
+    }
+
+    /// Makes sure that a group exists, and that the user is a member or may become one: not banned, and the group not full.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    pub(crate) async fn has_room(&self, key: MemberKey) -> Result<(), Error> {
+        let group = self.group(key.group).await?;
+        if self.roles.of(&group, key.user).await?.is_some() {
+            return Ok(());
+        }
+        self.not_banned(key).await?;
+        let roster = self.roster(key.group, &Consistency::Cached).await?;
+        if roster.count < self.rules.members_max {
+            return Ok(());
+        }
+        Err(Error::new(Reason::StateForbids, "the group has as many members as it may"))
+    }
+
+    /// Takes in who was accepted; whoever is in stays as it is.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    pub(crate) async fn take_in(
+        &self,
+        key: MemberKey,
+        terms: Terms,
+    ) -> Result<Written<MembersChanged>, Error> {
+        self.set(key.group, MemberChange::Add(vec![key.user]), terms).await
+    }
+
+    async fn not_in(&self, group: &Group, user: UserId) -> Result<(), Error> {
+        match self.roles.of(group, user).await? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(Reason::StateForbids, "the user is a member of the group already")),
+        }
+    }
+}
+
+/// The role by which users are invited into a group.
+fn least_inviter(group: &Group) -> Role {
+    let is_open = (group.join_policy, group.visibility) == (JoinPolicy::Open, Visibility::Public);
+    if is_open { Role::Member } else { Role::Admin }
+}

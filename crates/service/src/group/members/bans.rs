@@ -1,0 +1,72 @@
+//! Who is banned from a group: reads, and the end of the bans of a deleted user.
+
+use kith_store::{Ban, GroupId, MemberChange, MemberKey, Timestamp, UserId, Write};
+use tokio::time::Instant;
+
+use super::{
+    Members,
+    service::{FOUNDED_WITHIN, store_error},
+};
+use crate::{
+    error::{Error, Reason},
+    rpc::call::Acting,
+};
+
+/// Groups that are looked through in one step.
+const GROUPS_AT_ONCE: usize = 20;
+
+impl Members {
+    /// Some of the bans of a group, from the store, by rising user id. For the owner, admins and services.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn bans(
+        &self,
+        group: GroupId,
+        acting: Acting,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<Ban>, Error> {
+        self.may_decide(group, acting).await?;
+        self.store.ban_list(group, after, limit, Timestamp::now()).await.map_err(store_error)
+    }
+
+    /// Makes sure that a user is not banned from a group, as the store has it. The write that makes a member decides again.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION, or what a failing store makes.
+    pub(super) async fn not_banned(&self, key: MemberKey) -> Result<(), Error> {
+        match self.store.ban(key, Timestamp::now()).await.map_err(store_error)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(Reason::Banned, "the user is banned from the group")),
+        }
+    }
+
+    /// Ends the bans of a user whose account has ended. Whether there was one.
+    ///
+    /// # Errors
+    /// What a failing store makes; some bans may have been ended then.
+    pub(super) async fn end_bans_of(&self, user: UserId) -> Result<bool, Error> {
+        let (mut after, mut any) = (None, false);
+        loop {
+            let groups = self.store.banned_from(user, after, GROUPS_AT_ONCE).await.map_err(store_error)?;
+            for group in &groups {
+                any |= self.end_ban(MemberKey { group: *group, user }).await?;
+            }
+            after = groups.last().copied();
+            if groups.len() < GROUPS_AT_ONCE {
+                return Ok(any);
+            }
+        }
+    }
+
+    async fn end_ban(&self, key: MemberKey) -> Result<bool, Error> {
+        let this = self.clone();
+        let work = async move {
+            let (change, terms) = (MemberChange::Unban(vec![key.user]), this.terms(Acting::Service));
+            let done = this.change(key.group, change, terms, Write::at(Timestamp::now())).await?;
+            Ok(!done.record.bans.is_empty())
+        };
+        self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
+    }
+}

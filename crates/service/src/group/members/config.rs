@@ -1,0 +1,37 @@
+//! What is configured about members of groups, with its defaults.
+
+use serde::{Deserialize, Serialize};
+
+use crate::invalid_value::{InvalidValue, above_zero};
+
+/// Members of groups.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MembersConfig {
+    /// Most members of a group. Above 0.
+    pub members_max: u32,
+    /// Most users who are banned from a group at the same time. Above 0.
+    pub bans_max: u32,
+    /// How often a user may try the code of one group in a minute. Above 0.
+    pub code_tries_per_minute: u32,
+}
+
+impl Default for MembersConfig {
+    fn default() -> Self {
+        Self { members_max: 100_000, bans_max: 10_000, code_tries_per_minute: 5 }
+    }
+}
+
+impl MembersConfig {
+    /// Whether each value can be taken, and all of them together.
+    ///
+    /// # Errors
+    /// Names the key and its limit.
+    pub fn check(&self) -> Result<(), InvalidValue> {
+        above_zero(&[
+            ("members.members_max", self.members_max == 0),
+            ("members.bans_max", self.bans_max == 0),
+            ("members.code_tries_per_minute", self.code_tries_per_minute == 0),
+        ])
+    }
+}

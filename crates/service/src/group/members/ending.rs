@@ -1,0 +1,225 @@
+//! How memberships end without anybody's wish: with their group, or with the account of their user.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_cache::Consistency;
+use kith_store::{
+    GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId, Version, Write,
+};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Members,
+    membership_events::{Expected, MembershipEvent},
+    service::{FOUNDED_WITHIN, store_error},
+};
+use crate::{
+    error::{Error, Reason, or_none},
+    rpc::{call::Acting, request::Terms},
+    user::{AccountCleanup, Cleaned},
+    write::mutations::Written,
+};
+
+/// Groups that a deleted user leaves in one step.
+const DEPARTED_AT_ONCE: usize = 20;
+/// Members of a dismissed group that end in one step.
+const ENDED_AT_ONCE: usize = 100;
+/// Before each try to end the members of a dismissed group.
+const TRIED_AFTER: [Duration; 4] =
+    [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(90)];
+
+/// Dismissed groups whose members are being ended.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    groups: Mutex<HashSet<GroupId>>,
+    /// Held for a step, so that none that found the group dismissed is still under way when it has been made again.
+    step: tokio::sync::Mutex<()>,
+}
+
+impl Members {
+    /// Dismisses a group, and begins to end its members: also where the caller waits no longer. Returns the version of the
+    /// dismissal.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(crate) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
+        let (this, deadline) = (self.clone(), terms.deadline);
+        let work = async move {
+            let written = this.groups.dismiss(id, terms).await;
+            match &written {
+                Ok(_) => this.end(id),
+                // It may be dismissed all the same; where it is not, nothing is ended.
+                Err(error) if error.reason() == Reason::StoreUnavailable => this.end(id),
+                Err(_) => {}
+            }
+            written
+        };
+        self.mutations.call(deadline, Box::pin(work)).await
+    }
+
+    /// To be called before a group is created under an id that the caller chose: where it is that of a dismissed group,
+    /// none of the members of that one are left then.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
+        if !self.groups.was_dismissed(id).await? {
+            return Ok(());
+        }
+        let this = self.clone();
+        self.mutations.call(deadline, Box::pin(async move { or_none(this.end_all(id).await) })).await
+    }
+
+    /// Those of these groups that stand, in their order. The end of the members of the others is begun again: the node that
+    /// was at it may have died.
+    pub(super) async fn standing(&self, groups: &[GroupId], consistency: &Consistency) -> Vec<GroupId> {
+        let found = self.groups.get_many(groups, consistency).await;
+        let mut standing = Vec::with_capacity(groups.len());
+        for (group, found) in groups.iter().zip(found) {
+            match found {
+                Ok(None) => self.end(*group),
+                // One that cannot be read now may stand.
+                Ok(Some(_)) | Err(_) => standing.push(*group),
+            }
+        }
+        standing
+    }
+
+    /// Removes a user whose account has ended from some of its groups, and then ends its bans. False: there was none of both.
+    /// A group that it owned goes to an admin, else to a member, else to nobody.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
+        let mut after = None;
+        loop {
+            let groups = self.store.memberships(user, after, DEPARTED_AT_ONCE).await.map_err(store_error);
+            let groups = or_none(groups)?;
+            let mut departed = false;
+            for group in &groups {
+                let (this, group) = (self.clone(), *group);
+                let work = async move { this.depart(group, user).await };
+                departed |= self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await?;
+            }
+            // The list may name groups that the user is in no more, and others after them.
+            if departed {
+                return Ok(true);
+            }
+            if groups.len() < DEPARTED_AT_ONCE {
+                return or_none(self.end_bans_of(user).await);
+            }
+            after = groups.last().copied();
+        }
+    }
+
+    /// False: the user was not in it.
+    async fn depart(&self, group: GroupId, user: UserId) -> Result<bool, Error> {
+        let terms = self.terms(Acting::Service);
+        let write = || Write::at(Timestamp::now());
+        if self.roster(group, &Consistency::Strong).await?.owner == Some(user)
+            && let Some(heir) = self.heir(group, user).await?
+        {
+            match self.change(group, MemberChange::Transfer(heir), terms, write()).await {
+                // It went meanwhile: nobody owns the group then.
+                Err(error) if error.reason() == Reason::NotFound => {}
+                changed => drop(changed?),
+            }
+        }
+        let departed = self.change(group, MemberChange::Depart(user), terms, write()).await;
+        departed.map(|done| !done.record.rows.is_empty())
+    }
+
+    /// Who owns the group after this one: of admins, else of members, that of the lowest id.
+    async fn heir(&self, group: GroupId, user: UserId) -> Result<Option<UserId>, Error> {
+        for least in [Role::Admin, Role::Member] {
+            let some = self.store.member_list(group, least, None, 2).await.map_err(store_error)?;
+            let others = some.iter().map(|member| member.key.user).filter(|other| *other != user);
+            if let Some(heir) = others.min() {
+                return Ok(Some(heir));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins to end the members of a group that is dismissed, whom nobody is told of any more: their own lists go with
+    /// them. Goes on beside; what fails is tried again.
+    fn end(&self, group: GroupId) {
+        if !self.ending.groups.lock().insert(group) {
+            return;
+        }
+        let this = self.clone();
+        tokio::spawn(async move {
+            let mut ended = Ok(());
+            for pause in TRIED_AFTER {
+                sleep(pause).await;
+                ended = this.end_rest(group).await;
+                if ended.is_ok() {
+                    break;
+                }
+            }
+            if let Err(error) = ended {
+                tracing::warn!(%error, "members of a dismissed group could not be ended; to list the groups of one tries again");
+            }
+            this.ending.groups.lock().remove(&group);
+        });
+    }
+
+    async fn end_rest(&self, group: GroupId) -> Result<(), Error> {
+        let this = self.clone();
+        let work = async move { or_none(this.end_all(group).await) };
+        self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
+    }
+
+    /// Ends members first, then bans and the mutes of former members, in steps. The copies of the members of a step are
+    /// invalidated around it.
+    async fn end_all(&self, group: GroupId) -> Result<(), Error> {
+        self.tell_dismissed(group).await?;
+        loop {
+            let step = self.ending.step.lock().await;
+            let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
+            let users: Vec<UserId> =
+                some.map_err(store_error)?.iter().map(|member| member.key.user).collect();
+            // A group may have been made again under the id: they are in that one then.
+            if self.group_created(group, &Consistency::Strong).await?.is_some() {
+                return Ok(());
+            }
+            let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
+            let change = MemberChange::Remove(users);
+            let (given_up, expected) = (self.given_up(group, &change).await, Expected::of(&change));
+            let store = Arc::clone(&self.store);
+            let write = Box::pin(async move {
+                let count = store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
+                Ok(MembersChanged {
+                    roster: Roster { count, ..Roster::default() },
+                    ..MembersChanged::default()
+                })
+            });
+            let ended = self.around(given_up, keys, write).await?;
+            drop(step);
+            // Nobody who decided for a group that is gone has to be told of.
+            self.tell(expected.with(group, &[])).await;
+            if ended.record.roster.count == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells that a group is dismissed, before its members leave.
+    async fn tell_dismissed(&self, group: GroupId) -> Result<(), Error> {
+        let _step = self.ending.step.lock().await;
+        match self.group_created(group, &Consistency::Strong).await? {
+            None => self.listeners.tell(&MembershipEvent::Dismissed(group)).await,
+            // Another group has the id.
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl AccountCleanup for Members {
+    async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
+        Ok(if self.depart_some(user).await? { Cleaned::Some } else { Cleaned::All })
+    }
+}

@@ -1,0 +1,193 @@
+//! Who is in a group, and in which groups a user is: ids by pages, through the tiers.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use async_trait::async_trait;
+use kith_cache::{Consistency, Invalidation, LoadError, LoadOptions, Page, PageLoader, PagedList};
+use kith_store::{GroupId, MemberKey, MemberStore, Role, UserId};
+
+use super::MemberListPolicies;
+use super::{MEMBER_EPOCHS, MEMBERSHIP_EPOCHS, codec::IdCodec};
+use crate::{error::Error, write::tiers::Tiers};
+
+/// The text names no page of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text is not that of a page of a list of members")]
+pub(super) struct NotAPage;
+
+/// A page of a list by rising id: so many of these roles after an id, 0: the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    pub(super) least: Role,
+    pub(super) after: i64,
+    pub(super) size: usize,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.least as u8, self.after, self.size)
+    }
+}
+
+impl FromStr for Asked {
+    type Err = NotAPage;
+
+    fn from_str(text: &str) -> Result<Self, NotAPage> {
+        let parts: Vec<&str> = text.splitn(3, ':').collect();
+        let [least, after, size] = parts[..] else { return Err(NotAPage) };
+        let least = least.parse().ok().and_then(Role::of).ok_or(NotAPage)?;
+        let after = after.parse().ok().filter(|after| *after >= 0).ok_or(NotAPage)?;
+        Ok(Self { least, after, size: size.parse().map_err(|_| NotAPage)? })
+    }
+}
+
+/// Ids of a list, by rising id, and whether others follow.
+#[derive(Clone, Debug)]
+pub(super) struct Part<T> {
+    pub(super) ids: Vec<T>,
+    pub(super) more: bool,
+}
+
+/// Both kinds of lists, through the tiers of this node.
+#[derive(Clone, Debug)]
+pub(super) struct MemberLists {
+    pub(super) members: PagedList<GroupId, Asked, UserId>,
+    pub(super) groups: PagedList<UserId, Asked, GroupId>,
+}
+
+impl MemberLists {
+    pub(super) fn new(store: &Arc<dyn MemberStore>, tiers: &Tiers, policies: MemberListPolicies) -> Self {
+        Self {
+            members: tiers.list(policies.members, Arc::new(MemberPages(Arc::clone(store))), IdCodec),
+            groups: tiers.list(policies.groups, Arc::new(GroupPages(Arc::clone(store))), IdCodec),
+        }
+    }
+
+    /// Who may be in a group.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn members_of(
+        &self,
+        group: GroupId,
+        asked: Asked,
+        consistency: &Consistency,
+    ) -> Result<Part<UserId>, Error> {
+        let paged = self.members.page(&group, &asked, consistency).await;
+        let paged = paged.map_err(|error| Error::cache("list", &error))?;
+        let page = &paged.entry.value;
+        Ok(Part { ids: page.items.clone(), more: page.more })
+    }
+
+    /// In which groups a user may be.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn groups_of(
+        &self,
+        user: UserId,
+        asked: Asked,
+        consistency: &Consistency,
+    ) -> Result<Part<GroupId>, Error> {
+        let paged = self.groups.page(&user, &asked, consistency).await;
+        let paged = paged.map_err(|error| Error::cache("list", &error))?;
+        let page = &paged.entry.value;
+        Ok(Part { ids: page.items.clone(), more: page.more })
+    }
+}
+
+/// Bytes of a page of a list of members, roughly.
+#[must_use]
+pub fn member_page_weight(page: &Page<UserId>) -> usize {
+    size_of::<Page<UserId>>() + page.items.len() * size_of::<UserId>()
+}
+
+/// Bytes of a page of a list of groups, roughly.
+#[must_use]
+pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
+    size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
+}
+
+/// What has to be told besides where a member changed without this node's doing.
+pub fn member_invalidations(key: MemberKey) -> Vec<Invalidation> {
+    let mut told = roster_invalidations(key.group);
+    told.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));
+    told
+}
+
+/// The same of a roster.
+pub fn roster_invalidations(group: GroupId) -> Vec<Invalidation> {
+    vec![invalidation(super::ROSTERS, group.to_string()), invalidation(MEMBER_EPOCHS, group.to_string())]
+}
+
+fn invalidation(namespace: &'static str, key: String) -> Invalidation {
+    Invalidation { namespace, key, version: None, copy: None }
+}
+
+#[derive(Debug)]
+struct MemberPages(Arc<dyn MemberStore>);
+
+#[async_trait]
+impl PageLoader<GroupId, Asked, UserId> for MemberPages {
+    async fn page(
+        &self,
+        group: &GroupId,
+        asked: &Asked,
+        _options: LoadOptions,
+    ) -> Result<Page<UserId>, LoadError> {
+        let after = UserId::new(asked.after).ok();
+        // One more tells whether there is more.
+        let found = self.0.member_list(*group, asked.least, after, asked.size.saturating_add(1)).await;
+        let found = found.map_err(LoadError::new)?;
+        let more = found.len() > asked.size;
+        let items = found.iter().take(asked.size).map(|member| member.key.user).collect();
+        Ok(Page { items, more })
+    }
+}
+
+#[derive(Debug)]
+struct GroupPages(Arc<dyn MemberStore>);
+
+#[async_trait]
+impl PageLoader<UserId, Asked, GroupId> for GroupPages {
+    async fn page(
+        &self,
+        user: &UserId,
+        asked: &Asked,
+        _options: LoadOptions,
+    ) -> Result<Page<GroupId>, LoadError> {
+        let after = GroupId::new(asked.after).ok();
+        let mut items =
+            self.0.memberships(*user, after, asked.size.saturating_add(1)).await.map_err(LoadError::new)?;
+        let more = items.len() > asked.size;
+        items.truncate(asked.size);
+        Ok(Page { items, more })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_read_back() {
+        for asked in [
+            Asked { least: Role::Member, after: 0, size: 50 },
+            Asked { least: Role::Owner, after: i64::MAX, size: 1 },
+        ] {
+            assert_eq!(asked.to_string().parse(), Ok(asked));
+        }
+        for text in ["", "1", "1:2", "0:2:3", "4:2:3", "1:-1:3", "1:2:x", "1:2:3:4"] {
+            assert_eq!(text.parse::<Asked>(), Err(NotAPage), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_told_of_to_its_group_and_its_own_list() {
+        let key = "9,7".parse::<MemberKey>().unwrap();
+        let told: Vec<_> =
+            member_invalidations(key).into_iter().map(|told| (told.namespace, told.key)).collect();
+        let expected = [("roster", "9"), ("member_list_epoch", "9"), ("membership_list_epoch", "7")];
+        assert_eq!(told, expected.map(|(namespace, key)| (namespace, key.to_owned())));
+    }
+}

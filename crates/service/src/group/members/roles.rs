@@ -1,0 +1,105 @@
+//! Which role somebody has, for who decides by it.
+
+use kith_cache::{Consistency, Policy, TieredCache};
+use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
+
+use super::{
+    codec::{MemberCodec, RosterCodec},
+    loader::{MemberLoader, RosterLoader},
+};
+use crate::{
+    domain_context::DomainContext,
+    error::Error,
+    rpc::call::Acting,
+    user::{Users, account_begins},
+};
+
+/// Members and rosters through the tiers of this node; both namespaces are strict. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Roles {
+    pub(super) members: TieredCache<MemberKey, Member>,
+    pub(super) rosters: TieredCache<GroupId, Roster>,
+    users: Users,
+}
+
+impl Roles {
+    /// With namespaces of its own in the caches.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        members: Policy<Member>,
+        rosters: Policy<Roster>,
+        users: &Users,
+    ) -> Self {
+        let DomainContext { stores, tiers, .. } = context;
+        let store = || std::sync::Arc::clone(&stores.members);
+        Self {
+            members: tiers.namespace(members, std::sync::Arc::new(MemberLoader(store())), MemberCodec),
+            rosters: tiers.namespace(rosters, std::sync::Arc::new(RosterLoader(store())), RosterCodec),
+            users: users.clone(),
+        }
+    }
+
+    /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn of(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
+        let key = MemberKey { group: group.id, user };
+        let member = self.members.get_with(&key, &Consistency::Cached).await;
+        if let Some(member) = member.map_err(|error| Error::cache("member", &error))? {
+            return Ok(Some(member.value.role));
+        }
+        let owns = group.creator == Some(user) && self.founder(group).await?.is_some();
+        Ok(owns.then_some(Role::Owner))
+    }
+
+    /// Who owns a group that nobody is in or owns: its creator.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
+        if group.creator.is_none() || self.was_founded(group.id).await? {
+            return Ok(None);
+        }
+        self.creator(group).await
+    }
+
+    /// The creator of a group; `None`: it has none, or another account has the id of that user by now.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
+        let Some(creator) = group.creator else { return Ok(None) };
+        let account = self.users.created(creator, &Consistency::Cached).await?;
+        let is_other = account.is_some_and(|created| account_begins(created) > group.created);
+        Ok((!is_other).then_some(creator))
+    }
+
+    /// Makes sure that whoever acts has at least this role, or is a service.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, or what a failing store makes.
+    pub async fn allow(&self, group: &Group, acting: Acting, least: Role) -> Result<(), Error> {
+        let Acting::User(user) = acting else { return Ok(()) };
+        if self.of(group, user).await?.is_some_and(|role| role >= least) {
+            return Ok(());
+        }
+        Err(Error::not_allowed(match least {
+            Role::Owner => "only the owner of the group and services may do this",
+            Role::Admin => "only the owner of the group, its admins and services may do this",
+            Role::Member => "only members of the group and services may do this",
+        }))
+    }
+
+    /// Whether anybody is in the group, or owns it. That somebody was once says nothing: it may have been in a dismissed
+    /// group of the same id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
+        let roster = self.rosters.get_with(&group, &Consistency::Cached).await;
+        let roster = roster.map_err(|error| Error::cache("roster", &error))?;
+        Ok(roster.is_some_and(|roster| roster.value.owner.is_some() || roster.value.count > 0))
+    }
+}

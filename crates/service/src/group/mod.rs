@@ -1,0 +1,29 @@
+//! Groups.
+//!
+//! **Freshness** and **invalidation** are those of [`crate::user`]. `SearchGroups` finds pages of ids through
+//! the tiers, and what it shows are the records: see the head of `search.rs`. A write is seen by every search
+//! of the same node that begins after its acknowledgement.
+//!
+//! **Who may.** A service, the owner of a group and its admins; only a service and the owner dismiss it: see
+//! [`crate::group::members`]. A group that is private, or joined by code, has an invite code; it changes in the same
+//! write as what makes it needed.
+
+mod codec;
+mod convert;
+mod feed;
+mod groups;
+mod keyword;
+mod listing;
+mod loader;
+pub mod members;
+mod rpc;
+mod search;
+
+pub use feed::feed_mappings;
+pub use groups::{Found, GroupPolicies, GroupRules, Groups};
+pub use keyword::GroupKeyword;
+pub use rpc::GroupRpc;
+pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, page_weight, search_invalidations};
+
+/// Name of the namespace of records in the tiers.
+pub const GROUPS: &str = "group";

@@ -1,0 +1,338 @@
+//! Decode, one call, encode.
+
+use futures::stream::BoxStream;
+use kith_cache::{Consistency, Entry};
+use kith_proto::{
+    group::v1::{self as wire, group_service_server::GroupService},
+    r#type::v1::ImportResult,
+};
+use kith_store::{Group, GroupId, GroupWords, UserId};
+use tonic::{Request, Response, Status, Streaming};
+use zeroize::Zeroizing;
+
+use super::{
+    GroupKeyword, Groups,
+    convert::{self, GroupDraft},
+};
+use crate::{
+    error::Error,
+    group::members::Members,
+    rpc::{
+        answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
+        batch::{self, Limits},
+        call::{Call, Served},
+        page_token::PageTokens,
+        params::take_secrets,
+        request::{RequestSeed, Terms, consistency},
+        search_quota::SearchQuota,
+        secret::check_secret,
+    },
+};
+
+/// The group service on the wire.
+#[derive(Clone, Debug)]
+pub struct GroupRpc {
+    groups: Groups,
+    members: Members,
+    pages: PageTokens,
+    limits: Limits,
+    searches: SearchQuota,
+}
+
+impl GroupRpc {
+    /// Over the groups of this node and their members.
+    #[must_use]
+    pub const fn new(
+        groups: Groups,
+        members: Members,
+        pages: PageTokens,
+        limits: Limits,
+        searches: SearchQuota,
+    ) -> Self {
+        Self { groups, members, pages, limits, searches }
+    }
+
+    fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
+        consistency(asked, self.limits.tokens)
+    }
+
+    /// The group as answers show it.
+    fn shown(&self, group: &Group) -> wire::Group {
+        convert::to_wire(group, &self.groups.secret_params)
+    }
+
+    fn result(
+        &self,
+        id: GroupId,
+        group: Result<Option<Entry<Group>>, Error>,
+        budget: &mut ByteBudget,
+    ) -> wire::GroupResult {
+        use wire::group_result::Result::{Error, Group, NotFound};
+        let result = match group {
+            Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
+            Ok(Some(entry)) => {
+                let group = self.shown(&entry.value);
+                if budget.takes(&group) { Group(group) } else { Error(left_out().to_result()) }
+            }
+            Ok(None) => NotFound(true),
+            Err(error) => Error(error.to_result()),
+        };
+        wire::GroupResult { group_id: id.get(), result: Some(result) }
+    }
+
+    async fn create(
+        &self,
+        mut request: wire::CreateGroupRequest,
+        call: Call,
+    ) -> Result<wire::CreateGroupResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
+        let secrets = take_secrets(&mut group.params, &self.groups.secret_params)?;
+        let draft = GroupDraft::new(group, call.acting)?;
+        let seed = RequestSeed::of("CreateGroup", &request_id, call.acting, &request)?;
+        let terms = Terms::of(call, 0, seed)?;
+        if let Some(id) = draft.id {
+            self.members.make_way(id, terms.deadline).await?;
+        }
+        let written = self.groups.create(draft, secrets, terms).await?;
+        self.members.created(written.record.id).await;
+        Ok(wire::CreateGroupResponse {
+            group: Some(self.shown(&written.record)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn update(
+        &self,
+        mut request: wire::UpdateGroupRequest,
+        call: Call,
+    ) -> Result<wire::UpdateGroupResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let names = &self.groups.secret_params;
+        let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
+        let id = convert::group_id(group.group_id)?;
+        let paths = request.update_mask.clone().unwrap_or_default().paths;
+        let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
+        group.params.retain(|name, _| !names.contains(name));
+        let seed = RequestSeed::of("UpdateGroup", &request_id, call.acting, &request)?;
+        let terms = Terms::of(call, request.expected_version, seed)?;
+        let written = self.groups.update(id, patch, secrets, terms).await?;
+        Ok(wire::UpdateGroupResponse {
+            group: Some(self.shown(&written.record)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn transfer(
+        &self,
+        mut request: wire::TransferGroupRequest,
+        call: Call,
+    ) -> Result<wire::TransferGroupResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("TransferGroup", &request_id, call.acting, &request)?;
+        let id = convert::group_id(request.group_id)?;
+        let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
+        let written = self.members.transfer(id, owner, Terms::of(call, 0, seed)?).await?;
+        Ok(wire::TransferGroupResponse {
+            version: written.record.roster.version.get(),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn batch(
+        &self,
+        request: wire::BatchGetGroupsRequest,
+    ) -> Result<wire::BatchGetGroupsResponse, Error> {
+        batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let field = |_| Error::invalid("group_ids", &kith_store::Invalid::new("must be above 0"));
+        let ids: Result<Vec<GroupId>, _> =
+            request.group_ids.iter().map(|id| GroupId::new(*id).map_err(field)).collect();
+        let ids = ids?;
+        let groups = self.groups.get_many(&ids, &consistency).await;
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let result = |(id, group): (&GroupId, _)| self.result(*id, group, &mut budget);
+        let results = ids.iter().zip(groups).map(result).collect();
+        Ok(wire::BatchGetGroupsResponse { results })
+    }
+
+    /// A page holds what may be found, which is compared with the keyword: it may be short without being the
+    /// last, and says so by its token.
+    async fn search(
+        &self,
+        request: wire::SearchGroupsRequest,
+        call: Call,
+    ) -> Result<wire::SearchGroupsResponse, Error> {
+        self.searches.count(call.acting)?;
+        let keyword = request.keyword.as_str();
+        GroupWords::check_keyword(keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let keyword = if convert::is_prefix(request.r#match)? {
+            GroupKeyword::prefix(keyword)
+        } else {
+            GroupKeyword::exact(keyword)
+        };
+        let size = self.limits.pages.of(request.page_size)?;
+        let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
+        let found = self.groups.search(&keyword, after, size, &consistency).await?;
+        let groups = fitting(found.groups.iter().map(|group| self.shown(group)));
+        let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
+        let next = cut.or(found.next.map(GroupId::get));
+        let next_page_token = next.map(|id| self.pages.seal(&query, id)).unwrap_or_default();
+        Ok(wire::SearchGroupsResponse { groups, next_page_token })
+    }
+
+    async fn import_one(&self, record: wire::ImportGroup) -> ImportResult {
+        let number = record.record;
+        let request = wire::CreateGroupRequest { group: record.group, request_id: record.request_id };
+        let created = self.create(request, batch::import_call(&self.limits)).await;
+        batch::import_result(number, created.map(|created| created.group.unwrap_or_default().group_id))
+    }
+}
+
+#[tonic::async_trait]
+impl GroupService for GroupRpc {
+    type ImportGroupsStream = BoxStream<'static, Result<wire::ImportGroupsResponse, Status>>;
+    type ExportGroupsStream = BoxStream<'static, Result<wire::ExportGroupsResponse, Status>>;
+
+    async fn create_group(
+        &self,
+        request: Request<wire::CreateGroupRequest>,
+    ) -> Result<Response<wire::CreateGroupResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.create(request.into_inner(), call).await?))
+    }
+
+    async fn get_group(
+        &self,
+        request: Request<wire::GetGroupRequest>,
+    ) -> Result<Response<wire::GetGroupResponse>, Status> {
+        let request = request.get_ref();
+        let id = convert::group_id(request.group_id)?;
+        let entry = self.groups.get(id, &self.consistency(request.consistency.as_ref())?).await?;
+        let mut response = Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value)) });
+        response.extensions_mut().insert(Served::of(&entry));
+        Ok(response)
+    }
+
+    async fn batch_get_groups(
+        &self,
+        request: Request<wire::BatchGetGroupsRequest>,
+    ) -> Result<Response<wire::BatchGetGroupsResponse>, Status> {
+        Ok(Response::new(self.batch(request.into_inner()).await?))
+    }
+
+    async fn update_group(
+        &self,
+        request: Request<wire::UpdateGroupRequest>,
+    ) -> Result<Response<wire::UpdateGroupResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.update(request.into_inner(), call).await?))
+    }
+
+    async fn dismiss_group(
+        &self,
+        request: Request<wire::DismissGroupRequest>,
+    ) -> Result<Response<wire::DismissGroupResponse>, Status> {
+        let call = Call::of(&request);
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("DismissGroup", &request_id, call.acting, &request)?;
+        let id = convert::group_id(request.group_id)?;
+        let written = self.members.dismiss(id, Terms::of(call, request.expected_version, seed)?).await?;
+        Ok(Response::new(wire::DismissGroupResponse {
+            version: written.record.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    async fn transfer_group(
+        &self,
+        request: Request<wire::TransferGroupRequest>,
+    ) -> Result<Response<wire::TransferGroupResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.transfer(request.into_inner(), call).await?))
+    }
+
+    async fn search_groups(
+        &self,
+        request: Request<wire::SearchGroupsRequest>,
+    ) -> Result<Response<wire::SearchGroupsResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.search(request.into_inner(), call).await?))
+    }
+
+    async fn get_invite_code(
+        &self,
+        request: Request<wire::GetInviteCodeRequest>,
+    ) -> Result<Response<wire::GetInviteCodeResponse>, Status> {
+        let call = Call::of(&request);
+        let id = convert::group_id(request.get_ref().group_id)?;
+        let invite_code = self.groups.invite_code(id, call.acting).await?;
+        Ok(Response::new(wire::GetInviteCodeResponse { invite_code }))
+    }
+
+    async fn rotate_invite_code(
+        &self,
+        request: Request<wire::RotateInviteCodeRequest>,
+    ) -> Result<Response<wire::RotateInviteCodeResponse>, Status> {
+        let call = Call::of(&request);
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = RequestSeed::of("RotateInviteCode", &request_id, call.acting, &request)?;
+        let id = convert::group_id(request.group_id)?;
+        let (invite_code, written) = self.groups.rotate_code(id, Terms::of(call, 0, seed)?).await?;
+        Ok(Response::new(wire::RotateInviteCodeResponse {
+            invite_code,
+            version: written.record.version.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    async fn verify_secret(
+        &self,
+        request: Request<wire::VerifySecretRequest>,
+    ) -> Result<Response<wire::VerifySecretResponse>, Status> {
+        let call = Call::of(&request);
+        let wire::VerifySecretRequest { group_id, name, secret } = request.into_inner();
+        let (id, secret) = (convert::group_id(group_id)?, Zeroizing::new(secret));
+        check_secret(&secret).map_err(|why| Error::invalid("secret", &why))?;
+        let verified = self.groups.verify(id, &name, secret, call.acting).await?;
+        Ok(Response::new(wire::VerifySecretResponse { verified }))
+    }
+
+    async fn import_groups(
+        &self,
+        request: Request<Streaming<wire::ImportGroupsRequest>>,
+    ) -> Result<Response<Self::ImportGroupsStream>, Status> {
+        batch::only_services(Call::of(&request).acting)?;
+        let this = self.clone();
+        let one = move |record| {
+            let this = this.clone();
+            async move { this.import_one(record).await }
+        };
+        let answer = |results| wire::ImportGroupsResponse { results };
+        Ok(Response::new(batch::import(request.into_inner(), self.limits, one, answer)))
+    }
+
+    async fn export_groups(
+        &self,
+        request: Request<wire::ExportGroupsRequest>,
+    ) -> Result<Response<Self::ExportGroupsStream>, Status> {
+        batch::only_services(Call::of(&request).acting)?;
+        let after = match request.get_ref().after_group_id {
+            0 => None,
+            id => Some(convert::group_id(id)?),
+        };
+        let groups = self.groups.clone();
+        let page = move |after| {
+            let groups = groups.clone();
+            async move { groups.scan(after, batch::EXPORT_PAGE).await }
+        };
+        let this = self.clone();
+        let to_wire = move |group: &Group| this.shown(group);
+        let answer = |groups| wire::ExportGroupsResponse { groups };
+        Ok(Response::new(batch::export(after, page, |group: &Group| group.id, to_wire, answer)))
+    }
+}

@@ -1,0 +1,278 @@
+//! Group search: pages of ids under search keys, and the records through the tier of groups.
+//!
+//! **Why ids.** A page tells which groups were listed under a key; each is then read through the tier of groups
+//! and compared with the keyword again. So no search shows an old record, nor a group that became private, was
+//! renamed or dismissed, once the write of the record is told, whatever the pages say. What only a page can
+//! tell is that a group is listed now which was not: that is what writes give up pages for.
+//!
+//! **Buckets.** A write can list a group under hundreds of search keys. They are told of by buckets: the first
+//! three characters of a word, and what is shorter. A key belongs to one bucket, a word to three.
+
+use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
+
+use kith_cache::{
+    CacheError, Consistency, Invalidation, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader,
+    PagedList, remote::Codec,
+};
+use kith_store::{Group, GroupId, GroupStore, Text, Visibility, fold};
+
+use super::GroupKeyword;
+use crate::write::tiers::Tiers;
+
+/// Namespace of the epochs of buckets.
+pub const SEARCH_EPOCHS: &str = "group_search_epoch";
+/// Namespace of the pages.
+pub const SEARCH_PAGES: &str = "group_search_page";
+
+/// Characters of a bucket: few enough for a write to name its buckets, and enough for a search to share its own
+/// with few other words.
+const BUCKET_CHARS: usize = 3;
+
+/// Search keys that are told of together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Bucket(String);
+
+impl Bucket {
+    /// The bucket of a search key.
+    fn of_key(key: &str) -> Self {
+        // The first character says how the rest is compared, and the bucket has both.
+        Self(key.chars().skip(1).take(BUCKET_CHARS).collect())
+    }
+
+    /// The buckets of all search keys that these words are listed under; each once.
+    pub(super) fn of_words<'a>(words: impl IntoIterator<Item = &'a Text>) -> Vec<Self> {
+        let mut buckets = Vec::new();
+        for word in words {
+            let mut beginning = String::new();
+            for c in fold(word).chars().take(BUCKET_CHARS) {
+                beginning.push(c);
+                buckets.push(Self(beginning.clone()));
+            }
+        }
+        buckets.sort_unstable();
+        buckets.dedup();
+        buckets
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Bucket {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A page of what a search key finds: so many ids above one. As text, both numbers and the key behind colons.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    after: Option<GroupId>,
+    size: usize,
+    key: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.after.map_or(0, GroupId::get), self.size, self.key)
+    }
+}
+
+/// The text is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text is not a place in a search")]
+pub(super) struct NotAPlace;
+
+impl FromStr for Place {
+    type Err = NotAPlace;
+
+    fn from_str(text: &str) -> Result<Self, NotAPlace> {
+        let mut parts = text.splitn(3, ':');
+        let mut part = || parts.next().ok_or(NotAPlace);
+        let after = match part()? {
+            "0" => None,
+            id => Some(id.parse().map_err(|_| NotAPlace)?),
+        };
+        let size = part()?.parse().map_err(|_| NotAPlace)?;
+        Ok(Self { after, size, key: part()?.to_owned() })
+    }
+}
+
+/// Pages of the ids of public groups under search keys, through the tiers of this node.
+#[derive(Clone, Debug)]
+pub(super) struct GroupSearch {
+    pages: PagedList<Bucket, Place, GroupId>,
+}
+
+impl GroupSearch {
+    /// With two namespaces of its own on `node`; with the tier that nodes share where there is one.
+    pub(super) fn new(store: &Arc<dyn GroupStore>, tiers: &Tiers, policies: ListPolicies<GroupId>) -> Self {
+        Self { pages: tiers.list(policies, Arc::new(SearchLoader(Arc::clone(store))), IdCodec) }
+    }
+
+    /// Up to `size` ids above `after` of groups that may be found, in ascending order; some may not be any
+    /// more.
+    pub(super) async fn page(
+        &self,
+        keyword: &GroupKeyword,
+        after: Option<GroupId>,
+        size: usize,
+        consistency: &Consistency,
+    ) -> Result<Arc<Page<GroupId>>, CacheError> {
+        let place = Place { after, size, key: keyword.key().to_owned() };
+        let paged = self.pages.page(&Bucket::of_key(&place.key), &place, consistency).await?;
+        Ok(paged.entry.value)
+    }
+
+    /// To be called before a write that may list a group in these buckets is sent to the store.
+    pub(super) async fn begin_write(&self, buckets: &[Bucket]) -> ListWrite<Bucket> {
+        self.pages.begin_write(buckets).await
+    }
+}
+
+/// Bytes of a page of ids, roughly: what a cache weighs it by.
+#[must_use]
+pub fn page_weight(page: &Page<GroupId>) -> usize {
+    size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
+}
+
+/// What has to be told for searches where a group changed without this node's doing, by the state that it has
+/// now; the record itself is to be told of first.
+#[must_use]
+pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
+    let told =
+        |bucket: Bucket| Invalidation { namespace: SEARCH_EPOCHS, key: bucket.0, version: None, copy: None };
+    let words = group.tags.iter().chain([&group.name]).filter(|_| group.visibility == Visibility::Public);
+    Bucket::of_words(words).into_iter().map(told).collect()
+}
+
+#[derive(Debug)]
+struct SearchLoader(Arc<dyn GroupStore>);
+
+#[async_trait::async_trait]
+impl PageLoader<Bucket, Place, GroupId> for SearchLoader {
+    async fn page(
+        &self,
+        _bucket: &Bucket,
+        place: &Place,
+        _options: LoadOptions,
+    ) -> Result<Page<GroupId>, LoadError> {
+        // One more tells whether there is more.
+        let found = self.0.search_groups(&place.key, place.after, place.size.saturating_add(1)).await;
+        let found = found.map_err(LoadError::new)?;
+        let more = found.len() > place.size;
+        Ok(Page { items: found.iter().take(place.size).map(|group| group.id).collect(), more })
+    }
+}
+
+/// Eight bytes.
+#[derive(Debug)]
+struct IdCodec;
+
+impl Codec<GroupId> for IdCodec {
+    fn schema(&self) -> u16 {
+        1
+    }
+
+    fn encode(&self, id: &GroupId) -> Vec<u8> {
+        id.get().to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<GroupId> {
+        GroupId::new(i64::from_be_bytes(bytes.try_into().ok()?)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::group_search_keys;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(number: i64) -> GroupId {
+        GroupId::new(number).unwrap()
+    }
+
+    fn buckets(words: &[&str]) -> Vec<String> {
+        let words: Vec<Text> = words.iter().map(|word| Text::from(*word)).collect();
+        Bucket::of_words(&words).into_iter().map(|bucket| bucket.0).collect()
+    }
+
+    #[test]
+    fn a_word_is_in_the_buckets_of_its_beginnings() {
+        assert_eq!(
+            buckets(&["Chess", "go", "CHEF", "東京都庁"]),
+            ["c", "ch", "che", "g", "go", "東", "東京", "東京都"]
+        );
+        assert!(buckets(&[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_finds_a_group_is_in_one_of_its_buckets(
+            name in "\\PC{1,20}", tags in proptest::collection::vec("\\PC{1,20}", 0..4)
+        ) {
+            // Nothing else is taken for a word: see `GroupWords`.
+            prop_assume!(tags.iter().chain([&name]).all(|word| !fold(word).is_empty()));
+            let words: Vec<Text> = tags.iter().chain([&name]).map(|word| Text::from(word.as_str())).collect();
+            let told = Bucket::of_words(&words);
+            for key in group_search_keys(&name, &tags, Visibility::Public) {
+                prop_assert!(told.contains(&Bucket::of_key(&key)), "{key:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_from_elsewhere_is_told_of_by_the_buckets_of_a_public_group() {
+        let mut group = Group {
+            id: id(7),
+            version: kith_store::Version::FIRST,
+            name: "Go".into(),
+            tags: vec!["Ab".into()],
+            kind: kith_store::GroupType::Chat,
+            visibility: Visibility::Public,
+            join_policy: kith_store::JoinPolicy::Open,
+            history_for_new_members: false,
+            params: kith_store::Params::default(),
+            creator: None,
+            created: kith_store::Timestamp(0),
+            updated: kith_store::Timestamp(0),
+        };
+        let told = search_invalidations(&group);
+        assert_eq!(told.iter().map(|told| told.key.as_str()).collect::<Vec<_>>(), ["a", "ab", "g", "go"]);
+        assert!(told.iter().all(|told| told.namespace == SEARCH_EPOCHS && told.version.is_none()));
+        group.visibility = Visibility::Private;
+        assert!(search_invalidations(&group).is_empty());
+    }
+
+    #[test]
+    fn a_search_is_in_the_bucket_of_what_it_searches_for() {
+        for keyword in [
+            GroupKeyword::exact("Chess"),
+            GroupKeyword::prefix("CHE"),
+            GroupKeyword::prefix("chessboard, large"),
+        ] {
+            assert_eq!(Bucket::of_key(keyword.key()).0, "che", "{keyword:?}");
+        }
+        assert_eq!(Bucket::of_key(GroupKeyword::prefix("c").key()).0, "c");
+    }
+
+    #[test]
+    fn places_and_ids_are_read_back() {
+        for (after, key) in [(None, "=a"), (Some(id(7)), "^a:b"), (Some(id(i64::MAX)), "=")] {
+            let place = Place { after, size: 50, key: key.to_owned() };
+            assert_eq!(place.to_string().parse(), Ok(place));
+        }
+        for other in ["", "0", "0:1", "-1:1:=a", "x:1:=a", "1:x:=a"] {
+            assert_eq!(other.parse::<Place>(), Err(NotAPlace), "{other:?}");
+        }
+        assert_eq!(IdCodec.decode(&IdCodec.encode(&id(7))), Some(id(7)));
+        assert_eq!((IdCodec.decode(&[0; 8]), IdCodec.decode(&[1; 7])), (None, None));
+    }
+}

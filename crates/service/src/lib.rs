@@ -1,0 +1,18 @@
+//! What the services do: users, groups and their members, relations, applications and presence.
+//!
+//! From the bottom up: [`error`] and [`metric`]; [`rpc`], which is what calls have in common; [`write`](mod@write), which is
+//! what writes have in common; then a folder for each domain. [`user`] knows no other domain, [`group`] knows users,
+//! [`relation`] knows both, and [`application`] and [`presence`] know all of these. A domain that is above tells those below
+//! nothing: it is told by them, as one of their listeners.
+
+pub mod application;
+pub mod domain_context;
+pub mod error;
+pub mod group;
+pub mod invalid_value;
+pub mod metric;
+pub mod presence;
+pub mod relation;
+pub mod rpc;
+pub mod user;
+pub mod write;

@@ -1,0 +1,196 @@
+//! Names and meanings of the metrics of a node, but for those of the caches and of the store.
+
+#![allow(missing_docs, reason = "each metric says what it means")]
+
+pub use kith_cache::{Metric, MetricKind};
+
+/// All of them; each is described and documented by being in here.
+pub const METRICS: [Metric; 32] = [
+    SERVING,
+    RPC_REQUESTS,
+    RPC_SECONDS,
+    RPC_IN_FLIGHT,
+    RPC_SHED,
+    CONNECTIONS,
+    CONNECTIONS_REFUSED,
+    ACCEPTS_FAILED,
+    MUTATIONS_IN_FLIGHT,
+    MUTATIONS_SHED,
+    LOG_LINES_DROPPED,
+    REDIS_BREAKER_OPENED,
+    REDIS_GARBLED,
+    OBSERVER_LAG,
+    OBSERVER_CHECKED,
+    OBSERVER_STALE,
+    EDGES_CHECKED,
+    EDGE_DIFFERENCES,
+    EDGE_COUNTS_CORRECTED,
+    EDGES_REMOVED,
+    PRESENCE_GATEWAYS,
+    PRESENCE_GATEWAYS_DEAD,
+    PRESENCE_SESSIONS_HELD,
+    PRESENCE_WATCHERS,
+    PRESENCE_CHANGES,
+    PRESENCE_EVENTS,
+    PRESENCE_FAN_OUTS,
+    PRESENCE_FAN_OUTS_RESUMED,
+    PRESENCE_SWEPT,
+    PRESENCE_MOVES_DROPPED,
+    APPLICATION_EFFECTS,
+    APPLICATIONS_RESUMED,
+];
+
+pub const SERVING: Metric = Metric::gauge(
+    "kith_serving",
+    &[],
+    "1 while the node answers, 0 while it starts, stops or lacks its store.",
+);
+pub const RPC_REQUESTS: Metric = Metric::counter(
+    "kith_rpc_requests_total",
+    &["service", "method", "code"],
+    "Calls answered, by their gRPC code; CANCELLED where the caller went away first.",
+);
+pub const RPC_SECONDS: Metric = Metric::histogram(
+    "kith_rpc_seconds",
+    &["service", "method"],
+    "Time from the head of a call to the end of its answer.",
+);
+pub const RPC_IN_FLIGHT: Metric =
+    Metric::gauge("kith_rpc_in_flight", &[], "Calls being handled, health and reflection not counted.");
+pub const RPC_SHED: Metric =
+    Metric::counter("kith_rpc_shed_total", &[], "Calls turned away because too many were in flight.");
+pub const CONNECTIONS: Metric =
+    Metric::gauge("kith_connections", &[], "Connections of the gRPC port that are open.");
+pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
+    "kith_connections_refused_total",
+    &[],
+    "Connections closed at once because `limits.connections` were open.",
+);
+pub const ACCEPTS_FAILED: Metric = Metric::counter(
+    "kith_accepts_failed_total",
+    &[],
+    "Times that no connection could be accepted, most often because the process may open no more files.",
+);
+pub const MUTATIONS_IN_FLIGHT: Metric =
+    Metric::gauge("kith_mutations_in_flight", &[], "Writes that have begun and not ended.");
+pub const MUTATIONS_SHED: Metric = Metric::counter(
+    "kith_mutations_shed_total",
+    &[],
+    "Writes turned away because the store could not be expected to come to them in time.",
+);
+pub const LOG_LINES_DROPPED: Metric = Metric::counter(
+    "kith_log_lines_dropped_total",
+    &[],
+    "Log lines dropped because nobody took them from the process in time.",
+);
+
+pub const REDIS_BREAKER_OPENED: Metric = Metric::counter(
+    "kith_redis_breaker_opened_total",
+    &[],
+    "Times that Redis was given up for a while because it did not answer; the store is asked meanwhile.",
+);
+pub const REDIS_GARBLED: Metric = Metric::counter(
+    "kith_redis_garbled_total",
+    &[],
+    "Messages on the channels for wakes and confirmations that no node can have sent. They are not believed.",
+);
+
+pub const OBSERVER_LAG: Metric = Metric::histogram(
+    "kith_observer_lag_seconds",
+    &[],
+    "Time from the acknowledgement of a canary that this node wrote until another node served it.",
+);
+pub const OBSERVER_CHECKED: Metric = Metric::counter(
+    "kith_observer_checked_total",
+    &["after"],
+    "Nodes that said what they hold of a write of this node, by its age; of the canary, `observer.bound`. At 10s also this node's copy of the canary without broadcasts.",
+);
+pub const OBSERVER_STALE: Metric = Metric::counter(
+    "kith_observer_stale_total",
+    &["after"],
+    "Of these, nodes that trusted their memory and held something older. Above 0 at 10s or 60s: a defect.",
+);
+
+pub const EDGES_CHECKED: Metric = Metric::counter(
+    "kith_edges_checked_total",
+    &[],
+    "Follows and places in lists that VerifyEdges and RepairEdges compared.",
+);
+pub const EDGE_DIFFERENCES: Metric = Metric::counter(
+    "kith_edge_differences_total",
+    &["kind"],
+    "Follows and places that did not agree, each time they were found. Above 0: a damaged store or a defect.",
+);
+pub const EDGE_COUNTS_CORRECTED: Metric = Metric::counter(
+    "kith_edge_counts_corrected_total",
+    &[],
+    "Lists of follows that were not as long as was noted, corrected by RebuildCounts.",
+);
+pub const EDGES_REMOVED: Metric = Metric::counter(
+    "kith_edges_removed_total",
+    &["kind"],
+    "Follows and blocks ended because one of their users was deleted.",
+);
+
+pub const PRESENCE_GATEWAYS: Metric =
+    Metric::gauge("kith_presence_gateways", &[], "Gateways that live, as this node saw them last.");
+pub const PRESENCE_GATEWAYS_DEAD: Metric = Metric::gauge(
+    "kith_presence_gateways_dead",
+    &[],
+    "Gateways that are dead, as this node saw them last, and whose users have not all been dealt with. Soon 0 again.",
+);
+pub const PRESENCE_SESSIONS_HELD: Metric = Metric::gauge(
+    "kith_presence_sessions_held",
+    &[],
+    "Sessions that this node would bring back if presence were lost: opened or renewed here, not told to have ended.",
+);
+pub const PRESENCE_WATCHERS: Metric =
+    Metric::gauge("kith_presence_watchers", &[], "Callers that watch presence on this node.");
+pub const PRESENCE_CHANGES: Metric = Metric::counter(
+    "kith_presence_changes_total",
+    &["change"],
+    "Sessions that were opened, renewed and closed through this node.",
+);
+pub const PRESENCE_EVENTS: Metric = Metric::counter(
+    "kith_presence_events_total",
+    &[],
+    "Changes of where users are online that this node heard of, from all nodes.",
+);
+pub const PRESENCE_FAN_OUTS: Metric = Metric::counter(
+    "kith_presence_fan_outs_total",
+    &[],
+    "Users whose groups this node began to tell where they are online.",
+);
+pub const PRESENCE_FAN_OUTS_RESUMED: Metric = Metric::counter(
+    "kith_presence_fan_outs_resumed_total",
+    &[],
+    "Of these, users whose change was made before and whose groups had not all been told yet.",
+);
+pub const PRESENCE_SWEPT: Metric = Metric::counter(
+    "kith_presence_swept_total",
+    &[],
+    "Users who came to be offline at a gateway because it died or a session was not renewed.",
+);
+pub const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
+    "kith_presence_moves_dropped_total",
+    &[],
+    "Changes of members of groups of which presence was not told, since too many waited. Their counts may be wrong.",
+);
+pub const APPLICATION_EFFECTS: Metric = Metric::counter(
+    "kith_application_effects_total",
+    &["outcome"],
+    "Accepted applications: `done`, `refused` because it had become impossible, `failed` and to be tried again.",
+);
+pub const APPLICATIONS_RESUMED: Metric = Metric::counter(
+    "kith_applications_resumed_total",
+    &[],
+    "Acceptances that another node, or an earlier life of this one, left undone, and that this node resumed.",
+);
+
+/// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.
+pub fn count_from_zero(metric: Metric, values: &[&'static str]) {
+    match metric.labels {
+        [] => drop(metrics::counter!(metric.name)),
+        [label, ..] => values.iter().for_each(|value| drop(metrics::counter!(metric.name, *label => *value))),
+    }
+}

@@ -1,0 +1,125 @@
+//! How many of each group are online, and through which gateways: held in the tiers of each node.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_cache::{
+    Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Policy, TieredCache, Version, WriteGuard,
+};
+use kith_presence::{ActiveStore, Distribution, GatewayId, PresenceError};
+use kith_store::GroupId;
+
+use super::codec::DistributionCodec;
+use crate::{error::Error, write::tiers::Tiers};
+
+/// Namespace of how many of each group are online.
+pub const ACTIVE: &str = "active";
+
+/// Distributions through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Active {
+    cache: TieredCache<GroupId, Distribution>,
+    pub(super) store: Arc<dyn ActiveStore>,
+}
+
+/// What is given up around a change of some groups.
+#[derive(Debug)]
+pub(super) struct Telling(WriteGuard<GroupId, Distribution>);
+
+impl Active {
+    pub(super) fn new(store: &Arc<dyn ActiveStore>, tiers: &Tiers, policy: Policy<Distribution>) -> Self {
+        let loader = Arc::new(DistributionLoader(Arc::clone(store)));
+        Self { cache: tiers.namespace(policy, loader, DistributionCodec), store: Arc::clone(store) }
+    }
+
+    /// That of a group.
+    ///
+    /// # Errors
+    /// UNAVAILABLE.
+    pub(super) async fn of(
+        &self,
+        group: GroupId,
+        consistency: &Consistency,
+    ) -> Result<Arc<Distribution>, Error> {
+        let entry = self.cache.get_with(&group, consistency).await;
+        let entry = entry.map_err(|error| Error::cache("distribution", &error))?;
+        Ok(entry.map(|entry| entry.value).unwrap_or_default())
+    }
+
+    /// To be asked for before groups are changed.
+    pub(super) async fn telling(&self, groups: &[GroupId]) -> Telling {
+        Telling(self.cache.begin_write(groups).await)
+    }
+}
+
+impl Telling {
+    /// What became of the groups, in their order. All that changed is dropped from memory, here and on other nodes; what
+    /// they cannot be told now ends with its time.
+    ///
+    /// # Errors
+    /// UNAVAILABLE where one of them could not be changed, or may have been.
+    pub(super) async fn told(
+        self,
+        groups: &[GroupId],
+        applied: &[Result<bool, PresenceError>],
+    ) -> Result<(), Error> {
+        if let Some(error) = applied.iter().find_map(|applied| applied.err()) {
+            drop(self.0.unknown().await);
+            return Err(Error::presence(error));
+        }
+        let changed = groups.iter().zip(applied).filter(|(_, applied)| **applied == Ok(true));
+        let changes: Vec<_> =
+            changed.map(|(group, _)| (*group, Change::Invalidate { version: None })).collect();
+        if changes.is_empty() {
+            self.0.aborted().await;
+        } else {
+            drop(self.0.committed(changes).await);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a distribution, roughly.
+pub fn active_weight(distribution: &Distribution) -> usize {
+    let gateway = |(id, _): &(GatewayId, u32)| size_of::<(GatewayId, u32)>() + id.as_str().len();
+    size_of::<Distribution>() + distribution.gateways.iter().map(gateway).sum::<usize>()
+}
+
+#[derive(Debug)]
+struct DistributionLoader(Arc<dyn ActiveStore>);
+
+#[async_trait]
+impl Loader<GroupId, Distribution> for DistributionLoader {
+    async fn load(&self, group: &GroupId, options: LoadOptions) -> Result<Loaded<Distribution>, LoadError> {
+        let found = self.load_many(&[*group], options).await?.pop();
+        found.map(|(_, found)| found).ok_or_else(|| LoadError::new(PresenceError::Unexpected))
+    }
+
+    async fn load_many(
+        &self,
+        groups: &[GroupId],
+        options: LoadOptions,
+    ) -> Result<Vec<(GroupId, Loaded<Distribution>)>, LoadError> {
+        let found: Vec<Distribution> = self
+            .0
+            .distributions(groups)
+            .await
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(LoadError::new)?;
+        Ok(groups
+            .iter()
+            .copied()
+            .zip(found.into_iter().map(|one| loaded(one, options.min_version)))
+            .collect())
+    }
+}
+
+/// There is one who keeps it, and what it says now is so, though it lost what it said before.
+fn loaded(found: Distribution, known: Version) -> Loaded<Distribution> {
+    let version = Version::new(found.version.unsigned_abs()).max(known);
+    if found == Distribution::default() {
+        return Loaded::Absent { version };
+    }
+    Loaded::Found { version, value: Arc::new(found) }
+}

@@ -1,0 +1,117 @@
+//! Puts presence together out of its parts.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::Policy;
+use kith_presence::{Distribution, Limits as PresenceLimits, MemoryPresence, Presences};
+use kith_store::Coordination;
+use tokio::sync::mpsc;
+
+use super::{
+    Keeper, PresenceConfig, PresenceRpc,
+    active::Active,
+    fan_out::FanOut,
+    gateways::KnownGateways,
+    held::Held,
+    hub::Hub,
+    keeper::Parts,
+    moves::Moved,
+    sessions::{Rules, Sessions},
+    sweep::Sweep,
+    visible::{Visible, Warmth},
+};
+use crate::{
+    group::members::Members,
+    relation::{Blocks, Follows},
+    rpc::{batch::Limits, page_token::PageTokens},
+    user::Users,
+    write::tiers::Tiers,
+};
+
+/// How long the versions of who went are kept. Longer than a node may take over what it read before.
+const KEPT: Duration = Duration::from_secs(3600);
+/// How soon a user is looked at again that closed a session: by then its groups were told, or will not be.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// What it is made of.
+#[derive(Debug)]
+pub struct Online<'a> {
+    /// Where presence is kept.
+    pub stores: Presences,
+    /// The caches of this node.
+    pub tiers: &'a Tiers,
+    /// How copies of the active members of groups behave.
+    pub policy: Policy<Distribution>,
+    /// Users.
+    pub users: Users,
+    /// Members of groups.
+    pub members: Members,
+    /// Who follows whom.
+    pub follows: Follows,
+    /// Who blocked whom.
+    pub blocks: Blocks,
+    /// Seals the tokens of pages.
+    pub page_tokens: PageTokens,
+    /// Seals the tokens of gateways.
+    pub gateway_tokens: PageTokens,
+    /// What bounds batches and pages.
+    pub limits: Limits,
+    /// Leases between nodes.
+    pub coordination: Arc<dyn Coordination>,
+    /// The id of this node, where there are others.
+    pub among: Option<&'a str>,
+    /// Who joined and left groups.
+    pub moved: mpsc::Receiver<Moved>,
+}
+
+/// What bounds whoever keeps presence.
+pub const fn limits(config: &PresenceConfig) -> PresenceLimits {
+    PresenceLimits {
+        sessions_max: config.sessions_max,
+        gateways_max: config.gateways_max,
+        kept: KEPT,
+        look_again: LOOK_AGAIN,
+    }
+}
+
+/// Presence of a node alone.
+pub fn in_memory(config: &PresenceConfig) -> Presences {
+    MemoryPresence::new(limits(config)).presences()
+}
+
+/// The service, and what goes on beside it.
+pub fn assemble(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Keeper) {
+    let active = Active::new(&of.stores.active, of.tiers, of.policy);
+    let fan_out = FanOut::new(of.stores.clone(), active.clone(), of.members.clone(), config.fan_outs_at_once);
+    let sweep = Sweep::new(fan_out.clone(), &of.coordination, of.among, config.sweep_every);
+    let visible = Visible::new(of.follows, of.blocks);
+    let sessions = Sessions {
+        stores: of.stores,
+        gateways: Arc::new(KnownGateways::default()),
+        held: Arc::new(Held::new(config.sessions_held)),
+        fan_out,
+        users: of.users,
+        warmth: Warmth::new(visible.clone()),
+        tokens: of.gateway_tokens,
+        rules: rules(config),
+    };
+    let hub = Arc::new(Hub::new(config.watchers, config.watch_behind));
+    let parts = Parts {
+        sessions: sessions.clone(),
+        hub: Arc::clone(&hub),
+        look_every: config.look_every,
+        sweep_every: config.sweep_every,
+    };
+    let (members, limits) = (of.members, of.limits);
+    let rpc = PresenceRpc { sessions, active, members, visible, hub, pages: of.page_tokens, limits };
+    (rpc, Keeper::new(parts, sweep, of.moved))
+}
+
+const fn rules(config: &PresenceConfig) -> Rules {
+    Rules {
+        session_ttl: config.session_ttl,
+        gateway_ttl: config.gateway_ttl,
+        unknown_for: config.unknown_for,
+        fan_out_wait: config.fan_out_wait,
+    }
+}

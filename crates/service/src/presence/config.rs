@@ -1,0 +1,90 @@
+//! What is configured about who is online, with its defaults.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::invalid_value::{InvalidValue, above_zero, wrong};
+
+/// Who is online.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PresenceConfig {
+    /// After how long a session ends that is not renewed. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub session_ttl: Duration,
+    /// After how long a gateway that is not heard of is dead. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub gateway_ttl: Duration,
+    /// How often it is looked for dead gateways and sessions that have ended. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub sweep_every: Duration,
+    /// How often each node looks which gateways live, and whether presence was lost. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub look_every: Duration,
+    /// For how long after presence was lost who is not seen is unknown, not offline.
+    #[serde(with = "humantime_serde")]
+    pub unknown_for: Duration,
+    /// How long an opening or closing waits until the groups of the user are told; they are told in any case.
+    #[serde(with = "humantime_serde")]
+    pub fan_out_wait: Duration,
+    /// Users whose groups a node tells at one time. Above 0.
+    pub fan_outs_at_once: usize,
+    /// Most sessions of one user. Above 0.
+    pub sessions_max: u32,
+    /// Most gateways. Above 0.
+    pub gateways_max: u32,
+    /// Sessions that a node remembers, to bring them back where presence is lost.
+    pub sessions_held: usize,
+    /// Most callers that may watch presence on a node at one time. Above 0.
+    pub watchers: usize,
+    /// Changes that one of them may be behind. Above 0.
+    pub watch_behind: usize,
+}
+
+impl Default for PresenceConfig {
+    fn default() -> Self {
+        Self {
+            session_ttl: Duration::from_secs(600),
+            gateway_ttl: Duration::from_secs(20),
+            sweep_every: Duration::from_secs(2),
+            look_every: Duration::from_secs(1),
+            unknown_for: Duration::from_secs(30),
+            fan_out_wait: Duration::from_millis(100),
+            fan_outs_at_once: 32,
+            sessions_max: 20,
+            gateways_max: 10_000,
+            sessions_held: 200_000,
+            watchers: 1_000,
+            watch_behind: 1_024,
+        }
+    }
+}
+
+impl PresenceConfig {
+    /// Whether each value can be taken, and all of them together.
+    ///
+    /// # Errors
+    /// Names the key and its limit.
+    pub fn check(&self) -> Result<(), InvalidValue> {
+        above_zero(&[
+            ("presence.session_ttl", self.session_ttl.is_zero()),
+            ("presence.gateway_ttl", self.gateway_ttl.is_zero()),
+            ("presence.sweep_every", self.sweep_every.is_zero()),
+            ("presence.look_every", self.look_every.is_zero()),
+            ("presence.fan_outs_at_once", self.fan_outs_at_once == 0),
+            ("presence.sessions_max", self.sessions_max == 0),
+            ("presence.gateways_max", self.gateways_max == 0),
+            ("presence.watchers", self.watchers == 0),
+            ("presence.watch_behind", self.watch_behind == 0),
+        ])?;
+        if self.look_every > self.gateway_ttl {
+            let text = format!(
+                "is {:?}; it must not be above presence.gateway_ttl, {:?}",
+                self.look_every, self.gateway_ttl
+            );
+            return wrong("presence.look_every", &text);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Tells the groups of a user where it is online.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use kith_cache::Consistency;
+use kith_presence::{Presences, Seen, Standing};
+use kith_store::{GroupId, MemberKey, UserId};
+use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
+
+use super::active::Active;
+use crate::{error::Error, group::members::Members, metric};
+
+/// Groups of a user that are read in one go.
+const PAGE: usize = 500;
+/// Groups that are told in one go, and so many times at once: while Redis works on some, the next are made up, and what was
+/// held of those before is given up.
+const PART: usize = 100;
+const PARTS_AT_ONCE: usize = 2;
+/// Users that may wait for their turn; those beyond are come to by their heartbeats and the sweep.
+const WAITING_MAX: usize = 10_000;
+/// A user that changes meanwhile is told of again so often, before others have their turn.
+const TRIES: usize = 5;
+
+/// Tells groups. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct FanOut {
+    pub(super) stores: Presences,
+    pub(super) active: Active,
+    pub(super) members: Members,
+    turns: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    at_once: usize,
+}
+
+impl FanOut {
+    pub(super) fn new(stores: Presences, active: Active, members: Members, at_once: usize) -> Self {
+        let turns = Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)));
+        Self { stores, active, members, turns, waiting: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
+    }
+
+    /// Begins to tell the groups of a user, if they were not, and waits for it at most so long.
+    pub(super) async fn within(&self, limit: Duration, user: UserId, standing: Standing) {
+        if let Some(telling) = self.begin(user, standing) {
+            // It goes on.
+            drop(timeout(limit, telling).await);
+        }
+    }
+
+    /// Begins to, of a change that somebody else made: it was cut, or goes on there.
+    pub(super) fn resume(&self, user: UserId, standing: Standing) {
+        if standing.is_untold() {
+            metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
+            drop(self.begin(user, standing));
+        }
+    }
+
+    /// Tells the groups of all of these, several users at a time.
+    ///
+    /// # Errors
+    /// As [`Self::tell`], of one of them; the groups of the others were told nevertheless.
+    pub(super) async fn all(&self, users: Vec<(UserId, Standing)>) -> Result<(), Error> {
+        let untold = users.into_iter().filter(|(_, standing)| standing.is_untold());
+        all_of(untold.map(|(user, standing)| self.tell(user, standing)), self.at_once).await
+    }
+
+    /// Tells the groups of a user, until none has to be told of anything newer.
+    ///
+    /// # Errors
+    /// What a failing store makes; some were told then, and it is not noted.
+    pub(super) async fn tell(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
+        metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
+        for _ in 0..TRIES {
+            self.tell_all(user, &standing).await?;
+            let current = self.stores.sessions.fanned(user, standing.version).await;
+            if current.map_err(Error::presence)? <= standing.version {
+                break;
+            }
+            standing = self.standing(user).await?;
+        }
+        Ok(())
+    }
+
+    /// Of users that joined a group or left it: tells it who of them is online.
+    ///
+    /// # Errors
+    /// As [`Self::tell`].
+    pub(super) async fn moved(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+        let in_it = self.members.users_among(group, users, &Consistency::Cached).await?;
+        let out: Vec<UserId> = users.iter().copied().filter(|user| !in_it.contains(user)).collect();
+        self.put_in(group, in_it).await?;
+        self.take_out(group, &out).await
+    }
+
+    /// Begins to tell a group that these, who were seen in it, are no members: who told of their leaving may have died.
+    pub(super) fn left(&self, group: GroupId, users: Vec<UserId>) {
+        if users.is_empty() {
+            return;
+        }
+        // Where it fails it is seen again.
+        drop(self.aside(async move |this| drop(this.moved(group, &users).await)));
+    }
+
+    fn begin(&self, user: UserId, standing: Standing) -> Option<JoinHandle<()>> {
+        if !standing.is_untold() {
+            return None;
+        }
+        self.aside(async move |this| {
+            if let Err(error) = this.tell(user, standing).await {
+                tracing::debug!(%error, "groups could not be told who is online; it is tried again");
+            }
+        })
+    }
+
+    /// Does it in its turn, beside whoever asks; `None` when too many wait.
+    fn aside<D, F>(&self, work: D) -> Option<JoinHandle<()>>
+    where
+        D: FnOnce(Self) -> F + Send + 'static,
+        F: Future<Output = ()> + Send,
+    {
+        let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
+        let (this, turns) = (self.clone(), Arc::clone(&self.turns));
+        Some(tokio::spawn(async move {
+            let turn = turns.acquire().await;
+            Box::pin(work(this)).await;
+            drop((turn, place));
+        }))
+    }
+
+    async fn standing(&self, user: UserId) -> Result<Standing, Error> {
+        let found = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
+        Ok(found.users.into_iter().next().map(of).unwrap_or_default())
+    }
+
+    async fn tell_all(&self, user: UserId, standing: &Standing) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let (groups, more) = self.members.groups_after(user, after, PAGE).await?;
+            let parts: Vec<_> =
+                groups.chunks(PART).map(|part| self.tell_some(user, standing, part).boxed()).collect();
+            all_of(parts, PARTS_AT_ONCE).await?;
+            match groups.last().filter(|_| more) {
+                Some(last) => after = Some(*last),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Whoever leaves a group while it is told is taken out after it: by this, or by what tells of the leaving.
+    async fn tell_some(&self, user: UserId, standing: &Standing, groups: &[GroupId]) -> Result<(), Error> {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let telling = self.active.telling(groups).await;
+        let applied = self.stores.active.apply(user, standing, groups).await;
+        telling.told(groups, &applied).await?;
+        if standing.gateways.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
+        let among = self.members.among(&keys, &Consistency::Cached).await?;
+        for group in groups.iter().filter(|group| among.iter().all(|entry| entry.value.key.group != **group))
+        {
+            self.take_out(*group, &[user]).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells a group where these are online, if they are. In a box, since it comes to this again with whoever comes and goes.
+    fn put_in(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
+        let telling = async move {
+            let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
+            for (user, seen) in users.iter().zip(found.users).filter(|(_, seen)| seen.version > 0) {
+                self.tell_some(*user, &of(seen), &[group]).await?;
+            }
+            Ok(())
+        };
+        telling.boxed()
+    }
+
+    /// Whoever came back while it was taken out is put in after it: by this, or by what tells of the coming.
+    async fn take_out(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+        self.leave(group, users).await?;
+        let back = self.members.users_among(group, users, &Consistency::Cached).await?;
+        if back.is_empty() { Ok(()) } else { self.put_in(group, back).await }
+    }
+
+    async fn leave(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+        if users.is_empty() {
+            return Ok(());
+        }
+        let telling = self.active.telling(&[group]).await;
+        let left = self.stores.active.leave(group, users).await;
+        let failed = left.iter().find(|left| left.is_err());
+        let changed = failed.copied().unwrap_or(Ok(left.contains(&Ok(true))));
+        telling.told(&[group], &[changed]).await
+    }
+}
+
+/// Does all of them, so many at a time. The first error is told when all are done.
+async fn all_of<F: Future<Output = Result<(), Error>>>(
+    tellings: impl IntoIterator<Item = F>,
+    at_once: usize,
+) -> Result<(), Error> {
+    let first = async |all: Result<(), Error>, told| all.and(told);
+    stream::iter(tellings).buffer_unordered(at_once).fold(Ok(()), first).await
+}
+
+/// Where a user is online by its sessions.
+fn of(seen: Seen) -> Standing {
+    let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
+    gateways.sort_unstable();
+    gateways.dedup();
+    Standing { version: seen.version, fanned: seen.fanned, gateways }
+}

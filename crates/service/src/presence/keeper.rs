@@ -1,0 +1,214 @@
+//! What a node does about presence beside the calls: it looks, hears, sweeps, and tells who joined.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use kith_presence::{Change, Claim, Claimed, Instance, PresenceError, Standing};
+use kith_store::UserId;
+use parking_lot::Mutex;
+use rand::Rng as _;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, sleep},
+};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::{hub::Hub, moves::Moved, sessions::Sessions, sweep::Sweep};
+use crate::{
+    metric::{self, Metric},
+    write::tasks::Tasks,
+};
+
+/// Pause before it is tried again to hear.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How often sessions that have ended are forgotten here, in looks.
+const FORGET_EVERY: u32 = 60;
+/// Sessions that are brought back in one go.
+const BROUGHT_AT_ONCE: usize = 500;
+/// So often it is tried to tell a group who joined or left it: nobody else would come to it.
+const MOVED_TRIES: usize = 5;
+/// Joins and leaves that are dealt with at one time.
+const MOVES_AT_ONCE: usize = 32;
+/// What is brought back lasts for this part of what a session does unless its gateway renews it: it may have been closed
+/// elsewhere.
+const BROUGHT_PART: u32 = 5;
+
+/// What is counted of it, by nothing.
+const COUNTED: [Metric; 5] = [
+    metric::PRESENCE_EVENTS,
+    metric::PRESENCE_FAN_OUTS,
+    metric::PRESENCE_FAN_OUTS_RESUMED,
+    metric::PRESENCE_SWEPT,
+    metric::PRESENCE_MOVES_DROPPED,
+];
+
+/// Keeps presence. Ends with this.
+#[derive(Debug)]
+pub struct Keeper {
+    parts: Parts,
+    /// Taken when it starts.
+    begun: Mutex<Option<(Sweep, mpsc::Receiver<Moved>)>>,
+    tasks: Tasks,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) sessions: Sessions,
+    pub(super) hub: Arc<Hub>,
+    pub(super) look_every: Duration,
+    pub(super) sweep_every: Duration,
+}
+
+impl Keeper {
+    /// It does nothing yet.
+    pub(super) fn new(parts: Parts, sweep: Sweep, moved: mpsc::Receiver<Moved>) -> Self {
+        metric::count_from_zero(metric::PRESENCE_CHANGES, &["open", "renew", "close"]);
+        for counter in COUNTED {
+            metric::count_from_zero(counter, &[]);
+        }
+        Self { parts, begun: Mutex::new(Some((sweep, moved))), tasks: Tasks::default() }
+    }
+
+    /// Begins, once.
+    pub fn start(&self) {
+        let Some((sweep, moved)) = self.begun.lock().take() else { return };
+        let tasks = &self.tasks;
+        tasks.spawn(self.parts.clone().look());
+        tasks.spawn(self.parts.clone().hear());
+        tasks.spawn(self.parts.clone().sweep(sweep));
+        tasks.spawn(self.parts.clone().tell_moved(moved));
+    }
+
+    /// Ends all of it. What it was at is taken up by other nodes, but for who left groups just now: that is found by whoever
+    /// lists who is online in them.
+    pub async fn stop(&self) {
+        self.tasks.end().await;
+    }
+
+    /// Brings the gauges up to date.
+    pub fn export_metrics(&self) {
+        let gauge = |metric: Metric, count: usize| {
+            metrics::gauge!(metric.name).set(f64::from(u32::try_from(count).unwrap_or(u32::MAX)));
+        };
+        let Parts { sessions, hub, .. } = &self.parts;
+        gauge(metric::PRESENCE_GATEWAYS, sessions.gateways.count());
+        gauge(metric::PRESENCE_GATEWAYS_DEAD, sessions.gateways.count_dead());
+        gauge(metric::PRESENCE_SESSIONS_HELD, sessions.held.count());
+        gauge(metric::PRESENCE_WATCHERS, hub.count());
+    }
+}
+
+impl Parts {
+    /// Sees which gateways live, and whether all was lost.
+    async fn look(self) {
+        let mut ticks = interval(self.look_every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut was_settled, mut looks) = (true, 0_u32);
+        loop {
+            ticks.tick().await;
+            let begun = Instant::now();
+            // While it cannot be asked, what was seen before holds.
+            let is_seen = self.sessions.look().await.is_ok();
+            if self.sessions.gateways.was_lost() {
+                Box::pin(self.bring_back()).await;
+                self.hub.read_again();
+            } else if is_seen {
+                self.sessions.held.settle(begun);
+            }
+            let is_settled = self.sessions.is_settled();
+            if is_settled && !was_settled {
+                self.hub.read_again();
+            }
+            was_settled = is_settled;
+            looks = looks.wrapping_add(1);
+            if looks.is_multiple_of(FORGET_EVERY) {
+                self.sessions.held.forget();
+            }
+        }
+    }
+
+    /// All was lost: what this node knows of is there again. Gateways that do not come to say that they live die again, and
+    /// are swept.
+    async fn bring_back(&self) {
+        let mut changes = self.sessions.held.again(self.sessions.rules.session_ttl / BROUGHT_PART);
+        tracing::warn!(sessions = changes.len(), "presence was lost; it is brought back");
+        let mut gateways: Vec<Instance> = changes.iter().map(|change| change.instance.clone()).collect();
+        gateways.sort_unstable();
+        gateways.dedup();
+        let mut claimed = HashSet::new();
+        for instance in gateways {
+            let (gateway, offered) = (instance.gateway.clone(), Some(instance.incarnation));
+            let claim = Claim { gateway, offered, lasts: self.sessions.rules.gateway_ttl };
+            // Its own heartbeat does the same. Nobody would sweep what is at one that could not be claimed.
+            if let Ok(Claimed::Held(_)) = self.sessions.stores.sessions.claim(&claim).await {
+                claimed.insert(instance);
+            }
+        }
+        changes.retain(|change| claimed.contains(&change.instance));
+        let mut standings = Vec::with_capacity(changes.len());
+        for changes in changes.chunks(BROUGHT_AT_ONCE) {
+            standings.extend(self.bring(changes).await);
+        }
+        // First all are online again, then their groups are told, which takes longer. Who is left out is come to by its
+        // heartbeats.
+        let fan_out = self.sessions.fan_out.clone();
+        tokio::spawn(async move { drop(Box::pin(fan_out.all(standings)).await) });
+    }
+
+    async fn bring(&self, changes: &[Change]) -> Vec<(UserId, Standing)> {
+        let changed = self.sessions.stores.sessions.change(changes).await;
+        if changed.contains(&Err(PresenceError::Unavailable)) {
+            tracing::warn!(
+                "sessions could not all be brought back; gateways are told so when they renew them"
+            );
+        }
+        let standings = changes.iter().zip(changed);
+        standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.standing))).collect()
+    }
+
+    /// Hears what changes, for all who watch here.
+    async fn hear(self) {
+        loop {
+            if let Ok(mut heard) = self.sessions.stores.feed.hear().await {
+                self.hub.hears(true);
+                while let Some(event) = heard.next().await {
+                    metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
+                    self.sessions.held.told(&event);
+                    self.hub.tell(&event);
+                }
+                self.hub.hears(false);
+            }
+            sleep(pause()).await;
+        }
+    }
+
+    async fn sweep(self, mut sweep: Sweep) {
+        let mut ticks = interval(self.sweep_every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = Box::pin(sweep.round()).await {
+                tracing::debug!(%error, "dead gateways cannot be looked for");
+            }
+        }
+    }
+
+    /// Tells groups of those who joined or left them while they are online.
+    async fn tell_moved(self, moved: mpsc::Receiver<Moved>) {
+        let fan_out = &self.sessions.fan_out;
+        let each = |Moved { group, users, done }: Moved| async move {
+            for _ in 0..MOVED_TRIES {
+                let Err(error) = Box::pin(fan_out.moved(group, &users)).await else { break };
+                tracing::debug!(%error, "a group could not be told who joined or left it while online");
+                sleep(pause()).await;
+            }
+            drop(done);
+        };
+        ReceiverStream::new(moved).for_each_concurrent(MOVES_AT_ONCE, each).await;
+    }
+}
+
+/// By chance, so that the nodes do not all knock at one time.
+fn pause() -> Duration {
+    AGAIN.mul_f64(rand::rng().random_range(0.5..1.0))
+}

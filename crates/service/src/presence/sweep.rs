@@ -1,0 +1,186 @@
+//! What ends without anybody saying so: sessions of dead gateways, and those that nobody renews.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_presence::{Change, Changed, GatewayState, Instance, Op, PresenceStore};
+use kith_store::{Coordination, UserId};
+
+use super::fan_out::FanOut;
+use crate::{error::Error, metric, write::lease::Lease};
+
+/// Users of a gateway that are looked at in one round, and of all gateways: whoever watches is told of all of them before the
+/// groups of the first one are, which takes longer.
+const USERS: usize = 10_000;
+const USERS_OF_ALL: usize = 50_000;
+/// Users that are changed together, and whose groups are told before that is noted.
+const PAGE: usize = 200;
+/// Name of the lease of who sweeps.
+const LEASE: &str = "presence_sweep";
+
+/// Looks at gateways. Whoever dies in the middle leaves nothing that another one does not find.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    store: Store,
+    fan_out: FanOut,
+    /// Of who sweeps.
+    lease: Lease,
+}
+
+#[derive(Debug)]
+struct Store(Arc<dyn PresenceStore>);
+
+/// Users that were looked at, and what came of it.
+type Looked = Vec<(UserId, Changed)>;
+
+impl Sweep {
+    /// `every`: how often it sweeps.
+    pub(super) fn new(
+        fan_out: FanOut,
+        coordination: &Arc<dyn Coordination>,
+        among: Option<&str>,
+        every: Duration,
+    ) -> Self {
+        let store = Store(Arc::clone(&fan_out.stores.sessions));
+        // Short, since nobody sweeps after a node that died for as long.
+        let lease = Lease::new(coordination, LEASE, among, every * 5 / 2);
+        Self { store, fan_out, lease }
+    }
+
+    /// One round, if that is this node's part.
+    ///
+    /// # Errors
+    /// UNAVAILABLE.
+    pub(super) async fn round(&mut self) -> Result<(), Error> {
+        // Where nobody can be asked, all sweep.
+        if !self.lease.is_held().await.unwrap_or(true) {
+            return Ok(());
+        }
+        let mut told = Ok(());
+        for (state, looked) in self.store.look().await? {
+            // One whose groups cannot be told keeps nobody else waiting.
+            told = told.and(self.tell(&state, looked).await);
+        }
+        told
+    }
+
+    /// Tells the groups, and notes that it was done: who is not noted is come to again.
+    async fn tell(
+        &self,
+        GatewayState { instance, left }: &GatewayState,
+        looked: Looked,
+    ) -> Result<(), Error> {
+        let mut all_told = Ok(());
+        for looked in looked.chunks(PAGE) {
+            let told = looked.iter().map(|(user, changed)| (*user, changed.standing.clone())).collect();
+            all_told = all_told.and(self.fan_out.all(told).await);
+            let users = looked.iter().map(|(user, _)| *user).collect();
+            // That took its time: the gateway may have been heard of again, and have opened some again.
+            let now = self.store.change(instance, users, &Op::Look).await?;
+            let noted = now.iter().filter(|(_, changed)| !changed.standing.is_untold());
+            let noted: Vec<_> = noted.map(|(user, changed)| (*user, changed.left)).collect();
+            let settled = self.store.0.settle(instance, &noted, left.is_zero());
+            settled.await.map_err(Error::presence)?;
+        }
+        all_told
+    }
+}
+
+impl Store {
+    /// Ends what has to end at all gateways, and forgets those of the dead that have nobody left.
+    async fn look(&self) -> Result<Vec<(GatewayState, Looked)>, Error> {
+        let mut all = self.0.gateways().await.map_err(Error::presence)?.all;
+        // The dead first: their users wait.
+        all.sort_by_key(|state| state.left);
+        let (mut looked, mut users) = (Vec::new(), 0);
+        for state in all {
+            let of_one = self.look_at(&state).await?;
+            users += of_one.len();
+            looked.push((state, of_one));
+            if users >= USERS_OF_ALL {
+                break;
+            }
+        }
+        Ok(looked)
+    }
+
+    async fn look_at(&self, GatewayState { instance, left }: &GatewayState) -> Result<Looked, Error> {
+        let is_dead = left.is_zero();
+        let users = self.0.due(instance, USERS, is_dead).await.map_err(Error::presence)?;
+        if users.is_empty() && is_dead {
+            self.0.forget(instance).await.map_err(Error::presence)?;
+        }
+        let op = if is_dead { Op::End } else { Op::Look };
+        let looked = self.change(instance, users, &op).await?;
+        for (_, changed) in &looked {
+            if changed.told {
+                metrics::counter!(metric::PRESENCE_SWEPT.name).increment(1);
+            } else if changed.standing.is_untold() {
+                metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
+            }
+        }
+        Ok(looked)
+    }
+
+    /// Some at a time: each answer is waited for only so long. Who cannot be changed is left out, and come to again.
+    ///
+    /// # Errors
+    /// UNAVAILABLE when none can be.
+    async fn change(&self, instance: &Instance, users: Vec<UserId>, op: &Op) -> Result<Looked, Error> {
+        let change = |user: &UserId| Change { user: *user, instance: instance.clone(), op: op.clone() };
+        let (mut looked, mut failed) = (Looked::with_capacity(users.len()), None);
+        for some in users.chunks(PAGE) {
+            let changes: Vec<Change> = some.iter().map(change).collect();
+            for (user, changed) in some.iter().zip(self.0.change(&changes).await) {
+                match changed {
+                    Ok(changed) => looked.push((*user, changed)),
+                    Err(error) => failed = Some(error),
+                }
+            }
+        }
+        match failed.filter(|_| looked.is_empty()) {
+            Some(error) => Err(Error::presence(error)),
+            None => Ok(looked),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_presence::{Claim, Claimed, MemoryPresence};
+
+    use super::*;
+    use crate::presence::{PresenceConfig, assemble::limits};
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_watches_is_told_of_all_who_went_before_any_group_is() {
+        let presences = MemoryPresence::new(limits(&PresenceConfig::default())).presences();
+        let (mut heard, mut held) = (presences.feed.hear().await.unwrap(), Vec::new());
+        for gateway in ["a", "b"] {
+            let lasts = Duration::from_secs(20);
+            let claim = Claim { gateway: gateway.parse().unwrap(), offered: None, lasts };
+            let Claimed::Held(incarnation) = presences.sessions.claim(&claim).await.unwrap() else {
+                panic!("it is free")
+            };
+            held.push(Instance { gateway: claim.gateway, incarnation });
+        }
+        let users: Vec<UserId> = (1..=900).map(|id| UserId::new(id).unwrap()).collect();
+        for user in &users {
+            let instance = held[usize::from(user.get() % 2 == 0)].clone();
+            let op = Op::Open("phone".parse().unwrap(), Duration::from_secs(600));
+            let opened = presences.sessions.change(&[Change { user: *user, instance, op }]).await;
+            assert!(opened[0].as_ref().unwrap().told);
+            heard.next().await.unwrap();
+        }
+        tokio::time::advance(Duration::from_secs(21)).await;
+        let store = Store(presences.sessions);
+        let looked = store.look().await.unwrap();
+        assert_eq!(looked.iter().map(|(_, looked)| looked.len()).sum::<usize>(), users.len());
+        for _ in &users {
+            assert!(heard.next().await.unwrap().gateways.is_empty());
+        }
+        assert!(
+            looked.iter().flat_map(|(_, looked)| looked).all(|(_, changed)| changed.standing.is_untold())
+        );
+        assert_eq!(store.look().await.unwrap().len(), 2, "none is forgotten whose users are not noted");
+    }
+}

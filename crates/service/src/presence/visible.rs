@@ -1,0 +1,70 @@
+//! Whose presence is shown to whom, and what is read ahead for who comes online.
+
+use std::sync::Arc;
+
+use kith_store::UserId;
+use tokio::sync::Semaphore;
+
+use crate::{
+    error::Error,
+    relation::{Blocks, Follows, are_friends, warm},
+    rpc::call::Acting,
+};
+
+/// Users that are read ahead for at one time; others read when they ask.
+const WARMED_AT_ONCE: usize = 32;
+
+/// Who sees whom. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Visible {
+    follows: Follows,
+    blocks: Blocks,
+}
+
+impl Visible {
+    pub(super) const fn new(follows: Follows, blocks: Blocks) -> Self {
+        Self { follows, blocks }
+    }
+
+    /// Those of these who are shown to whoever acts, and those who are not, in their order: services are shown all, a user
+    /// itself and its friends.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn of(
+        &self,
+        users: &[UserId],
+        acting: Acting,
+    ) -> Result<(Vec<UserId>, Vec<UserId>), Error> {
+        let Acting::User(acting) = acting else { return Ok((users.to_vec(), Vec::new())) };
+        let others: Vec<UserId> = users.iter().copied().filter(|user| *user != acting).collect();
+        let friends = are_friends(&self.follows, &self.blocks, acting, &others).await?;
+        let mut friends = friends.into_iter();
+        let is_shown = |user: &UserId| *user == acting || friends.next().unwrap_or_default();
+        Ok(users.iter().copied().partition(is_shown))
+    }
+}
+
+/// Reads ahead what a user that comes online asks for first. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Warmth {
+    visible: Visible,
+    turns: Arc<Semaphore>,
+}
+
+impl Warmth {
+    pub(super) fn new(visible: Visible) -> Self {
+        Self { visible, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
+    }
+
+    /// Begins to, beside whoever waits for an answer. The record of the user is there already, and its groups come with
+    /// telling them.
+    pub(super) fn begin(&self, user: UserId) {
+        let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
+        let Visible { follows, blocks } = self.visible.clone();
+        tokio::spawn(async move {
+            Box::pin(warm(&follows, &blocks, user)).await;
+            drop(turn);
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! A stream of presence: what is so now, and each change of it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use kith_presence::{Event, GatewayId};
+use kith_proto::presence::v1 as wire;
+use kith_store::UserId;
+use tonic::Status;
+
+use super::{
+    PresenceRpc, convert,
+    hub::{News, Place},
+    sessions::Shown,
+};
+use crate::{
+    error::{Error, Reason},
+    rpc::call::{Acting, Call},
+};
+
+/// How long a watcher waits for the node to hear what changes.
+const HEARS_WITHIN: Duration = Duration::from_secs(2);
+
+/// What is told to whoever watches.
+pub(super) type Told = BoxStream<'static, Result<wire::WatchPresenceResponse, Status>>;
+
+/// One who watches.
+struct Watcher {
+    rpc: PresenceRpc,
+    acting: Acting,
+    place: Place,
+    /// Those shown to it, and what it was told of each last.
+    last: HashMap<UserId, (i64, Option<bool>)>,
+    waiting: VecDeque<wire::WatchPresenceResponse>,
+    over: bool,
+}
+
+impl PresenceRpc {
+    /// # Errors
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED when as many watch as may, UNAVAILABLE.
+    pub(super) async fn watched(&self, ids: &[i64], call: Call) -> Result<Told, Error> {
+        let mut users = convert::watched(ids, self.limits.batch_ids)?;
+        users.sort_unstable();
+        users.dedup();
+        let (shown, hidden) = self.visible.of(&users, call.acting).await?;
+        let place = self.hub.watch(shown.clone(), HEARS_WITHIN).await?;
+        let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], call.acting));
+        let mut watcher = Watcher {
+            rpc: self.clone(),
+            acting: call.acting,
+            place,
+            last: HashMap::new(),
+            waiting: hidden.collect(),
+            over: false,
+        };
+        for now in self.read(&shown).await? {
+            watcher.tell(&now, &now.gateways());
+        }
+        Ok(stream::unfold(watcher, Watcher::next).boxed())
+    }
+
+    /// A few watchers at a time: all of them come when they are to read again.
+    async fn read(&self, users: &[UserId]) -> Result<Vec<Shown>, Error> {
+        let turn = self.hub.reading().await;
+        let found = self.sessions.try_get_many(users).await;
+        drop(turn);
+        found
+    }
+}
+
+impl Watcher {
+    async fn next(mut self) -> Option<(Result<wire::WatchPresenceResponse, Status>, Self)> {
+        while !self.over {
+            if let Some(told) = self.waiting.pop_front() {
+                return Some((Ok(told), self));
+            }
+            let done = match self.place.news.recv().await {
+                Some(News::Event(event)) => {
+                    self.hear(event);
+                    Ok(())
+                }
+                Some(News::ReadAgain) => self.read_again().await,
+                None => {
+                    Err(Error::new(Reason::Overloaded, "the stream was not read as fast as presence changes"))
+                }
+            };
+            if let Err(error) = done {
+                self.over = true;
+                return Some((Err(error.into()), self));
+            }
+        }
+        None
+    }
+
+    fn hear(&mut self, Event { user, version, gateways }: Event) {
+        if self.last.get(&user).is_some_and(|(last, _)| *last >= version) {
+            return;
+        }
+        let online = self.rpc.sessions.is_online(&gateways);
+        self.tell(&Shown { user, online, version, sessions: Vec::new() }, &gateways);
+    }
+
+    /// Tells what is other than it was told.
+    async fn read_again(&mut self) -> Result<(), Error> {
+        let users: Vec<UserId> = self.last.keys().copied().collect();
+        for now in self.rpc.read(&users).await? {
+            let (version, online) = self.last.get(&now.user).copied().unwrap_or_default();
+            let older = now.version < version && now.version > 0;
+            if older || (now.version <= version && now.online == online) {
+                continue;
+            }
+            // Of who is lost there is no version: it stays what it was.
+            let now = Shown { version: now.version.max(version), ..now };
+            self.tell(&now, &now.gateways());
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, now: &Shown, gateways: &[GatewayId]) {
+        self.last.insert(now.user, (now.version, now.online));
+        self.waiting.push_back(convert::told(now, gateways, self.acting));
+    }
+}

@@ -1,0 +1,204 @@
+//! What users set about others: who is blocked, what others may do, remarks.
+
+use std::{future::Future, sync::Arc};
+
+use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
+use kith_store::{
+    Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Permissions, Place, StoreError, UserId,
+};
+
+use super::{BlockLists, Follows, codec::BlockCodec, lists::ListOf, loader::BlockLoader};
+use crate::{
+    domain_context::DomainContext,
+    error::Error,
+    rpc::{call::own, request::Terms, secret::SecretHasher, versions::cache_version},
+    write::{
+        invalidation_scope::beside,
+        mutations::{Job, Mutations, Written},
+    },
+};
+
+pub(super) const KIND: &str = "block";
+
+/// What users have set about others, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    pub(super) cache: TieredCache<Edge, Block>,
+    pub(super) lists: BlockLists,
+    store: Arc<dyn BlockStore>,
+    mutations: Mutations,
+    hasher: SecretHasher,
+    default: Permissions,
+}
+
+/// A page of a list of what a user has set.
+#[derive(Debug)]
+pub(super) struct BlockPage {
+    pub(super) blocks: Vec<Arc<Block>>,
+    /// After which the list goes on; `None` at its end.
+    pub(super) next: Option<Place>,
+}
+
+impl Blocks {
+    /// Over `stores`, with namespaces of its own in the tiers; that of the records has to be strict. `default` is what
+    /// others may do where nothing was set.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        records: Policy<Block>,
+        lists: ListPolicies<Place>,
+        default: Permissions,
+    ) -> Self {
+        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let store = Arc::clone(&stores.blocks);
+        let loader = Arc::new(BlockLoader(Arc::clone(&store)));
+        Self {
+            cache: tiers.namespace(records, loader, BlockCodec),
+            lists: BlockLists::new(Arc::clone(&store), tiers, lists),
+            store,
+            mutations: mutations.clone(),
+            hasher: hasher.clone(),
+            default,
+        }
+    }
+
+    /// Reads many records through the tiers: an answer for each edge, in their order.
+    pub async fn get_many(
+        &self,
+        edges: &[Edge],
+        consistency: &Consistency,
+    ) -> Vec<Result<Option<Entry<Block>>, Error>> {
+        let entries = self.cache.get_many(edges, consistency).await;
+        entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
+    }
+
+    /// Reads one record through the tiers; `None`: nothing was ever set.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn get(&self, edge: Edge, consistency: &Consistency) -> Result<Option<Entry<Block>>, Error> {
+        self.cache.get_with(&edge, consistency).await.map_err(|error| Error::cache(KIND, &error))
+    }
+
+    /// Whether `edge.from` has blocked `edge.to`.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn is_blocked(&self, edge: Edge) -> Result<bool, Error> {
+        let entry = self.get(edge, &Consistency::Cached).await?;
+        Ok(entry.is_some_and(|entry| entry.value.blocked.is_some()))
+    }
+
+    /// What of `asked` the other one may not do, by this record; the second is whether it is blocked, which forbids all.
+    #[must_use]
+    pub fn denied(&self, block: Option<&Block>, asked: Permissions) -> (u32, bool) {
+        if block.is_some_and(|block| block.blocked.is_some()) {
+            return (u32::from(asked.bits()), true);
+        }
+        (u32::from(asked.bits() & !self.permissions(block).bits()), false)
+    }
+
+    /// What the other one may do by this record, were it not blocked.
+    #[must_use]
+    pub fn permissions(&self, block: Option<&Block>) -> Permissions {
+        permitted(block, self.default)
+    }
+
+    /// Changes what `edge.from` has set about `edge.to`. Where it blocks, the follow the other way ends with it.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn set(
+        &self,
+        edge: Edge,
+        patch: BlockPatch,
+        follows: &Follows,
+        terms: Terms,
+    ) -> Result<Written<BlockChange>, Error> {
+        own(edge.from, terms.acting)?;
+        let write = terms.write(&self.hasher).await?;
+        let (this, follows) = (self.clone(), follows.clone());
+        let work = async move {
+            let (blocks, lists) = (patch.blocked == Some(true), lists_of(&patch));
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.set_block(edge, patch, write).await });
+            let job = Job { key: edge, write, change: put };
+            let write = Box::pin(this.mutations.write(&this.cache, job));
+            let write = Box::pin(this.listed(edge.from, lists, write));
+            let written = if blocks { cutting(edge.reversed(), &follows, write).await } else { write.await };
+            let written = written.map_err(store_error)?;
+            if blocks {
+                follows.close_request(edge).await;
+            }
+            Ok(written)
+        };
+        self.mutations.call(terms.deadline, work).await
+    }
+
+    /// Reads a page of a list, looking at up to `size` places. Records come through the tiers, so that none is shown that
+    /// does not belong to the list any more.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn list(
+        &self,
+        of: ListOf<BlockList>,
+        at: (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<BlockPage, Error> {
+        let part = self.lists.part(of, at, consistency).await;
+        let part = part.map_err(|error| Error::cache("list", &error))?;
+        let edge = |place: &Place| Edge { from: of.user, to: place.user };
+        let edges: Vec<Edge> = part.entries.iter().map(edge).collect();
+        let mut blocks = Vec::with_capacity(edges.len());
+        for record in self.get_many(&edges, consistency).await {
+            blocks.extend(record?.map(|entry| entry.value).filter(|block| block.place_in(of.list).is_some()));
+        }
+        Ok(BlockPage { blocks, next: part.entries.last().filter(|_| part.more).copied() })
+    }
+
+    async fn listed<T: Send + Sync>(
+        &self,
+        user: UserId,
+        lists: Vec<BlockList>,
+        write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
+    ) -> Result<Written<T>, StoreError> {
+        if lists.is_empty() {
+            return write.await;
+        }
+        beside(self.lists.begin_write(user, &lists).await, write).await
+    }
+}
+
+/// Runs the write of a block that may end this follow.
+async fn cutting<T: Send + Sync>(
+    follow: Edge,
+    follows: &Follows,
+    write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
+) -> Result<Written<T>, StoreError> {
+    let lists = follows.lists.begin_write(&[follow]).await;
+    let record = follows.may_end(follow).await;
+    beside(lists, beside(record, write)).await
+}
+
+/// The lists that a change may change.
+fn lists_of(patch: &BlockPatch) -> Vec<BlockList> {
+    let blocked = patch.blocked.map(|_| BlockList::Blocked);
+    let do_not_disturb = patch.do_not_disturb.map(|_| BlockList::DoNotDisturb);
+    blocked.into_iter().chain(do_not_disturb).collect()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn store_error(error: StoreError) -> Error {
+    Error::store(KIND, &error)
+}
+
+fn put(change: &Arc<BlockChange>) -> Change<Block> {
+    let block = Arc::new(change.block.clone());
+    Change::Put { version: cache_version(block.version), value: block }
+}
+
+/// What the other one may do by this record, were it not blocked.
+pub(super) fn permitted(block: Option<&Block>, default: Permissions) -> Permissions {
+    block.and_then(|block| block.permissions).unwrap_or(default)
+}

@@ -1,0 +1,89 @@
+//! What is between two users: their follows, and what each has set about the other.
+
+use kith_cache::{CacheError, Consistency, Entry};
+use kith_store::{Block, Edge, Follow};
+
+use super::{Blocks, Follows, blocks, follows};
+use crate::{error::Error, rpc::call::Acting};
+
+/// Most pairs that are read in one go of each cache: four records each.
+pub(super) const AT_ONCE: usize = 250;
+
+type Answer<V> = Result<Option<Entry<V>>, CacheError>;
+
+/// All records between the users of some edges: of each edge its own, and those of the one the other way.
+#[derive(Debug)]
+pub(super) struct Compared<'a> {
+    edges: &'a [Edge],
+    follows: Vec<Answer<Follow>>,
+    blocks: Vec<Answer<Block>>,
+}
+
+/// All records between two users, where they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Between<'a> {
+    pub(super) edge: Edge,
+    pub(super) follow: Option<&'a Entry<Follow>>,
+    pub(super) followed_by: Option<&'a Entry<Follow>>,
+    pub(super) set: Option<&'a Entry<Block>>,
+    /// What the other one has set.
+    pub(super) set_by_other: Option<&'a Entry<Block>>,
+}
+
+impl Between<'_> {
+    pub(super) const fn are_friends(&self) -> bool {
+        self.follow.is_some() && self.followed_by.is_some()
+    }
+
+    /// Whether the other one has blocked the user: told to services alone.
+    pub(super) fn is_blocked(&self, told_to: Acting) -> bool {
+        told_to == Acting::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
+    }
+}
+
+impl<'a> Compared<'a> {
+    /// Two batches of reads for all of them.
+    pub(super) async fn read(
+        follows: &Follows,
+        blocks: &Blocks,
+        edges: &'a [Edge],
+        consistency: &Consistency,
+    ) -> Self {
+        let both: Vec<Edge> = edges.iter().flat_map(|edge| [*edge, edge.reversed()]).collect();
+        let (follows, blocks) = tokio::join!(
+            follows.cache.get_many(&both, consistency),
+            blocks.cache.get_many(&both, consistency)
+        );
+        Self { edges, follows, blocks }
+    }
+
+    /// What is between the users of each edge, in their order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (Edge, Result<Between<'_>, Error>)> {
+        let records = self.follows.chunks_exact(2).zip(self.blocks.chunks_exact(2));
+        self.edges
+            .iter()
+            .zip(records)
+            .map(|(edge, (follows, blocks))| (*edge, between(*edge, follows, blocks)))
+    }
+}
+
+fn between<'a>(
+    edge: Edge,
+    follows: &'a [Answer<Follow>],
+    blocks: &'a [Answer<Block>],
+) -> Result<Between<'a>, Error> {
+    let ([follow, followed_by], [set, set_by_other]) = (follows, blocks) else {
+        return Err(Error::internal());
+    };
+    Ok(Between {
+        edge,
+        follow: found(follows::KIND, follow)?,
+        followed_by: found(follows::KIND, followed_by)?,
+        set: found(blocks::KIND, set)?,
+        set_by_other: found(blocks::KIND, set_by_other)?,
+    })
+}
+
+fn found<'a, V>(kind: &'static str, answer: &'a Answer<V>) -> Result<Option<&'a Entry<V>>, Error> {
+    answer.as_ref().map(Option::as_ref).map_err(|error| Error::cache(kind, error))
+}

@@ -1,0 +1,79 @@
+//! What is configured about relations, with its defaults.
+
+use std::time::Duration;
+
+use kith_store::Permissions;
+use serde::{Deserialize, Serialize};
+
+use crate::invalid_value::{InvalidValue, wrong};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Each log is kept by months, all of which are looked at.
+const LOG_KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// The least that `place_kept` may be: clocks of nodes may be apart by so much.
+const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
+
+/// Follows, friends and blocks.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RelationsConfig {
+    /// Whether following needs consent.
+    pub mode: RelationMode,
+    /// Most friends of a user in friend mode. Above 0.
+    pub friends_max: u64,
+    /// How long after its end a follow that is made again gets its former place in lists; clocks of nodes must not be
+    /// apart by so much. Not below 5min.
+    #[serde(with = "humantime_serde")]
+    pub place_kept: Duration,
+    /// What others may do where a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
+    /// 8 (comment), 16 (share) and 32 (ask to be a friend).
+    pub default_permissions: u32,
+    /// How long is kept who ended which friendship, and who set which permissions. From 1day to 366days.
+    #[serde(with = "humantime_serde")]
+    pub log_kept: Duration,
+}
+
+impl Default for RelationsConfig {
+    fn default() -> Self {
+        Self {
+            mode: RelationMode::Community,
+            friends_max: 2_000,
+            place_kept: Duration::from_secs(60 * 60),
+            default_permissions: u32::from(Permissions::ALL.bits()),
+            log_kept: 180 * DAY,
+        }
+    }
+}
+
+/// Whether following needs consent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RelationMode {
+    /// Whoever wants to follows.
+    #[default]
+    Community,
+    /// Both sides of a friendship are written by a service, once there is consent.
+    Friend,
+}
+
+impl RelationsConfig {
+    /// Whether each value can be taken, and all of them together.
+    ///
+    /// # Errors
+    /// Names the key and its limit.
+    pub fn check(&self) -> Result<(), InvalidValue> {
+        if Permissions::new(self.default_permissions).is_err() {
+            return wrong("relations.default_permissions", "must be a sum of 1, 2, 4, 8, 16 and 32");
+        }
+        if self.friends_max == 0 {
+            return wrong("relations.friends_max", "must be above 0");
+        }
+        if self.place_kept < PLACE_KEPT_LEAST {
+            return wrong("relations.place_kept", "must not be below 5min");
+        }
+        if !(DAY..=LOG_KEPT_MOST).contains(&self.log_kept) {
+            return wrong("relations.log_kept", "must be from 1day to 366days");
+        }
+        Ok(())
+    }
+}

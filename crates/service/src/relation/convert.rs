@@ -1,0 +1,103 @@
+//! Relations between the wire and the domain. Raw numbers and strings stop here.
+
+use kith_proto::relation::v1 as wire;
+use kith_store::{Block, Edge, Follow, Permissions, Place, Timestamp, UserId};
+
+use super::{Blocks, algebra::Cursor, compared::Between};
+use crate::{
+    error::Error,
+    rpc::{call::Acting, versions::wire_time},
+};
+
+/// The edge from `user_id` to the other id, which has this name.
+pub(super) fn edge(user_id: i64, (other, field): (i64, &'static str)) -> Result<Edge, Error> {
+    let from = user("user_id", user_id)?;
+    Edge::new(from, user(field, other)?).map_err(|why| Error::invalid(field, &why))
+}
+
+pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
+    UserId::new(id).map_err(|why| Error::invalid(field, &why))
+}
+
+pub(super) fn permissions(bits: u32) -> Result<Permissions, Error> {
+    Permissions::new(bits).map_err(|why| Error::invalid("permissions", &why))
+}
+
+pub(super) fn follow_to_wire(follow: &Follow) -> wire::Follow {
+    wire::Follow {
+        user_id: follow.edge.from.get(),
+        target_id: follow.edge.to.get(),
+        version: follow.version.get(),
+        follow_time: Some(wire_time(follow.since)),
+    }
+}
+
+pub(super) fn settings_to_wire(block: Option<&Block>, blocks: &Blocks) -> wire::Settings {
+    wire::Settings {
+        blocked: block.is_some_and(|block| block.blocked.is_some()),
+        permissions: u32::from(blocks.permissions(block).bits()),
+        permissions_set: block.is_some_and(|block| block.permissions.is_some()),
+        do_not_disturb: block.is_some_and(|block| block.do_not_disturb.is_some()),
+        remark: block.map(|block| block.remark.to_string()).unwrap_or_default(),
+        version: block.map_or(0, |block| block.version.get()),
+        block_time: block.and_then(|block| block.blocked).map(wire_time),
+    }
+}
+
+pub(super) fn user_settings(block: &Block, blocks: &Blocks) -> wire::UserSettings {
+    wire::UserSettings {
+        user_id: block.edge.from.get(),
+        target_id: block.edge.to.get(),
+        settings: Some(settings_to_wire(Some(block), blocks)),
+    }
+}
+
+pub(super) fn relation(between: Between<'_>, blocks: &Blocks, acting: Acting) -> wire::Relation {
+    let set = between.set.map(|entry| &*entry.value);
+    wire::Relation {
+        user_id: between.edge.from.get(),
+        target_id: between.edge.to.get(),
+        follow: between.follow.map(|entry| follow_to_wire(&entry.value)),
+        followed_by: between.followed_by.map(|entry| follow_to_wire(&entry.value)),
+        friends: between.are_friends(),
+        settings: Some(settings_to_wire(set, blocks)),
+        blocked_by_target: between.is_blocked(acting),
+    }
+}
+
+/// A place as page tokens hold it.
+pub(super) fn place_numbers(place: Place) -> [i64; 2] {
+    [place.at.0, place.user.get()]
+}
+
+pub(super) fn place_of([at, user]: [i64; 2]) -> Option<Place> {
+    Some(Place { at: Timestamp(at), user: UserId::new(user).ok()? })
+}
+
+/// The same of where two lists are walked.
+pub(super) fn cursor_numbers(Cursor { second, page, after }: Cursor) -> [i64; 5] {
+    // No user is number 0.
+    let [begins, user] = page.map_or([0; 2], place_numbers);
+    let [at, last] = place_numbers(after);
+    [i64::from(second), begins, user, at, last]
+}
+
+pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<Cursor> {
+    Some(Cursor { second: second != 0, page: place_of([begins, user]), after: place_of([at, last])? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_come_back_as_they_were() {
+        let after = Place { at: Timestamp(-5), user: UserId::new(7).unwrap() };
+        assert_eq!(place_of(place_numbers(after)), Some(after));
+        let before = Place { at: Timestamp(9), user: UserId::new(8).unwrap() };
+        for (second, page) in [(false, None), (true, Some(before))] {
+            let cursor = Cursor { second, page, after };
+            assert_eq!(cursor_of(cursor_numbers(cursor)), Some(cursor));
+        }
+    }
+}

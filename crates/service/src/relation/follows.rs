@@ -1,0 +1,258 @@
+//! What following means: who may, what is cached, what a write settles.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache};
+use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Version};
+use tokio::time::Instant;
+
+use super::{
+    Blocks, FollowLists, FriendshipListener, Listed, RelationMode,
+    codec::FollowCodec,
+    lists::{ListOf, Part},
+    loader::FollowLoader,
+};
+use crate::{
+    domain_context::DomainContext,
+    error::{Error, Reason},
+    rpc::{
+        call::{Acting, own},
+        request::Terms,
+        secret::SecretHasher,
+        versions::cache_version,
+    },
+    user::Users,
+    write::{
+        invalidation_scope::{Records, beside},
+        mutations::{Job, Mutations, Written},
+    },
+};
+
+pub(super) const KIND: &str = "follow";
+
+/// What is configured about relations.
+#[derive(Clone, Copy, Debug)]
+pub struct RelationRules {
+    /// Whether following needs consent.
+    pub mode: RelationMode,
+    /// Most users that one follows in friend mode.
+    pub friends_max: u64,
+    /// How long after its end a follow that is made again gets its former place in lists.
+    pub place_kept: Duration,
+    /// What others may do where a user has set nothing.
+    pub default_permissions: Permissions,
+}
+
+/// The follows of a deployment, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Follows {
+    pub(super) cache: TieredCache<Edge, Follow>,
+    pub(super) lists: FollowLists,
+    pub(super) store: Arc<dyn FollowStore>,
+    users: Users,
+    requests: Arc<dyn FriendshipListener>,
+    pub(super) mutations: Mutations,
+    hasher: SecretHasher,
+    rules: RelationRules,
+}
+
+impl Follows {
+    /// Over `stores`, with namespaces of its own in the tiers.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        records: Policy<Follow>,
+        lists: ListPolicies<Listed>,
+        users: Users,
+        requests: Arc<dyn FriendshipListener>,
+        rules: RelationRules,
+    ) -> Self {
+        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let store = Arc::clone(&stores.follows);
+        let loader = Arc::new(FollowLoader(Arc::clone(&store)));
+        Self {
+            cache: tiers.namespace(records, loader, FollowCodec),
+            lists: FollowLists::new(Arc::clone(&store), tiers, lists),
+            store,
+            users,
+            requests,
+            mutations: mutations.clone(),
+            hasher: hasher.clone(),
+            rules,
+        }
+    }
+
+    /// Reads a part of a list through the tiers, the newest first, after a place.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn list(
+        &self,
+        of: ListOf<FollowList>,
+        at: (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Follow>, Error> {
+        self.lists.part(of, at, consistency).await.map_err(|error| Error::cache("list", &error))
+    }
+
+    /// Reads where the entries of a part of a list stand.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn places(
+        &self,
+        of: ListOf<FollowList>,
+        at: (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Place>, Error> {
+        self.lists.places(of, at, consistency).await.map_err(|error| Error::cache("list", &error))
+    }
+
+    /// How long a list is.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count(
+        &self,
+        of: ListOf<FollowList>,
+        consistency: &Consistency,
+    ) -> Result<u64, Error> {
+        self.lists.count(of, consistency).await.map_err(|error| Error::cache("list", &error))
+    }
+
+    /// Makes `edge.from` follow `edge.to`.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    pub(crate) async fn follow(
+        &self,
+        edge: Edge,
+        blocks: &Blocks,
+        terms: Terms,
+    ) -> Result<Written<Follow>, Error> {
+        own(edge.from, terms.acting)?;
+        self.may_begin(edge, terms.acting, &Consistency::Strong).await?;
+        // The store looks too, and knows the answer of a request that is repeated after a block.
+        if terms.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
+            return Err(store_error(StoreError::Blocked));
+        }
+        let write = terms.write(&self.hasher).await?;
+        let (this, kept) = (self.clone(), self.rules.place_kept);
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.follow(edge, kept, write).await });
+            let job = Job { key: edge, write, change: put };
+            this.written(edge, job).await.map_err(store_error)
+        };
+        self.mutations.call(terms.deadline, work).await
+    }
+
+    /// Whether both follow each other, as the store has it.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn are_friends(&self, edge: Edge) -> Result<bool, Error> {
+        let both = [edge, edge.reversed()];
+        for follow in self.cache.get_many(&both, &Consistency::Strong).await {
+            if follow.map_err(|error| Error::cache(KIND, &error))?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes a follow back. Returns the version of its end.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn unfollow(&self, edge: Edge, terms: Terms) -> Result<Written<Version>, Error> {
+        own(edge.from, terms.acting)?;
+        self.end(edge, terms).await
+    }
+
+    /// The same, whoever asks for it.
+    pub(super) async fn end(&self, edge: Edge, terms: Terms) -> Result<Written<Version>, Error> {
+        let write = terms.write(&self.hasher).await?;
+        let this = self.clone();
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.unfollow(edge, write).await });
+            let job = Job { key: edge, write, change: ended };
+            this.written(edge, job).await.map_err(store_error)
+        };
+        self.mutations.call(terms.deadline, work).await
+    }
+
+    /// Closes the request of `edge.from` to be a friend of `edge.to`, who does not want that any more. One that cannot be closed
+    /// stays pending.
+    pub(super) async fn close_request(&self, edge: Edge) {
+        if let Err(error) = self.requests.declined(edge).await {
+            tracing::warn!(%error, "a friend request that became void could not be closed");
+        }
+    }
+
+    /// Closes the requests of two to be friends, who are friends no more. Goes on also where the caller waits no longer.
+    pub(super) async fn close_requests(&self, edge: Edge, deadline: Instant) {
+        let this = self.clone();
+        let work = async move {
+            this.close_request(edge).await;
+            this.close_request(edge.reversed()).await;
+            Ok(())
+        };
+        drop(self.mutations.run(deadline, work).await);
+    }
+
+    /// What a write of another record that may end this follow gives up.
+    pub(super) async fn may_end(&self, edge: Edge) -> Records<Edge, Follow> {
+        Records { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
+    }
+
+    async fn written<T: Send + Sync + 'static>(
+        &self,
+        edge: Edge,
+        job: Job<Edge, Follow, T>,
+    ) -> Result<Written<T>, StoreError> {
+        let lists = self.lists.begin_write(&[edge]).await;
+        beside(lists, self.mutations.write(&self.cache, job)).await
+    }
+
+    /// Makes sure that both users live; in friend mode friends are made by consent, which a service has, and are not too many.
+    pub(crate) async fn may_begin(
+        &self,
+        edge: Edge,
+        acting: Acting,
+        consistency: &Consistency,
+    ) -> Result<(), Error> {
+        for (user, field) in [(edge.from, "user_id"), (edge.to, "target_id")] {
+            self.users.get(user, &Consistency::Cached).await.map_err(|error| error.at(field))?;
+        }
+        if self.rules.mode == RelationMode::Community {
+            return Ok(());
+        }
+        if acting != Acting::Service {
+            return Err(Error::new(Reason::StateForbids, "friends are made by consent, not by following"));
+        }
+        let of = ListOf { list: FollowList::Following, user: edge.from };
+        // Read and not counted: counts are some seconds behind.
+        let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
+        let friends = Box::pin(self.list(of, (None, most), consistency)).await?.entries;
+        // It may be repeated: what it makes is not one more.
+        if friends.iter().filter(|friend| friend.edge != edge).count() >= most {
+            return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+pub(super) fn store_error(error: StoreError) -> Error {
+    Error::store(KIND, &error)
+}
+
+fn put(follow: &Arc<Follow>) -> Change<Follow> {
+    Change::Put { value: Arc::clone(follow), version: cache_version(follow.version) }
+}
+
+fn ended(version: &Arc<Version>) -> Change<Follow> {
+    Change::Deleted { version: cache_version(**version) }
+}

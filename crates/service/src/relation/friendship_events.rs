@@ -1,0 +1,18 @@
+//! What users do about friend requests, for whoever keeps those.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use kith_store::Edge;
+
+use crate::error::Error;
+
+/// Is told what users do about friend requests otherwise than by deciding them.
+#[async_trait]
+pub trait FriendshipListener: Debug + Send + Sync {
+    /// `edge.to` does not want to be a friend of `edge.from` any more: it blocked it, or ended their friendship.
+    ///
+    /// # Errors
+    /// What a failing store makes. What was done about it stands all the same.
+    async fn declined(&self, edge: Edge) -> Result<(), Error>;
+}

@@ -1,0 +1,64 @@
+//! Follows that come in by the hundred.
+
+use std::sync::Arc;
+
+use kith_proto::{relation::v1 as wire, r#type::v1::ImportResult};
+use kith_store::{Edge, ImportedFollow, Timestamp};
+
+use super::{Follows, convert::edge, follows::store_error};
+use crate::{
+    error::Error,
+    rpc::{
+        batch::{self, Limits},
+        versions::moment,
+    },
+    write::invalidation_scope::beside,
+};
+
+/// Brings in the records of one message that can be taken, together, and says of each what became of it.
+pub(super) async fn import(
+    follows: Follows,
+    limits: Limits,
+    records: Vec<wire::ImportFollow>,
+) -> Vec<ImportResult> {
+    let now = Timestamp::now();
+    let checked: Vec<_> = records.iter().map(|record| imported(record, now)).collect();
+    let fine: Vec<ImportedFollow> =
+        checked.iter().filter_map(|checked| checked.as_ref().ok()).copied().collect();
+    let written = if fine.is_empty() { Ok(()) } else { follows.import(fine, now, limits).await };
+    let result = |(record, checked): (&wire::ImportFollow, Result<ImportedFollow, Error>)| {
+        let stands = checked.and_then(|follow| written.clone().map(|()| follow.edge.from.get()));
+        batch::import_result(record.record, stands)
+    };
+    records.iter().zip(checked).map(result).collect()
+}
+
+fn imported(record: &wire::ImportFollow, now: Timestamp) -> Result<ImportedFollow, Error> {
+    let edge = edge(record.user_id, (record.target_id, "target_id"))?;
+    let since = match &record.follow_time {
+        Some(time) => moment("follow_time", time)?,
+        None => now,
+    };
+    Ok(ImportedFollow { edge, since })
+}
+
+impl Follows {
+    async fn import(
+        &self,
+        follows: Vec<ImportedFollow>,
+        now: Timestamp,
+        limits: Limits,
+    ) -> Result<(), Error> {
+        let this = self.clone();
+        let deadline = batch::import_call(&limits).deadline;
+        let work = async move {
+            let edges: Vec<Edge> = follows.iter().map(|follow| follow.edge).collect();
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.import_follows(&follows, now).await });
+            let lists = this.lists.begin_write(&edges).await;
+            let written = beside(lists, this.mutations.write_all(&this.cache, edges, write)).await;
+            written.map(drop).map_err(store_error)
+        };
+        self.mutations.call(deadline, work).await
+    }
+}

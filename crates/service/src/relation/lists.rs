@@ -1,0 +1,415 @@
+//! Lists of follows and of blocks, by pages through the tiers.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use kith_cache::{
+    CacheError, Consistency, Invalidation, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader,
+    PagedList,
+};
+use kith_store::{BlockList, BlockStore, Edge, Follow, FollowList, FollowStore, Place, Timestamp, UserId};
+
+use super::{
+    BLOCK_EPOCHS, FOLLOW_EPOCHS,
+    codec::{ListedCodec, PlaceCodec},
+};
+use crate::write::tiers::Tiers;
+
+/// What pages of a list of follows hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// An entry of the list.
+    Follow(Follow),
+    /// Where an entry stands, for who compares lists.
+    Place(Place),
+    /// How long the list is: what the page that is asked for its length holds, and nothing else.
+    Count(u64),
+}
+
+/// A list of one user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ListOf<L> {
+    pub(super) list: L,
+    pub(super) user: UserId,
+}
+
+/// Kinds of lists by their names in keys.
+pub(super) trait Listing: Copy + 'static {
+    /// All of them.
+    const ALL: [(Self, &'static str); 2];
+}
+
+impl Listing for FollowList {
+    const ALL: [(Self, &'static str); 2] = [(Self::Following, "following"), (Self::Fans, "fans")];
+}
+
+impl Listing for BlockList {
+    const ALL: [(Self, &'static str); 2] =
+        [(Self::Blocked, "blocked"), (Self::DoNotDisturb, "do_not_disturb")];
+}
+
+impl<L: Listing + PartialEq> fmt::Display for ListOf<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = L::ALL.iter().find(|(list, _)| *list == self.list).map_or("", |(_, name)| name);
+        write!(f, "{name}:{}", self.user)
+    }
+}
+
+/// The text names no list, or no page of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text is not that of a list of relations")]
+pub(super) struct NotAList;
+
+impl<L: Listing> FromStr for ListOf<L> {
+    type Err = NotAList;
+
+    fn from_str(text: &str) -> Result<Self, NotAList> {
+        let (name, user) = text.split_once(':').ok_or(NotAList)?;
+        let found = L::ALL.into_iter().find(|(_, of)| *of == name);
+        let (list, _) = found.ok_or(NotAList)?;
+        Ok(Self { list, user: user.parse().map_err(|_| NotAList)? })
+    }
+}
+
+/// What is asked of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    /// So many entries after a place.
+    Entries { after: Option<Place>, size: usize },
+    /// Where they stand, and no more.
+    Places { after: Option<Place>, size: usize },
+    /// Its length.
+    Count,
+}
+
+/// What the text of [`Asked::Places`] begins with.
+const PLACES: char = 'p';
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (after, size) = match *self {
+            Self::Count => return f.write_str("count"),
+            Self::Entries { after, size } => (after, size),
+            Self::Places { after, size } => {
+                write!(f, "{PLACES}")?;
+                (after, size)
+            }
+        };
+        match after {
+            None => write!(f, "{size}"),
+            Some(Place { at, user }) => write!(f, "{size}:{}:{user}", at.0),
+        }
+    }
+}
+
+impl FromStr for Asked {
+    type Err = NotAList;
+
+    fn from_str(text: &str) -> Result<Self, NotAList> {
+        if text == "count" {
+            return Ok(Self::Count);
+        }
+        if let Some(text) = text.strip_prefix(PLACES) {
+            return begin_and_size(text).map(|(after, size)| Self::Places { after, size });
+        }
+        begin_and_size(text).map(|(after, size)| Self::Entries { after, size })
+    }
+}
+
+fn begin_and_size(text: &str) -> Result<(Option<Place>, usize), NotAList> {
+    let mut parts = text.splitn(3, ':');
+    let size = parts.next().and_then(|size| size.parse().ok()).ok_or(NotAList)?;
+    let after = match (parts.next(), parts.next()) {
+        (None, None) => None,
+        (Some(at), Some(user)) => {
+            let at = Timestamp(at.parse().map_err(|_| NotAList)?);
+            Some(Place { at, user: user.parse().map_err(|_| NotAList)? })
+        }
+        _ => return Err(NotAList),
+    };
+    Ok((after, size))
+}
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub(super) struct Part<T> {
+    /// In the order of the list.
+    pub(super) entries: Vec<T>,
+    /// Whether others follow.
+    pub(super) more: bool,
+}
+
+/// Lists of follows, through the tiers of this node.
+#[derive(Clone, Debug)]
+pub struct FollowLists {
+    pages: PagedList<ListOf<FollowList>, Asked, Listed>,
+}
+
+impl FollowLists {
+    pub(super) fn new(store: Arc<dyn FollowStore>, tiers: &Tiers, policies: ListPolicies<Listed>) -> Self {
+        Self { pages: tiers.list(policies, Arc::new(FollowPages(store)), ListedCodec) }
+    }
+
+    /// A page of the list, and whether there is more.
+    ///
+    /// # Errors
+    /// When the store gave no answer.
+    pub(super) async fn part(
+        &self,
+        of: ListOf<FollowList>,
+        (after, size): (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Follow>, CacheError> {
+        let paged = self.pages.page(&of, &Asked::Entries { after, size }, consistency).await?;
+        let follow = |listed: &Listed| match listed {
+            Listed::Follow(follow) => Some(follow.clone()),
+            Listed::Place(_) | Listed::Count(_) => None,
+        };
+        let page = &paged.entry.value;
+        Ok(Part { entries: page.items.iter().filter_map(follow).collect(), more: page.more })
+    }
+
+    /// The same of where its entries stand.
+    ///
+    /// # Errors
+    /// When the store gave no answer.
+    pub(super) async fn places(
+        &self,
+        of: ListOf<FollowList>,
+        (after, size): (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Place>, CacheError> {
+        let paged = self.pages.page(&of, &Asked::Places { after, size }, consistency).await?;
+        let place = |listed: &Listed| match listed {
+            Listed::Place(place) => Some(*place),
+            Listed::Follow(_) | Listed::Count(_) => None,
+        };
+        let page = &paged.entry.value;
+        Ok(Part { entries: page.items.iter().filter_map(place).collect(), more: page.more })
+    }
+
+    /// How long the list is: of a list that has not changed for some seconds exact.
+    ///
+    /// # Errors
+    /// When the store gave no answer.
+    pub(super) async fn count(
+        &self,
+        of: ListOf<FollowList>,
+        consistency: &Consistency,
+    ) -> Result<u64, CacheError> {
+        let paged = self.pages.page(&of, &Asked::Count, consistency).await?;
+        Ok(paged.entry.value.items.first().map_or(0, |listed| match listed {
+            Listed::Count(count) => *count,
+            Listed::Follow(_) | Listed::Place(_) => 0,
+        }))
+    }
+
+    /// To be called before a write of a follow of each of these edges is sent to the store.
+    pub(super) async fn begin_write(&self, edges: &[Edge]) -> ListWrite<ListOf<FollowList>> {
+        let mut lists: Vec<_> = edges.iter().flat_map(|edge| lists_of(*edge)).collect();
+        lists.sort_unstable();
+        lists.dedup();
+        self.pages.begin_write(&lists).await
+    }
+
+    /// The same of both lists of each of these users.
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<FollowList>> {
+        self.pages.begin_write(&both_of(users)).await
+    }
+}
+
+/// Lists of blocks, through the tiers of this node: they tell who may be in them, the records tell who is.
+#[derive(Clone, Debug)]
+pub struct BlockLists {
+    pages: PagedList<ListOf<BlockList>, Asked, Place>,
+}
+
+impl BlockLists {
+    pub(super) fn new(store: Arc<dyn BlockStore>, tiers: &Tiers, policies: ListPolicies<Place>) -> Self {
+        Self { pages: tiers.list(policies, Arc::new(BlockPages(store)), PlaceCodec) }
+    }
+
+    /// A page of the list, and whether there is more.
+    ///
+    /// # Errors
+    /// When the store gave no answer.
+    pub(super) async fn part(
+        &self,
+        of: ListOf<BlockList>,
+        (after, size): (Option<Place>, usize),
+        consistency: &Consistency,
+    ) -> Result<Part<Place>, CacheError> {
+        let paged = self.pages.page(&of, &Asked::Entries { after, size }, consistency).await?;
+        let page = &paged.entry.value;
+        Ok(Part { entries: page.items.clone(), more: page.more })
+    }
+
+    /// To be called before a write that may change these lists of a user is sent to the store.
+    pub(super) async fn begin_write(
+        &self,
+        user: UserId,
+        lists: &[BlockList],
+    ) -> ListWrite<ListOf<BlockList>> {
+        let lists: Vec<_> = lists.iter().map(|list| ListOf { list: *list, user }).collect();
+        self.pages.begin_write(&lists).await
+    }
+
+    /// The same of both lists of each of these users.
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<BlockList>> {
+        self.pages.begin_write(&both_of(users)).await
+    }
+}
+
+/// Bytes of a page of a list of follows, roughly.
+#[must_use]
+pub fn follow_page_weight(page: &Page<Listed>) -> usize {
+    size_of::<Page<Listed>>() + page.items.len() * size_of::<Listed>()
+}
+
+/// Bytes of a page of a list of blocks, roughly.
+#[must_use]
+pub fn block_page_weight(page: &Page<Place>) -> usize {
+    size_of::<Page<Place>>() + page.items.len() * size_of::<Place>()
+}
+
+/// What has to be told of lists where a follow changed without this node's doing; the record itself is told first.
+pub fn follow_invalidations(edge: Edge) -> Vec<Invalidation> {
+    lists_of(edge).into_iter().map(|list| told(FOLLOW_EPOCHS, list.to_string())).collect()
+}
+
+/// The same of what a user has set about another one.
+pub fn block_invalidations(edge: Edge) -> Vec<Invalidation> {
+    let list = |(list, _)| told(BLOCK_EPOCHS, ListOf { list, user: edge.from }.to_string());
+    <BlockList as Listing>::ALL.into_iter().map(list).collect()
+}
+
+fn told(namespace: &'static str, key: String) -> Invalidation {
+    Invalidation { namespace, key, version: None, copy: None }
+}
+
+/// Both lists of each of these users.
+fn both_of<L: Listing>(users: &[UserId]) -> Vec<ListOf<L>> {
+    let both = |user: &UserId| L::ALL.map(|(list, _)| ListOf { list, user: *user });
+    users.iter().flat_map(both).collect()
+}
+
+/// The lists that an edge stands in.
+fn lists_of(edge: Edge) -> [ListOf<FollowList>; 2] {
+    [
+        ListOf { list: FollowList::Following, user: edge.from },
+        ListOf { list: FollowList::Fans, user: edge.to },
+    ]
+}
+
+#[derive(Debug)]
+struct FollowPages(Arc<dyn FollowStore>);
+
+#[async_trait::async_trait]
+impl PageLoader<ListOf<FollowList>, Asked, Listed> for FollowPages {
+    async fn page(
+        &self,
+        of: &ListOf<FollowList>,
+        asked: &Asked,
+        _options: LoadOptions,
+    ) -> Result<Page<Listed>, LoadError> {
+        let (user, list) = (of.user, of.list);
+        // One more tells whether there is more.
+        match *asked {
+            Asked::Count => self.count(*of).await,
+            Asked::Entries { after, size } => {
+                let found = self.0.follow_list(user, list, after, size.saturating_add(1)).await;
+                Ok(page_of(found.map_err(LoadError::new)?, size, Listed::Follow))
+            }
+            Asked::Places { after, size } => {
+                let found = self.0.follow_places(user, list, after, size.saturating_add(1)).await;
+                Ok(page_of(found.map_err(LoadError::new)?, size, Listed::Place))
+            }
+        }
+    }
+}
+
+fn page_of<T>(found: Vec<T>, size: usize, listed: fn(T) -> Listed) -> Page<Listed> {
+    let more = found.len() > size;
+    Page { items: found.into_iter().take(size).map(listed).collect(), more }
+}
+
+impl FollowPages {
+    async fn count(&self, of: ListOf<FollowList>) -> Result<Page<Listed>, LoadError> {
+        let counts = self.0.follow_counts(&[of.user]).await.map_err(LoadError::new)?;
+        let counts = counts.first().copied().unwrap_or_default();
+        let count = match of.list {
+            FollowList::Following => counts.following,
+            FollowList::Fans => counts.fans,
+        };
+        Ok(Page { items: vec![Listed::Count(count)], more: false })
+    }
+}
+
+#[derive(Debug)]
+struct BlockPages(Arc<dyn BlockStore>);
+
+#[async_trait::async_trait]
+impl PageLoader<ListOf<BlockList>, Asked, Place> for BlockPages {
+    async fn page(
+        &self,
+        of: &ListOf<BlockList>,
+        asked: &Asked,
+        _options: LoadOptions,
+    ) -> Result<Page<Place>, LoadError> {
+        let Asked::Entries { after, size } = *asked else {
+            return Ok(Page { items: Vec::new(), more: false });
+        };
+        let found = self.0.block_list(of.user, of.list, after, size.saturating_add(1)).await;
+        let found = found.map_err(LoadError::new)?;
+        let more = found.len() > size;
+        let places = found.iter().take(size).filter_map(|block| block.place_in(of.list));
+        Ok(Page { items: places.collect(), more })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(number: i64) -> UserId {
+        UserId::new(number).unwrap()
+    }
+
+    #[test]
+    fn lists_and_what_is_asked_of_them_are_read_back() {
+        for (list, _) in <FollowList as Listing>::ALL {
+            let of = ListOf { list, user: user(7) };
+            assert_eq!(of.to_string().parse(), Ok(of));
+        }
+        for (list, _) in <BlockList as Listing>::ALL {
+            let of = ListOf { list, user: user(i64::MAX) };
+            assert_eq!(of.to_string().parse(), Ok(of));
+        }
+        let after = Some(Place { at: Timestamp(-5), user: user(8) });
+        for asked in [
+            Asked::Count,
+            Asked::Entries { after: None, size: 50 },
+            Asked::Entries { after, size: 1 },
+            Asked::Places { after: None, size: 50 },
+            Asked::Places { after, size: 1 },
+        ] {
+            assert_eq!(asked.to_string().parse(), Ok(asked));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in ["", "fans", "fans:", "fans:0", "friends:7", ":7", "7"] {
+            assert_eq!(text.parse::<ListOf<FollowList>>(), Err(NotAList), "{text:?}");
+        }
+        for text in ["", "x", "p", "pp5", "5:1", "5:1:0", "5:x:1", "5:1:1:1", "-1"] {
+            assert_eq!(text.parse::<Asked>(), Err(NotAList), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_follow_is_told_of_to_a_list_of_each_of_both_users() {
+        let told = follow_invalidations(Edge::new(user(7), user(8)).unwrap());
+        let keys: Vec<_> = told.iter().map(|told| told.key.as_str()).collect();
+        assert_eq!(keys, ["following:7", "fans:8"]);
+    }
+}

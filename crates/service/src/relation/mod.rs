@@ -1,0 +1,67 @@
+//! Follows, friends and blocks.
+//!
+//! **Freshness** of follows and their lists is that of [`crate::user`]: a write gives up its record, and the lists of both
+//! users. What users have set about others is a strict namespace: once a change is acknowledged, no node decides by what
+//! was before. Counts stand among the pages of their list.
+//!
+//! **Who may.** A user writes what is its own, and a service everything. Whom one has blocked, nobody else reads.
+
+mod algebra;
+mod blocks;
+mod codec;
+mod compared;
+mod config;
+mod convert;
+mod feed;
+mod follows;
+mod friends;
+mod friendship_events;
+mod import;
+mod lists;
+mod loader;
+mod pages;
+mod reads;
+mod rpc;
+mod upkeep;
+mod writes;
+mod written;
+
+pub use blocks::Blocks;
+pub use config::{RelationMode, RelationsConfig};
+pub use feed::feed_mappings;
+pub use follows::{Follows, RelationRules};
+pub(crate) use friends::{are_friends, warm};
+pub use friendship_events::FriendshipListener;
+pub use lists::{BlockLists, FollowLists, Listed, block_page_weight, follow_page_weight};
+pub use lists::{block_invalidations, follow_invalidations};
+pub use rpc::RelationRpc;
+pub use upkeep::Upkeep;
+
+/// Namespace of follows.
+pub const FOLLOWS: &str = "follow";
+/// Namespace of what users have set about others.
+pub const BLOCKS: &str = "block";
+/// Namespace of the epochs of lists of follows.
+pub const FOLLOW_EPOCHS: &str = "follow_list_epoch";
+/// Namespace of the pages of lists of follows.
+pub const FOLLOW_PAGES: &str = "follow_list_page";
+/// Namespace of the epochs of lists of blocks.
+pub const BLOCK_EPOCHS: &str = "block_list_epoch";
+/// Namespace of the pages of lists of blocks.
+pub const BLOCK_PAGES: &str = "block_list_page";
+
+use kith_cache::{ListPolicies, Policy};
+use kith_store::{Block, Follow, Place};
+
+/// How the namespaces of relations behave.
+#[derive(Clone, Debug)]
+pub struct RelationPolicies {
+    /// Of follows.
+    pub follows: Policy<Follow>,
+    /// Of what users have set about others.
+    pub blocks: Policy<Block>,
+    /// Of lists of follows.
+    pub follow_lists: ListPolicies<Listed>,
+    /// Of lists of blocks.
+    pub block_lists: ListPolicies<Place>,
+}

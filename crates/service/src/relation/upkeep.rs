@@ -1,0 +1,213 @@
+//! Upkeep of follows and blocks, a bounded step at a time. What a step changed in the store, the tiers give up with it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_cache::Node;
+use kith_store::{
+    CountsRebuilt, Edge, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, Outcome, StoreError, Stores, UserId,
+};
+use metrics::Counter;
+use tokio::time::Instant;
+
+use super::{BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, Blocks, FOLLOW_EPOCHS, FOLLOW_PAGES, FOLLOWS, Follows};
+use crate::{
+    error::Error,
+    metric::{EDGE_COUNTS_CORRECTED, EDGE_DIFFERENCES, EDGES_CHECKED, EDGES_REMOVED},
+    user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
+    write::{
+        invalidation_scope::{Beside as _, Records},
+        mutations::Mutations,
+        tiers::Tiers,
+    },
+};
+
+/// Most entries that one step looks at.
+const STEP: usize = 1000;
+/// Most edges that one step ends.
+const REMOVED_STEP: usize = 200;
+/// Most edges, or users, that are given up together.
+const GIVEN_UP: usize = 500;
+
+/// Upkeep of the edges of a deployment, through one node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Upkeep {
+    store: Arc<dyn EdgeUpkeep>,
+    follows: Follows,
+    blocks: Blocks,
+    mutations: Mutations,
+    node: Node,
+    figures: Arc<Figures>,
+}
+
+impl Upkeep {
+    /// Over `stores` and what this node holds of them.
+    #[must_use]
+    pub fn new(stores: &Stores, tiers: &Tiers, follows: &Follows, blocks: &Blocks) -> Self {
+        Self {
+            store: Arc::clone(&stores.edges),
+            follows: follows.clone(),
+            blocks: blocks.clone(),
+            mutations: follows.mutations.clone(),
+            node: tiers.node().clone(),
+            figures: Arc::new(Figures::new()),
+        }
+    }
+
+    /// One step of a comparison of follows with their places, see [`EdgeUpkeep::verify_edges`].
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn verify(&self, after: Option<Vec<u8>>, repair: bool) -> Result<EdgesVerified, Error> {
+        let this = self.clone();
+        let work = async move {
+            let step = this.store.verify_edges(after.as_deref(), STEP, repair).await;
+            let step = step.map_err(|error| this.failed(&error))?;
+            let mended = step.differences.iter().filter(|one| one.repaired);
+            this.give_up_follows(mended.map(|one| one.edge).collect()).await;
+            this.figures.compared(&step);
+            Ok(step)
+        };
+        if repair { self.settled(work).await } else { work.await }
+    }
+
+    /// One step of a recount, see [`EdgeUpkeep::rebuild_counts`].
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn recount(&self, after: Option<Vec<u8>>) -> Result<CountsRebuilt, Error> {
+        let this = self.clone();
+        let work = async move {
+            let step = this.store.rebuild_counts(after.as_deref(), STEP).await;
+            let step = step.map_err(|error| this.failed(&error))?;
+            for users in step.corrected_of.chunks(GIVEN_UP) {
+                // What could not be told to other nodes now is told later.
+                drop(this.follows.lists.begin_write_of(users).await.committed().await);
+            }
+            this.figures.corrected.increment(step.corrected);
+            Ok(step)
+        };
+        self.settled(work).await
+    }
+
+    /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
+        let this = self.clone();
+        let work = async move {
+            let removed = this.store.remove_edges(user, REMOVED_STEP).await;
+            let removed = removed.map_err(|error| this.failed(&error))?;
+            let more = !removed.is_empty();
+            this.figures.follows_removed.increment(count(removed.follows.len()));
+            this.figures.blocks_removed.increment(count(removed.blocks.len()));
+            this.give_up_blocks(removed.blocks).await;
+            this.give_up_follows(removed.follows).await;
+            Ok(more)
+        };
+        self.settled(work).await
+    }
+
+    /// Runs a step to its end, also where nobody waits for it any more: what it changed has to be given up.
+    async fn settled<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.mutations.run(Instant::now() + CLEANED_WITHIN, work).await
+    }
+
+    async fn give_up_follows(&self, mut edges: Vec<Edge>) {
+        edges.sort_unstable();
+        edges.dedup();
+        for edges in edges.chunks(GIVEN_UP) {
+            let lists = self.follows.lists.begin_write(edges).await;
+            let guard = self.follows.cache.begin_write(edges).await;
+            // What could not be told to other nodes now is told later.
+            drop(Records { guard, keys: edges.to_vec() }.committed().await);
+            drop(lists.committed().await);
+        }
+    }
+
+    async fn give_up_blocks(&self, mut edges: Vec<Edge>) {
+        edges.sort_unstable();
+        edges.dedup();
+        for edges in edges.chunks(GIVEN_UP) {
+            let mut users: Vec<UserId> = edges.iter().map(|edge| edge.from).collect();
+            users.dedup();
+            let lists = self.blocks.lists.begin_write_of(&users).await;
+            let guard = self.blocks.cache.begin_write(edges).await;
+            drop(Records { guard, keys: edges.to_vec() }.committed().await);
+            drop(lists.committed().await);
+        }
+    }
+
+    /// Where nobody knows which edges were changed, memory gives up all of them; other nodes have the change feed.
+    fn failed(&self, error: &StoreError) -> Error {
+        if error.outcome() == Outcome::Unknown {
+            for name in [FOLLOWS, FOLLOW_EPOCHS, FOLLOW_PAGES, BLOCKS, BLOCK_EPOCHS, BLOCK_PAGES] {
+                self.node.namespace(name).iter().for_each(|namespace| namespace.flush());
+            }
+        }
+        Error::store("edge", error)
+    }
+}
+
+#[async_trait]
+impl AccountCleanup for Upkeep {
+    async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
+        Ok(if self.remove_edges(user).await? { Cleaned::Some } else { Cleaned::All })
+    }
+}
+
+/// What is counted of it.
+struct Figures {
+    checked: Counter,
+    differences: [(EdgeDifferenceKind, Counter); 4],
+    corrected: Counter,
+    follows_removed: Counter,
+    blocks_removed: Counter,
+}
+
+impl Figures {
+    /// Nothing yet. They go to the recorder that is installed now.
+    fn new() -> Self {
+        use EdgeDifferenceKind::{NotAmongFans, NotInFollowing, StrayAmongFans, StrayInFollowing};
+        let kinds = [NotInFollowing, NotAmongFans, StrayInFollowing, StrayAmongFans];
+        let of = |kind| metrics::counter!(EDGE_DIFFERENCES.name, "kind" => kind_name(kind));
+        let removed = |kind: &'static str| metrics::counter!(EDGES_REMOVED.name, "kind" => kind);
+        Self {
+            checked: metrics::counter!(EDGES_CHECKED.name),
+            differences: kinds.map(|kind| (kind, of(kind))),
+            corrected: metrics::counter!(EDGE_COUNTS_CORRECTED.name),
+            follows_removed: removed("follow"),
+            blocks_removed: removed("block"),
+        }
+    }
+
+    fn compared(&self, step: &EdgesVerified) {
+        self.checked.increment(step.checked);
+        for (kind, counter) in &self.differences {
+            counter.increment(count(step.differences.iter().filter(|one| one.kind == *kind).count()));
+        }
+    }
+}
+
+impl std::fmt::Debug for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Figures").finish_non_exhaustive()
+    }
+}
+
+const fn kind_name(kind: EdgeDifferenceKind) -> &'static str {
+    match kind {
+        EdgeDifferenceKind::NotInFollowing => "not_in_following",
+        EdgeDifferenceKind::NotAmongFans => "not_among_fans",
+        EdgeDifferenceKind::StrayInFollowing => "stray_in_following",
+        EdgeDifferenceKind::StrayAmongFans => "stray_among_fans",
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,98 @@
+//! Relations in the answer to a batch: written as the wire has them. To make messages of them first, and to encode those,
+//! takes as long as to find what is between the users (ADR 0022). What they say is what [`super::convert`] says of one.
+
+use kith_proto::{Fields, relation::v1 as wire};
+use kith_store::{Block, Edge, Follow, Permissions, Timestamp};
+
+use super::{blocks::permitted, compared::Between};
+use crate::{
+    error::Error,
+    rpc::{call::Acting, versions::wire_time},
+};
+
+/// About as many bytes as what is between two users who follow each other takes.
+const ROOM: usize = 144;
+
+/// What others may do where a user has set nothing, and who is told.
+pub(super) type To = (Permissions, Acting);
+
+/// An answer with none in it yet, for so many pairs.
+pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
+    wire::BatchGetRelationsResponse::with_room(pairs * ROOM)
+}
+
+/// Adds what is between the users of an edge, as it is told to whoever acts, or why it is not known: a `RelationResult`.
+pub(super) fn add(
+    results: &mut wire::BatchGetRelationsResponse,
+    edge: Edge,
+    found: &Result<Between<'_>, Error>,
+    told: To,
+) {
+    results.write(|fields| {
+        fields.number(1, edge.to.get());
+        match found {
+            Ok(between) => fields.message(2, |fields| relation(fields, between, told)),
+            Err(error) => fields.encoded(3, &error.to_result()),
+        }
+    });
+}
+
+fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (default, acting): To) {
+    fields.number(1, between.edge.from.get());
+    fields.number(2, between.edge.to.get());
+    for (tag, found) in [(3, between.follow), (4, between.followed_by)] {
+        if let Some(entry) = found {
+            fields.message(tag, |fields| follow(fields, &entry.value));
+        }
+    }
+    fields.bool(5, between.are_friends());
+    let set = between.set.map(|entry| &*entry.value);
+    fields.message(6, |fields| settings(fields, set, default));
+    fields.bool(7, between.is_blocked(acting));
+}
+
+fn follow(fields: &mut Fields<'_>, follow: &Follow) {
+    fields.number(1, follow.edge.from.get());
+    fields.number(2, follow.edge.to.get());
+    fields.number(3, follow.version.get());
+    fields.message(4, |fields| time(fields, follow.since));
+}
+
+fn settings(fields: &mut Fields<'_>, block: Option<&Block>, default: Permissions) {
+    let permissions = permitted(block, default).bits().into();
+    let Some(block) = block else { return fields.number(2, permissions) };
+    fields.bool(1, block.blocked.is_some());
+    fields.number(2, permissions);
+    fields.bool(3, block.permissions.is_some());
+    fields.bool(4, block.do_not_disturb.is_some());
+    fields.string(5, &block.remark);
+    fields.number(6, block.version.get());
+    if let Some(since) = block.blocked {
+        fields.message(7, |fields| time(fields, since));
+    }
+}
+
+fn time(fields: &mut Fields<'_>, at: Timestamp) {
+    let at = wire_time(at);
+    fields.number(1, at.seconds);
+    fields.number(2, at.nanos.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::UserId;
+    use prost::Message as _;
+
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_is_said_in_its_place() {
+        let [one, other] = [1, 1 << 62].map(|id| UserId::new(id).unwrap());
+        let edge = Edge::new(one, other).unwrap();
+        let mut results = none(1);
+        add(&mut results, edge, &Err(Error::internal()), (Permissions::ALL, Acting::Service));
+        let answer = wire::BatchGetRelationsResponse::decode(&*results.encode_to_vec()).unwrap();
+        let result = Some(wire::relation_result::Result::Error(Error::internal().to_result()));
+        assert_eq!(answer.results, [wire::RelationResult { target_id: other.get(), result }]);
+    }
+}

@@ -1,0 +1,161 @@
+//! Batches, imports and exports: their limits, and how the records of one message run side by side.
+
+use std::{borrow::Cow, future::Future, time::Duration};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream, stream::BoxStream};
+use kith_proto::{
+    Records,
+    r#type::v1::{ImportResult, import_result},
+};
+use kith_store::Invalid;
+use prost::Message;
+use tokio::time::Instant;
+use tonic::{Status, Streaming};
+
+use crate::{
+    error::Error,
+    rpc::{
+        answer_size::split,
+        call::{Acting, Call},
+        page_token::PageSizes,
+    },
+};
+
+/// Records that an export reads from the store at a time.
+pub const EXPORT_PAGE: usize = 200;
+
+/// What one request may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Ids of a batch.
+    pub batch_ids: usize,
+    /// Records of one message of an import.
+    pub import_records: usize,
+    /// Records of one message that are written side by side.
+    pub import_at_once: usize,
+    /// How long one record of an import may take.
+    pub import_patience: Duration,
+    /// Consistency tokens of a read.
+    pub tokens: usize,
+    /// Sizes of a page.
+    pub pages: PageSizes,
+}
+
+/// The error for a message that a request needs and does not have.
+#[must_use]
+pub fn missing(field: &'static str) -> Error {
+    Error::invalid(field, &Invalid::new("must be given"))
+}
+
+/// Checks how many items a field holds.
+///
+/// # Errors
+/// When they are more than `max`.
+pub fn check_count(field: impl Into<Cow<'static, str>>, count: usize, max: usize) -> Result<(), Error> {
+    if count > max {
+        return Err(Error::invalid(field, &Invalid::new(format!("must hold at most {max}"))));
+    }
+    Ok(())
+}
+
+/// # Errors
+/// PERMISSION_DENIED for users.
+pub fn only_services(acting: Acting) -> Result<(), Error> {
+    match acting {
+        Acting::Service => Ok(()),
+        Acting::User(_) => Err(Error::not_allowed("only services may do this")),
+    }
+}
+
+/// The call that stands for one record of an import: that of the service that imports.
+#[must_use]
+pub fn import_call(limits: &Limits) -> Call {
+    Call { deadline: Instant::now() + limits.import_patience, acting: Acting::Service }
+}
+
+/// The answer for one record of an import: the id that it got, or why it got none.
+#[must_use]
+pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
+    let result = match created {
+        Ok(id) => import_result::Result::Id(id),
+        Err(error) => import_result::Result::Error(error.to_result()),
+    };
+    ImportResult { record, result: Some(result) }
+}
+
+/// Runs `one` on every record of every message, some of a message side by side, as [`import_together`] does.
+pub fn import<R, A, F>(
+    messages: Streaming<Records<R>>,
+    limits: Limits,
+    one: impl Fn(R) -> F + Clone + Send + 'static,
+    answer: fn(Vec<ImportResult>) -> A,
+) -> BoxStream<'static, Result<A, Status>>
+where
+    R: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = ImportResult> + Send + 'static,
+{
+    let all = move |records: Vec<R>| {
+        let results = stream::iter(records).map(one.clone()).buffered(limits.import_at_once.max(1));
+        results.collect()
+    };
+    import_together(messages, limits, all, answer)
+}
+
+/// Runs `all` on the records of every message, one message after the other. Answers each message with the results in the
+/// order of its records. Ends with the first message that cannot be taken.
+pub fn import_together<R, A, F>(
+    messages: Streaming<Records<R>>,
+    limits: Limits,
+    all: impl Fn(Vec<R>) -> F + Clone + Send + 'static,
+    answer: fn(Vec<ImportResult>) -> A,
+) -> BoxStream<'static, Result<A, Status>>
+where
+    R: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = Vec<ImportResult>> + Send + 'static,
+{
+    let answers = messages.then(move |message| {
+        let all = all.clone();
+        async move {
+            let records = message?.records;
+            check_count("records", records.len(), limits.import_records)?;
+            Ok(answer(all(records).await))
+        }
+    });
+    let ended = answers.scan(false, |failed, result: Result<A, Status>| {
+        let item = (!*failed).then_some(result);
+        *failed = matches!(item, Some(Err(_)));
+        futures::future::ready(item)
+    });
+    Box::pin(ended)
+}
+
+/// Streams all records above `after`, by rising id. Reads a page of [`EXPORT_PAGE`] when the one before was sent, and sends it
+/// in messages of at most [`STREAM_MESSAGE_BYTES`](crate::rpc::answer_size::STREAM_MESSAGE_BYTES).
+pub fn export<R, I, W, A, F>(
+    after: Option<I>,
+    page: impl Fn(Option<I>) -> F + Send + 'static,
+    id: fn(&R) -> I,
+    to_wire: impl Fn(&R) -> W + Clone + Send + 'static,
+    answer: fn(Vec<W>) -> A,
+) -> BoxStream<'static, Result<A, Status>>
+where
+    R: Send + 'static,
+    I: Send + 'static,
+    W: Message + 'static,
+    A: Send + 'static,
+    F: Future<Output = Result<Vec<R>, Error>> + Send + 'static,
+{
+    let pages = stream::try_unfold(Some(after), move |after| {
+        let (page, to_wire) = (after.map(&page), to_wire.clone());
+        async move {
+            let Some(page) = page else { return Ok::<_, Status>(None) };
+            let records = page.await?;
+            let next = records.last().filter(|_| records.len() == EXPORT_PAGE).map(|last| Some(id(last)));
+            let messages = split(records.iter().map(to_wire)).into_iter().map(answer).map(Ok);
+            Ok(Some((stream::iter(messages.collect::<Vec<_>>()), next)))
+        }
+    });
+    Box::pin(pages.try_flatten())
+}

@@ -1,0 +1,11 @@
+//! What calls have in common: who calls, until when, pages, batches, sizes of answers, secrets.
+
+pub mod answer_size;
+pub mod batch;
+pub mod call;
+pub mod page_token;
+pub mod params;
+pub mod request;
+pub mod search_quota;
+pub mod secret;
+pub mod versions;

@@ -1,0 +1,138 @@
+//! Parameters as callers send them: checked, and their secrets taken out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kith_store::{Invalid, Params, ParamsPatch};
+use zeroize::Zeroizing;
+
+use crate::{
+    error::Error,
+    rpc::secret::{PlainSecrets, check_secret},
+};
+
+/// Checks parameters that hold no secret any more.
+///
+/// # Errors
+/// When a key or value is not allowed, or they are too many or too large.
+pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
+    Params::new(map).map_err(|why| Error::invalid("params", &why))
+}
+
+/// Parameters as answers show them: without those of these names, which may be in records that were stored before the names were
+/// those of secrets.
+#[must_use]
+pub fn shown_params(params: &Params, secret_names: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let shown = params.iter().filter(|(key, _)| !secret_names.contains(*key));
+    shown.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Takes the secrets that an update with these paths sets out of `map`. A secret that a path names and `map` lacks is removed
+/// (empty). `*` and `params` set the secrets that are given, and leave the others.
+///
+/// # Errors
+/// When one is too long.
+pub fn take_updated_secrets(
+    map: &mut BTreeMap<String, String>,
+    paths: &[String],
+    names: &BTreeSet<String>,
+) -> Result<PlainSecrets, Error> {
+    let mut secrets = take_secrets(map, names)?;
+    let keys = paths.iter().filter_map(|path| path.strip_prefix("params."));
+    let named: BTreeSet<&str> = keys.filter(|key| names.contains(*key)).collect();
+    if !paths.iter().any(|path| path == "*" || path == "params") {
+        secrets.retain(|name, _| named.contains(name.as_str()));
+    }
+    for name in named {
+        secrets.entry(name.to_owned()).or_insert_with(|| Zeroizing::new(String::new()));
+    }
+    Ok(secrets)
+}
+
+/// Takes the parameters with these names out of `map`.
+///
+/// # Errors
+/// When one is too long.
+pub fn take_secrets(
+    map: &mut BTreeMap<String, String>,
+    names: &BTreeSet<String>,
+) -> Result<PlainSecrets, Error> {
+    let mut secrets = PlainSecrets::new();
+    for name in names {
+        if let Some(secret) = map.remove(name).map(Zeroizing::new) {
+            check_secret(&secret).map_err(|why| Error::invalid(format!("params.{name}"), &why))?;
+            secrets.insert(name.clone(), secret);
+        }
+    }
+    Ok(secrets)
+}
+
+/// Sets the parameter `key` as given, or unsets it where it is not given.
+///
+/// # Errors
+/// When no parameter can be called so, or its value is not allowed.
+pub fn take_param(patch: &mut ParamsPatch, given: &BTreeMap<String, String>, key: &str) -> Result<(), Error> {
+    Params::check_key(key).map_err(|why| Error::invalid("update_mask", &why))?;
+    if patch.replace {
+        return Ok(());
+    }
+    match given.get(key) {
+        Some(value) => {
+            let mut set = patch.set.to_map();
+            set.insert(key.to_owned(), value.clone());
+            patch.set = params(set)?;
+        }
+        None => {
+            patch.unset.insert(key.to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// The path of a mask as the contract writes it: its first part may be written as in JSON (`nickName`). What follows a
+/// dot is a key of a map, and stays as it is.
+#[must_use]
+pub fn field_path(path: &str) -> String {
+    let (field, key) = path.split_once('.').map_or((path, None), |(field, key)| (field, Some(key)));
+    let mut snake = String::with_capacity(path.len() + 4);
+    for letter in field.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    if let Some(key) = key {
+        snake.push('.');
+        snake.push_str(key);
+    }
+    snake
+}
+
+/// The error for a path that names none of the `fields` that a caller may change.
+#[must_use]
+pub fn unknown_path(fields: &[&str]) -> Error {
+    let fields = fields.join(", ");
+    Error::invalid(
+        "update_mask",
+        &Invalid::new(format!("must name fields out of {fields}, params.KEY, or be *")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_of_a_mask_is_read_in_both_cases() {
+        for (given, path) in [
+            ("nickName", "nick_name"),
+            ("nick_name", "nick_name"),
+            ("params.theKey", "params.theKey"),
+            ("params.a_b", "params.a_b"),
+            ("historyForNewMembers", "history_for_new_members"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(field_path(given), path);
+        }
+    }
+}

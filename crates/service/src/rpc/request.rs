@@ -1,0 +1,194 @@
+//! Request ids: what makes a write idempotent, and the digest that tells one body from another.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use kith_cache::{Consistency, Token};
+use kith_proto::r#type::v1::{Consistency as Asked, consistency::Level};
+use kith_store::{Invalid, Request, Timestamp, Version, Write};
+use prost::Message;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::{
+    error::Error,
+    rpc::{
+        call::{Acting, Call},
+        secret::{PlainSecrets, SecretHasher},
+    },
+};
+
+/// A request id with the digest of its body, the secrets of the body not counted yet.
+#[derive(Clone, Debug)]
+pub struct RequestSeed {
+    id: kith_store::RequestId,
+    digest: Sha256,
+}
+
+impl RequestSeed {
+    /// Of a message whose `request_id` has been taken out, and whose secrets have been. `None` when the
+    /// caller gave no request id: that costs nothing.
+    ///
+    /// # Errors
+    /// When the request id cannot be taken.
+    pub fn of(method: &str, id: &str, acting: Acting, body: &impl Message) -> Result<Option<Self>, Error> {
+        if id.is_empty() {
+            return Ok(None);
+        }
+        let id = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
+        let acting = match acting {
+            Acting::Service => 0,
+            Acting::User(user) => user.get(),
+        };
+        let digest = Sha256::new()
+            .chain_update(method)
+            .chain_update([0])
+            .chain_update(acting.to_be_bytes())
+            .chain_update(body.encode_to_vec());
+        Ok(Some(Self { id, digest }))
+    }
+
+    /// Of a step that Kith itself takes for a record: each time that it is taken the same one.
+    #[must_use]
+    pub fn of_step(record: &str, step: &'static str) -> Self {
+        let id = kith_store::RequestId::of_step(record, step);
+        let digest = Sha256::new().chain_update(id.as_str());
+        Self { id, digest }
+    }
+
+    /// The id as the caller gave it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// Of one of several writes that the request makes, which this short name tells apart: its id is made of the caller's,
+    /// so that the same request makes the same ones.
+    #[must_use]
+    pub fn part(&self, name: &str) -> Self {
+        let of = Sha256::new().chain_update(name).chain_update([0]).chain_update(self.id.as_str()).finalize();
+        let id = format!("part_{}", URL_SAFE_NO_PAD.encode(of));
+        let digest = self.digest.clone().chain_update([0]).chain_update(name);
+        Self { id: id.parse().unwrap_or_else(|_| self.id.clone()), digest }
+    }
+
+    /// Counts the secrets in. They enter as slow digests: what is stored must not help to guess them.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn finish(mut self, secrets: &PlainSecrets, hasher: &SecretHasher) -> Result<Request, Error> {
+        for (name, secret) in secrets {
+            self.digest.update(name);
+            self.digest.update(hasher.digest(secret.clone(), self.id.as_str().to_owned()).await?);
+        }
+        Ok(Request { id: self.id, fingerprint: self.digest.finalize().into() })
+    }
+}
+
+/// What a write of a record is bound to.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Who acts.
+    pub acting: Acting,
+    /// The version that the record must have.
+    pub expected: Option<Version>,
+    /// Makes the write idempotent.
+    pub seed: Option<RequestSeed>,
+    /// When the caller stops waiting.
+    pub deadline: Instant,
+}
+
+impl Terms {
+    /// Of a call that expects this version (0: whichever).
+    ///
+    /// # Errors
+    /// When the version is below 0.
+    pub fn of(call: Call, expected: i64, seed: Option<RequestSeed>) -> Result<Self, Error> {
+        let Call { acting, deadline } = call;
+        Ok(Self { acting, expected: expected_version(expected)?, seed, deadline })
+    }
+
+    /// The same of a message whose `request_id` has been taken out, and is `id`.
+    ///
+    /// # Errors
+    /// When the version is below 0, or the request id cannot be taken.
+    pub fn of_request(
+        method: &str,
+        id: &str,
+        call: Call,
+        expected: i64,
+        body: &impl Message,
+    ) -> Result<Self, Error> {
+        Self::of(call, expected, RequestSeed::of(method, id, call.acting, body)?)
+    }
+
+    /// The write that begins now.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn write(&self, hasher: &SecretHasher) -> Result<Write, Error> {
+        self.write_with(&PlainSecrets::new(), hasher).await
+    }
+
+    /// The same of a record with these secrets, which have been taken out of the message.
+    ///
+    /// # Errors
+    /// INTERNAL when hashing fails.
+    pub async fn write_with(&self, secrets: &PlainSecrets, hasher: &SecretHasher) -> Result<Write, Error> {
+        let request = match self.seed.clone() {
+            Some(seed) => Some(seed.finish(secrets, hasher).await?),
+            None => None,
+        };
+        Ok(Write { expected: self.expected, request, now: Timestamp::now() })
+    }
+}
+
+/// The version that a caller expects; 0: whichever.
+///
+/// # Errors
+/// Below 0.
+pub fn expected_version(number: i64) -> Result<Option<Version>, Error> {
+    let why = || Error::invalid("expected_version", &Invalid::new("must not be below 0"));
+    let version = Version::new(number).ok_or_else(why)?;
+    Ok((version != Version::NONE).then_some(version))
+}
+
+/// How fresh an answer has to be.
+///
+/// # Errors
+/// When there are more than `tokens_max` tokens, or one is none.
+pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
+    const FIELD: &str = "consistency.at_least.consistency_tokens";
+    match asked.and_then(|asked| asked.level.as_ref()) {
+        None | Some(Level::Strong(false)) => Ok(Consistency::Cached),
+        Some(Level::Strong(true)) => Ok(Consistency::Strong),
+        Some(Level::AtLeast(at_least)) => {
+            let texts = &at_least.consistency_tokens;
+            if texts.len() > tokens_max {
+                return Err(Error::invalid(
+                    FIELD,
+                    &Invalid::new(format!("must hold at most {tokens_max} tokens")),
+                ));
+            }
+            let tokens: Result<Vec<Token>, _> = texts.iter().map(|text| text.parse()).collect();
+            let why = |_| Error::invalid(FIELD, &Invalid::new("must hold tokens as writes returned them"));
+            Ok(Consistency::AtLeast(tokens.map_err(why)?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seed(id: &str, body: &str) -> RequestSeed {
+        RequestSeed::of("Method", id, Acting::Service, &body.to_owned()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn parts_of_a_request_have_ids_of_their_own_that_the_body_does_not_change() {
+        let (one, other) = (seed("a", "x").part("there"), seed("a", "x").part("back"));
+        assert_ne!(one.id(), other.id());
+        assert_eq!(one.id(), seed("a", "y").part("there").id());
+        assert_ne!(one.id(), seed("b", "x").part("there").id());
+        assert_ne!(one.digest.finalize(), seed("a", "y").part("there").digest.finalize());
+    }
+}

@@ -1,0 +1,127 @@
+//! How many searches a user may make: enough for a person, too few to try a list of addresses.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use governor::{
+    DefaultKeyedRateLimiter, Quota, RateLimiter,
+    clock::{Clock as _, DefaultClock, Reference as _},
+};
+use kith_store::UserId;
+
+use crate::{
+    error::{Error, Reason},
+    rpc::call::Acting,
+};
+
+/// Users who are counted at one time: some 10 MB.
+const USERS_MAX: usize = 100_000;
+/// Users who share a count when there are more than [`USERS_MAX`]: few enough to stay within memory, and
+/// enough that one who searches too much stands in the way of few.
+const SHARED: i64 = 4096;
+/// How often, in nanoseconds, those are forgotten who have stopped: it takes a look at all.
+const SWEEP_NANOS: u64 = 1_000_000_000;
+
+/// Counts searches by acting users, on this node: one quota a user, whatever is searched. Cheap to clone.
+///
+/// A search is counted before anything is asked, so that a refusal tells nothing of what would be found.
+#[derive(Clone, Debug)]
+pub struct SearchQuota {
+    counted: Arc<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    limiter: DefaultKeyedRateLimiter<i64>,
+    clock: DefaultClock,
+    start: <DefaultClock as governor::clock::Clock>::Instant,
+    /// Since `start`.
+    swept: AtomicU64,
+    users_max: usize,
+}
+
+impl SearchQuota {
+    /// So many at once, and as many a minute.
+    #[must_use]
+    pub fn per_minute(searches: NonZeroU32) -> Self {
+        Self::with_room_for(USERS_MAX, searches)
+    }
+
+    fn with_room_for(users_max: usize, searches: NonZeroU32) -> Self {
+        let limiter = RateLimiter::keyed(Quota::per_minute(searches));
+        let clock = DefaultClock::default();
+        let start = clock.now();
+        Self { counted: Arc::new(Counted { limiter, clock, start, swept: AtomicU64::new(0), users_max }) }
+    }
+
+    /// Counts one search. Services are not counted: they answer for themselves.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when the user made too many.
+    pub fn count(&self, acting: Acting) -> Result<(), Error> {
+        let Acting::User(user) = acting else { return Ok(()) };
+        let within = self.counted.limiter.check_key(&self.counted.key(user));
+        within.map_err(|_| Error::new(Reason::TooManyTries, "too many searches by this user within a minute"))
+    }
+}
+
+impl Counted {
+    /// The key of the user alone while there is room, else one that is shared: nobody goes uncounted.
+    fn key(&self, user: UserId) -> i64 {
+        if self.limiter.len() < self.users_max {
+            return user.get();
+        }
+        self.sweep();
+        // Ids are above 0.
+        if self.limiter.len() < self.users_max { user.get() } else { -(user.get() % SHARED) }
+    }
+
+    fn sweep(&self) {
+        let now = self.clock.now().duration_since(self.start).as_u64();
+        let swept = self.swept.load(Ordering::Relaxed);
+        let due = now.saturating_sub(swept) >= SWEEP_NANOS;
+        if due && self.swept.compare_exchange(swept, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.limiter.retain_recent();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(users_max: usize) -> SearchQuota {
+        SearchQuota::with_room_for(users_max, NonZeroU32::new(3).unwrap())
+    }
+
+    fn user(number: i64) -> Acting {
+        Acting::User(UserId::new(number).unwrap())
+    }
+
+    #[test]
+    fn each_user_has_a_quota_and_services_have_none() {
+        let quota = quota(10);
+        for _ in 0..3 {
+            quota.count(user(1)).unwrap();
+        }
+        assert_eq!(quota.count(user(1)).unwrap_err().reason(), Reason::TooManyTries);
+        quota.count(user(2)).unwrap();
+        for _ in 0..100 {
+            quota.count(Acting::Service).unwrap();
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_however_many_search_and_all_are_still_counted() {
+        let quota = quota(10);
+        let counted = (1..=100_000).filter(|number| quota.count(user(*number)).is_ok()).count();
+        let most = 10 + usize::try_from(SHARED).unwrap();
+        assert!(quota.counted.limiter.len() <= most, "{} keys", quota.counted.limiter.len());
+        assert!(counted <= 3 * most, "{counted} were let through");
+    }
+}

@@ -1,0 +1,207 @@
+//! What ends with a user soon after its deletion, also if a node crashes (see [`AccountCleanup`]); then its id is released.
+//!
+//! A deletion is noted in the store before it is written. Whoever deleted begins at once; every node, of several the one
+//! that has the lease, looks at the notes now and then and does what has not been done. A note is kept for a while after
+//! all has ended: a follow that began when the user still lived may come in later. Until then the id of the user is held, so
+//! that no other account has anything of it.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use kith_store::{EdgeUpkeep, StoreError, Stored, Stores, StrongReads, Timestamp, UserId, UserStore};
+use parking_lot::Mutex;
+use rand::Rng as _;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+
+use super::deletion::{AccountCleanup, Cleaned};
+use crate::{
+    error::{Error, Reason},
+    write::{lease::Lease, tasks::Tasks},
+};
+
+/// How often notes are looked at, about.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Most notes that are looked at in one go.
+const NOTES_MAX: usize = 1000;
+/// A deletion that was noted longer ago has landed or never will, and so have writes that saw the user alive.
+const SETTLED: Duration = Duration::from_secs(60);
+/// Name of the lease of who looks at the notes.
+const LEASE: &str = "edge_removals";
+/// A few times as long as one looks at notes.
+const LEASE_LASTS: Duration = Duration::from_secs(20);
+
+/// Ends what other domains keep of deleted users.
+#[derive(Debug)]
+pub struct CleanupJob {
+    rounds: Rounds,
+    /// Taken when it starts.
+    begun: Mutex<Option<mpsc::Receiver<UserId>>>,
+    task: Tasks,
+}
+
+impl CleanupJob {
+    /// It does nothing yet. `among`: the id of this node, where there are others.
+    #[must_use]
+    pub fn new(
+        stores: &Stores,
+        domains: Vec<Arc<dyn AccountCleanup>>,
+        begun: mpsc::Receiver<UserId>,
+        among: Option<&str>,
+    ) -> Self {
+        let rounds = Rounds {
+            domains: domains.into(),
+            store: Arc::clone(&stores.edges),
+            ids: Arc::clone(&stores.users),
+            users: Arc::clone(&stores.strong),
+            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+            emptied: HashSet::new(),
+        };
+        Self { rounds, begun: Mutex::new(Some(begun)), task: Tasks::default() }
+    }
+
+    /// Begins, once.
+    pub fn start(&self) {
+        if let Some(begun) = self.begun.lock().take() {
+            self.task.spawn(self.rounds.clone().run(begun));
+        }
+    }
+
+    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    pub async fn stop(&self) {
+        self.task.end().await;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rounds {
+    /// What has something of a user, in the order in which it ends.
+    domains: Arc<[Arc<dyn AccountCleanup>]>,
+    store: Arc<dyn EdgeUpkeep>,
+    ids: Arc<dyn UserStore>,
+    users: Arc<dyn StrongReads>,
+    /// Of who looks at the notes.
+    lease: Lease,
+    /// Notes that are kept for a while though nothing is left of their users.
+    emptied: HashSet<(UserId, Timestamp)>,
+}
+
+impl Rounds {
+    async fn run(mut self, mut begun: mpsc::Receiver<UserId>) {
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::warn!(%error, "deleted users of whom something has to end cannot be looked for");
+            }
+            let until = Instant::now() + PERIOD.mul_f64(rand::rng().random_range(0.75..1.25));
+            while Instant::now() < until {
+                match timeout_at(until, begun.recv()).await {
+                    Ok(Some(user)) => self.begin(user).await.unwrap_or_else(|error| tell(&error)),
+                    // Nobody is left who could delete.
+                    Ok(None) => return,
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Ends what is left of a user that was deleted just now. The note in the store holds the id for longer, if there is one.
+    async fn begin(&self, user: UserId) -> Result<(), Error> {
+        if self.clear(user).await? == Left::Nothing && !self.store.keeps_removals() {
+            self.ids.release_id(user, Timestamp::now()).await.map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the notes that there are, if that is this node's part.
+    async fn round(&mut self) -> Result<(), Error> {
+        if !self.lease.is_held().await.unwrap_or(false) {
+            return Ok(());
+        }
+        let notes = self.store.removals(NOTES_MAX).await.map_err(store_error)?;
+        let all: HashSet<_> = notes.iter().copied().collect();
+        self.emptied.retain(|note| all.contains(note));
+        for note in notes {
+            match self.take_up(note).await {
+                Err(error) if error.reason() == Reason::StoreUnavailable => return Err(error),
+                // Others may fare better.
+                Err(error) => tell(&error),
+                Ok(()) => {}
+            }
+            if !self.lease.is_held().await.unwrap_or(false) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_up(&mut self, note: (UserId, Timestamp)) -> Result<(), Error> {
+        let (user, noted) = note;
+        let young = Timestamp::now() < noted.after(SETTLED);
+        if young && self.emptied.contains(&note) {
+            return Ok(());
+        }
+        match self.clear(user).await? {
+            Left::Later => return Ok(()),
+            Left::Nothing if young => drop(self.emptied.insert(note)),
+            Left::Nothing => {
+                self.ids.release_id(user, noted).await.map_err(store_error)?;
+                self.store.end_removal(user, noted).await.map_err(store_error)?;
+            }
+            // Its deletion may yet land.
+            Left::User if young => {}
+            Left::User => self.store.end_removal(user, noted).await.map_err(store_error)?,
+        }
+        Ok(())
+    }
+
+    /// Ends what is left of a deleted user.
+    async fn clear(&self, user: UserId) -> Result<Left, Error> {
+        // Looked at before each step: the deletion may not have landed, and the id may be that of another user.
+        while self.is_deleted(user).await? {
+            match self.step(user).await? {
+                Cleaned::Some => {}
+                Cleaned::All => return Ok(Left::Nothing),
+                Cleaned::Later => return Ok(Left::Later),
+            }
+        }
+        Ok(Left::User)
+    }
+
+    /// Ends some of what is left of a user, in the first domain that has something of it.
+    async fn step(&self, user: UserId) -> Result<Cleaned, Error> {
+        let mut cleaned = Cleaned::All;
+        for domain in self.domains.iter() {
+            match domain.clean_up(user).await? {
+                Cleaned::Some => return Ok(Cleaned::Some),
+                Cleaned::Later => cleaned = Cleaned::Later,
+                Cleaned::All => {}
+            }
+        }
+        Ok(cleaned)
+    }
+
+    async fn is_deleted(&self, user: UserId) -> Result<bool, Error> {
+        let found = self.users.strong_users(&[user]).await.map_err(store_error)?;
+        Ok(matches!(found.first(), Some((_, Stored::Deleted(_)))))
+    }
+}
+
+/// What is left of a user after it was cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// What is kept where nobody answers now.
+    Later,
+    /// All: it is not deleted.
+    User,
+}
+
+fn tell(error: &Error) {
+    tracing::warn!(%error, "something of a deleted user did not end, and its id is held; it is tried again");
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn store_error(error: StoreError) -> Error {
+    Error::store("edge", &error)
+}

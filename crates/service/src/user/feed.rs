@@ -1,0 +1,21 @@
+//! What changes of users in the store mean for copies.
+
+use std::sync::Arc;
+
+use kith_store::FeedRecord;
+
+use super::USERS;
+use crate::write::feed_mapping::{FeedMapping, KeyMapping};
+
+/// The mappings of this domain. Nothing but the copy shows a user.
+#[must_use]
+pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
+    vec![Arc::new(KeyMapping {
+        namespace: USERS,
+        key: |record| match record {
+            FeedRecord::User(id) => Some(id.to_string()),
+            _ => None,
+        },
+        dependents: |_| Vec::new(),
+    })]
+}

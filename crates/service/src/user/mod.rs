@@ -1,0 +1,29 @@
+//! Users.
+//!
+//! **Freshness.** A cached read comes from the memory of the node. A write on the same node is seen by every
+//! read that begins after its acknowledgement, and a read with the token of a write sees it on every node.
+//! `FindUserByName` and `SearchUsers` ask the store. Absence is remembered for a short time and forgotten by
+//! the creation of the user.
+//!
+//! **Invalidation.** `begin_write` drops the copy of this node and keeps loads from filling it, the store
+//! commits, and the verdict of the write settles what the tiers hold: see [`crate::write::mutations`].
+
+mod cleanup_job;
+mod codec;
+mod convert;
+mod deletion;
+mod feed;
+mod loader;
+mod rpc;
+mod users;
+mod written;
+
+pub use cleanup_job::CleanupJob;
+pub use deletion::{AccountCleanup, CLEANED_WITHIN, Cleaned, Deletions};
+pub use feed::feed_mappings;
+pub use rpc::UserRpc;
+pub(crate) use users::account_begins;
+pub use users::{UserRules, Users};
+
+/// Name of the namespace in the tiers.
+pub const USERS: &str = "user";

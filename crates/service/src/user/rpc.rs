@@ -1,0 +1,317 @@
+//! Decode, one call, encode.
+
+use futures::stream::BoxStream;
+use kith_cache::{Consistency, Entry};
+use kith_proto::{
+    r#type::v1::ImportResult,
+    user::v1::{self as wire, user_service_server::UserService},
+};
+use kith_store::{Keyword, User, UserId};
+use tonic::{Request, Response, Status, Streaming};
+use zeroize::Zeroizing;
+
+use super::{
+    Users,
+    convert::{self, UserDraft},
+    written,
+};
+use crate::{
+    error::Error,
+    rpc::{
+        answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
+        batch::{self, Limits},
+        call::{Acting, Call, Served},
+        page_token::PageTokens,
+        params::take_secrets,
+        request::{RequestSeed, consistency, expected_version},
+        search_quota::SearchQuota,
+        secret::{PlainSecrets, check_secret},
+    },
+};
+
+/// The user service on the wire.
+#[derive(Clone, Debug)]
+pub struct UserRpc {
+    users: Users,
+    pages: PageTokens,
+    limits: Limits,
+    searches: SearchQuota,
+}
+
+impl UserRpc {
+    /// Over the users of this node.
+    #[must_use]
+    pub const fn new(users: Users, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
+        Self { users, pages, limits, searches }
+    }
+
+    fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
+        consistency(asked, self.limits.tokens)
+    }
+
+    /// The user as `acting` may see it.
+    fn shown(&self, user: &User, acting: Acting) -> wire::User {
+        convert::to_wire(user, acting, &self.users.rules.secret_params)
+    }
+
+    fn result(
+        &self,
+        id: UserId,
+        user: Result<Option<Entry<User>>, Error>,
+        acting: Acting,
+        budget: &mut ByteBudget,
+    ) -> wire::UserResult {
+        use wire::user_result::Result::{Error, NotFound, User};
+        let result = match user {
+            Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
+            Ok(Some(entry)) => {
+                let user = self.shown(&entry.value, acting);
+                if budget.takes(&user) { User(user) } else { Error(left_out().to_result()) }
+            }
+            Ok(None) => NotFound(true),
+            Err(error) => Error(error.to_result()),
+        };
+        wire::UserResult { user_id: id.get(), result: Some(result) }
+    }
+
+    async fn create(
+        &self,
+        mut request: wire::CreateUserRequest,
+        call: Call,
+    ) -> Result<wire::CreateUserResponse, Error> {
+        let (draft, secrets, seed) = self.decode_create(&mut request, call.acting)?;
+        let written = self.users.create(draft, secrets, seed, call.deadline).await?;
+        Ok(wire::CreateUserResponse {
+            user: Some(self.shown(&written.record, call.acting)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    fn decode_create(
+        &self,
+        request: &mut wire::CreateUserRequest,
+        acting: Acting,
+    ) -> Result<(UserDraft, PlainSecrets, Option<RequestSeed>), Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
+        let secrets = take_secrets(&mut user.params, &self.users.rules.secret_params)?;
+        let seed = RequestSeed::of("CreateUser", &request_id, acting, request)?;
+        let draft = UserDraft::new(request.user.take().unwrap_or_default())?;
+        Ok((draft, secrets, seed))
+    }
+
+    async fn update(
+        &self,
+        mut request: wire::UpdateUserRequest,
+        call: Call,
+    ) -> Result<wire::UpdateUserResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let user = request.user.as_ref().ok_or_else(|| batch::missing("user"))?;
+        let id = convert::user_id(user.user_id)?;
+        allow_self(call.acting, id)?;
+        let paths = request.update_mask.clone().unwrap_or_default().paths;
+        let (patch, secrets) = convert::patch(user.clone(), &paths, &self.users.rules.secret_params)?;
+        let expected = expected_version(request.expected_version)?;
+        if let Some(user) = &mut request.user {
+            user.params.retain(|name, _| !self.users.rules.secret_params.contains(name));
+        }
+        let seed = RequestSeed::of("UpdateUser", &request_id, call.acting, &request)?;
+        let written = self.users.update(id, (patch, secrets), (expected, seed), call.deadline).await?;
+        Ok(wire::UpdateUserResponse {
+            user: Some(self.shown(&written.record, call.acting)),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn delete(
+        &self,
+        mut request: wire::DeleteUserRequest,
+        call: Call,
+    ) -> Result<wire::DeleteUserResponse, Error> {
+        let request_id = std::mem::take(&mut request.request_id);
+        let id = convert::user_id(request.user_id)?;
+        allow_self(call.acting, id)?;
+        let expected = expected_version(request.expected_version)?;
+        let seed = RequestSeed::of("DeleteUser", &request_id, call.acting, &request)?;
+        let written = self.users.delete(id, (expected, seed), call.deadline).await?;
+        Ok(wire::DeleteUserResponse {
+            version: written.record.get(),
+            consistency_token: written.token.to_string(),
+        })
+    }
+
+    async fn batch(
+        &self,
+        request: wire::BatchGetUsersRequest,
+        call: Call,
+    ) -> Result<wire::BatchGetUsersResponse, Error> {
+        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let field = |_| Error::invalid("user_ids", &kith_store::Invalid::new("must be above 0"));
+        let ids: Result<Vec<UserId>, _> =
+            request.user_ids.iter().map(|id| UserId::new(*id).map_err(field)).collect();
+        let ids = ids?;
+        let users = self.users.get_many(&ids, &consistency).await;
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let result = |(id, user): (&UserId, _)| self.result(*id, user, call.acting, &mut budget);
+        let results = ids.iter().zip(users).map(result).collect();
+        Ok(wire::BatchGetUsersResponse { results })
+    }
+
+    async fn search(
+        &self,
+        request: wire::SearchUsersRequest,
+        call: Call,
+    ) -> Result<wire::SearchUsersResponse, Error> {
+        self.searches.count(call.acting)?;
+        let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        self.consistency(request.consistency.as_ref())?;
+        let size = self.limits.pages.of(request.page_size)?;
+        let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let found = self.users.search(&keyword, after, size + 1).await?;
+        let users = fitting(found.iter().take(size).map(|user| self.shown(user, call.acting)));
+        let last = users.last().filter(|_| users.len() < found.len());
+        let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
+        Ok(wire::SearchUsersResponse { users, next_page_token })
+    }
+
+    async fn import_one(&self, record: wire::ImportUser) -> ImportResult {
+        let number = record.record;
+        let request = wire::CreateUserRequest { user: record.user, request_id: record.request_id };
+        let created = self.create(request, batch::import_call(&self.limits)).await;
+        batch::import_result(number, created.map(|created| created.user.unwrap_or_default().user_id))
+    }
+}
+
+#[tonic::async_trait]
+impl UserService for UserRpc {
+    type ImportUsersStream = BoxStream<'static, Result<wire::ImportUsersResponse, Status>>;
+    type ExportUsersStream = BoxStream<'static, Result<wire::ExportUsersResponse, Status>>;
+
+    async fn create_user(
+        &self,
+        request: Request<wire::CreateUserRequest>,
+    ) -> Result<Response<wire::CreateUserResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.create(request.into_inner(), call).await?))
+    }
+
+    async fn get_user(
+        &self,
+        request: Request<wire::GetUserRequest>,
+    ) -> Result<Response<wire::GetUserResponse>, Status> {
+        let call = Call::of(&request);
+        let request = request.get_ref();
+        let id = convert::user_id(request.user_id)?;
+        let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
+        let user = written::answer(&entry.value, call.acting, &self.users.rules.secret_params);
+        Ok(with_trailers(user, Served::of(&entry)))
+    }
+
+    async fn batch_get_users(
+        &self,
+        request: Request<wire::BatchGetUsersRequest>,
+    ) -> Result<Response<wire::BatchGetUsersResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.batch(request.into_inner(), call).await?))
+    }
+
+    async fn update_user(
+        &self,
+        request: Request<wire::UpdateUserRequest>,
+    ) -> Result<Response<wire::UpdateUserResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.update(request.into_inner(), call).await?))
+    }
+
+    async fn delete_user(
+        &self,
+        request: Request<wire::DeleteUserRequest>,
+    ) -> Result<Response<wire::DeleteUserResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.delete(request.into_inner(), call).await?))
+    }
+
+    async fn find_user_by_name(
+        &self,
+        request: Request<wire::FindUserByNameRequest>,
+    ) -> Result<Response<wire::FindUserByNameResponse>, Status> {
+        let call = Call::of(&request);
+        let request = request.get_ref();
+        self.consistency(request.consistency.as_ref())?;
+        let user = self.users.find_by_name(&convert::user_name(&request.user_name)?).await?;
+        let served = Served::by_store(user.version.get());
+        let user = Some(self.shown(&user, call.acting));
+        Ok(with_trailers(wire::FindUserByNameResponse { user }, served))
+    }
+
+    async fn search_users(
+        &self,
+        request: Request<wire::SearchUsersRequest>,
+    ) -> Result<Response<wire::SearchUsersResponse>, Status> {
+        let call = Call::of(&request);
+        Ok(Response::new(self.search(request.into_inner(), call).await?))
+    }
+
+    async fn verify_secret(
+        &self,
+        request: Request<wire::VerifySecretRequest>,
+    ) -> Result<Response<wire::VerifySecretResponse>, Status> {
+        let call = Call::of(&request);
+        let request = request.into_inner();
+        let id = convert::user_id(request.user_id)?;
+        allow_self(call.acting, id)?;
+        check_secret(&request.secret).map_err(|why| Error::invalid("secret", &why))?;
+        let verified = self.users.verify(id, &request.name, Zeroizing::new(request.secret)).await?;
+        Ok(Response::new(wire::VerifySecretResponse { verified }))
+    }
+
+    async fn import_users(
+        &self,
+        request: Request<Streaming<wire::ImportUsersRequest>>,
+    ) -> Result<Response<Self::ImportUsersStream>, Status> {
+        batch::only_services(Call::of(&request).acting)?;
+        let this = self.clone();
+        let one = move |record| {
+            let this = this.clone();
+            async move { this.import_one(record).await }
+        };
+        let answer = |results| wire::ImportUsersResponse { results };
+        Ok(Response::new(batch::import(request.into_inner(), self.limits, one, answer)))
+    }
+
+    async fn export_users(
+        &self,
+        request: Request<wire::ExportUsersRequest>,
+    ) -> Result<Response<Self::ExportUsersStream>, Status> {
+        batch::only_services(Call::of(&request).acting)?;
+        let after = match request.get_ref().after_user_id {
+            0 => None,
+            id => Some(convert::user_id(id)?),
+        };
+        let users = self.users.clone();
+        let page = move |after| {
+            let users = users.clone();
+            async move { users.scan(after, batch::EXPORT_PAGE).await }
+        };
+        let this = self.clone();
+        let to_wire = move |user: &User| this.shown(user, Acting::Service);
+        let answer = |users| wire::ExportUsersResponse { users };
+        Ok(Response::new(batch::export(after, page, |user: &User| user.id, to_wire, answer)))
+    }
+}
+
+fn with_trailers<T>(message: T, served: Served) -> Response<T> {
+    let mut response = Response::new(message);
+    response.extensions_mut().insert(served);
+    response
+}
+
+fn allow_self(acting: Acting, id: UserId) -> Result<(), Error> {
+    match acting {
+        Acting::Service => Ok(()),
+        Acting::User(user) if user == id => Ok(()),
+        Acting::User(_) => Err(Error::not_allowed("only the user and services may do this")),
+    }
+}

@@ -1,0 +1,312 @@
+//! What the user service means: which names are allowed, what is cached, what a write settles.
+
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
+
+use kith_cache::{Change, Consistency, Entry, Policy, TieredCache};
+use kith_store::{
+    IdKind, Invalid, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Timestamp, User, UserId,
+    UserName, UserPatch, UserStore, Version, Write,
+};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::{codec::UserCodec, convert::UserDraft, deletion::Deletions, loader::UserLoader};
+use crate::{
+    domain_context::DomainContext,
+    error::{Error, Reason},
+    rpc::{
+        request::RequestSeed,
+        secret::{PlainSecrets, SecretHasher, Tries},
+        versions::cache_version,
+    },
+    write::{
+        ids::Ids,
+        mutations::{Job, Mutations, Written},
+    },
+};
+
+const KIND: &str = "user";
+/// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
+const ID_TRIES: usize = 16;
+
+/// Most that the clocks of two nodes are apart, for what is decided by the creation of an account.
+const CLOCKS_APART_MS: i64 = 30_000;
+
+/// What is configured about users.
+#[derive(Clone, Debug)]
+pub struct UserRules {
+    /// Names that nobody may bear, nor a name that looks like one.
+    pub reserved_names: Vec<String>,
+    /// How long the name of a deleted user is kept from others.
+    pub name_kept: Duration,
+    /// Parameters that are secrets.
+    pub secret_params: BTreeSet<String>,
+    /// Tries to guess one secret, within a minute and on one node.
+    pub tries_per_minute: NonZeroU32,
+    /// Ids reserved at a time.
+    pub id_block: u32,
+}
+
+/// The users of a deployment, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Users {
+    cache: TieredCache<UserId, User>,
+    store: Arc<dyn UserStore>,
+    secrets: Arc<dyn SecretStore>,
+    deletions: Deletions,
+    mutations: Mutations,
+    hasher: SecretHasher,
+    ids: Arc<Ids>,
+    tries: Arc<Tries<(UserId, String)>>,
+    reserved: Arc<BTreeSet<String>>,
+    pub(super) rules: Arc<UserRules>,
+}
+
+impl Users {
+    /// With a namespace of its own in the caches.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        policy: Policy<User>,
+        deletions: Deletions,
+        rules: UserRules,
+    ) -> Self {
+        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
+        Self {
+            cache: tiers.namespace(policy, Arc::new(UserLoader::new(stores)), UserCodec),
+            store: Arc::clone(&stores.users),
+            secrets: Arc::clone(&stores.secrets),
+            deletions,
+            mutations: mutations.clone(),
+            hasher: hasher.clone(),
+            ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::User, rules.id_block)),
+            tries: Arc::new(Tries::per_minute(rules.tries_per_minute)),
+            reserved: Arc::new(reserved),
+            rules: Arc::new(rules),
+        }
+    }
+
+    /// Reads one user through the tiers.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub async fn get(&self, id: UserId, consistency: &Consistency) -> Result<Entry<User>, Error> {
+        let entry =
+            self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
+        entry.ok_or_else(|| Error::not_found(KIND))
+    }
+
+    /// Reads many users through the tiers: an answer for each id, in their order; `None` where no user lives.
+    pub async fn get_many(
+        &self,
+        ids: &[UserId],
+        consistency: &Consistency,
+    ) -> Vec<Result<Option<Entry<User>>, Error>> {
+        let entries = self.cache.get_many(ids, consistency).await;
+        entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
+    }
+
+    /// When the account that has this id now was created; `None`: no user has it.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn created(
+        &self,
+        id: UserId,
+        consistency: &Consistency,
+    ) -> Result<Option<Timestamp>, Error> {
+        match self.get(id, consistency).await {
+            Ok(entry) => Ok(Some(entry.value.created)),
+            Err(error) if error.reason() == Reason::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the user with this name from the store.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub async fn find_by_name(&self, name: &UserName) -> Result<User, Error> {
+        let user = self.store.user_by_name(name).await.map_err(|error| Error::store(KIND, &error))?;
+        user.ok_or_else(|| Error::not_found(KIND))
+    }
+
+    /// Reads a page of the users that a keyword finds from the store, by ascending id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn search(
+        &self,
+        keyword: &Keyword,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<User>, Error> {
+        self.store.search_users(keyword, after, limit).await.map_err(|error| Error::store(KIND, &error))
+    }
+
+    /// Reads a page of all users from the store, by ascending id.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub async fn scan(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
+        self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
+    }
+
+    /// Creates a user; an id is allocated where the draft has none.
+    ///
+    /// # Errors
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn create(
+        &self,
+        draft: UserDraft,
+        secrets: PlainSecrets,
+        seed: Option<RequestSeed>,
+        deadline: Instant,
+    ) -> Result<Written<User>, Error> {
+        self.check_name(&draft.user_name)?;
+        let write = self.write_of(None, seed, &secrets).await?;
+        let secrets = self.hasher.seal(secrets).await?;
+        let this = self.clone();
+        self.mutations.call(deadline, async move { this.insert(draft, secrets, write).await }).await
+    }
+
+    /// Changes a user.
+    ///
+    /// # Errors
+    /// NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn update(
+        &self,
+        id: UserId,
+        (patch, secrets): (UserPatch, PlainSecrets),
+        (expected, seed): (Option<Version>, Option<RequestSeed>),
+        deadline: Instant,
+    ) -> Result<Written<User>, Error> {
+        if let Some(name) = &patch.user_name {
+            self.check_name(name)?;
+        }
+        let write = self.write_of(expected, seed, &secrets).await?;
+        let patch = UserPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
+        let this = self.clone();
+        let work = async move {
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.update_user(id, patch, write).await });
+            this.mutations.write(&this.cache, Job { key: id, write, change: put }).await
+        };
+        self.mutations
+            .call(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
+            .await
+    }
+
+    /// Deletes a user. Returns the version of the deletion. What is left of it ends soon after, also if this node crashes;
+    /// until then its id is held.
+    ///
+    /// # Errors
+    /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn delete(
+        &self,
+        id: UserId,
+        (expected, seed): (Option<Version>, Option<RequestSeed>),
+        deadline: Instant,
+    ) -> Result<Written<Version>, Error> {
+        let write = self.write_of(expected, seed, &PlainSecrets::new()).await?;
+        let name_free_at = write.now.after(self.rules.name_kept);
+        let this = self.clone();
+        let work = async move {
+            this.deletions.note(id, write.now).await?;
+            let store = Arc::clone(&this.store);
+            let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
+            let written = this.mutations.write(&this.cache, Job { key: id, write, change: deleted }).await?;
+            this.deletions.begin(id);
+            Ok(written)
+        };
+        self.mutations
+            .call(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
+            .await
+    }
+
+    /// Whether this is the secret of the user. A user without it, or no user at all, answers false.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
+    pub async fn verify(&self, id: UserId, name: &str, secret: Zeroizing<String>) -> Result<bool, Error> {
+        if !self.rules.secret_params.contains(name) {
+            return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
+        }
+        self.tries.count(&(id, name.to_owned()))?;
+        let stored = self.secrets.secret(SecretOwner::User(id), name).await;
+        match stored.map_err(|error| Error::store(KIND, &error))? {
+            Some(stored) => self.hasher.verify(stored, secret).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn insert(
+        &self,
+        draft: UserDraft,
+        secrets: SecretChange,
+        write: Write,
+    ) -> Result<Written<User>, Error> {
+        for _ in 0..ID_TRIES {
+            let id = match draft.id {
+                Some(id) => id,
+                None => self.allocate().await?,
+            };
+            let (store, write) = (Arc::clone(&self.store), write.clone());
+            let user = draft.clone().with(id, secrets.clone());
+            let write = Box::pin(async move { store.create_user(user, write).await });
+            match self.mutations.write(&self.cache, Job { key: id, write, change: put }).await {
+                Err(StoreError::IdTaken | StoreError::IdHeld) if draft.id.is_none() => {}
+                Err(error @ StoreError::IdHeld) => {
+                    // Where the store keeps no notes of deletions, a node that died left the id held.
+                    self.deletions.begin(id);
+                    return Err(Error::store(KIND, &error));
+                }
+                written => return written.map_err(|error| Error::store(KIND, &error)),
+            }
+        }
+        Err(Error::new(Reason::Internal, "no free id was found"))
+    }
+
+    async fn allocate(&self) -> Result<UserId, Error> {
+        let id = self.ids.next().await.map_err(|error| Error::store(KIND, &error))?;
+        UserId::new(id).map_err(|why| Error::invalid("user_id", &why))
+    }
+
+    fn check_name(&self, name: &UserName) -> Result<(), Error> {
+        if self.reserved.contains(&kith_store::skeleton(name.key())) {
+            return Err(Error::invalid(
+                "user_name",
+                &Invalid::new("must not be, or look like, a reserved name"),
+            ));
+        }
+        Ok(())
+    }
+
+    async fn write_of(
+        &self,
+        expected: Option<Version>,
+        seed: Option<RequestSeed>,
+        secrets: &PlainSecrets,
+    ) -> Result<Write, Error> {
+        let request = match seed {
+            Some(seed) => Some(seed.finish(secrets, &self.hasher).await?),
+            None => None,
+        };
+        Ok(Write { expected, request, now: Timestamp::now() })
+    }
+}
+
+/// From when on what is kept of an id is that of the account that was created at `created`. A little earlier than that, since
+/// clocks of nodes are apart; the id of a deleted user is held for longer ([`UserStore::release_id`]).
+pub(crate) const fn account_begins(created: Timestamp) -> Timestamp {
+    Timestamp(created.0.saturating_sub(CLOCKS_APART_MS))
+}
+
+fn put(user: &Arc<User>) -> Change<User> {
+    Change::Put { value: Arc::clone(user), version: cache_version(user.version) }
+}
+
+fn deleted(version: &Arc<Version>) -> Change<User> {
+    Change::Deleted { version: cache_version(**version) }
+}

@@ -1,0 +1,88 @@
+//! A user in an answer, written as the wire has it. To make a message of it first allocates each of its texts. What it says is
+//! what [`super::convert::to_wire`] says.
+
+use std::collections::BTreeSet;
+
+use kith_proto::{Fields, user::v1::GetUserResponse};
+use kith_store::{Timestamp, User};
+
+use super::convert::shows_contact;
+use crate::rpc::{call::Acting, versions::wire_time};
+
+/// Bytes of all fields but the texts, and of what stands before each of them.
+const ROOM: usize = 160;
+
+/// The answer with this user, as `acting` may see it, without parameters of these names.
+pub(super) fn answer(user: &User, acting: Acting, secret_names: &BTreeSet<String>) -> GetUserResponse {
+    let texts = user.user_name.len() + user.nick_name.len() + user.email.len() + user.phone.len();
+    let bytes =
+        ROOM + texts + user.region.len() + user.icon.len() + user.params.bytes() + 8 * user.params.len();
+    GetUserResponse::written(bytes, |fields| write(fields, user, acting, secret_names))
+}
+
+fn write(fields: &mut Fields<'_>, user: &User, acting: Acting, secret_names: &BTreeSet<String>) {
+    fields.number(1, user.id.get());
+    fields.string(2, &user.user_name);
+    fields.string(3, &user.nick_name);
+    if shows_contact(user, acting) {
+        fields.string(4, &user.email);
+        fields.string(5, &user.phone);
+    }
+    fields.number(6, i64::from(user.gender as u8));
+    fields.number(7, user.age.into());
+    fields.string(8, &user.region);
+    fields.string(9, &user.icon);
+    for (name, value) in user.params.iter().filter(|(name, _)| !secret_names.contains(*name)) {
+        fields.message(10, |fields| {
+            fields.string(1, name);
+            fields.string(2, value);
+        });
+    }
+    fields.number(11, user.version.get());
+    fields.message(12, |fields| time(fields, user.created));
+    fields.message(13, |fields| time(fields, user.updated));
+}
+
+fn time(fields: &mut Fields<'_>, at: Timestamp) {
+    let at = wire_time(at);
+    fields.number(1, at.seconds);
+    fields.number(2, at.nanos.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::{Gender, Params, UserId, Version};
+    use prost::Message as _;
+
+    use super::{super::convert::to_wire, *};
+
+    fn ann() -> User {
+        let params = [("lang", "en".to_owned()), ("note", "x".repeat(300)), ("unset", String::new())];
+        User {
+            id: UserId::new(7).unwrap(),
+            version: Version::FIRST,
+            user_name: "ann".into(),
+            nick_name: "".into(),
+            email: "ann@example.org".into(),
+            phone: "+49123456789".into(),
+            gender: Gender::Female,
+            age: 30,
+            region: "Leipzig".into(),
+            icon: "https://example.org/ann.png".into(),
+            params: Params::new(params.map(|(name, value)| (name.to_owned(), value)).into()).unwrap(),
+            created: Timestamp(1_700_000_000_123),
+            updated: Timestamp(1_700_000_000_000),
+        }
+    }
+
+    #[test]
+    fn written_user_is_the_message() {
+        let [other, own] = [8, 7].map(|id| Acting::User(UserId::new(id).unwrap()));
+        let secret_names = BTreeSet::from(["note".to_owned()]);
+        for acting in [Acting::Service, own, other] {
+            let written = answer(&ann(), acting, &secret_names).encode_to_vec();
+            let message = GetUserResponse::of(to_wire(&ann(), acting, &secret_names)).encode_to_vec();
+            assert_eq!(written, message, "{acting:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a change of a record in the store means for copies: one mapping for each kind of record, given by its domain.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use kith_cache::{Invalidation, remote::FeedError};
+use kith_store::FeedRecord;
+
+/// What changes of one kind of record mean for copies.
+#[async_trait]
+pub trait FeedMapping: Debug + Send + Sync {
+    /// The namespace that keeps copies of the record.
+    fn namespace(&self) -> &'static str;
+
+    /// The key of the copy; `None`: the record is of another kind.
+    fn key(&self, record: &FeedRecord) -> Option<String>;
+
+    /// What else may show the record of this key, such as lists.
+    ///
+    /// # Errors
+    /// When a store that has to be asked does not answer.
+    async fn dependents(&self, key: &str) -> Result<Vec<Invalidation>, FeedError>;
+}
+
+/// A mapping that needs nothing but the key.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyMapping {
+    /// See [`FeedMapping::namespace`].
+    pub namespace: &'static str,
+    /// See [`FeedMapping::key`].
+    pub key: fn(&FeedRecord) -> Option<String>,
+    /// See [`FeedMapping::dependents`].
+    pub dependents: fn(&str) -> Vec<Invalidation>,
+}
+
+#[async_trait]
+impl FeedMapping for KeyMapping {
+    fn namespace(&self) -> &'static str {
+        self.namespace
+    }
+
+    fn key(&self, record: &FeedRecord) -> Option<String> {
+        (self.key)(record)
+    }
+
+    async fn dependents(&self, key: &str) -> Result<Vec<Invalidation>, FeedError> {
+        Ok((self.dependents)(key))
+    }
+}

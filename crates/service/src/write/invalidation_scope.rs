@@ -1,0 +1,93 @@
+//! What is given up around a write besides its own record: lists that may show it, records that may end with it.
+
+use std::future::Future;
+
+use kith_cache::{CacheError, Change, Key, ListWrite, Token, WriteGuard};
+use kith_store::{Outcome, StoreError};
+
+use crate::write::mutations::{Written, unknown};
+
+/// Marked before a write, and given its verdict after.
+pub(crate) trait Beside: Send {
+    /// Whether the write is acknowledged only once the other nodes were told of this.
+    fn is_strict(&self) -> bool {
+        false
+    }
+
+    /// The write stands: what memory holds of it is dropped, and the other nodes are told.
+    fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send;
+
+    /// The write may stand, or may yet.
+    fn unknown(self) -> impl Future<Output = Result<Token, CacheError>> + Send;
+
+    /// The write does not stand.
+    fn aborted(self) -> impl Future<Output = ()> + Send;
+}
+
+/// Runs a write with this given up around it. Told after the record, so that the token vouches for both; also for a
+/// repeated request, whose first attempt may not have been told of.
+pub(crate) async fn beside<T: Send + Sync>(
+    given_up: impl Beside,
+    write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
+) -> Result<Written<T>, StoreError> {
+    match write.await {
+        Ok(written) => {
+            let strict = given_up.is_strict();
+            match given_up.committed().await {
+                Ok(token) => Ok(Written { record: written.record, token }),
+                Err(_) if strict => Err(unknown("other nodes may not know of the write yet")),
+                Err(_) => Ok(written),
+            }
+        }
+        Err(error) => {
+            if error.outcome() == Outcome::Unknown {
+                // What could not be told to others now is queued by the cache.
+                drop(given_up.unknown().await);
+            } else {
+                given_up.aborted().await;
+            }
+            Err(error)
+        }
+    }
+}
+
+impl<L: Key> Beside for ListWrite<L> {
+    fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send {
+        Self::committed(self)
+    }
+
+    fn unknown(self) -> impl Future<Output = Result<Token, CacheError>> + Send {
+        Self::unknown(self)
+    }
+
+    fn aborted(self) -> impl Future<Output = ()> + Send {
+        Self::aborted(self)
+    }
+}
+
+/// Records that a write of another one may change, nobody knows how.
+#[derive(Debug)]
+pub(crate) struct Records<K: Key, V: Send + Sync + 'static> {
+    pub(crate) guard: WriteGuard<K, V>,
+    /// Those that the guard has marked.
+    pub(crate) keys: Vec<K>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Beside for Records<K, V> {
+    fn is_strict(&self) -> bool {
+        self.guard.is_strict()
+    }
+
+    fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send {
+        let changes = self.keys.into_iter().map(|key| (key, Change::Invalidate { version: None })).collect();
+        self.guard.committed(changes)
+    }
+
+    fn unknown(self) -> impl Future<Output = Result<Token, CacheError>> + Send {
+        self.guard.unknown()
+    }
+
+    fn aborted(self) -> impl Future<Output = ()> + Send {
+        self.guard.aborted()
+    }
+}

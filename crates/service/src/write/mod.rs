@@ -1,0 +1,11 @@
+//! What writes have in common: they run to their end, tell other nodes, and give up what they make stale.
+
+pub mod feed_mapping;
+pub mod ids;
+pub mod invalidation_scope;
+pub mod lease;
+pub mod mutations;
+pub mod record_codec;
+pub mod shed;
+pub mod tasks;
+pub mod tiers;

@@ -1,0 +1,380 @@
+//! Writes as owned tasks: a cancelled call stops waiting, never the write or its invalidation.
+
+use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use kith_cache::{
+    Change, Key, LATE_WRITES_FOR, Node, Position, TieredCache, Token, Turn, Turns, Version, remote::UNTOLD,
+};
+use kith_store::{Applied, Outcome, StoreError};
+use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    error::Error,
+    metric::MUTATIONS_SHED,
+    write::{
+        invalidation_scope::{Records, beside},
+        shed::Shed,
+    },
+};
+
+/// Is told of the writes of a node.
+pub trait WriteListener: std::fmt::Debug + Send + Sync {
+    /// A write was acknowledged that gave the record of this key this version. Called on the way of each write: it must not
+    /// wait, nor cost more than it has to.
+    fn wrote(&self, namespace: &'static str, key: &dyn Display, version: Version);
+}
+
+/// Runs and counts the mutations of a node.
+#[derive(Clone, Debug)]
+pub struct Mutations {
+    tasks: TaskTracker,
+    node: Node,
+    turns: Arc<Turns>,
+    /// Of writes that were turned away.
+    shed: Shed,
+    /// See [`WriteLimits::takes`].
+    limit: Duration,
+    /// See [`patience`].
+    answer: Duration,
+    /// Whoever wants to know of writes.
+    listener: Option<Arc<dyn WriteListener>>,
+}
+
+/// How many writes are with the store, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteLimits {
+    /// At one time.
+    pub at_once: usize,
+    /// How long one may wait for its turn.
+    pub wait: Duration,
+    /// How long the store may take before the outcome counts as unknown.
+    pub takes: Duration,
+    /// See [`patience`].
+    pub answer: Duration,
+}
+
+/// How long a call that writes waits for its answer: `least`, or two fifths of the time `left` to its deadline where that is
+/// longer. Less than half, so that its caller has time to try another node.
+#[must_use]
+pub fn patience(least: Duration, left: Duration) -> Duration {
+    least.max(left.mul_f64(0.4))
+}
+
+/// A write that is acknowledged, in the store and in the tiers of this node.
+#[derive(Clone, Debug)]
+pub struct Written<T> {
+    /// The record as the write left it.
+    pub record: Arc<T>,
+    /// Reads at least as fresh as this see it.
+    pub token: Token,
+}
+
+/// One write of one record, to be run by [`Mutations::write`].
+pub struct Job<K, V, T> {
+    /// Which record.
+    pub key: K,
+    /// What the store is to do.
+    pub write: BoxFuture<'static, Result<Applied<T>, StoreError>>,
+    /// What the tiers are to hold afterwards.
+    pub change: fn(&Arc<T>) -> Change<V>,
+}
+
+impl<K: std::fmt::Debug, V, T> std::fmt::Debug for Job<K, V, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Mutations {
+    /// For the caches of `node`.
+    #[must_use]
+    pub fn new(node: Node, limits: &WriteLimits) -> Self {
+        let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
+        let (tasks, shed) = (TaskTracker::new(), Shed::of(&MUTATIONS_SHED));
+        Self { tasks, node, turns, shed, limit: limits.takes, answer: limits.answer, listener: None }
+    }
+
+    /// The same mutations, some of which are looked for on other nodes later.
+    #[must_use]
+    pub fn with_listener(self, listener: Arc<dyn WriteListener>) -> Self {
+        Self { listener: Some(listener), ..self }
+    }
+
+    /// How many have begun and not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// How many were turned away since the start because the store could not be expected to come to them in time.
+    #[must_use]
+    pub fn shed(&self) -> u64 {
+        self.shed.number()
+    }
+
+    /// Waits until all that have begun have ended. False when `limit` passed first.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.tasks.close();
+        timeout(limit, self.tasks.wait()).await.is_ok()
+    }
+
+    /// Runs `work` to its end in a task of its own. When the caller goes away, or `deadline` passes, the
+    /// work still ends.
+    ///
+    /// # Errors
+    /// What `work` returns; DEADLINE_EXCEEDED when the deadline had passed before it began.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        if Instant::now() >= deadline {
+            return Err(Error::deadline());
+        }
+        match self.tasks.spawn(work).await {
+            Ok(result) => result,
+            Err(_panicked) => Err(Error::internal()),
+        }
+    }
+
+    /// As [`Self::run`], for the call of a client: answers it after [`patience`] though the work goes on. Every step counts,
+    /// ids, reads and what other nodes confirm among them.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; UNAVAILABLE of unknown outcome when it takes longer.
+    pub async fn call<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let limit = patience(self.answer, deadline.saturating_duration_since(Instant::now()));
+        match timeout(limit, self.run(deadline, work)).await {
+            Ok(result) => result,
+            Err(_late) => Err(Error::store("write", &unknown("no answer in time"))),
+        }
+    }
+
+    /// Marks the record, writes it to the store, and settles what the tiers hold of it: the new state when
+    /// the write landed, nothing when that is unknown, what they held when it did not.
+    /// Call it within [`Self::run`]: a dropped future leaves an unknown outcome.
+    ///
+    /// # Errors
+    /// What the store says; [`StoreError::Unavailable`] of unknown outcome where the namespace is strict and other nodes
+    /// could not be told in time: the write stands, and is told later; [`StoreError::Overloaded`] at once when the store
+    /// cannot be expected to come to it in time, and nothing is marked or written then.
+    pub async fn write<K: Key, V: Send + Sync + 'static, T>(
+        &self,
+        cache: &TieredCache<K, V>,
+        job: Job<K, V, T>,
+    ) -> Result<Written<T>, StoreError>
+    where
+        T: Send + 'static,
+    {
+        let Job { key, write, change } = job;
+        let turn = self.turn().await?;
+        let guard = cache.begin_write(std::slice::from_ref(&key)).await;
+        let written = self.bounded(write).await;
+        turn.ended();
+        let applied = match written {
+            Ok(applied) => applied,
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // What could not be told to others now is queued by the cache; nothing is left to do here.
+                drop(guard.unknown().await);
+                return Err(error);
+            }
+            Err(error) => {
+                guard.aborted().await;
+                return Err(error);
+            }
+        };
+        let record = Arc::new(applied.record);
+        let change = match (change(&record), applied.replayed) {
+            (change, false) => change,
+            // It was another call that changed it, on another node perhaps, and more may have happened since.
+            (change, true) => Change::Invalidate { version: change.version() },
+        };
+        let version = change.version();
+        let settled = guard.committed(vec![(key.clone(), change)]).await;
+        let token = match settled {
+            Ok(token) => token,
+            Err(_) if cache.is_strict() => return Err(unknown("other nodes may not know of the write yet")),
+            Err(_) => self.untold(),
+        };
+        if let (Some(listener), Some(version)) = (&self.listener, version.filter(|_| is_told(&token))) {
+            listener.wrote(cache.name(), &key, version);
+        }
+        Ok(Written { record, token })
+    }
+
+    /// The same of many records that one call of the store writes, nobody knows how: memory gives them up. Returns a token
+    /// of all of them.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn write_all<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
+        &self,
+        cache: &TieredCache<K, V>,
+        keys: Vec<K>,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<Written<T>, StoreError> {
+        let turn = self.turn().await?;
+        let given_up = Records { guard: cache.begin_write(&keys).await, keys };
+        let untold = self.untold();
+        let write = async {
+            let written = self.bounded(write).await;
+            turn.ended();
+            written.map(|record| Written { record: Arc::new(record), token: untold })
+        };
+        beside(given_up, write).await
+    }
+
+    /// A write of what no tier holds, in its turn and within the same time. Call it within [`Self::run`], and never within
+    /// another write: that has a turn already.
+    ///
+    /// # Errors
+    /// What the store says; [`StoreError::Overloaded`] at once when it cannot be expected to come to it in time.
+    pub(crate) async fn plain<T: Send + 'static>(
+        &self,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let turn = self.turn().await?;
+        let written = self.bounded(write).await;
+        turn.ended();
+        written
+    }
+
+    async fn turn(&self) -> Result<Turn<'_>, StoreError> {
+        let turn = self.turns.take().await;
+        turn.ok_or_else(|| {
+            self.shed.one_more();
+            StoreError::Overloaded
+        })
+    }
+
+    /// Of a change that is told later: no memory has it surely.
+    pub(crate) fn untold(&self) -> Token {
+        Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNTOLD })
+    }
+
+    /// A driver's future must not be dropped half-way: past the limit it goes on by itself, and the write
+    /// counts as one whose outcome is unknown. Copies that were loaded meanwhile may not expire: if it ends after the last
+    /// of its repeated invalidations, the memory of the node is emptied.
+    async fn bounded<T: Send + 'static>(
+        &self,
+        mut write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        if let Ok(result) = timeout(self.limit, &mut write).await {
+            return result;
+        }
+        let (node, began) = (self.node.clone(), Instant::now());
+        drop(self.tasks.spawn(async move {
+            drop(write.await);
+            if began.elapsed() >= LATE_WRITES_FOR {
+                node.flush();
+            }
+        }));
+        Err(unknown("the store did not answer in time"))
+    }
+}
+
+pub(crate) fn unknown(why: &'static str) -> StoreError {
+    let source = Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why));
+    StoreError::Unavailable { outcome: Outcome::Unknown, source }
+}
+
+/// Whether the other nodes were told of the write before it was acknowledged.
+pub fn is_told(token: &Token) -> bool {
+    token.positions().iter().all(|position| position.number != UNTOLD)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use kith_cache::{LoadError, LoadOptions, Loaded, Loader, Policy, Version};
+    use tokio::{sync::oneshot, time::sleep};
+    use tonic::Status;
+    use tonic_types::StatusExt as _;
+
+    use super::*;
+    use crate::error::Reason;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// One record; its value is its version.
+    #[derive(Default)]
+    struct Record(AtomicU64);
+
+    impl Record {
+        fn loaded(&self) -> Loaded<u64> {
+            let version = self.0.load(Ordering::SeqCst);
+            Loaded::Found { value: Arc::new(version), version: Version::new(version) }
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl Loader<u64, u64> for Record {
+        async fn load(&self, _key: &u64, _options: LoadOptions) -> Result<Loaded<u64>, LoadError> {
+            Ok(self.loaded())
+        }
+
+        async fn load_many(
+            &self,
+            keys: &[u64],
+            _options: LoadOptions,
+        ) -> Result<Vec<(u64, Loaded<u64>)>, LoadError> {
+            Ok(keys.iter().map(|key| (*key, self.loaded())).collect())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn write_that_lands_very_late_is_seen() {
+        let node = Node::local(1);
+        let record = Arc::new(Record(AtomicU64::new(1)));
+        let policy = Policy { ttl: Policy::<u64>::UNTIL_CHANGED, ..Policy::new("thing", |_| 8) };
+        let loader: Arc<dyn Loader<u64, u64>> = Arc::<Record>::clone(&record);
+        let cache = TieredCache::new(&node, policy, loader);
+        let limits = WriteLimits { at_once: 1, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
+        let mutations = Mutations::new(node, &limits);
+        let write = async move {
+            tokio::time::sleep(200 * SECOND).await;
+            record.0.store(2, Ordering::SeqCst);
+            Ok(Applied { record: 2, replayed: false })
+        };
+        let change = |_: &Arc<u64>| Change::Invalidate { version: None };
+        let job = Job { key: 7, write: Box::pin(write), change };
+        let unknown = mutations.write(&cache, job).await.unwrap_err();
+        assert_eq!(unknown.outcome(), Outcome::Unknown);
+        tokio::time::sleep(150 * SECOND).await;
+        assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 1, "the write has not landed");
+        assert!(mutations.drain(100 * SECOND).await);
+        assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 2);
+    }
+
+    #[test]
+    fn patience_is_less_than_half_of_a_long_deadline() {
+        assert_eq!(patience(2 * SECOND, SECOND), 2 * SECOND);
+        assert_eq!(patience(2 * SECOND, 5 * SECOND), 2 * SECOND);
+        assert_eq!(patience(2 * SECOND, 10 * SECOND), 4 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_write_is_answered_and_runs_on() {
+        let limits = WriteLimits { at_once: 1, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
+        let (mutations, begun) = (Mutations::new(Node::local(1), &limits), Instant::now());
+        let (ended, end) = oneshot::channel();
+        let work = async move {
+            sleep(8 * SECOND).await;
+            ended.send(()).ok();
+            Ok(())
+        };
+        let error = mutations.call(begun + 5 * SECOND, work).await.unwrap_err();
+        assert_eq!((error.reason(), begun.elapsed()), (Reason::StoreUnavailable, 2 * SECOND));
+        let details = Status::from(error).get_error_details();
+        assert_eq!(details.error_info().unwrap().metadata["outcome"], "unknown");
+        end.await.unwrap();
+        assert_eq!(begun.elapsed(), 8 * SECOND);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a node does beside its calls, until it stops.
+
+use std::{future::Future, mem};
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+/// Tasks that end with this.
+#[derive(Debug, Default)]
+pub struct Tasks(Mutex<JoinSet<()>>);
+
+impl Tasks {
+    /// Begins one more. To be called within a runtime.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.lock().spawn(task);
+    }
+
+    /// Begins this one if none has begun.
+    pub(crate) fn spawn_first(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut begun = self.0.lock();
+        if begun.is_empty() {
+            begun.spawn(task);
+        }
+    }
+
+    /// Ends all of them, each where it waits next. When this returns none of them does anything: what they use, as the
+    /// store, may be closed.
+    pub async fn end(&self) {
+        let mut begun = mem::take(&mut *self.0.lock());
+        begun.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    };
+
+    use super::*;
+
+    /// A janitor that was about to ask a store which had been closed under it told of a store that is not available.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_task_that_is_at_work_has_come_to_rest_when_all_have_ended() {
+        let (tasks, rests) = (Tasks::default(), Arc::new(AtomicBool::new(false)));
+        let (at_work, is_at_work) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        tasks.spawn({
+            let rests = Arc::clone(&rests);
+            async move {
+                at_work.send(()).ok();
+                goes_on.recv().ok();
+                rests.store(true, Ordering::Release);
+                std::future::pending::<()>().await;
+            }
+        });
+        tokio::task::spawn_blocking(move || is_at_work.recv()).await.ok();
+        let mut end = Box::pin(tasks.end());
+        assert!(futures::poll!(&mut end).is_pending(), "it is still at work");
+        go_on.send(()).ok();
+        end.await;
+        assert!(rests.load(Ordering::Acquire));
+        assert!(tasks.0.lock().is_empty());
+    }
+}
