@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::{
-    node::{acting, params},
+    node::{params, principal},
     spawned::Started,
 };
 use kith_proto::{
@@ -48,7 +48,7 @@ async fn use_users(mut of: UserServiceClient<Channel>) -> i64 {
         let answer = of.verify_secret(request).await.unwrap().into_inner();
         assert_eq!(answer.verified, secret == "sesame-open-1");
     }
-    of.get_user(acting(id, users::GetUserRequest { user_id: id, consistency: None })).await.unwrap();
+    of.get_user(principal(id, users::GetUserRequest { user_id: id, consistency: None })).await.unwrap();
     for keyword in ["quagga@example.org", "+15550001234", "zebulon_pike"] {
         let request = users::SearchUsersRequest { keyword: keyword.to_owned(), ..Default::default() };
         assert_eq!(of.search_users(request).await.unwrap().into_inner().users.len(), 1, "{keyword}");
@@ -69,9 +69,9 @@ async fn use_groups(mut of: GroupServiceClient<Channel>, owner: i64) -> String {
         ..groups::Group::default()
     };
     let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
-    let id = of.create_group(acting(owner, request)).await.unwrap().into_inner().group.unwrap().group_id;
+    let id = of.create_group(principal(owner, request)).await.unwrap().into_inner().group.unwrap().group_id;
     let code = of
-        .get_invite_code(acting(owner, groups::GetInviteCodeRequest { group_id: id }))
+        .get_invite_code(principal(owner, groups::GetInviteCodeRequest { group_id: id }))
         .await
         .unwrap()
         .into_inner()

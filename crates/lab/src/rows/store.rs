@@ -10,7 +10,7 @@ use kith_cache::{
 use kith_service::{
     error::Error,
     rpc::versions::{cache_version, loaded},
-    write::mutations::{Job, Mutations, WriteLimits},
+    write::mutations::{Mutations, RecordWrite, WriteLimits},
 };
 use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Write};
 use tokio::time::Instant;
@@ -109,7 +109,7 @@ impl Updates for Tiered {
         let (this, store) = (self.clone(), Arc::clone(&self.store));
         let write = Box::pin(async move { store.update_user(key, patch, Write::at(Timestamp::now())).await });
         let work = async move {
-            let written = this.mutations.write(&this.cache, Job { key, write, change: put }).await;
+            let written = this.mutations.write(&this.cache, RecordWrite { key, write, change: put }).await;
             written.map_err(|error| Error::store("user", &error))
         };
         black_box(self.mutations.run(Instant::now() + LIMITS.takes, work).await?);

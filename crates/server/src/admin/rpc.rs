@@ -159,7 +159,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::GetNodeRequest>,
     ) -> Result<Response<wire::GetNodeResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.node().await))
     }
 
@@ -167,7 +167,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::ListNodesRequest>,
     ) -> Result<Response<wire::ListNodesResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.place.nodes(&self.facts).await))
     }
 
@@ -175,7 +175,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::InspectKeyRequest>,
     ) -> Result<Response<wire::InspectKeyResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         let by_node = self.asked_by_node(&request)?;
         Ok(Response::new(self.inspect(request.into_inner(), by_node).await?))
     }
@@ -184,7 +184,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::ReadCanaryRequest>,
     ) -> Result<Response<wire::ReadCanaryResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.place.canary().await?))
     }
 
@@ -192,7 +192,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::InvalidateKeyRequest>,
     ) -> Result<Response<wire::InvalidateKeyResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         let (namespace, key) = self.find(&request.get_ref().key)?;
         let token = namespace.invalidate(key).await.map_err(|error| failed(namespace.name(), &error))?;
         Ok(Response::new(wire::InvalidateKeyResponse { consistency_token: token.to_string() }))
@@ -202,7 +202,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::FlushMemoryRequest>,
     ) -> Result<Response<wire::FlushMemoryResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         let by_node = self.asked_by_node(&request)?;
         Ok(Response::new(self.flush_all(request.into_inner(), by_node).await?))
     }
@@ -212,7 +212,7 @@ impl AdminService for AdminRpc {
         request: Request<wire::ResyncRequest>,
     ) -> Result<Response<wire::ResyncResponse>, Status> {
         let call = Call::of(&request);
-        only_services(call.acting)?;
+        only_services(call.principal)?;
         let wire::ResyncRequest { namespace, full } = request.into_inner();
         let chosen = self.chosen(&namespace)?;
         // Those that come last get as much time as the first.
@@ -225,7 +225,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::StartEpochRequest>,
     ) -> Result<Response<wire::StartEpochResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.place.start_epoch().await?))
     }
 
@@ -233,7 +233,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::SetLogFilterRequest>,
     ) -> Result<Response<wire::SetLogFilterResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(log_filter::set(request.get_ref())?))
     }
 
@@ -241,7 +241,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::GetCacheStatsRequest>,
     ) -> Result<Response<wire::GetCacheStatsResponse>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         let namespaces = self.place.node.namespaces();
         let namespaces =
             namespaces.iter().map(|namespace| stats(namespace.name(), &namespace.stats())).collect();
@@ -254,7 +254,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::WatchNodeRequest>,
     ) -> Result<Response<Self::WatchNodeStream>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.told(request.into_inner().interval)?))
     }
 
@@ -264,7 +264,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::VerifyEdgesRequest>,
     ) -> Result<Response<Self::VerifyEdgesStream>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.edges.verify(request.get_ref().examples)?))
     }
 
@@ -274,7 +274,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::RepairEdgesRequest>,
     ) -> Result<Response<Self::RepairEdgesStream>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.edges.repair(request.get_ref().examples)?))
     }
 
@@ -284,7 +284,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::RebuildCountsRequest>,
     ) -> Result<Response<Self::RebuildCountsStream>, Status> {
-        only_services(Call::of(&request).acting)?;
+        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.edges.recount()?))
     }
 }

@@ -23,7 +23,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
-use kith_service::rpc::call::{Acting, Call};
+use kith_service::rpc::call::{Call, Principal};
 use kith_store::UserId;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -174,11 +174,11 @@ impl Edge {
             Kind::Stream | Kind::Watch => (self.shared.stream_max, self.shared.stream_max),
         };
         let deadline = deadline::of(request.headers(), started, limit)?;
-        let acting = acting(request.headers())?;
+        let principal = principal(request.headers())?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
         }
-        let call = Call { deadline, acting };
+        let call = Call { deadline, principal };
         request.extensions_mut().insert(call);
         Ok((request, call))
     }
@@ -218,15 +218,15 @@ impl Edge {
 }
 
 /// Who acts; the service itself when nothing is said.
-fn acting(headers: &HeaderMap) -> Result<Acting, Box<Status>> {
-    let Some(value) = headers.get(ACTING) else { return Ok(Acting::Service) };
+fn principal(headers: &HeaderMap) -> Result<Principal, Box<Status>> {
+    let Some(value) = headers.get(ACTING) else { return Ok(Principal::Service) };
     let wrong = |why: &str| Box::new(answer::invalid_metadata(ACTING, why));
     if headers.get_all(ACTING).iter().nth(1).is_some() {
         return Err(wrong("must be given once"));
     }
     let text = value.to_str().map_err(|_| wrong("must be a whole number above 0"))?;
     let user: UserId = text.parse().map_err(|why: kith_store::Invalid| wrong(&why.to_string()))?;
-    Ok(Acting::User(user))
+    Ok(Principal::User(user))
 }
 
 impl<B> tower::Service<Request<B>> for Edge

@@ -7,7 +7,7 @@ use crate::damaged;
 use std::time::Duration;
 
 use crate::damaged::{FOLLOWS, MISCOUNTED, SINCE, WRONG};
-use crate::node::{TestNode, acting, assert_refused};
+use crate::node::{TestNode, assert_refused, principal};
 use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
 use tonic::{Code, Status, Streaming, transport::Endpoint};
@@ -150,7 +150,7 @@ async fn users_may_do_none_of_it() {
     let refused = |result: Result<(), Status>| {
         assert_refused(&result.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
     };
-    refused(admin.verify_edges(acting(7, VerifyEdgesRequest::default())).await.map(drop));
-    refused(admin.repair_edges(acting(7, RepairEdgesRequest::default())).await.map(drop));
-    refused(admin.rebuild_counts(acting(7, RebuildCountsRequest {})).await.map(drop));
+    refused(admin.verify_edges(principal(7, VerifyEdgesRequest::default())).await.map(drop));
+    refused(admin.repair_edges(principal(7, RepairEdgesRequest::default())).await.map(drop));
+    refused(admin.rebuild_counts(principal(7, RebuildCountsRequest {})).await.map(drop));
 }

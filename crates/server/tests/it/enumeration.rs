@@ -3,7 +3,7 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]
 
-use crate::node::{TestNode, acting, assert_refused, params};
+use crate::node::{TestNode, assert_refused, params, principal};
 use kith_proto::{group::v1 as groups, user::v1 as users};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -24,7 +24,7 @@ async fn people(node: &TestNode) -> i64 {
 
 async fn search(node: &TestNode, user: i64, keyword: &str) -> Result<Vec<users::User>, Status> {
     let request = users::SearchUsersRequest { keyword: keyword.into(), ..Default::default() };
-    Ok(node.users().search_users(acting(user, request)).await?.into_inner().users)
+    Ok(node.users().search_users(principal(user, request)).await?.into_inner().users)
 }
 
 async fn search_groups(
@@ -38,7 +38,7 @@ async fn search_groups(
         r#match: r#match.into(),
         ..Default::default()
     };
-    Ok(node.groups().search_groups(acting(user, request)).await?.into_inner().groups)
+    Ok(node.groups().search_groups(principal(user, request)).await?.into_inner().groups)
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a54_a_hit_and_a_miss_have_the_same_form_and_services_search_as_they_lik
     let mut forms = Vec::new();
     for keyword in ["ann@example.org", "nobody@example.org"] {
         let request = users::SearchUsersRequest { keyword: keyword.into(), ..Default::default() };
-        let answer = node.users().search_users(acting(CURIOUS, request)).await.unwrap();
+        let answer = node.users().search_users(principal(CURIOUS, request)).await.unwrap();
         let mut names: Vec<_> = answer.metadata().keys().map(|key| format!("{key:?}")).collect();
         names.sort();
         forms.push((names, answer.get_ref().next_page_token.clone()));
@@ -103,11 +103,11 @@ async fn a55_whoever_is_found_or_read_by_another_shows_no_contact_and_no_secret(
         seen.extend(search(&node, CURIOUS, keyword).await.unwrap());
     }
     let request = users::FindUserByNameRequest { user_name: "ann".into(), consistency: None };
-    seen.extend(node.users().find_user_by_name(acting(CURIOUS, request)).await.unwrap().into_inner().user);
+    seen.extend(node.users().find_user_by_name(principal(CURIOUS, request)).await.unwrap().into_inner().user);
     let request = users::GetUserRequest { user_id: id, consistency: None };
-    seen.extend(node.users().get_user(acting(CURIOUS, request)).await.unwrap().into_inner().user);
+    seen.extend(node.users().get_user(principal(CURIOUS, request)).await.unwrap().into_inner().user);
     let request = users::BatchGetUsersRequest { user_ids: vec![id], consistency: None };
-    let batch = node.users().batch_get_users(acting(CURIOUS, request)).await.unwrap().into_inner();
+    let batch = node.users().batch_get_users(principal(CURIOUS, request)).await.unwrap().into_inner();
     for result in batch.results {
         let Some(users::user_result::Result::User(user)) = result.result else { panic!("{result:?}") };
         seen.push(user);
@@ -132,7 +132,7 @@ async fn a56_a_private_group_is_found_by_no_keyword_and_nobody() {
     };
     let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
     let id =
-        node.groups().create_group(acting(5, request)).await.unwrap().into_inner().group.unwrap().group_id;
+        node.groups().create_group(principal(5, request)).await.unwrap().into_inner().group.unwrap().group_id;
     let keywords = ["quiet corner".to_owned(), "Quiet".to_owned(), "silence".to_owned(), id.to_string()];
     for keyword in &keywords {
         for r#match in [groups::KeywordMatch::Exact, groups::KeywordMatch::Prefix] {
@@ -165,9 +165,9 @@ async fn a58_no_answer_about_a_group_holds_its_code_and_no_parameter_can_be_name
     let code = node.groups().get_invite_code(code).await.unwrap().into_inner().invite_code;
     let mut seen = search_groups(&node, CURIOUS, "chess", groups::KeywordMatch::Exact).await.unwrap();
     let request = groups::GetGroupRequest { group_id: id, consistency: None };
-    seen.extend(node.groups().get_group(acting(CURIOUS, request)).await.unwrap().into_inner().group);
+    seen.extend(node.groups().get_group(principal(CURIOUS, request)).await.unwrap().into_inner().group);
     let request = groups::BatchGetGroupsRequest { group_ids: vec![id], consistency: None };
-    let batch = node.groups().batch_get_groups(acting(CURIOUS, request)).await.unwrap().into_inner();
+    let batch = node.groups().batch_get_groups(principal(CURIOUS, request)).await.unwrap().into_inner();
     for result in batch.results {
         let Some(groups::group_result::Result::Group(group)) = result.result else { panic!("{result:?}") };
         seen.push(group);

@@ -51,8 +51,8 @@ impl Pair {
 
     /// Makes the call on both and checks that they say the same.
     async fn both(&mut self, rng: &mut StdRng, rpc: &Rpc, message: &DynamicMessage, told: &str) -> Outcome {
-        let acting = ["1", "2", "0", "nobody"].choose(rng).unwrap();
-        let headers: &[_] = if rng.random_bool(0.2) { &[("kith-acting-user", *acting)] } else { &[] };
+        let principal = ["1", "2", "0", "nobody"].choose(rng).unwrap();
+        let headers: &[_] = if rng.random_bool(0.2) { &[("kith-acting-user", *principal)] } else { &[] };
         let body = generate::json(rng, message);
         let by_json = by_json(&mut self.connection, rpc, headers, &body).await;
         let by_grpc = by_grpc(&self.grpc, rpc, headers, message).await;

@@ -7,7 +7,7 @@ use crate::{
     broken,
     edge::raw::{self, GET_USER},
     http,
-    node::{TestNode, acting, params},
+    node::{TestNode, params, principal},
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -122,7 +122,7 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
         ("another version", users.delete_user(deleted.clone()).await.unwrap_err()),
         ("no code to get", node.groups().get_invite_code(code).await.unwrap_err()),
         ("a banned user", banned(node, ann.user_id).await),
-        ("another user", users.delete_user(acting(ann.user_id + 1, deleted)).await.unwrap_err()),
+        ("another user", users.delete_user(principal(ann.user_id + 1, deleted)).await.unwrap_err()),
         ("guessing", guessed(node, ann.user_id).await),
         ("one device too many", connected(node, ann.user_id).await),
         ("applying", crowded(node, ann.user_id).await),

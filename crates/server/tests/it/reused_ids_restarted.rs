@@ -6,7 +6,7 @@
 use std::{path::Path, time::Duration};
 
 use crate::applying::*;
-use crate::node::{TestNode, acting, assert_denied, until};
+use crate::node::{TestNode, assert_denied, principal, until};
 use crate::relating::{follow, members, users};
 use kith_proto::{
     application::v1::{ListRelationLogRequest, State, list_applications_request::List},
@@ -126,7 +126,7 @@ async fn new_account_does_not_own_the_groups_of_the_old_one() {
         update_mask: Some(prost_types::FieldMask { paths: vec!["name".into()] }),
         ..Default::default()
     };
-    assert_denied(node.groups().update_group(acting(CHOSEN, request)).await);
+    assert_denied(node.groups().update_group(principal(CHOSEN, request)).await);
     assert_eq!(members(&node, lone).await, []);
     assert!(!is_in(&node, lone, CHOSEN).await);
     node.stop().await;
@@ -169,7 +169,7 @@ async fn unfriended(stores: &Stores, user: i64, other: i64) {
 
 async fn events(node: &TestNode, user_id: i64) -> usize {
     let request = ListRelationLogRequest { user_id, ..Default::default() };
-    let log = node.applications().list_relation_log(acting(user_id, request)).await.unwrap();
+    let log = node.applications().list_relation_log(principal(user_id, request)).await.unwrap();
     log.into_inner().events.len()
 }
 

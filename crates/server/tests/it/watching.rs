@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::node::{TestNode, acting, assert_refused};
+use crate::node::{TestNode, assert_refused, principal};
 use kith_proto::{
     admin::v1::{MethodFigures, WatchNodeRequest, WatchNodeResponse},
     user::v1::GetUserRequest,
@@ -110,7 +110,7 @@ async fn an_interval_out_of_bounds_is_refused_with_the_bounds_and_none_is_a_seco
 #[tokio::test]
 async fn only_services_watch() {
     let node = TestNode::start().await;
-    let status = node.admin().watch_node(acting(7, every(SHORT))).await.unwrap_err();
+    let status = node.admin().watch_node(principal(7, every(SHORT))).await.unwrap_err();
     assert_refused(&status, Code::PermissionDenied, "NOT_ALLOWED", None);
     node.stop().await;
 }

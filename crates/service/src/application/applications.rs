@@ -16,7 +16,7 @@ use crate::{
     error::Error,
     group::members::Members,
     relation::{Blocks, Follows},
-    rpc::{request::Terms, secret::SecretHasher},
+    rpc::{request::WriteContext, secret::SecretHasher},
     user::Users,
     write::mutations::Mutations,
 };
@@ -121,12 +121,12 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn apply(&self, draft: Draft, terms: Terms) -> Result<Application, Error> {
+    pub(super) async fn apply(&self, draft: Draft, terms: WriteContext) -> Result<Application, Error> {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
             let receiver = draft.asks.receiver();
-            let basis = match this.may_apply(&draft, terms.acting).await {
+            let basis = match this.may_apply(&draft, terms.principal).await {
                 Ok(basis) => basis,
                 Err(error) => return this.again(receiver, write, error).await,
             };
@@ -152,17 +152,17 @@ impl Applications {
         &self,
         key: ApplicationKey,
         decision: Decision,
-        terms: Terms,
+        terms: WriteContext,
     ) -> Result<Decided, Error> {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            let found = this.decidable(key, terms.acting).await?;
+            let found = this.decidable(key, terms.principal).await?;
             if decision == Decision::Accept && found.is_open(write.now) {
                 this.must_hold(&found).await?;
                 this.is_possible(&found).await?;
             }
-            let change = ApplicationChange::Decide(key.id, decision, terms.acting.user());
+            let change = ApplicationChange::Decide(key.id, decision, terms.principal.user());
             let applied = this.applied(key.receiver, change, write).await.map_err(store_error)?;
             // The answer that is kept is of the moment of the decision: what it brings about may be done since.
             let decided = if applied.replayed { this.find(key).await? } else { applied.record };
@@ -175,13 +175,17 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn withdraw(&self, key: ApplicationKey, terms: Terms) -> Result<Application, Error> {
+    pub(super) async fn withdraw(
+        &self,
+        key: ApplicationKey,
+        terms: WriteContext,
+    ) -> Result<Application, Error> {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            let found = this.seen(key, terms.acting).await?;
-            this.may_withdraw(&found, terms.acting).await?;
-            let change = ApplicationChange::Withdraw(key.id, terms.acting.user());
+            let found = this.seen(key, terms.principal).await?;
+            this.may_withdraw(&found, terms.principal).await?;
+            let change = ApplicationChange::Withdraw(key.id, terms.principal.user());
             this.change(key.receiver, change, write).await
         };
         self.mutations.call(terms.deadline, Box::pin(work)).await
@@ -220,7 +224,7 @@ impl Applications {
             let store = Arc::clone(&this.store);
             let write =
                 Box::pin(async move { store.mark_applications(list, &ids, mark, Timestamp::now()).await });
-            this.mutations.plain(write).await.map_err(store_error)
+            this.mutations.run_uncached(write).await.map_err(store_error)
         };
         self.mutations.call(deadline, work).await
     }
@@ -259,7 +263,7 @@ impl Applications {
     ) -> Result<Applied<Application>, StoreError> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.change_application(receiver, change, write).await });
-        self.mutations.plain(write).await
+        self.mutations.run_uncached(write).await
     }
 
     /// What was answered to a request before; else that it is refused for this reason now.

@@ -8,7 +8,7 @@ use kith_store::{
 };
 
 use super::{Applications, applications::store_error};
-use crate::{error::Error, rpc::call::Acting, user::account_begins};
+use crate::{error::Error, rpc::call::Principal, user::account_begins};
 
 /// Applications of a page that are looked at together.
 const AT_ONCE: usize = 16;
@@ -128,7 +128,7 @@ impl Applications {
     async fn may_still_invite(&self, found: &Application) -> Result<bool, Error> {
         match found.asks {
             Asks::Invite(group, _) if found.basis.is_some_and(|basis| basis.by_role) => {
-                self.members.is_inviter(group, Acting::User(found.applicant)).await
+                self.members.is_inviter(group, Principal::User(found.applicant)).await
             }
             Asks::Friend(_) | Asks::Join(_) | Asks::Invite(..) => Ok(true),
         }

@@ -163,7 +163,7 @@ impl Closing {
         let (store, write) = (Arc::clone(&self.store), Write::at(Timestamp::now()));
         let change = ApplicationChange::Close(slot, by_then);
         let write = Box::pin(async move { store.change_application(receiver, change, write).await });
-        match self.mutations.plain(write).await {
+        match self.mutations.run_uncached(write).await {
             Ok(_) | Err(StoreError::NotFound) => Ok(()),
             Err(error) => Err(store_error(error)),
         }

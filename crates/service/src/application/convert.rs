@@ -10,7 +10,7 @@ use kith_store::{
 use super::applications::Draft;
 use crate::{
     error::Error,
-    rpc::{call::Acting, versions::wire_time},
+    rpc::{call::Principal, versions::wire_time},
 };
 
 pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
@@ -26,8 +26,8 @@ fn id(field: &'static str, id: i64) -> Result<ApplicationId, Error> {
 }
 
 /// What is applied for.
-pub(super) fn draft(request: wire::ApplyRequest, acting: Acting) -> Result<Draft, Error> {
-    let applicant = applicant(request.applicant_id, acting)?;
+pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<Draft, Error> {
+    let applicant = applicant(request.applicant_id, principal)?;
     let asks = asks(&request, applicant)?;
     Ok(Draft {
         asks,
@@ -40,9 +40,9 @@ pub(super) fn draft(request: wire::ApplyRequest, acting: Acting) -> Result<Draft
 }
 
 /// Who applies: who is named, or else who acts.
-fn applicant(named: i64, acting: Acting) -> Result<UserId, Error> {
-    match (named, acting) {
-        (0, Acting::User(user)) => Ok(user),
+fn applicant(named: i64, principal: Principal) -> Result<UserId, Error> {
+    match (named, principal) {
+        (0, Principal::User(user)) => Ok(user),
         (named, _) => user("applicant_id", named),
     }
 }
@@ -213,7 +213,7 @@ mod tests {
 
     fn asked(kind: wire::Kind, user_id: i64, group_id: i64) -> Result<Asks, Error> {
         let request = wire::ApplyRequest { kind: kind.into(), user_id, group_id, ..Default::default() };
-        draft(request, Acting::User(UserId::new(7).unwrap())).map(|draft| draft.asks)
+        draft(request, Principal::User(UserId::new(7).unwrap())).map(|draft| draft.asks)
     }
 
     #[test]
@@ -237,9 +237,11 @@ mod tests {
 
     #[test]
     fn whoever_acts_applies_where_nobody_is_named() {
-        let acting = UserId::new(7).unwrap();
-        assert_eq!(applicant(0, Acting::User(acting)).unwrap(), acting);
-        assert!(applicant(0, Acting::Service).is_err() && applicant(-1, Acting::User(acting)).is_err());
+        let principal = UserId::new(7).unwrap();
+        assert_eq!(applicant(0, Principal::User(principal)).unwrap(), principal);
+        assert!(
+            applicant(0, Principal::Service).is_err() && applicant(-1, Principal::User(principal)).is_err()
+        );
     }
 
     #[test]

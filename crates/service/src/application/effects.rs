@@ -17,8 +17,8 @@ use crate::{
     error::{Error, Reason},
     metric::APPLICATION_EFFECTS,
     rpc::{
-        call::Acting,
-        request::{RequestSeed, Terms},
+        call::Principal,
+        request::{IdempotencyKey, WriteContext},
     },
 };
 
@@ -47,7 +47,7 @@ impl Applications {
         if application.effect != ApplicationEffect::Outstanding {
             // Nobody knows any more which token was of it: with this one the store is asked.
             let done = application.effect == ApplicationEffect::Done;
-            return Ok(Decided { application, token: done.then(|| self.mutations.untold()) });
+            return Ok(Decided { application, token: done.then(|| self.mutations.token_without_publish()) });
         }
         let brought = if self.parties_stay(&application, &Consistency::Strong).await? {
             Box::pin(self.bring_about(&application)).await
@@ -121,12 +121,17 @@ fn crossed(application: &Application) -> (Receiver, ApplicationSlot) {
     }
 }
 
-fn step(application: &Application, name: &'static str) -> Terms {
+fn step(application: &Application, name: &'static str) -> WriteContext {
     let (side, receiver) = application.asks.receiver().numbers();
     // It never changes: a step that was taken is known by it.
     let record = format!("application:{side}:{receiver}:{}", application.id);
-    let seed = Some(RequestSeed::of_step(&record, name));
-    Terms { acting: Acting::Service, expected: None, seed, deadline: Instant::now() + BEGUN_WITHIN }
+    let seed = Some(IdempotencyKey::of_step(&record, name));
+    WriteContext {
+        principal: Principal::Service,
+        expected: None,
+        seed,
+        deadline: Instant::now() + BEGUN_WITHIN,
+    }
 }
 
 /// Whether it has become impossible, and stays so.

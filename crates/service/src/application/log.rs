@@ -21,7 +21,7 @@ impl ApplicationRpc {
         let from = request.after_id.to_be_bytes();
         let query = [&b"ListRelationLog"[..], &user.get().to_be_bytes(), &from];
         let next = self.pages.open(&query, &request.page_token)?.and_then(|id| RelationEventId::new(id).ok());
-        own(user, call.acting)?;
+        own(user, call.principal)?;
         // One more than is shown tells whether there is a next page.
         let mut found = self.applications.log(user, next.or(after), size.saturating_add(1)).await?;
         let more = found.len() > size;

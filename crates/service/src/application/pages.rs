@@ -41,8 +41,10 @@ impl ApplicationRpc {
 
     async fn may_list(&self, list: ApplicationList, call: Call) -> Result<(), Error> {
         match list {
-            ApplicationList::Sent(user) | ApplicationList::Received(user) => own(user, call.acting),
-            ApplicationList::Group(group) => self.applications.members.may_decide(group, call.acting).await,
+            ApplicationList::Sent(user) | ApplicationList::Received(user) => own(user, call.principal),
+            ApplicationList::Group(group) => {
+                self.applications.members.may_decide(group, call.principal).await
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<Response<wire::GetApplicationResponse>, Error> {
         let key = convert::key(request.receiver, request.application_id)?;
-        let found = self.applications.seen(key, call.acting).await?;
+        let found = self.applications.seen(key, call.principal).await?;
         let application = convert::application_to_wire(&found);
         let served = Served::by_store(application.version);
         let mut response = Response::new(wire::GetApplicationResponse { application: Some(application) });
@@ -30,7 +30,7 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<wire::CountPendingResponse, Error> {
         let receiver = convert::receiver(request.receiver)?;
-        self.applications.may_decide(receiver, call.acting).await?;
+        self.applications.may_decide(receiver, call.principal).await?;
         let docket = self.applications.docket(receiver).await?;
         Ok(wire::CountPendingResponse {
             requests: i64::from(docket.requests),

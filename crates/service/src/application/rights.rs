@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    rpc::call::{Acting, own},
+    rpc::call::{Principal, own},
 };
 
 impl Applications {
@@ -20,8 +20,12 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or what a failing store makes.
-    pub(super) async fn may_apply(&self, draft: &Draft, acting: Acting) -> Result<ApplicationBasis, Error> {
-        own_application(draft.applicant, acting)?;
+    pub(super) async fn may_apply(
+        &self,
+        draft: &Draft,
+        principal: Principal,
+    ) -> Result<ApplicationBasis, Error> {
+        own_application(draft.applicant, principal)?;
         let applicant = draft.applicant;
         let created = self.account(applicant, "applicant_id").await?;
         let mut basis = ApplicationBasis { applicant: created, user: None, group: None, by_role: false };
@@ -42,8 +46,8 @@ impl Applications {
             }
             Asks::Invite(group, user) => {
                 basis.group = Some(self.members.basis(group).await?);
-                basis.by_role = acting != Acting::Service;
-                self.members.may_invite(MemberKey { group, user }, acting).await?;
+                basis.by_role = principal != Principal::Service;
+                self.members.may_invite(MemberKey { group, user }, principal).await?;
                 basis.user = Some(self.account(user, "user_id").await?);
                 let edge = Edge { from: applicant, to: user };
                 self.has_not_blocked(edge).await?;
@@ -57,14 +61,18 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED whether or not there is such an application, NOT_FOUND, or what a failing store makes.
-    pub(super) async fn decidable(&self, key: ApplicationKey, acting: Acting) -> Result<Application, Error> {
-        self.may_decide(key.receiver, acting).await?;
+    pub(super) async fn decidable(
+        &self,
+        key: ApplicationKey,
+        principal: Principal,
+    ) -> Result<Application, Error> {
+        self.may_decide(key.receiver, principal).await?;
         let found = self.find(key).await?;
-        match acting {
-            Acting::User(user) if user == found.applicant => {
+        match principal {
+            Principal::User(user) if user == found.applicant => {
                 Err(Error::not_allowed("nobody decides about an application of their own"))
             }
-            Acting::User(_) | Acting::Service => Ok(found),
+            Principal::User(_) | Principal::Service => Ok(found),
         }
     }
 
@@ -72,10 +80,10 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
-    pub(super) async fn may_decide(&self, receiver: Receiver, acting: Acting) -> Result<(), Error> {
+    pub(super) async fn may_decide(&self, receiver: Receiver, principal: Principal) -> Result<(), Error> {
         match receiver {
-            Receiver::User(user) => own(user, acting),
-            Receiver::Group(group) => self.members.may_decide(group, acting).await,
+            Receiver::User(user) => own(user, principal),
+            Receiver::Group(group) => self.members.may_decide(group, principal).await,
         }
     }
 
@@ -83,14 +91,14 @@ impl Applications {
     ///
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
-    pub(super) async fn seen(&self, key: ApplicationKey, acting: Acting) -> Result<Application, Error> {
+    pub(super) async fn seen(&self, key: ApplicationKey, principal: Principal) -> Result<Application, Error> {
         let found = self.find(key).await?;
-        let Acting::User(user) = acting else { return Ok(found) };
+        let Principal::User(user) = principal else { return Ok(found) };
         let is_own = found.applicant == user || key.receiver == Receiver::User(user);
         if is_own && self.account_begins(user).await? > found.created {
             return Err(Error::not_found(KIND));
         }
-        if is_own || self.is_of_own_group(&found, acting).await? {
+        if is_own || self.is_of_own_group(&found, principal).await? {
             return Ok(found);
         }
         Err(Error::not_found(KIND))
@@ -100,13 +108,13 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED, or what a failing store makes.
-    pub(super) async fn may_withdraw(&self, found: &Application, acting: Acting) -> Result<(), Error> {
-        let is_own = match acting {
-            Acting::Service => true,
-            Acting::User(user) => found.applicant == user,
+    pub(super) async fn may_withdraw(&self, found: &Application, principal: Principal) -> Result<(), Error> {
+        let is_own = match principal {
+            Principal::Service => true,
+            Principal::User(user) => found.applicant == user,
         };
         let is_invite = matches!(found.asks, Asks::Invite(..));
-        if is_own || is_invite && self.is_of_own_group(found, acting).await? {
+        if is_own || is_invite && self.is_of_own_group(found, principal).await? {
             return Ok(());
         }
         Err(Error::not_allowed(
@@ -126,7 +134,7 @@ impl Applications {
                 self.is_open_to(edge.reversed(), Permissions::NONE).await?;
                 // Whoever follows then looks again, in the store.
                 for edge in [edge, edge.reversed()] {
-                    self.follows.may_begin(edge, Acting::Service, &Consistency::Cached).await?;
+                    self.follows.may_begin(edge, Principal::Service, &Consistency::Cached).await?;
                 }
                 Ok(())
             }
@@ -171,9 +179,9 @@ impl Applications {
     }
 
     /// Whether whoever acts decides for the group that an application is about.
-    async fn is_of_own_group(&self, found: &Application, acting: Acting) -> Result<bool, Error> {
+    async fn is_of_own_group(&self, found: &Application, principal: Principal) -> Result<bool, Error> {
         let Some(group) = found.asks.group() else { return Ok(false) };
-        match self.members.may_decide(group, acting).await {
+        match self.members.may_decide(group, principal).await {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.reason(), Reason::NotAllowed | Reason::NotFound) => Ok(false),
             Err(error) => Err(error),
@@ -182,9 +190,9 @@ impl Applications {
 }
 
 /// Nobody applies for somebody else.
-fn own_application(applicant: UserId, acting: Acting) -> Result<(), Error> {
-    match acting {
-        Acting::User(user) if user != applicant => Err(Error::not_allowed("users apply for themselves")),
-        Acting::User(_) | Acting::Service => Ok(()),
+fn own_application(applicant: UserId, principal: Principal) -> Result<(), Error> {
+    match principal {
+        Principal::User(user) if user != applicant => Err(Error::not_allowed("users apply for themselves")),
+        Principal::User(_) | Principal::Service => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     rpc::{
         call::{Call, own},
-        request::Terms,
+        request::WriteContext,
     },
 };
 
@@ -19,8 +19,8 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<wire::ApplyResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Apply", &id, call, 0, &request)?;
-        let draft = convert::draft(request, call.acting)?;
+        let terms = WriteContext::of_request("Apply", &id, call, 0, &request)?;
+        let draft = convert::draft(request, call.principal)?;
         let application = self.applications.apply(draft, terms).await?;
         Ok(wire::ApplyResponse { application: Some(convert::application_to_wire(&application)) })
     }
@@ -31,7 +31,7 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<wire::DecideResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Decide", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("Decide", &id, call, 0, &request)?;
         let key = convert::key(request.receiver, request.application_id)?;
         let decision = convert::decision(request.decision)?;
         let decided = self.applications.decide(key, decision, terms).await?;
@@ -47,7 +47,7 @@ impl ApplicationRpc {
         call: Call,
     ) -> Result<wire::WithdrawResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Withdraw", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("Withdraw", &id, call, 0, &request)?;
         let key = convert::key(request.receiver, request.application_id)?;
         let application = self.applications.withdraw(key, terms).await?;
         Ok(wire::WithdrawResponse { application: Some(convert::application_to_wire(&application)) })
@@ -62,7 +62,7 @@ impl ApplicationRpc {
     ) -> Result<Vec<wire::ListedApplication>, Error> {
         let user = convert::user("user_id", user_id)?;
         let ids = convert::ids(ids)?;
-        own(user, call.acting)?;
+        own(user, call.principal)?;
         let marked: Vec<ListedApplication> =
             self.applications.mark(ApplicationList::Received(user), &ids, mark, call.deadline).await?;
         Ok(marked.iter().map(convert::listed_to_wire).collect())

@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     rpc::{
         batch::missing,
-        call::Acting,
+        call::Principal,
         params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
         secret::PlainSecrets,
         versions::wire_time,
@@ -41,7 +41,7 @@ pub(super) struct GroupDraft {
 
 impl GroupDraft {
     /// Checks a group; secrets have been taken out of `params` before.
-    pub(super) fn new(group: &wire::Group, acting: Acting) -> Result<Self, Error> {
+    pub(super) fn new(group: &wire::Group, principal: Principal) -> Result<Self, Error> {
         Ok(Self {
             id: if group.group_id == 0 { None } else { Some(group_id(group.group_id)?) },
             name: name(&group.name)?,
@@ -51,7 +51,7 @@ impl GroupDraft {
             join_policy: join_policy(group.join_policy)?.unwrap_or(JoinPolicy::Approval),
             history_for_new_members: group.history_for_new_members,
             params: group_params(group)?,
-            creator: creator(group.creator_id, acting)?,
+            creator: creator(group.creator_id, principal)?,
         })
     }
 
@@ -150,16 +150,16 @@ fn take_field(patch: &mut GroupPatch, group: &wire::Group, field: &str) -> Resul
     Ok(())
 }
 
-fn creator(number: i64, acting: Acting) -> Result<Option<UserId>, Error> {
+fn creator(number: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     let given = if number == 0 {
         None
     } else {
         Some(UserId::new(number).map_err(|why| Error::invalid("creator_id", &why))?)
     };
-    match acting {
-        Acting::Service => Ok(given),
-        Acting::User(user) if given.is_none_or(|given| given == user) => Ok(Some(user)),
-        Acting::User(_) => Err(Error::not_allowed("a user may create groups in the own name only")),
+    match principal {
+        Principal::Service => Ok(given),
+        Principal::User(user) if given.is_none_or(|given| given == user) => Ok(Some(user)),
+        Principal::User(_) => Err(Error::not_allowed("a user may create groups in the own name only")),
     }
 }
 

@@ -23,14 +23,14 @@ use crate::{
     error::{Error, Reason},
     group::members::Roles,
     rpc::{
-        call::Acting,
-        request::Terms,
+        call::Principal,
+        request::WriteContext,
         secret::{InviteCodes, PlainSecrets, SecretHasher, Tries},
         versions::cache_version,
     },
     write::{
         ids::Ids,
-        mutations::{Job, Mutations, Written},
+        mutations::{Committed, Mutations, RecordWrite},
     },
 };
 
@@ -170,8 +170,8 @@ impl Groups {
         &self,
         draft: GroupDraft,
         secrets: PlainSecrets,
-        terms: Terms,
-    ) -> Result<Written<Group>, Error> {
+        terms: WriteContext,
+    ) -> Result<Committed<Group>, Error> {
         let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
         let write = terms.write_with(&secrets, &self.hasher).await?;
         let secrets = self.hasher.seal(secrets).await?;
@@ -190,19 +190,19 @@ impl Groups {
         id: GroupId,
         patch: GroupPatch,
         secrets: PlainSecrets,
-        terms: Terms,
-    ) -> Result<Written<Group>, Error> {
+        terms: WriteContext,
+    ) -> Result<Committed<Group>, Error> {
         let write = terms.write_with(&secrets, &self.hasher).await?;
         let patch = GroupPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
             let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
             if !touches_code {
-                this.allow(id, terms.acting, Role::Admin).await?;
+                this.allow(id, terms.principal, Role::Admin).await?;
                 let before = this.known(id);
                 return this.change(id, patch, write, before.as_deref()).await.map_err(store_error);
             }
-            this.change_with_code(id, patch, write, terms.acting).await
+            this.change_with_code(id, patch, write, terms.principal).await
         };
         self.mutations.call(terms.deadline, work).await
     }
@@ -211,14 +211,18 @@ impl Groups {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(crate) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
+    pub(crate) async fn dismiss(
+        &self,
+        id: GroupId,
+        terms: WriteContext,
+    ) -> Result<Committed<Version>, Error> {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            this.allow(id, terms.acting, Role::Owner).await?;
+            this.allow(id, terms.principal, Role::Owner).await?;
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
-            let job = Job { key: id, write, change: dismissed };
+            let job = RecordWrite { key: id, write, change: dismissed };
             let buckets = buckets(&GroupPatch::default(), this.known(id).as_deref());
             this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
@@ -243,12 +247,12 @@ impl Groups {
         id: GroupId,
         name: &str,
         secret: Zeroizing<String>,
-        acting: Acting,
+        principal: Principal,
     ) -> Result<bool, Error> {
         if !self.secret_params.contains(name) {
             return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
         }
-        self.allow(id, acting, Role::Admin).await?;
+        self.allow(id, principal, Role::Admin).await?;
         self.tries.count(&(id, name.to_owned()))?;
         let stored = self.secrets.secret(SecretOwner::Group(id), name).await.map_err(store_error)?;
         match stored {
@@ -261,9 +265,9 @@ impl Groups {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or what a failing store makes.
-    pub async fn invite_code(&self, id: GroupId, acting: Acting) -> Result<String, Error> {
+    pub async fn invite_code(&self, id: GroupId, principal: Principal) -> Result<String, Error> {
         let group = self.read(id).await?;
-        self.roles.allow(&group, acting, Role::Admin).await?;
+        self.roles.allow(&group, principal, Role::Admin).await?;
         match self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)? {
             Some(sealed) => self.codes.open(id, &sealed),
             None => Err(no_code()),
@@ -288,8 +292,8 @@ impl Groups {
     pub(super) async fn rotate_code(
         &self,
         id: GroupId,
-        terms: Terms,
-    ) -> Result<(String, Written<Group>), Error> {
+        terms: WriteContext,
+    ) -> Result<(String, Committed<Group>), Error> {
         let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
         let write = terms.write(&self.hasher).await?;
         let code = self.codes.make(id, request.as_deref());
@@ -300,7 +304,7 @@ impl Groups {
                 let Some(group) = this.read_for(id, &write).await? else {
                     return this.change(id, GroupPatch::default(), write, None).await.map_err(store_error);
                 };
-                this.roles.allow(&group, terms.acting, Role::Admin).await?;
+                this.roles.allow(&group, terms.principal, Role::Admin).await?;
                 if !needs_code(group.visibility, group.join_policy) {
                     return Err(no_code());
                 }
@@ -324,7 +328,7 @@ impl Groups {
         secrets: SecretChange,
         request: Option<&str>,
         write: Write,
-    ) -> Result<Written<Group>, Error> {
+    ) -> Result<Committed<Group>, Error> {
         for _ in 0..ID_TRIES {
             let id = match draft.id {
                 Some(id) => id,
@@ -339,7 +343,7 @@ impl Groups {
             let group = draft.clone().with(id, secrets);
             let buckets = buckets_of_new(&group);
             let write = Box::pin(async move { store.create_group(group, write).await });
-            let job = Job { key: id, write, change: put };
+            let job = RecordWrite { key: id, write, change: put };
             match self.listed(buckets, self.mutations.write(&self.cache, job)).await {
                 Err(StoreError::IdTaken) if draft.id.is_none() => {}
                 written => return written.map_err(store_error),
@@ -354,13 +358,13 @@ impl Groups {
         id: GroupId,
         patch: GroupPatch,
         write: Write,
-        acting: Acting,
-    ) -> Result<Written<Group>, Error> {
+        principal: Principal,
+    ) -> Result<Committed<Group>, Error> {
         for _ in 0..CODE_TRIES {
             let Some(group) = self.read_for(id, &write).await? else {
                 return self.change(id, patch, write, None).await.map_err(store_error);
             };
-            self.roles.allow(&group, acting, Role::Admin).await?;
+            self.roles.allow(&group, principal, Role::Admin).await?;
             let mut patch = patch.clone();
             let code = self.code_change(&group, &patch)?;
             patch.secrets.extend(code);
@@ -393,23 +397,23 @@ impl Groups {
         patch: GroupPatch,
         write: Write,
         before: Option<&Group>,
-    ) -> Result<Written<Group>, StoreError> {
+    ) -> Result<Committed<Group>, StoreError> {
         let relists = patch.name.is_some() || patch.tags.is_some() || patch.visibility.is_some();
         let buckets = if relists { buckets(&patch, before) } else { Vec::new() };
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.update_group(id, patch, write).await });
-        let job = Job { key: id, write, change: put };
+        let job = RecordWrite { key: id, write, change: put };
         self.listed(buckets, self.mutations.write(&self.cache, job)).await
     }
 
     /// Roles decide, and they are strict: copies in memory are good enough to ask. So is one of the group, of which the
     /// creator alone is looked at: it never changes while the group stands.
-    async fn allow(&self, id: GroupId, acting: Acting, least: Role) -> Result<(), Error> {
-        if acting == Acting::Service {
+    async fn allow(&self, id: GroupId, principal: Principal, least: Role) -> Result<(), Error> {
+        if principal == Principal::Service {
             return Ok(());
         }
         let group = self.get(id, &Consistency::Cached).await?;
-        self.roles.allow(&group.value, acting, least).await
+        self.roles.allow(&group.value, principal, least).await
     }
 
     async fn read(&self, id: GroupId) -> Result<Group, Error> {

@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use kith_store::{Group, GroupId, GroupPatch, NewGroup, StoreError, Visibility};
 
 use super::{Groups, search::Bucket};
-use crate::write::{invalidation_scope::beside, mutations::Written};
+use crate::write::{invalidation_scope::write_with_invalidations, mutations::Committed};
 
 /// The buckets of searches that a write may change: those of the words that the group has before and after.
 ///
@@ -28,12 +28,12 @@ impl Groups {
     pub(super) async fn listed<T: Send + Sync>(
         &self,
         buckets: Vec<Bucket>,
-        write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
-    ) -> Result<Written<T>, StoreError> {
+        write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
+    ) -> Result<Committed<T>, StoreError> {
         if buckets.is_empty() {
             return write.await;
         }
-        beside(self.searches.begin_write(&buckets).await, write).await
+        write_with_invalidations(self.searches.begin_write(&buckets).await, write).await
     }
 
     /// The record in memory, if there is one.

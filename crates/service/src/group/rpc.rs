@@ -23,7 +23,7 @@ use crate::{
         call::{Call, Served},
         page_token::PageTokens,
         params::take_secrets,
-        request::{RequestSeed, Terms, consistency},
+        request::{IdempotencyKey, WriteContext, consistency},
         search_quota::SearchQuota,
         secret::check_secret,
     },
@@ -88,9 +88,9 @@ impl GroupRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
         let secrets = take_secrets(&mut group.params, &self.groups.secret_params)?;
-        let draft = GroupDraft::new(group, call.acting)?;
-        let seed = RequestSeed::of("CreateGroup", &request_id, call.acting, &request)?;
-        let terms = Terms::of(call, 0, seed)?;
+        let draft = GroupDraft::new(group, call.principal)?;
+        let seed = IdempotencyKey::of("CreateGroup", &request_id, call.principal, &request)?;
+        let terms = WriteContext::of(call, 0, seed)?;
         if let Some(id) = draft.id {
             self.members.make_way(id, terms.deadline).await?;
         }
@@ -114,8 +114,8 @@ impl GroupRpc {
         let paths = request.update_mask.clone().unwrap_or_default().paths;
         let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
         group.params.retain(|name, _| !names.contains(name));
-        let seed = RequestSeed::of("UpdateGroup", &request_id, call.acting, &request)?;
-        let terms = Terms::of(call, request.expected_version, seed)?;
+        let seed = IdempotencyKey::of("UpdateGroup", &request_id, call.principal, &request)?;
+        let terms = WriteContext::of(call, request.expected_version, seed)?;
         let written = self.groups.update(id, patch, secrets, terms).await?;
         Ok(wire::UpdateGroupResponse {
             group: Some(self.shown(&written.record)),
@@ -129,10 +129,10 @@ impl GroupRpc {
         call: Call,
     ) -> Result<wire::TransferGroupResponse, Error> {
         let request_id = std::mem::take(&mut request.request_id);
-        let seed = RequestSeed::of("TransferGroup", &request_id, call.acting, &request)?;
+        let seed = IdempotencyKey::of("TransferGroup", &request_id, call.principal, &request)?;
         let id = convert::group_id(request.group_id)?;
         let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
-        let written = self.members.transfer(id, owner, Terms::of(call, 0, seed)?).await?;
+        let written = self.members.transfer(id, owner, WriteContext::of(call, 0, seed)?).await?;
         Ok(wire::TransferGroupResponse {
             version: written.record.roster.version.get(),
             consistency_token: written.token.to_string(),
@@ -163,7 +163,7 @@ impl GroupRpc {
         request: wire::SearchGroupsRequest,
         call: Call,
     ) -> Result<wire::SearchGroupsResponse, Error> {
-        self.searches.count(call.acting)?;
+        self.searches.count(call.principal)?;
         let keyword = request.keyword.as_str();
         GroupWords::check_keyword(keyword).map_err(|why| Error::invalid("keyword", &why))?;
         let consistency = self.consistency(request.consistency.as_ref())?;
@@ -238,9 +238,10 @@ impl GroupService for GroupRpc {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
-        let seed = RequestSeed::of("DismissGroup", &request_id, call.acting, &request)?;
+        let seed = IdempotencyKey::of("DismissGroup", &request_id, call.principal, &request)?;
         let id = convert::group_id(request.group_id)?;
-        let written = self.members.dismiss(id, Terms::of(call, request.expected_version, seed)?).await?;
+        let written =
+            self.members.dismiss(id, WriteContext::of(call, request.expected_version, seed)?).await?;
         Ok(Response::new(wire::DismissGroupResponse {
             version: written.record.get(),
             consistency_token: written.token.to_string(),
@@ -269,7 +270,7 @@ impl GroupService for GroupRpc {
     ) -> Result<Response<wire::GetInviteCodeResponse>, Status> {
         let call = Call::of(&request);
         let id = convert::group_id(request.get_ref().group_id)?;
-        let invite_code = self.groups.invite_code(id, call.acting).await?;
+        let invite_code = self.groups.invite_code(id, call.principal).await?;
         Ok(Response::new(wire::GetInviteCodeResponse { invite_code }))
     }
 
@@ -280,9 +281,9 @@ impl GroupService for GroupRpc {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
-        let seed = RequestSeed::of("RotateInviteCode", &request_id, call.acting, &request)?;
+        let seed = IdempotencyKey::of("RotateInviteCode", &request_id, call.principal, &request)?;
         let id = convert::group_id(request.group_id)?;
-        let (invite_code, written) = self.groups.rotate_code(id, Terms::of(call, 0, seed)?).await?;
+        let (invite_code, written) = self.groups.rotate_code(id, WriteContext::of(call, 0, seed)?).await?;
         Ok(Response::new(wire::RotateInviteCodeResponse {
             invite_code,
             version: written.record.version.get(),
@@ -298,7 +299,7 @@ impl GroupService for GroupRpc {
         let wire::VerifySecretRequest { group_id, name, secret } = request.into_inner();
         let (id, secret) = (convert::group_id(group_id)?, Zeroizing::new(secret));
         check_secret(&secret).map_err(|why| Error::invalid("secret", &why))?;
-        let verified = self.groups.verify(id, &name, secret, call.acting).await?;
+        let verified = self.groups.verify(id, &name, secret, call.principal).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
     }
 
@@ -306,7 +307,7 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<Streaming<wire::ImportGroupsRequest>>,
     ) -> Result<Response<Self::ImportGroupsStream>, Status> {
-        batch::only_services(Call::of(&request).acting)?;
+        batch::only_services(Call::of(&request).principal)?;
         let this = self.clone();
         let one = move |record| {
             let this = this.clone();
@@ -320,7 +321,7 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::ExportGroupsRequest>,
     ) -> Result<Response<Self::ExportGroupsStream>, Status> {
-        batch::only_services(Call::of(&request).acting)?;
+        batch::only_services(Call::of(&request).principal)?;
         let after = match request.get_ref().after_group_id {
             0 => None,
             id => Some(convert::group_id(id)?),

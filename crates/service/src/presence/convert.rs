@@ -7,7 +7,7 @@ use kith_store::{GroupId, Invalid, UserId};
 use super::sessions::Shown;
 use crate::{
     error::Error,
-    rpc::{batch, call::Acting, versions::wire_duration},
+    rpc::{batch, call::Principal, versions::wire_duration},
 };
 
 pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
@@ -49,10 +49,10 @@ pub(super) fn sessions(names: &[wire::SessionName], most: usize) -> Result<Vec<(
     names.iter().map(session).collect()
 }
 
-pub(super) fn presence(shown: &Shown, acting: Acting) -> wire::Presence {
-    let sessions = match acting {
-        Acting::Service => shown.sessions.iter().map(session).collect(),
-        Acting::User(_) => Vec::new(),
+pub(super) fn presence(shown: &Shown, principal: Principal) -> wire::Presence {
+    let sessions = match principal {
+        Principal::Service => shown.sessions.iter().map(session).collect(),
+        Principal::User(_) => Vec::new(),
     };
     wire::Presence {
         user_id: shown.user.get(),
@@ -62,16 +62,20 @@ pub(super) fn presence(shown: &Shown, acting: Acting) -> wire::Presence {
     }
 }
 
-pub(super) fn told(shown: &Shown, gateways: &[GatewayId], acting: Acting) -> wire::WatchPresenceResponse {
-    let presence = wire::Presence { sessions: Vec::new(), ..presence(shown, acting) };
-    wire::WatchPresenceResponse { presence: Some(presence), gateway_ids: ids(gateways, acting) }
+pub(super) fn told(
+    shown: &Shown,
+    gateways: &[GatewayId],
+    principal: Principal,
+) -> wire::WatchPresenceResponse {
+    let presence = wire::Presence { sessions: Vec::new(), ..presence(shown, principal) };
+    wire::WatchPresenceResponse { presence: Some(presence), gateway_ids: ids(gateways, principal) }
 }
 
 /// For services alone.
-pub(super) fn ids(gateways: &[GatewayId], acting: Acting) -> Vec<String> {
-    match acting {
-        Acting::Service => gateways.iter().map(ToString::to_string).collect(),
-        Acting::User(_) => Vec::new(),
+pub(super) fn ids(gateways: &[GatewayId], principal: Principal) -> Vec<String> {
+    match principal {
+        Principal::Service => gateways.iter().map(ToString::to_string).collect(),
+        Principal::User(_) => Vec::new(),
     }
 }
 

@@ -27,7 +27,7 @@ impl PresenceRpc {
         request: &wire::ListGatewaysRequest,
         call: Call,
     ) -> Result<wire::ListGatewaysResponse, Error> {
-        only_services(call.acting)?;
+        only_services(call.principal)?;
         let size = self.limits.pages.of(request.page_size)?;
         let query = [&b"ListGateways"[..]];
         let place = self.pages.open_all::<3>(&query, &request.page_token)?;
@@ -83,7 +83,7 @@ impl PresenceRpc {
         let size = self.limits.pages.of(request.page_size)?;
         let after = self.pages.open(&query, &request.page_token)?;
         let after = after.map(|id| convert::user("page_token", id)).transpose()?;
-        self.members.may_see(group, call.acting).await?;
+        self.members.may_see(group, call.principal).await?;
         // One more tells whether there is more.
         let found = self.active.store.active(group, after, size.saturating_add(1)).await;
         let mut found = found.map_err(Error::presence)?;
@@ -97,8 +97,10 @@ impl PresenceRpc {
         self.sessions.fan_out.left(group, strangers.collect());
         let members = found.into_iter().filter(|member| among.contains(&member.user)).filter_map(|member| {
             let living = self.sessions.gateways.without_dead(&member.gateways);
-            let shown =
-                || wire::ActiveMember { user_id: member.user.get(), gateway_ids: ids(&living, call.acting) };
+            let shown = || wire::ActiveMember {
+                user_id: member.user.get(),
+                gateway_ids: ids(&living, call.principal),
+            };
             (!living.is_empty()).then(shown)
         });
         let members: Vec<_> = members.collect();
@@ -118,7 +120,7 @@ impl PresenceRpc {
     ) -> Result<Arc<Distribution>, Error> {
         let group = convert::group(group)?;
         let consistency = consistency(asked, self.limits.tokens)?;
-        self.members.may_see(group, call.acting).await?;
+        self.members.may_see(group, call.principal).await?;
         self.active.of(group, &consistency).await
     }
 

@@ -46,7 +46,7 @@ impl PresenceRpc {
         let user = convert::user("user_id", request.user_id)?;
         let device = convert::device("device_id", &request.device_id)?;
         let gateway = convert::gateway(&request.gateway_id)?;
-        own(user, call.acting)?;
+        own(user, call.principal)?;
         let admitted = self.sessions.admit(gateway, &request.gateway_token).await?;
         let standing = self.sessions.open(user, device, admitted.instance).await?;
         let rules = self.sessions.rules;
@@ -65,7 +65,7 @@ impl PresenceRpc {
     ) -> Result<wire::HeartbeatResponse, Error> {
         let gateway = convert::gateway(&request.gateway_id)?;
         let sessions = convert::sessions(&request.sessions, self.limits.batch_ids)?;
-        only_services(call.acting)?;
+        only_services(call.principal)?;
         let admitted = self.sessions.admit(gateway, &request.gateway_token).await?;
         let unknown = self.sessions.renew(&admitted.instance, sessions).await?;
         let name = |(user, device): (kith_store::UserId, kith_presence::DeviceId)| wire::SessionName {
@@ -89,7 +89,7 @@ impl PresenceRpc {
         let user = convert::user("user_id", request.user_id)?;
         let device = convert::device("device_id", &request.device_id)?;
         let gateway = convert::gateway(&request.gateway_id)?;
-        own(user, call.acting)?;
+        own(user, call.principal)?;
         let admitted = self.sessions.admit(gateway, &request.gateway_token).await?;
         let standing = self.sessions.close(user, device, admitted.instance).await?;
         Ok(wire::CloseSessionResponse { session_version: standing.version })
@@ -98,12 +98,12 @@ impl PresenceRpc {
     /// Of each user, what whoever acts is shown.
     async fn shown(&self, ids: &[i64], call: Call) -> Result<Vec<wire::Presence>, Error> {
         let users = convert::users(ids, self.limits.batch_ids)?;
-        let (shown, _) = self.visible.of(&users, call.acting).await?;
+        let (shown, _) = self.visible.of(&users, call.principal).await?;
         let mut found = self.sessions.get_many(&shown).await.into_iter().peekable();
         let of_each = users.into_iter().map(|user| {
             // They are in the order of the users.
             let shown = found.next_if(|shown| shown.user == user);
-            convert::presence(&shown.unwrap_or_else(|| Shown::unknown(user)), call.acting)
+            convert::presence(&shown.unwrap_or_else(|| Shown::unknown(user)), call.principal)
         });
         Ok(of_each.collect())
     }

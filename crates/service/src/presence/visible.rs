@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use crate::{
     error::Error,
     relation::{Blocks, Follows, are_friends, warm},
-    rpc::call::Acting,
+    rpc::call::Principal,
 };
 
 /// Users that are read ahead for at one time; others read when they ask.
@@ -34,13 +34,13 @@ impl Visible {
     pub(super) async fn of(
         &self,
         users: &[UserId],
-        acting: Acting,
+        principal: Principal,
     ) -> Result<(Vec<UserId>, Vec<UserId>), Error> {
-        let Acting::User(acting) = acting else { return Ok((users.to_vec(), Vec::new())) };
-        let others: Vec<UserId> = users.iter().copied().filter(|user| *user != acting).collect();
-        let friends = are_friends(&self.follows, &self.blocks, acting, &others).await?;
+        let Principal::User(principal) = principal else { return Ok((users.to_vec(), Vec::new())) };
+        let others: Vec<UserId> = users.iter().copied().filter(|user| *user != principal).collect();
+        let friends = are_friends(&self.follows, &self.blocks, principal, &others).await?;
         let mut friends = friends.into_iter();
-        let is_shown = |user: &UserId| *user == acting || friends.next().unwrap_or_default();
+        let is_shown = |user: &UserId| *user == principal || friends.next().unwrap_or_default();
         Ok(users.iter().copied().partition(is_shown))
     }
 }

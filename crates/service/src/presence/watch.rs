@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    rpc::call::{Acting, Call},
+    rpc::call::{Call, Principal},
 };
 
 /// How long a watcher waits for the node to hear what changes.
@@ -30,7 +30,7 @@ pub(super) type Told = BoxStream<'static, Result<wire::WatchPresenceResponse, St
 /// One who watches.
 struct Watcher {
     rpc: PresenceRpc,
-    acting: Acting,
+    principal: Principal,
     place: Place,
     /// Those shown to it, and what it was told of each last.
     last: HashMap<UserId, (i64, Option<bool>)>,
@@ -45,12 +45,12 @@ impl PresenceRpc {
         let mut users = convert::watched(ids, self.limits.batch_ids)?;
         users.sort_unstable();
         users.dedup();
-        let (shown, hidden) = self.visible.of(&users, call.acting).await?;
+        let (shown, hidden) = self.visible.of(&users, call.principal).await?;
         let place = self.hub.watch(shown.clone(), HEARS_WITHIN).await?;
-        let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], call.acting));
+        let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], call.principal));
         let mut watcher = Watcher {
             rpc: self.clone(),
-            acting: call.acting,
+            principal: call.principal,
             place,
             last: HashMap::new(),
             waiting: hidden.collect(),
@@ -121,6 +121,6 @@ impl Watcher {
 
     fn tell(&mut self, now: &Shown, gateways: &[GatewayId]) {
         self.last.insert(now.user, (now.version, now.online));
-        self.waiting.push_back(convert::told(now, gateways, self.acting));
+        self.waiting.push_back(convert::told(now, gateways, self.principal));
     }
 }

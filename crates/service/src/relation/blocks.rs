@@ -11,10 +11,10 @@ use super::{BlockLists, Follows, codec::BlockCodec, lists::ListOf, loader::Block
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    rpc::{call::own, request::Terms, secret::SecretHasher, versions::cache_version},
+    rpc::{call::own, request::WriteContext, secret::SecretHasher, versions::cache_version},
     write::{
-        invalidation_scope::beside,
-        mutations::{Job, Mutations, Written},
+        invalidation_scope::write_with_invalidations,
+        mutations::{Committed, Mutations, RecordWrite},
     },
 };
 
@@ -113,16 +113,16 @@ impl Blocks {
         edge: Edge,
         patch: BlockPatch,
         follows: &Follows,
-        terms: Terms,
-    ) -> Result<Written<BlockChange>, Error> {
-        own(edge.from, terms.acting)?;
+        terms: WriteContext,
+    ) -> Result<Committed<BlockChange>, Error> {
+        own(edge.from, terms.principal)?;
         let write = terms.write(&self.hasher).await?;
         let (this, follows) = (self.clone(), follows.clone());
         let work = async move {
             let (blocks, lists) = (patch.blocked == Some(true), lists_of(&patch));
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.set_block(edge, patch, write).await });
-            let job = Job { key: edge, write, change: put };
+            let job = RecordWrite { key: edge, write, change: put };
             let write = Box::pin(this.mutations.write(&this.cache, job));
             let write = Box::pin(this.listed(edge.from, lists, write));
             let written = if blocks { cutting(edge.reversed(), &follows, write).await } else { write.await };
@@ -161,12 +161,12 @@ impl Blocks {
         &self,
         user: UserId,
         lists: Vec<BlockList>,
-        write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
-    ) -> Result<Written<T>, StoreError> {
+        write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
+    ) -> Result<Committed<T>, StoreError> {
         if lists.is_empty() {
             return write.await;
         }
-        beside(self.lists.begin_write(user, &lists).await, write).await
+        write_with_invalidations(self.lists.begin_write(user, &lists).await, write).await
     }
 }
 
@@ -174,11 +174,11 @@ impl Blocks {
 async fn cutting<T: Send + Sync>(
     follow: Edge,
     follows: &Follows,
-    write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
-) -> Result<Written<T>, StoreError> {
+    write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
+) -> Result<Committed<T>, StoreError> {
     let lists = follows.lists.begin_write(&[follow]).await;
     let record = follows.may_end(follow).await;
-    beside(lists, beside(record, write)).await
+    write_with_invalidations(lists, write_with_invalidations(record, write)).await
 }
 
 /// The lists that a change may change.

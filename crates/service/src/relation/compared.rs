@@ -4,7 +4,7 @@ use kith_cache::{CacheError, Consistency, Entry};
 use kith_store::{Block, Edge, Follow};
 
 use super::{Blocks, Follows, blocks, follows};
-use crate::{error::Error, rpc::call::Acting};
+use crate::{error::Error, rpc::call::Principal};
 
 /// Most pairs that are read in one go of each cache: four records each.
 pub(super) const AT_ONCE: usize = 250;
@@ -36,8 +36,8 @@ impl Between<'_> {
     }
 
     /// Whether the other one has blocked the user: told to services alone.
-    pub(super) fn is_blocked(&self, told_to: Acting) -> bool {
-        told_to == Acting::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
+    pub(super) fn is_blocked(&self, told_to: Principal) -> bool {
+        told_to == Principal::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
     }
 }
 

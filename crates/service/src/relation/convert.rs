@@ -6,7 +6,7 @@ use kith_store::{Block, Edge, Follow, Permissions, Place, Timestamp, UserId};
 use super::{Blocks, algebra::Cursor, compared::Between};
 use crate::{
     error::Error,
-    rpc::{call::Acting, versions::wire_time},
+    rpc::{call::Principal, versions::wire_time},
 };
 
 /// The edge from `user_id` to the other id, which has this name.
@@ -52,7 +52,7 @@ pub(super) fn user_settings(block: &Block, blocks: &Blocks) -> wire::UserSetting
     }
 }
 
-pub(super) fn relation(between: Between<'_>, blocks: &Blocks, acting: Acting) -> wire::Relation {
+pub(super) fn relation(between: Between<'_>, blocks: &Blocks, principal: Principal) -> wire::Relation {
     let set = between.set.map(|entry| &*entry.value);
     wire::Relation {
         user_id: between.edge.from.get(),
@@ -61,7 +61,7 @@ pub(super) fn relation(between: Between<'_>, blocks: &Blocks, acting: Acting) ->
         followed_by: between.followed_by.map(|entry| follow_to_wire(&entry.value)),
         friends: between.are_friends(),
         settings: Some(settings_to_wire(set, blocks)),
-        blocked_by_target: between.is_blocked(acting),
+        blocked_by_target: between.is_blocked(principal),
     }
 }
 

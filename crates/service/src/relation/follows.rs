@@ -16,15 +16,15 @@ use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
     rpc::{
-        call::{Acting, own},
-        request::Terms,
+        call::{Principal, own},
+        request::WriteContext,
         secret::SecretHasher,
         versions::cache_version,
     },
     user::Users,
     write::{
-        invalidation_scope::{Records, beside},
-        mutations::{Job, Mutations, Written},
+        invalidation_scope::{RecordInvalidations, write_with_invalidations},
+        mutations::{Committed, Mutations, RecordWrite},
     },
 };
 
@@ -128,10 +128,10 @@ impl Follows {
         &self,
         edge: Edge,
         blocks: &Blocks,
-        terms: Terms,
-    ) -> Result<Written<Follow>, Error> {
-        own(edge.from, terms.acting)?;
-        self.may_begin(edge, terms.acting, &Consistency::Strong).await?;
+        terms: WriteContext,
+    ) -> Result<Committed<Follow>, Error> {
+        own(edge.from, terms.principal)?;
+        self.may_begin(edge, terms.principal, &Consistency::Strong).await?;
         // The store looks too, and knows the answer of a request that is repeated after a block.
         if terms.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
             return Err(store_error(StoreError::Blocked));
@@ -141,7 +141,7 @@ impl Follows {
         let work = async move {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.follow(edge, kept, write).await });
-            let job = Job { key: edge, write, change: put };
+            let job = RecordWrite { key: edge, write, change: put };
             this.written(edge, job).await.map_err(store_error)
         };
         self.mutations.call(terms.deadline, work).await
@@ -165,19 +165,23 @@ impl Follows {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn unfollow(&self, edge: Edge, terms: Terms) -> Result<Written<Version>, Error> {
-        own(edge.from, terms.acting)?;
+    pub(super) async fn unfollow(
+        &self,
+        edge: Edge,
+        terms: WriteContext,
+    ) -> Result<Committed<Version>, Error> {
+        own(edge.from, terms.principal)?;
         self.end(edge, terms).await
     }
 
     /// The same, whoever asks for it.
-    pub(super) async fn end(&self, edge: Edge, terms: Terms) -> Result<Written<Version>, Error> {
+    pub(super) async fn end(&self, edge: Edge, terms: WriteContext) -> Result<Committed<Version>, Error> {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.unfollow(edge, write).await });
-            let job = Job { key: edge, write, change: ended };
+            let job = RecordWrite { key: edge, write, change: ended };
             this.written(edge, job).await.map_err(store_error)
         };
         self.mutations.call(terms.deadline, work).await
@@ -203,24 +207,24 @@ impl Follows {
     }
 
     /// What a write of another record that may end this follow gives up.
-    pub(super) async fn may_end(&self, edge: Edge) -> Records<Edge, Follow> {
-        Records { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
+    pub(super) async fn may_end(&self, edge: Edge) -> RecordInvalidations<Edge, Follow> {
+        RecordInvalidations { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
     }
 
     async fn written<T: Send + Sync + 'static>(
         &self,
         edge: Edge,
-        job: Job<Edge, Follow, T>,
-    ) -> Result<Written<T>, StoreError> {
+        job: RecordWrite<Edge, Follow, T>,
+    ) -> Result<Committed<T>, StoreError> {
         let lists = self.lists.begin_write(&[edge]).await;
-        beside(lists, self.mutations.write(&self.cache, job)).await
+        write_with_invalidations(lists, self.mutations.write(&self.cache, job)).await
     }
 
     /// Makes sure that both users live; in friend mode friends are made by consent, which a service has, and are not too many.
     pub(crate) async fn may_begin(
         &self,
         edge: Edge,
-        acting: Acting,
+        principal: Principal,
         consistency: &Consistency,
     ) -> Result<(), Error> {
         for (user, field) in [(edge.from, "user_id"), (edge.to, "target_id")] {
@@ -229,7 +233,7 @@ impl Follows {
         if self.rules.mode == RelationMode::Community {
             return Ok(());
         }
-        if acting != Acting::Service {
+        if principal != Principal::Service {
             return Err(Error::new(Reason::StateForbids, "friends are made by consent, not by following"));
         }
         let of = ListOf { list: FollowList::Following, user: edge.from };

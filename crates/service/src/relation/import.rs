@@ -12,7 +12,7 @@ use crate::{
         batch::{self, Limits},
         versions::moment,
     },
-    write::invalidation_scope::beside,
+    write::invalidation_scope::write_with_invalidations,
 };
 
 /// Brings in the records of one message that can be taken, together, and says of each what became of it.
@@ -56,7 +56,8 @@ impl Follows {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.import_follows(&follows, now).await });
             let lists = this.lists.begin_write(&edges).await;
-            let written = beside(lists, this.mutations.write_all(&this.cache, edges, write)).await;
+            let written =
+                write_with_invalidations(lists, this.mutations.write_all(&this.cache, edges, write)).await;
             written.map(drop).map_err(store_error)
         };
         self.mutations.call(deadline, work).await

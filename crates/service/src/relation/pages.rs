@@ -94,7 +94,7 @@ impl RelationRpc {
         let asked = (request.page_size, request.page_token, request.consistency);
         let page = PageOf::new("ListFriendsInGroup", &[user], asked);
         let consistency = self.consistency(page.consistency.as_ref())?;
-        self.members.may_see(group, call.acting).await?;
+        self.members.may_see(group, call.principal).await?;
         let lists = [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user });
         let (friends, next_page_token, partial) = self.common_page(lists, &page).await?;
         let users: Vec<UserId> = friends.iter().filter_map(|friend| UserId::new(*friend).ok()).collect();
@@ -216,6 +216,6 @@ impl RelationRpc {
 /// What a user has set about others is for that user, and for services.
 fn own_list(user_id: i64, call: Call) -> Result<UserId, Error> {
     let user = convert::user("user_id", user_id)?;
-    own(user, call.acting)?;
+    own(user, call.principal)?;
     Ok(user)
 }

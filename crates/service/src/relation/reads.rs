@@ -32,12 +32,12 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::GetRelationResponse, Error> {
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
-        own(edge.from, call.acting)?;
+        own(edge.from, call.principal)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
         let edges = [edge];
         let found = Compared::read(&self.follows, &self.blocks, &edges, &consistency).await;
         let (_, between) = found.pairs().next().ok_or_else(Error::internal)?;
-        let relation = Some(convert::relation(between?, &self.blocks, call.acting));
+        let relation = Some(convert::relation(between?, &self.blocks, call.principal));
         Ok(wire::GetRelationResponse { relation })
     }
 
@@ -49,9 +49,9 @@ impl RelationRpc {
         batch::check_count("target_ids", request.target_ids.len(), self.limits.batch_ids)?;
         let edge = |target: &i64| convert::edge(request.user_id, (*target, "target_ids"));
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
-        own(convert::user("user_id", request.user_id)?, call.acting)?;
+        own(convert::user("user_id", request.user_id)?, call.principal)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
-        let told = (self.blocks.permissions(None), call.acting);
+        let told = (self.blocks.permissions(None), call.principal);
         let mut results = written::none(edges.len());
         for edges in edges.chunks(AT_ONCE) {
             let found = Compared::read(&self.follows, &self.blocks, edges, &consistency).await;
@@ -69,7 +69,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<Response<wire::CheckPermissionResponse>, Error> {
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
-        own(edge.from, call.acting)?;
+        own(edge.from, call.principal)?;
         let asked = convert::permissions(request.permissions)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
         let entry = self.blocks.get(edge.reversed(), &consistency).await?;

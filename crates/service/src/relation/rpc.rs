@@ -214,7 +214,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<Streaming<wire::ImportFollowsRequest>>,
     ) -> Result<Response<Self::ImportFollowsStream>, Status> {
-        batch::only_services(Call::of(&request).acting)?;
+        batch::only_services(Call::of(&request).principal)?;
         let (follows, limits) = (self.follows.clone(), self.limits);
         let all = move |records| import(follows.clone(), limits, records);
         let answer = |results| wire::ImportFollowsResponse { results };

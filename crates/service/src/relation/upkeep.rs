@@ -16,7 +16,7 @@ use crate::{
     metric::{EDGE_COUNTS_CORRECTED, EDGE_DIFFERENCES, EDGES_CHECKED, EDGES_REMOVED},
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
     write::{
-        invalidation_scope::{Beside as _, Records},
+        invalidation_scope::{InvalidationScope as _, RecordInvalidations},
         mutations::Mutations,
         tiers::Tiers,
     },
@@ -124,7 +124,7 @@ impl Upkeep {
             let lists = self.follows.lists.begin_write(edges).await;
             let guard = self.follows.cache.begin_write(edges).await;
             // What could not be told to other nodes now is told later.
-            drop(Records { guard, keys: edges.to_vec() }.committed().await);
+            drop(RecordInvalidations { guard, keys: edges.to_vec() }.committed().await);
             drop(lists.committed().await);
         }
     }
@@ -137,7 +137,7 @@ impl Upkeep {
             users.dedup();
             let lists = self.blocks.lists.begin_write_of(&users).await;
             let guard = self.blocks.cache.begin_write(edges).await;
-            drop(Records { guard, keys: edges.to_vec() }.committed().await);
+            drop(RecordInvalidations { guard, keys: edges.to_vec() }.committed().await);
             drop(lists.committed().await);
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Reason},
     rpc::{
         call::{Call, own},
-        request::{RequestSeed, Terms},
+        request::{IdempotencyKey, WriteContext},
     },
 };
 
@@ -19,7 +19,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::FollowResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Follow", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("Follow", &id, call, 0, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let written = self.follows.follow(edge, &self.blocks, terms).await?;
         Ok(wire::FollowResponse {
@@ -34,7 +34,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::UnfollowResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Unfollow", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("Unfollow", &id, call, 0, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let written = self.follows.unfollow(edge, terms).await?;
         Ok(wire::UnfollowResponse {
@@ -49,7 +49,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::RemoveFanResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("RemoveFan", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("RemoveFan", &id, call, 0, &request)?;
         let edge = convert::edge(request.user_id, (request.fan_id, "fan_id"))?;
         let Changed { settings, consistency_token, .. } = self.set(edge, blocked(true), terms).await?;
         Ok(wire::RemoveFanResponse { settings, consistency_token })
@@ -63,11 +63,11 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::UnfriendResponse, Error> {
         let edge = convert::edge(request.user_id, (request.friend_id, "friend_id"))?;
-        own(edge.from, call.acting)?;
+        own(edge.from, call.principal)?;
         let id = std::mem::take(&mut request.request_id);
-        let seed = RequestSeed::of("Unfriend", &id, call.acting, &request)?;
-        let there = Terms::of(call, 0, seed.as_ref().map(|seed| seed.part("there")))?;
-        let back = Terms::of(call, 0, seed.as_ref().map(|seed| seed.part("back")))?;
+        let seed = IdempotencyKey::of("Unfriend", &id, call.principal, &request)?;
+        let there = WriteContext::of(call, 0, seed.as_ref().map(|seed| seed.part("there")))?;
+        let back = WriteContext::of(call, 0, seed.as_ref().map(|seed| seed.part("back")))?;
         let ended = [self.follows.end(edge, there).await, self.follows.end(edge.reversed(), back).await];
         let mut token = None;
         for ended in ended {
@@ -88,7 +88,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::SetRemarkResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("SetRemark", &id, call, request.expected_version, &request)?;
+        let terms = WriteContext::of_request("SetRemark", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let remark = Block::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
         let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
@@ -102,7 +102,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::BlockResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Block", &id, call, request.expected_version, &request)?;
+        let terms = WriteContext::of_request("Block", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let Changed { settings, follow_ended, consistency_token } =
             self.set(edge, blocked(true), terms).await?;
@@ -115,7 +115,7 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::UnblockResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Unblock", &id, call, request.expected_version, &request)?;
+        let terms = WriteContext::of_request("Unblock", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let Changed { settings, consistency_token, .. } = self.set(edge, blocked(false), terms).await?;
         Ok(wire::UnblockResponse { settings, consistency_token })
@@ -127,7 +127,8 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::SetPermissionsResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("SetPermissions", &id, call, request.expected_version, &request)?;
+        let terms =
+            WriteContext::of_request("SetPermissions", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let permissions = request.permissions.map(convert::permissions).transpose()?;
         let patch = BlockPatch { permissions: Some(permissions), ..BlockPatch::default() };
@@ -141,14 +142,15 @@ impl RelationRpc {
         call: Call,
     ) -> Result<wire::SetDoNotDisturbResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("SetDoNotDisturb", &id, call, request.expected_version, &request)?;
+        let terms =
+            WriteContext::of_request("SetDoNotDisturb", &id, call, request.expected_version, &request)?;
         let edge = convert::edge(request.user_id, (request.target_id, "target_id"))?;
         let patch = BlockPatch { do_not_disturb: Some(request.do_not_disturb), ..BlockPatch::default() };
         let Changed { settings, consistency_token, .. } = self.set(edge, patch, terms).await?;
         Ok(wire::SetDoNotDisturbResponse { settings, consistency_token })
     }
 
-    async fn set(&self, edge: Edge, patch: BlockPatch, terms: Terms) -> Result<Changed, Error> {
+    async fn set(&self, edge: Edge, patch: BlockPatch, terms: WriteContext) -> Result<Changed, Error> {
         let written = self.blocks.set(edge, patch, &self.follows, terms).await?;
         let BlockChange { block, cut } = &*written.record;
         Ok(Changed {

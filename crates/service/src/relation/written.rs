@@ -7,14 +7,14 @@ use kith_store::{Block, Edge, Follow, Permissions, Timestamp};
 use super::{blocks::permitted, compared::Between};
 use crate::{
     error::Error,
-    rpc::{call::Acting, versions::wire_time},
+    rpc::{call::Principal, versions::wire_time},
 };
 
 /// About as many bytes as what is between two users who follow each other takes.
 const ROOM: usize = 144;
 
 /// What others may do where a user has set nothing, and who is told.
-pub(super) type To = (Permissions, Acting);
+pub(super) type To = (Permissions, Principal);
 
 /// An answer with none in it yet, for so many pairs.
 pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
@@ -37,7 +37,7 @@ pub(super) fn add(
     });
 }
 
-fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (default, acting): To) {
+fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (default, principal): To) {
     fields.number(1, between.edge.from.get());
     fields.number(2, between.edge.to.get());
     for (tag, found) in [(3, between.follow), (4, between.followed_by)] {
@@ -48,7 +48,7 @@ fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (default, acting): T
     fields.bool(5, between.are_friends());
     let set = between.set.map(|entry| &*entry.value);
     fields.message(6, |fields| settings(fields, set, default));
-    fields.bool(7, between.is_blocked(acting));
+    fields.bool(7, between.is_blocked(principal));
 }
 
 fn follow(fields: &mut Fields<'_>, follow: &Follow) {
@@ -90,7 +90,7 @@ mod tests {
         let [one, other] = [1, 1 << 62].map(|id| UserId::new(id).unwrap());
         let edge = Edge::new(one, other).unwrap();
         let mut results = none(1);
-        add(&mut results, edge, &Err(Error::internal()), (Permissions::ALL, Acting::Service));
+        add(&mut results, edge, &Err(Error::internal()), (Permissions::ALL, Principal::Service));
         let answer = wire::BatchGetRelationsResponse::decode(&*results.encode_to_vec()).unwrap();
         let result = Some(wire::relation_result::Result::Error(Error::internal().to_result()));
         assert_eq!(answer.results, [wire::RelationResult { target_id: other.get(), result }]);

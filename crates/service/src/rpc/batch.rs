@@ -16,7 +16,7 @@ use crate::{
     error::Error,
     rpc::{
         answer_size::split,
-        call::{Acting, Call},
+        call::{Call, Principal},
         page_token::PageSizes,
     },
 };
@@ -60,17 +60,17 @@ pub fn check_count(field: impl Into<Cow<'static, str>>, count: usize, max: usize
 
 /// # Errors
 /// PERMISSION_DENIED for users.
-pub fn only_services(acting: Acting) -> Result<(), Error> {
-    match acting {
-        Acting::Service => Ok(()),
-        Acting::User(_) => Err(Error::not_allowed("only services may do this")),
+pub fn only_services(principal: Principal) -> Result<(), Error> {
+    match principal {
+        Principal::Service => Ok(()),
+        Principal::User(_) => Err(Error::not_allowed("only services may do this")),
     }
 }
 
 /// The call that stands for one record of an import: that of the service that imports.
 #[must_use]
 pub fn import_call(limits: &Limits) -> Call {
-    Call { deadline: Instant::now() + limits.import_patience, acting: Acting::Service }
+    Call { deadline: Instant::now() + limits.import_patience, principal: Principal::Service }
 }
 
 /// The answer for one record of an import: the id that it got, or why it got none.

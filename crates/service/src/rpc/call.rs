@@ -14,7 +14,7 @@ pub struct Call {
     /// When the caller stops waiting; never later than the largest deadline that the node allows.
     pub deadline: Instant,
     /// On whose behalf the caller acts.
-    pub acting: Acting,
+    pub principal: Principal,
 }
 
 impl Call {
@@ -30,14 +30,14 @@ impl Call {
 
 /// Who acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acting {
+pub enum Principal {
     /// The calling service itself, which may do all.
     Service,
     /// This user, through the service (metadata `kith-acting-user`).
     User(UserId),
 }
 
-impl Acting {
+impl Principal {
     /// On whose behalf; `None`: a service.
     #[must_use]
     pub const fn user(self) -> Option<UserId> {
@@ -52,12 +52,12 @@ impl Acting {
 ///
 /// # Errors
 /// PERMISSION_DENIED.
-pub(crate) fn own(user: UserId, acting: Acting) -> Result<(), Error> {
-    match acting {
-        Acting::User(acting) if acting != user => {
+pub(crate) fn own(user: UserId, principal: Principal) -> Result<(), Error> {
+    match principal {
+        Principal::User(principal) if principal != user => {
             Err(Error::not_allowed("only the user named by user_id and services may do this"))
         }
-        Acting::User(_) | Acting::Service => Ok(()),
+        Principal::User(_) | Principal::Service => Ok(()),
     }
 }
 

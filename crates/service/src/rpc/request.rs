@@ -11,37 +11,42 @@ use tokio::time::Instant;
 use crate::{
     error::Error,
     rpc::{
-        call::{Acting, Call},
+        call::{Call, Principal},
         secret::{PlainSecrets, SecretHasher},
     },
 };
 
 /// A request id with the digest of its body, the secrets of the body not counted yet.
 #[derive(Clone, Debug)]
-pub struct RequestSeed {
+pub struct IdempotencyKey {
     id: kith_store::RequestId,
     digest: Sha256,
 }
 
-impl RequestSeed {
+impl IdempotencyKey {
     /// Of a message whose `request_id` has been taken out, and whose secrets have been. `None` when the
     /// caller gave no request id: that costs nothing.
     ///
     /// # Errors
     /// When the request id cannot be taken.
-    pub fn of(method: &str, id: &str, acting: Acting, body: &impl Message) -> Result<Option<Self>, Error> {
+    pub fn of(
+        method: &str,
+        id: &str,
+        principal: Principal,
+        body: &impl Message,
+    ) -> Result<Option<Self>, Error> {
         if id.is_empty() {
             return Ok(None);
         }
         let id = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
-        let acting = match acting {
-            Acting::Service => 0,
-            Acting::User(user) => user.get(),
+        let principal = match principal {
+            Principal::Service => 0,
+            Principal::User(user) => user.get(),
         };
         let digest = Sha256::new()
             .chain_update(method)
             .chain_update([0])
-            .chain_update(acting.to_be_bytes())
+            .chain_update(principal.to_be_bytes())
             .chain_update(body.encode_to_vec());
         Ok(Some(Self { id, digest }))
     }
@@ -85,25 +90,25 @@ impl RequestSeed {
 
 /// What a write of a record is bound to.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct WriteContext {
     /// Who acts.
-    pub acting: Acting,
+    pub principal: Principal,
     /// The version that the record must have.
     pub expected: Option<Version>,
     /// Makes the write idempotent.
-    pub seed: Option<RequestSeed>,
+    pub seed: Option<IdempotencyKey>,
     /// When the caller stops waiting.
     pub deadline: Instant,
 }
 
-impl Terms {
+impl WriteContext {
     /// Of a call that expects this version (0: whichever).
     ///
     /// # Errors
     /// When the version is below 0.
-    pub fn of(call: Call, expected: i64, seed: Option<RequestSeed>) -> Result<Self, Error> {
-        let Call { acting, deadline } = call;
-        Ok(Self { acting, expected: expected_version(expected)?, seed, deadline })
+    pub fn of(call: Call, expected: i64, seed: Option<IdempotencyKey>) -> Result<Self, Error> {
+        let Call { principal, deadline } = call;
+        Ok(Self { principal, expected: expected_version(expected)?, seed, deadline })
     }
 
     /// The same of a message whose `request_id` has been taken out, and is `id`.
@@ -117,7 +122,7 @@ impl Terms {
         expected: i64,
         body: &impl Message,
     ) -> Result<Self, Error> {
-        Self::of(call, expected, RequestSeed::of(method, id, call.acting, body)?)
+        Self::of(call, expected, IdempotencyKey::of(method, id, call.principal, body)?)
     }
 
     /// The write that begins now.
@@ -179,8 +184,8 @@ pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consisten
 mod tests {
     use super::*;
 
-    fn seed(id: &str, body: &str) -> RequestSeed {
-        RequestSeed::of("Method", id, Acting::Service, &body.to_owned()).unwrap().unwrap()
+    fn seed(id: &str, body: &str) -> IdempotencyKey {
+        IdempotencyKey::of("Method", id, Principal::Service, &body.to_owned()).unwrap().unwrap()
     }
 
     #[test]

@@ -16,7 +16,7 @@ use kith_store::UserId;
 
 use crate::{
     error::{Error, Reason},
-    rpc::call::Acting,
+    rpc::call::Principal,
 };
 
 /// Users who are counted at one time: some 10 MB.
@@ -63,8 +63,8 @@ impl SearchQuota {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when the user made too many.
-    pub fn count(&self, acting: Acting) -> Result<(), Error> {
-        let Acting::User(user) = acting else { return Ok(()) };
+    pub fn count(&self, principal: Principal) -> Result<(), Error> {
+        let Principal::User(user) = principal else { return Ok(()) };
         let within = self.counted.limiter.check_key(&self.counted.key(user));
         within.map_err(|_| Error::new(Reason::TooManyTries, "too many searches by this user within a minute"))
     }
@@ -99,8 +99,8 @@ mod tests {
         SearchQuota::with_room_for(users_max, NonZeroU32::new(3).unwrap())
     }
 
-    fn user(number: i64) -> Acting {
-        Acting::User(UserId::new(number).unwrap())
+    fn user(number: i64) -> Principal {
+        Principal::User(UserId::new(number).unwrap())
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(quota.count(user(1)).unwrap_err().reason(), Reason::TooManyTries);
         quota.count(user(2)).unwrap();
         for _ in 0..100 {
-            quota.count(Acting::Service).unwrap();
+            quota.count(Principal::Service).unwrap();
         }
     }
 

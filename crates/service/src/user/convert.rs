@@ -11,7 +11,7 @@ use kith_store::{
 use crate::{
     error::Error,
     rpc::{
-        call::Acting,
+        call::Principal,
         params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
         secret::PlainSecrets,
         versions::wire_time,
@@ -74,8 +74,8 @@ pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
 }
 
 /// The user as `acting` may see it.
-pub(super) fn to_wire(user: &User, acting: Acting, secret_names: &BTreeSet<String>) -> wire::User {
-    let contact = shows_contact(user, acting);
+pub(super) fn to_wire(user: &User, principal: Principal, secret_names: &BTreeSet<String>) -> wire::User {
+    let contact = shows_contact(user, principal);
     let shown = |text: &Text| if contact { text.to_string() } else { String::new() };
     wire::User {
         user_id: user.id.get(),
@@ -95,10 +95,10 @@ pub(super) fn to_wire(user: &User, acting: Acting, secret_names: &BTreeSet<Strin
 }
 
 /// Whether `acting` sees email and phone.
-pub(super) fn shows_contact(user: &User, acting: Acting) -> bool {
-    match acting {
-        Acting::Service => true,
-        Acting::User(id) => id == user.id,
+pub(super) fn shows_contact(user: &User, principal: Principal) -> bool {
+    match principal {
+        Principal::Service => true,
+        Principal::User(id) => id == user.id,
     }
 }
 

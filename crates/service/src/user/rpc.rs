@@ -20,10 +20,10 @@ use crate::{
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
         batch::{self, Limits},
-        call::{Acting, Call, Served},
+        call::{Call, Principal, Served},
         page_token::PageTokens,
         params::take_secrets,
-        request::{RequestSeed, consistency, expected_version},
+        request::{IdempotencyKey, consistency, expected_version},
         search_quota::SearchQuota,
         secret::{PlainSecrets, check_secret},
     },
@@ -50,22 +50,22 @@ impl UserRpc {
     }
 
     /// The user as `acting` may see it.
-    fn shown(&self, user: &User, acting: Acting) -> wire::User {
-        convert::to_wire(user, acting, &self.users.rules.secret_params)
+    fn shown(&self, user: &User, principal: Principal) -> wire::User {
+        convert::to_wire(user, principal, &self.users.rules.secret_params)
     }
 
     fn result(
         &self,
         id: UserId,
         user: Result<Option<Entry<User>>, Error>,
-        acting: Acting,
+        principal: Principal,
         budget: &mut ByteBudget,
     ) -> wire::UserResult {
         use wire::user_result::Result::{Error, NotFound, User};
         let result = match user {
             Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
             Ok(Some(entry)) => {
-                let user = self.shown(&entry.value, acting);
+                let user = self.shown(&entry.value, principal);
                 if budget.takes(&user) { User(user) } else { Error(left_out().to_result()) }
             }
             Ok(None) => NotFound(true),
@@ -79,10 +79,10 @@ impl UserRpc {
         mut request: wire::CreateUserRequest,
         call: Call,
     ) -> Result<wire::CreateUserResponse, Error> {
-        let (draft, secrets, seed) = self.decode_create(&mut request, call.acting)?;
+        let (draft, secrets, seed) = self.decode_create(&mut request, call.principal)?;
         let written = self.users.create(draft, secrets, seed, call.deadline).await?;
         Ok(wire::CreateUserResponse {
-            user: Some(self.shown(&written.record, call.acting)),
+            user: Some(self.shown(&written.record, call.principal)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -90,12 +90,12 @@ impl UserRpc {
     fn decode_create(
         &self,
         request: &mut wire::CreateUserRequest,
-        acting: Acting,
-    ) -> Result<(UserDraft, PlainSecrets, Option<RequestSeed>), Error> {
+        principal: Principal,
+    ) -> Result<(UserDraft, PlainSecrets, Option<IdempotencyKey>), Error> {
         let request_id = std::mem::take(&mut request.request_id);
         let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
         let secrets = take_secrets(&mut user.params, &self.users.rules.secret_params)?;
-        let seed = RequestSeed::of("CreateUser", &request_id, acting, request)?;
+        let seed = IdempotencyKey::of("CreateUser", &request_id, principal, request)?;
         let draft = UserDraft::new(request.user.take().unwrap_or_default())?;
         Ok((draft, secrets, seed))
     }
@@ -108,17 +108,17 @@ impl UserRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let user = request.user.as_ref().ok_or_else(|| batch::missing("user"))?;
         let id = convert::user_id(user.user_id)?;
-        allow_self(call.acting, id)?;
+        allow_self(call.principal, id)?;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
         let (patch, secrets) = convert::patch(user.clone(), &paths, &self.users.rules.secret_params)?;
         let expected = expected_version(request.expected_version)?;
         if let Some(user) = &mut request.user {
             user.params.retain(|name, _| !self.users.rules.secret_params.contains(name));
         }
-        let seed = RequestSeed::of("UpdateUser", &request_id, call.acting, &request)?;
+        let seed = IdempotencyKey::of("UpdateUser", &request_id, call.principal, &request)?;
         let written = self.users.update(id, (patch, secrets), (expected, seed), call.deadline).await?;
         Ok(wire::UpdateUserResponse {
-            user: Some(self.shown(&written.record, call.acting)),
+            user: Some(self.shown(&written.record, call.principal)),
             consistency_token: written.token.to_string(),
         })
     }
@@ -130,9 +130,9 @@ impl UserRpc {
     ) -> Result<wire::DeleteUserResponse, Error> {
         let request_id = std::mem::take(&mut request.request_id);
         let id = convert::user_id(request.user_id)?;
-        allow_self(call.acting, id)?;
+        allow_self(call.principal, id)?;
         let expected = expected_version(request.expected_version)?;
-        let seed = RequestSeed::of("DeleteUser", &request_id, call.acting, &request)?;
+        let seed = IdempotencyKey::of("DeleteUser", &request_id, call.principal, &request)?;
         let written = self.users.delete(id, (expected, seed), call.deadline).await?;
         Ok(wire::DeleteUserResponse {
             version: written.record.get(),
@@ -153,7 +153,7 @@ impl UserRpc {
         let ids = ids?;
         let users = self.users.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
-        let result = |(id, user): (&UserId, _)| self.result(*id, user, call.acting, &mut budget);
+        let result = |(id, user): (&UserId, _)| self.result(*id, user, call.principal, &mut budget);
         let results = ids.iter().zip(users).map(result).collect();
         Ok(wire::BatchGetUsersResponse { results })
     }
@@ -163,14 +163,14 @@ impl UserRpc {
         request: wire::SearchUsersRequest,
         call: Call,
     ) -> Result<wire::SearchUsersResponse, Error> {
-        self.searches.count(call.acting)?;
+        self.searches.count(call.principal)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search(&keyword, after, size + 1).await?;
-        let users = fitting(found.iter().take(size).map(|user| self.shown(user, call.acting)));
+        let users = fitting(found.iter().take(size).map(|user| self.shown(user, call.principal)));
         let last = users.last().filter(|_| users.len() < found.len());
         let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
         Ok(wire::SearchUsersResponse { users, next_page_token })
@@ -205,7 +205,7 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
         let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let user = written::answer(&entry.value, call.acting, &self.users.rules.secret_params);
+        let user = written::answer(&entry.value, call.principal, &self.users.rules.secret_params);
         Ok(with_trailers(user, Served::of(&entry)))
     }
 
@@ -242,7 +242,7 @@ impl UserService for UserRpc {
         self.consistency(request.consistency.as_ref())?;
         let user = self.users.find_by_name(&convert::user_name(&request.user_name)?).await?;
         let served = Served::by_store(user.version.get());
-        let user = Some(self.shown(&user, call.acting));
+        let user = Some(self.shown(&user, call.principal));
         Ok(with_trailers(wire::FindUserByNameResponse { user }, served))
     }
 
@@ -261,7 +261,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let id = convert::user_id(request.user_id)?;
-        allow_self(call.acting, id)?;
+        allow_self(call.principal, id)?;
         check_secret(&request.secret).map_err(|why| Error::invalid("secret", &why))?;
         let verified = self.users.verify(id, &request.name, Zeroizing::new(request.secret)).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
@@ -271,7 +271,7 @@ impl UserService for UserRpc {
         &self,
         request: Request<Streaming<wire::ImportUsersRequest>>,
     ) -> Result<Response<Self::ImportUsersStream>, Status> {
-        batch::only_services(Call::of(&request).acting)?;
+        batch::only_services(Call::of(&request).principal)?;
         let this = self.clone();
         let one = move |record| {
             let this = this.clone();
@@ -285,7 +285,7 @@ impl UserService for UserRpc {
         &self,
         request: Request<wire::ExportUsersRequest>,
     ) -> Result<Response<Self::ExportUsersStream>, Status> {
-        batch::only_services(Call::of(&request).acting)?;
+        batch::only_services(Call::of(&request).principal)?;
         let after = match request.get_ref().after_user_id {
             0 => None,
             id => Some(convert::user_id(id)?),
@@ -296,7 +296,7 @@ impl UserService for UserRpc {
             async move { users.scan(after, batch::EXPORT_PAGE).await }
         };
         let this = self.clone();
-        let to_wire = move |user: &User| this.shown(user, Acting::Service);
+        let to_wire = move |user: &User| this.shown(user, Principal::Service);
         let answer = |users| wire::ExportUsersResponse { users };
         Ok(Response::new(batch::export(after, page, |user: &User| user.id, to_wire, answer)))
     }
@@ -308,10 +308,10 @@ fn with_trailers<T>(message: T, served: Served) -> Response<T> {
     response
 }
 
-fn allow_self(acting: Acting, id: UserId) -> Result<(), Error> {
-    match acting {
-        Acting::Service => Ok(()),
-        Acting::User(user) if user == id => Ok(()),
-        Acting::User(_) => Err(Error::not_allowed("only the user and services may do this")),
+fn allow_self(principal: Principal, id: UserId) -> Result<(), Error> {
+    match principal {
+        Principal::Service => Ok(()),
+        Principal::User(user) if user == id => Ok(()),
+        Principal::User(_) => Err(Error::not_allowed("only the user and services may do this")),
     }
 }

@@ -15,13 +15,13 @@ use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
     rpc::{
-        request::RequestSeed,
+        request::IdempotencyKey,
         secret::{PlainSecrets, SecretHasher, Tries},
         versions::cache_version,
     },
     write::{
         ids::Ids,
-        mutations::{Job, Mutations, Written},
+        mutations::{Committed, Mutations, RecordWrite},
     },
 };
 
@@ -161,9 +161,9 @@ impl Users {
         &self,
         draft: UserDraft,
         secrets: PlainSecrets,
-        seed: Option<RequestSeed>,
+        seed: Option<IdempotencyKey>,
         deadline: Instant,
-    ) -> Result<Written<User>, Error> {
+    ) -> Result<Committed<User>, Error> {
         self.check_name(&draft.user_name)?;
         let write = self.write_of(None, seed, &secrets).await?;
         let secrets = self.hasher.seal(secrets).await?;
@@ -179,9 +179,9 @@ impl Users {
         &self,
         id: UserId,
         (patch, secrets): (UserPatch, PlainSecrets),
-        (expected, seed): (Option<Version>, Option<RequestSeed>),
+        (expected, seed): (Option<Version>, Option<IdempotencyKey>),
         deadline: Instant,
-    ) -> Result<Written<User>, Error> {
+    ) -> Result<Committed<User>, Error> {
         if let Some(name) = &patch.user_name {
             self.check_name(name)?;
         }
@@ -191,7 +191,7 @@ impl Users {
         let work = async move {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.update_user(id, patch, write).await });
-            this.mutations.write(&this.cache, Job { key: id, write, change: put }).await
+            this.mutations.write(&this.cache, RecordWrite { key: id, write, change: put }).await
         };
         self.mutations
             .call(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
@@ -206,9 +206,9 @@ impl Users {
     pub(super) async fn delete(
         &self,
         id: UserId,
-        (expected, seed): (Option<Version>, Option<RequestSeed>),
+        (expected, seed): (Option<Version>, Option<IdempotencyKey>),
         deadline: Instant,
-    ) -> Result<Written<Version>, Error> {
+    ) -> Result<Committed<Version>, Error> {
         let write = self.write_of(expected, seed, &PlainSecrets::new()).await?;
         let name_free_at = write.now.after(self.rules.name_kept);
         let this = self.clone();
@@ -216,7 +216,8 @@ impl Users {
             this.deletions.note(id, write.now).await?;
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
-            let written = this.mutations.write(&this.cache, Job { key: id, write, change: deleted }).await?;
+            let written =
+                this.mutations.write(&this.cache, RecordWrite { key: id, write, change: deleted }).await?;
             this.deletions.begin(id);
             Ok(written)
         };
@@ -246,7 +247,7 @@ impl Users {
         draft: UserDraft,
         secrets: SecretChange,
         write: Write,
-    ) -> Result<Written<User>, Error> {
+    ) -> Result<Committed<User>, Error> {
         for _ in 0..ID_TRIES {
             let id = match draft.id {
                 Some(id) => id,
@@ -255,7 +256,7 @@ impl Users {
             let (store, write) = (Arc::clone(&self.store), write.clone());
             let user = draft.clone().with(id, secrets.clone());
             let write = Box::pin(async move { store.create_user(user, write).await });
-            match self.mutations.write(&self.cache, Job { key: id, write, change: put }).await {
+            match self.mutations.write(&self.cache, RecordWrite { key: id, write, change: put }).await {
                 Err(StoreError::IdTaken | StoreError::IdHeld) if draft.id.is_none() => {}
                 Err(error @ StoreError::IdHeld) => {
                     // Where the store keeps no notes of deletions, a node that died left the id held.
@@ -286,7 +287,7 @@ impl Users {
     async fn write_of(
         &self,
         expected: Option<Version>,
-        seed: Option<RequestSeed>,
+        seed: Option<IdempotencyKey>,
         secrets: &PlainSecrets,
     ) -> Result<Write, Error> {
         let request = match seed {

@@ -7,24 +7,24 @@ use kith_proto::{Fields, user::v1::GetUserResponse};
 use kith_store::{Timestamp, User};
 
 use super::convert::shows_contact;
-use crate::rpc::{call::Acting, versions::wire_time};
+use crate::rpc::{call::Principal, versions::wire_time};
 
 /// Bytes of all fields but the texts, and of what stands before each of them.
 const ROOM: usize = 160;
 
 /// The answer with this user, as `acting` may see it, without parameters of these names.
-pub(super) fn answer(user: &User, acting: Acting, secret_names: &BTreeSet<String>) -> GetUserResponse {
+pub(super) fn answer(user: &User, principal: Principal, secret_names: &BTreeSet<String>) -> GetUserResponse {
     let texts = user.user_name.len() + user.nick_name.len() + user.email.len() + user.phone.len();
     let bytes =
         ROOM + texts + user.region.len() + user.icon.len() + user.params.bytes() + 8 * user.params.len();
-    GetUserResponse::written(bytes, |fields| write(fields, user, acting, secret_names))
+    GetUserResponse::written(bytes, |fields| write(fields, user, principal, secret_names))
 }
 
-fn write(fields: &mut Fields<'_>, user: &User, acting: Acting, secret_names: &BTreeSet<String>) {
+fn write(fields: &mut Fields<'_>, user: &User, principal: Principal, secret_names: &BTreeSet<String>) {
     fields.number(1, user.id.get());
     fields.string(2, &user.user_name);
     fields.string(3, &user.nick_name);
-    if shows_contact(user, acting) {
+    if shows_contact(user, principal) {
         fields.string(4, &user.email);
         fields.string(5, &user.phone);
     }
@@ -77,12 +77,12 @@ mod tests {
 
     #[test]
     fn written_user_is_the_message() {
-        let [other, own] = [8, 7].map(|id| Acting::User(UserId::new(id).unwrap()));
+        let [other, own] = [8, 7].map(|id| Principal::User(UserId::new(id).unwrap()));
         let secret_names = BTreeSet::from(["note".to_owned()]);
-        for acting in [Acting::Service, own, other] {
-            let written = answer(&ann(), acting, &secret_names).encode_to_vec();
-            let message = GetUserResponse::of(to_wire(&ann(), acting, &secret_names)).encode_to_vec();
-            assert_eq!(written, message, "{acting:?}");
+        for principal in [Principal::Service, own, other] {
+            let written = answer(&ann(), principal, &secret_names).encode_to_vec();
+            let message = GetUserResponse::of(to_wire(&ann(), principal, &secret_names)).encode_to_vec();
+            assert_eq!(written, message, "{principal:?}");
         }
     }
 }

@@ -5,10 +5,10 @@ use std::future::Future;
 use kith_cache::{CacheError, Change, Key, ListWrite, Token, WriteGuard};
 use kith_store::{Outcome, StoreError};
 
-use crate::write::mutations::{Written, unknown};
+use crate::write::mutations::{Committed, unknown};
 
 /// Marked before a write, and given its verdict after.
-pub(crate) trait Beside: Send {
+pub(crate) trait InvalidationScope: Send {
     /// Whether the write is acknowledged only once the other nodes were told of this.
     fn is_strict(&self) -> bool {
         false
@@ -26,15 +26,15 @@ pub(crate) trait Beside: Send {
 
 /// Runs a write with this given up around it. Told after the record, so that the token vouches for both; also for a
 /// repeated request, whose first attempt may not have been told of.
-pub(crate) async fn beside<T: Send + Sync>(
-    given_up: impl Beside,
-    write: impl Future<Output = Result<Written<T>, StoreError>> + Send,
-) -> Result<Written<T>, StoreError> {
+pub(crate) async fn write_with_invalidations<T: Send + Sync>(
+    given_up: impl InvalidationScope,
+    write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
+) -> Result<Committed<T>, StoreError> {
     match write.await {
         Ok(written) => {
             let strict = given_up.is_strict();
             match given_up.committed().await {
-                Ok(token) => Ok(Written { record: written.record, token }),
+                Ok(token) => Ok(Committed { record: written.record, token }),
                 Err(_) if strict => Err(unknown("other nodes may not know of the write yet")),
                 Err(_) => Ok(written),
             }
@@ -51,7 +51,7 @@ pub(crate) async fn beside<T: Send + Sync>(
     }
 }
 
-impl<L: Key> Beside for ListWrite<L> {
+impl<L: Key> InvalidationScope for ListWrite<L> {
     fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send {
         Self::committed(self)
     }
@@ -67,13 +67,13 @@ impl<L: Key> Beside for ListWrite<L> {
 
 /// Records that a write of another one may change, nobody knows how.
 #[derive(Debug)]
-pub(crate) struct Records<K: Key, V: Send + Sync + 'static> {
+pub(crate) struct RecordInvalidations<K: Key, V: Send + Sync + 'static> {
     pub(crate) guard: WriteGuard<K, V>,
     /// Those that the guard has marked.
     pub(crate) keys: Vec<K>,
 }
 
-impl<K: Key, V: Send + Sync + 'static> Beside for Records<K, V> {
+impl<K: Key, V: Send + Sync + 'static> InvalidationScope for RecordInvalidations<K, V> {
     fn is_strict(&self) -> bool {
         self.guard.is_strict()
     }

@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     metric::MUTATIONS_SHED,
     write::{
-        invalidation_scope::{Records, beside},
+        invalidation_scope::{RecordInvalidations, write_with_invalidations},
         shed::Shed,
     },
 };
@@ -64,7 +64,7 @@ pub fn patience(least: Duration, left: Duration) -> Duration {
 
 /// A write that is acknowledged, in the store and in the tiers of this node.
 #[derive(Clone, Debug)]
-pub struct Written<T> {
+pub struct Committed<T> {
     /// The record as the write left it.
     pub record: Arc<T>,
     /// Reads at least as fresh as this see it.
@@ -72,7 +72,7 @@ pub struct Written<T> {
 }
 
 /// One write of one record, to be run by [`Mutations::write`].
-pub struct Job<K, V, T> {
+pub struct RecordWrite<K, V, T> {
     /// Which record.
     pub key: K,
     /// What the store is to do.
@@ -81,7 +81,7 @@ pub struct Job<K, V, T> {
     pub change: fn(&Arc<T>) -> Change<V>,
 }
 
-impl<K: std::fmt::Debug, V, T> std::fmt::Debug for Job<K, V, T> {
+impl<K: std::fmt::Debug, V, T> std::fmt::Debug for RecordWrite<K, V, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job").field("key", &self.key).finish_non_exhaustive()
     }
@@ -167,12 +167,12 @@ impl Mutations {
     pub async fn write<K: Key, V: Send + Sync + 'static, T>(
         &self,
         cache: &TieredCache<K, V>,
-        job: Job<K, V, T>,
-    ) -> Result<Written<T>, StoreError>
+        job: RecordWrite<K, V, T>,
+    ) -> Result<Committed<T>, StoreError>
     where
         T: Send + 'static,
     {
-        let Job { key, write, change } = job;
+        let RecordWrite { key, write, change } = job;
         let turn = self.turn().await?;
         let guard = cache.begin_write(std::slice::from_ref(&key)).await;
         let written = self.bounded(write).await;
@@ -200,12 +200,12 @@ impl Mutations {
         let token = match settled {
             Ok(token) => token,
             Err(_) if cache.is_strict() => return Err(unknown("other nodes may not know of the write yet")),
-            Err(_) => self.untold(),
+            Err(_) => self.token_without_publish(),
         };
         if let (Some(listener), Some(version)) = (&self.listener, version.filter(|_| is_told(&token))) {
             listener.wrote(cache.name(), &key, version);
         }
-        Ok(Written { record, token })
+        Ok(Committed { record, token })
     }
 
     /// The same of many records that one call of the store writes, nobody knows how: memory gives them up. Returns a token
@@ -218,16 +218,16 @@ impl Mutations {
         cache: &TieredCache<K, V>,
         keys: Vec<K>,
         write: BoxFuture<'static, Result<T, StoreError>>,
-    ) -> Result<Written<T>, StoreError> {
+    ) -> Result<Committed<T>, StoreError> {
         let turn = self.turn().await?;
-        let given_up = Records { guard: cache.begin_write(&keys).await, keys };
-        let untold = self.untold();
+        let given_up = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
+        let untold = self.token_without_publish();
         let write = async {
             let written = self.bounded(write).await;
             turn.ended();
-            written.map(|record| Written { record: Arc::new(record), token: untold })
+            written.map(|record| Committed { record: Arc::new(record), token: untold })
         };
-        beside(given_up, write).await
+        write_with_invalidations(given_up, write).await
     }
 
     /// A write of what no tier holds, in its turn and within the same time. Call it within [`Self::run`], and never within
@@ -235,7 +235,7 @@ impl Mutations {
     ///
     /// # Errors
     /// What the store says; [`StoreError::Overloaded`] at once when it cannot be expected to come to it in time.
-    pub(crate) async fn plain<T: Send + 'static>(
+    pub(crate) async fn run_uncached<T: Send + 'static>(
         &self,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
@@ -254,7 +254,7 @@ impl Mutations {
     }
 
     /// Of a change that is told later: no memory has it surely.
-    pub(crate) fn untold(&self) -> Token {
+    pub(crate) fn token_without_publish(&self) -> Token {
         Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNTOLD })
     }
 
@@ -344,7 +344,7 @@ mod tests {
             Ok(Applied { record: 2, replayed: false })
         };
         let change = |_: &Arc<u64>| Change::Invalidate { version: None };
-        let job = Job { key: 7, write: Box::pin(write), change };
+        let job = RecordWrite { key: 7, write: Box::pin(write), change };
         let unknown = mutations.write(&cache, job).await.unwrap_err();
         assert_eq!(unknown.outcome(), Outcome::Unknown);
         tokio::time::sleep(150 * SECOND).await;

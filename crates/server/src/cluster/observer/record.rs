@@ -11,7 +11,7 @@ use kith_cache::{
 use kith_service::{
     error::Error,
     write::{
-        mutations::{Job, Mutations, is_told},
+        mutations::{RecordWrite, Mutations, is_told},
         tiers::Tiers,
     },
 };
@@ -100,7 +100,7 @@ impl Canary for CanaryRecord {
     async fn write(&self, turn: String) -> Option<u64> {
         let (cache, mutations) = (self.cache.clone(), self.mutations.clone());
         let write = next(Arc::clone(&self.coordination), turn).boxed();
-        let job = Job { key: KEY, write, change: put };
+        let job = RecordWrite { key: KEY, write, change: put };
         let work = async move {
             let written = mutations.write(&cache, job).await;
             written.map_err(|error| Error::store(CANARIES, &error))

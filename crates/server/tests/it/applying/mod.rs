@@ -15,7 +15,7 @@ use kith_proto::{
 use tonic::{Code, Status};
 
 use crate::{
-    node::{TestNode, acting, assert_refused},
+    node::{TestNode, assert_refused, principal},
     relating::relation,
 };
 
@@ -28,7 +28,7 @@ pub const fn of_group(group: i64) -> Option<Receiver> {
 }
 
 pub async fn apply(node: &TestNode, by: i64, request: ApplyRequest) -> Result<Application, Status> {
-    Ok(node.applications().apply(acting(by, request)).await?.into_inner().application.unwrap())
+    Ok(node.applications().apply(principal(by, request)).await?.into_inner().application.unwrap())
 }
 
 pub fn to_be_friends(user_id: i64) -> ApplyRequest {
@@ -52,7 +52,7 @@ pub fn decision(receiver: Option<Receiver>, application_id: i64, decision: Decis
 }
 
 pub async fn decide(node: &TestNode, by: i64, request: DecideRequest) -> Result<Application, Status> {
-    Ok(node.applications().decide(acting(by, request)).await?.into_inner().application.unwrap())
+    Ok(node.applications().decide(principal(by, request)).await?.into_inner().application.unwrap())
 }
 
 pub async fn accept(
@@ -80,7 +80,7 @@ pub async fn withdraw(
     application_id: i64,
 ) -> Result<Application, Status> {
     let request = WithdrawRequest { receiver, application_id, ..Default::default() };
-    Ok(node.applications().withdraw(acting(by, request)).await?.into_inner().application.unwrap())
+    Ok(node.applications().withdraw(principal(by, request)).await?.into_inner().application.unwrap())
 }
 
 pub async fn get(
@@ -90,7 +90,7 @@ pub async fn get(
     application_id: i64,
 ) -> Result<Application, Status> {
     let request = GetApplicationRequest { receiver, application_id };
-    Ok(node.applications().get_application(acting(by, request)).await?.into_inner().application.unwrap())
+    Ok(node.applications().get_application(principal(by, request)).await?.into_inner().application.unwrap())
 }
 
 /// What is pending with this receiver: requests, and invites.
@@ -102,7 +102,7 @@ pub async fn pending(node: &TestNode, receiver: Option<Receiver>) -> (i64, i64) 
 
 pub async fn list(node: &TestNode, by: i64, list: List) -> Result<Vec<ListedApplication>, Status> {
     let request = ListApplicationsRequest { list: Some(list), ..Default::default() };
-    Ok(node.applications().list_applications(acting(by, request)).await?.into_inner().applications)
+    Ok(node.applications().list_applications(principal(by, request)).await?.into_inner().applications)
 }
 
 /// Ids and states of those that a list shows.

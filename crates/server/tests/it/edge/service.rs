@@ -18,7 +18,7 @@ use kith_proto::user::v1::{
     user_service_server::{UserService, UserServiceServer},
 };
 use kith_server::edge::Routes;
-use kith_service::rpc::call::{Acting, Call, Served};
+use kith_service::rpc::call::{Call, Principal, Served};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming, codec::CompressionEncoding};
 
@@ -95,9 +95,9 @@ impl UserService for FakeUsers {
             }
             PANICS => panic!("asked to"),
             FAILS => Err(Status::internal("failed by itself")),
-            ACTING => match Call::of(&request).acting {
-                Acting::Service => Ok(served(0)),
-                Acting::User(user) => Ok(served(user.get())),
+            ACTING => match Call::of(&request).principal {
+                Principal::Service => Ok(served(0)),
+                Principal::User(user) => Ok(served(user.get())),
             },
             _ => Err(Status::not_found("no such user")),
         }

@@ -171,7 +171,7 @@ async fn until_it_serves(channel: &Channel) {
 }
 
 /// The request, on behalf of a user.
-pub fn acting<T>(user: i64, message: T) -> Request<T> {
+pub fn principal<T>(user: i64, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
     request

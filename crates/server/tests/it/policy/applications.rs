@@ -1,7 +1,7 @@
 //! Applications over gRPC, as callers meet them.
 
 use crate::applying::*;
-use crate::node::{acting, assert_denied, assert_forbidden, assert_refused};
+use crate::node::{assert_denied, assert_forbidden, assert_refused, principal};
 use crate::relating::{block, follow, with_users};
 use futures::future::join_all;
 use kith_proto::{
@@ -66,7 +66,7 @@ async fn a59_nobody_but_the_receiver_decides() {
     assert_not_found(get(&node, cid, of_user(bob), id).await);
     assert_denied(list(&node, cid, List::ReceivedBy(bob)).await);
     let request = CountPendingRequest { receiver: of_user(bob) };
-    assert_denied(node.applications().count_pending(acting(cid, request)).await);
+    assert_denied(node.applications().count_pending(principal(cid, request)).await);
     assert_denied(apply(&node, cid, ApplyRequest { applicant_id: ann, ..to_be_friends(bob) }).await);
     assert_eq!(get(&node, bob, of_user(bob), id).await.unwrap().state(), State::Pending);
 }
@@ -319,15 +319,16 @@ async fn what_was_received_and_read_is_noted_once_and_for_each_side() {
     let (node, [ann, bob]) = with_users().await;
     let id = befriend(&node, ann, bob).await.application_id;
     let received = MarkReceivedRequest { user_id: bob, application_ids: vec![id, id + 1] };
-    assert_denied(node.applications().mark_received(acting(ann, received.clone())).await);
-    let marked = node.applications().mark_received(acting(bob, received.clone())).await.unwrap().into_inner();
+    assert_denied(node.applications().mark_received(principal(ann, received.clone())).await);
+    let marked =
+        node.applications().mark_received(principal(bob, received.clone())).await.unwrap().into_inner();
     let first = marked.applications[0].receive_time;
     assert!(marked.applications.len() == 1 && first.is_some() && marked.applications[0].read_time.is_none());
     let read = MarkReadRequest { user_id: bob, application_ids: vec![id] };
-    let marked = node.applications().mark_read(acting(bob, read)).await.unwrap().into_inner();
+    let marked = node.applications().mark_read(principal(bob, read)).await.unwrap().into_inner();
     let (again, then) = (marked.applications[0].receive_time, marked.applications[0].read_time);
     assert!(again == first && then.is_some());
-    node.applications().mark_received(acting(bob, received)).await.unwrap();
+    node.applications().mark_received(principal(bob, received)).await.unwrap();
     let listed = list(&node, bob, List::ReceivedBy(bob)).await.unwrap();
     assert_eq!((listed[0].receive_time, listed[0].read_time), (first, then));
     let sent = list(&node, ann, List::SentBy(ann)).await.unwrap();

@@ -1,7 +1,7 @@
 //! Applications end with what they rest on: accounts, groups, roles, and that the membership has not come about otherwise.
 
 use crate::applying::*;
-use crate::node::{TestNode, acting, assert_forbidden, until};
+use crate::node::{TestNode, assert_forbidden, principal, until};
 use crate::relating::{block, follow, with_users};
 use kith_proto::{
     application::v1::{list_applications_request::List, *},
@@ -123,7 +123,7 @@ async fn applications_of_a_dismissed_group_are_closed() {
     let invite = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
     apply(&node, cid, to_join(chess, "")).await.unwrap();
     let request = groups::DismissGroupRequest { group_id: chess, ..Default::default() };
-    node.groups().dismiss_group(acting(ann, request)).await.unwrap();
+    node.groups().dismiss_group(principal(ann, request)).await.unwrap();
     assert_closed(accept(&node, bob, of_user(bob), invite).await);
     let again = groups::Group {
         group_id: chess,

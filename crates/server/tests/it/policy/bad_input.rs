@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::node::{TestNode, acting, assert_refused, params};
+use crate::node::{TestNode, assert_refused, params, principal};
 use kith_proto::{group::v1 as groups, user::v1::*};
 use prost_types::FieldMask;
 use tonic::{Code, Request, Status};
@@ -351,7 +351,7 @@ async fn an_acting_user_that_is_none_is_refused() {
         let refused = node.users().get_user(request).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{text}: {refused:?}");
     }
-    let request = acting(1, GetUserRequest { user_id: 1, consistency: None });
+    let request = principal(1, GetUserRequest { user_id: 1, consistency: None });
     assert_eq!(node.users().get_user(request).await.unwrap_err().code(), Code::NotFound);
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::http::post;
-use crate::node::{TestNode, acting, assert_refused};
+use crate::node::{TestNode, assert_refused, principal};
 use kith_proto::relation::v1::*;
 use tonic::{Code, Status};
 
@@ -102,16 +102,16 @@ async fn a40_numbers_out_of_their_range_and_too_many_of_them_reach_no_script() {
 async fn a49_what_a_user_has_set_about_others_is_told_to_no_other_user() {
     let (node, ann, bob) = started().await;
     let blocks = ListBlocksRequest { user_id: ann, ..Default::default() };
-    let refused = node.relations().list_blocks(acting(bob, blocks.clone())).await.unwrap_err();
+    let refused = node.relations().list_blocks(principal(bob, blocks.clone())).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
     let quiet = ListDoNotDisturbRequest { user_id: ann, ..Default::default() };
-    let refused = node.relations().list_do_not_disturb(acting(bob, quiet)).await.unwrap_err();
+    let refused = node.relations().list_do_not_disturb(principal(bob, quiet)).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
     let request = GetRelationRequest { user_id: ann, target_id: bob, consistency: None };
-    let refused = node.relations().get_relation(acting(bob, request)).await.unwrap_err();
+    let refused = node.relations().get_relation(principal(bob, request)).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
     let request = BatchGetRelationsRequest { user_id: ann, target_ids: vec![bob], ..Default::default() };
-    let refused = node.relations().batch_get_relations(acting(bob, request)).await.unwrap_err();
+    let refused = node.relations().batch_get_relations(principal(bob, request)).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-    node.relations().list_blocks(acting(ann, blocks)).await.unwrap();
+    node.relations().list_blocks(principal(ann, blocks)).await.unwrap();
 }

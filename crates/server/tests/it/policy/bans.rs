@@ -5,7 +5,7 @@
 use crate::applying;
 use crate::applying::{accept, apply, of_group, to_invite, to_join};
 use crate::node;
-use crate::node::{TestNode, acting, assert_denied, assert_refused, until};
+use crate::node::{TestNode, assert_denied, assert_refused, principal, until};
 use crate::relating;
 use crate::relating::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*, user::v1 as users};
@@ -29,17 +29,17 @@ async fn made(node: &TestNode, owner: i64, group_id: i64, join_policy: JoinPolic
         ..Default::default()
     };
     let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-    node.groups().create_group(acting(owner, request)).await.unwrap().into_inner().group.unwrap().group_id
+    node.groups().create_group(principal(owner, request)).await.unwrap().into_inner().group.unwrap().group_id
 }
 
 async fn join(node: &TestNode, group_id: i64, user_id: i64) -> Result<Member, Status> {
     let request = JoinRequest { group_id, user_id, ..Default::default() };
-    Ok(node.members().join(acting(user_id, request)).await?.into_inner().member.unwrap())
+    Ok(node.members().join(principal(user_id, request)).await?.into_inner().member.unwrap())
 }
 
 async fn add(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Result<(), Status> {
     let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
-    node.members().add_members(acting(by, request)).await.map(drop)
+    node.members().add_members(principal(by, request)).await.map(drop)
 }
 
 fn to_ban(group_id: i64, user_ids: &[i64]) -> RemoveMembersRequest {
@@ -47,19 +47,19 @@ fn to_ban(group_id: i64, user_ids: &[i64]) -> RemoveMembersRequest {
 }
 
 async fn remove(node: &TestNode, by: i64, request: RemoveMembersRequest) -> Result<Vec<i64>, Status> {
-    Ok(node.members().remove_members(acting(by, request)).await?.into_inner().user_ids)
+    Ok(node.members().remove_members(principal(by, request)).await?.into_inner().user_ids)
 }
 
 async fn unban(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Result<Vec<i64>, Status> {
     let request = UnbanMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
-    Ok(node.members().unban_members(acting(by, request)).await?.into_inner().user_ids)
+    Ok(node.members().unban_members(principal(by, request)).await?.into_inner().user_ids)
 }
 
 async fn bans(node: &TestNode, by: i64, group_id: i64) -> Result<Vec<Ban>, Status> {
     let (mut found, mut page_token) = (Vec::new(), String::new());
     loop {
         let request = ListBansRequest { group_id, page_size: 2, page_token };
-        let page = node.members().list_bans(acting(by, request)).await?.into_inner();
+        let page = node.members().list_bans(principal(by, request)).await?.into_inner();
         found.extend(page.bans);
         page_token = page.next_page_token;
         if page_token.is_empty() {
@@ -84,9 +84,9 @@ async fn mute_stands_after_leave_and_join() {
     join(&node, chess, bob).await.unwrap();
     let mute =
         MuteMemberRequest { group_id: chess, user_id: bob, mute_time: Some(FAR), ..Default::default() };
-    node.members().mute_member(acting(ann, mute)).await.unwrap();
+    node.members().mute_member(principal(ann, mute)).await.unwrap();
     let leave = LeaveRequest { group_id: chess, user_id: bob, ..Default::default() };
-    node.members().leave(acting(bob, leave)).await.unwrap();
+    node.members().leave(principal(bob, leave)).await.unwrap();
     assert_eq!(join(&node, chess, bob).await.unwrap().mute_time, Some(FAR));
     remove(&node, ann, RemoveMembersRequest { ban: false, ..to_ban(chess, &[bob]) }).await.unwrap();
     add(&node, ann, chess, &[bob]).await.unwrap();
@@ -141,7 +141,7 @@ async fn bans_need_a_role_above() {
     }
     let role =
         SetRoleRequest { group_id: chess, user_id: bob, role: Role::Admin.into(), ..Default::default() };
-    node.members().set_role(acting(ann, role)).await.unwrap();
+    node.members().set_role(principal(ann, role)).await.unwrap();
     for (by, of) in [(cid, dan), (dan, cid), (bob, ann), (bob, bob)] {
         assert_denied(remove(&node, by, to_ban(chess, &[of])).await);
     }
@@ -201,10 +201,10 @@ async fn bans_and_mutes_end_with_the_group() {
     join(&node, chess, bob).await.unwrap();
     let mute =
         MuteMemberRequest { group_id: chess, user_id: bob, mute_time: Some(FAR), ..Default::default() };
-    node.members().mute_member(acting(ann, mute)).await.unwrap();
+    node.members().mute_member(principal(ann, mute)).await.unwrap();
     remove(&node, ann, to_ban(chess, &[bob, cid])).await.unwrap();
     let dismiss = DismissGroupRequest { group_id: chess, ..Default::default() };
-    node.groups().dismiss_group(acting(ann, dismiss)).await.unwrap();
+    node.groups().dismiss_group(principal(ann, dismiss)).await.unwrap();
     assert_eq!(made(&node, cid, chess, JoinPolicy::Open).await, chess);
     assert_eq!(banned(&node, cid, chess).await, Vec::<i64>::new());
     assert_eq!(join(&node, chess, bob).await.unwrap().mute_time, None);

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::node::{TestNode, acting, until};
+use crate::node::{TestNode, principal, until};
 use crate::relating::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*};
 
@@ -19,17 +19,17 @@ fn to_make(group_id: i64, request_id: &str) -> CreateGroupRequest {
 }
 
 async fn make(node: &TestNode, by: i64, request: CreateGroupRequest) -> i64 {
-    node.groups().create_group(acting(by, request)).await.unwrap().into_inner().group.unwrap().group_id
+    node.groups().create_group(principal(by, request)).await.unwrap().into_inner().group.unwrap().group_id
 }
 
 async fn join(node: &TestNode, group_id: i64, user_id: i64) {
     let request = JoinRequest { group_id, user_id, ..Default::default() };
-    node.members().join(acting(user_id, request)).await.unwrap();
+    node.members().join(principal(user_id, request)).await.unwrap();
 }
 
 async fn dismiss(node: &TestNode, by: i64, group_id: i64) {
     let request = DismissGroupRequest { group_id, ..Default::default() };
-    node.groups().dismiss_group(acting(by, request)).await.unwrap();
+    node.groups().dismiss_group(principal(by, request)).await.unwrap();
 }
 
 async fn owner(node: &TestNode, group_id: i64) -> i64 {

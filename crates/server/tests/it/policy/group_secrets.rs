@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::node::{TestNode, acting, assert_denied, assert_refused, params};
+use crate::node::{TestNode, assert_denied, assert_refused, params, principal};
 use crate::relating;
 use kith_proto::{group::v1::*, r#type::v1::import_result};
 use prost_types::FieldMask;
@@ -45,7 +45,7 @@ async fn secret_is_in_no_answer() {
     assert_eq!(created.group.as_ref().unwrap().params, params([("topic", "chess")]));
 
     let get = GetGroupRequest { group_id: id, consistency: None };
-    let read = node.groups().get_group(acting(77, get)).await.unwrap().into_inner();
+    let read = node.groups().get_group(principal(77, get)).await.unwrap().into_inner();
     let batch = BatchGetGroupsRequest { group_ids: vec![id], consistency: None };
     let batch = node.groups().batch_get_groups(batch).await.unwrap().into_inner();
     let search = SearchGroupsRequest { keyword: "chess".into(), ..Default::default() };
@@ -85,8 +85,8 @@ async fn secret_is_checked_by_owner_and_admins_only() {
     let [ann, bob] = relating::users(&node).await;
     let group = Group { creator_id: ann, ..chess(&[("pwd", "one")]) };
     let id = node.group(group).await.group_id;
-    assert_denied(node.groups().verify_secret(acting(bob, to_verify(id, "one"))).await);
-    let own = node.groups().verify_secret(acting(ann, to_verify(id, "one"))).await.unwrap();
+    assert_denied(node.groups().verify_secret(principal(bob, to_verify(id, "one"))).await);
+    let own = node.groups().verify_secret(principal(ann, to_verify(id, "one"))).await.unwrap();
     assert!(own.into_inner().verified);
     let other = VerifySecretRequest { name: "code".into(), ..to_verify(id, "one") };
     let refused = node.groups().verify_secret(other).await.unwrap_err();

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::node::{TestNode, acting, assert_refused, params};
+use crate::node::{TestNode, assert_refused, params, principal};
 use kith_proto::group::v1::*;
 use prost_types::FieldMask;
 use tonic::Code;
@@ -101,29 +101,29 @@ async fn only_who_made_a_group_and_services_change_it() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let request =
         CreateGroupRequest { group: Some(Group { creator_id: 0, ..chess() }), ..Default::default() };
-    let group = node.groups().create_group(acting(7, request)).await.unwrap().into_inner().group.unwrap();
+    let group = node.groups().create_group(principal(7, request)).await.unwrap().into_inner().group.unwrap();
     assert_eq!(group.creator_id, 7);
     let change =
         || update(Group { group_id: group.group_id, name: "New".into(), ..Default::default() }, &["name"]);
-    let refused = node.groups().update_group(acting(8, change())).await.unwrap_err();
+    let refused = node.groups().update_group(principal(8, change())).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-    node.groups().update_group(acting(7, change())).await.unwrap();
+    node.groups().update_group(principal(7, change())).await.unwrap();
     node.groups().update_group(change()).await.unwrap();
     let secret = GetInviteCodeRequest { group_id: group.group_id };
     assert_eq!(
-        node.groups().get_invite_code(acting(8, secret)).await.unwrap_err().code(),
+        node.groups().get_invite_code(principal(8, secret)).await.unwrap_err().code(),
         Code::PermissionDenied
     );
     let dismiss = DismissGroupRequest { group_id: group.group_id, ..Default::default() };
     assert_eq!(
-        node.groups().dismiss_group(acting(8, dismiss.clone())).await.unwrap_err().code(),
+        node.groups().dismiss_group(principal(8, dismiss.clone())).await.unwrap_err().code(),
         Code::PermissionDenied
     );
-    assert_eq!(node.groups().dismiss_group(acting(7, dismiss)).await.unwrap().into_inner().version, 4);
+    assert_eq!(node.groups().dismiss_group(principal(7, dismiss)).await.unwrap().into_inner().version, 4);
     let foreign =
         CreateGroupRequest { group: Some(Group { creator_id: 9, ..chess() }), ..Default::default() };
     assert_eq!(
-        node.groups().create_group(acting(7, foreign)).await.unwrap_err().code(),
+        node.groups().create_group(principal(7, foreign)).await.unwrap_err().code(),
         Code::PermissionDenied
     );
 }
@@ -147,7 +147,7 @@ async fn a_private_group_shows_no_code_to_anybody_who_reads_it() {
     let group = node.group(Group { name: "Quiet".into(), ..Default::default() }).await;
     let secret = code(&node, group.group_id).await.unwrap();
     let request = GetGroupRequest { group_id: group.group_id, consistency: None };
-    let read = node.groups().get_group(acting(5, request)).await.unwrap().into_inner();
+    let read = node.groups().get_group(principal(5, request)).await.unwrap().into_inner();
     assert!(!format!("{read:?}").contains(&secret));
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::node::{TestNode, acting, assert_denied, assert_forbidden, assert_refused, until};
+use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal, until};
 use crate::relating;
 use crate::relating::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation, user::v1::DeleteUserRequest};
@@ -18,7 +18,7 @@ async fn made(node: &TestNode, owner: i64, visibility: Visibility, join_policy: 
         ..Default::default()
     };
     let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-    node.groups().create_group(acting(owner, request)).await.unwrap().into_inner().group.unwrap().group_id
+    node.groups().create_group(principal(owner, request)).await.unwrap().into_inner().group.unwrap().group_id
 }
 
 async fn open_group(node: &TestNode, owner: i64) -> i64 {
@@ -27,12 +27,12 @@ async fn open_group(node: &TestNode, owner: i64) -> i64 {
 
 async fn join(node: &TestNode, group_id: i64, user_id: i64, code: &str) -> Result<Member, Status> {
     let request = JoinRequest { group_id, user_id, code: code.to_owned(), ..Default::default() };
-    Ok(node.members().join(acting(user_id, request)).await?.into_inner().member.unwrap())
+    Ok(node.members().join(principal(user_id, request)).await?.into_inner().member.unwrap())
 }
 
 async fn leave(node: &TestNode, group_id: i64, user_id: i64) -> Result<i64, Status> {
     let request = LeaveRequest { group_id, user_id, ..Default::default() };
-    Ok(node.members().leave(acting(user_id, request)).await?.into_inner().version)
+    Ok(node.members().leave(principal(user_id, request)).await?.into_inner().version)
 }
 
 async fn add(
@@ -42,12 +42,12 @@ async fn add(
     user_ids: &[i64],
 ) -> Result<AddMembersResponse, Status> {
     let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
-    Ok(node.members().add_members(acting(by, request)).await?.into_inner())
+    Ok(node.members().add_members(principal(by, request)).await?.into_inner())
 }
 
 async fn remove(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Result<Vec<i64>, Status> {
     let request = RemoveMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
-    Ok(node.members().remove_members(acting(by, request)).await?.into_inner().user_ids)
+    Ok(node.members().remove_members(principal(by, request)).await?.into_inner().user_ids)
 }
 
 async fn set_role(
@@ -58,7 +58,7 @@ async fn set_role(
     role: Role,
 ) -> Result<Member, Status> {
     let request = SetRoleRequest { group_id, user_id, role: role.into(), ..Default::default() };
-    Ok(node.members().set_role(acting(by, request)).await?.into_inner().member.unwrap())
+    Ok(node.members().set_role(principal(by, request)).await?.into_inner().member.unwrap())
 }
 
 async fn roster(node: &TestNode, group_id: i64) -> Roster {
@@ -75,12 +75,12 @@ async fn rename(node: &TestNode, by: i64, group_id: i64) -> Result<(), Status> {
     let group = Group { group_id, name: "Go".into(), ..Default::default() };
     let update_mask = Some(FieldMask { paths: vec!["name".into()] });
     let request = UpdateGroupRequest { group: Some(group), update_mask, ..Default::default() };
-    node.groups().update_group(acting(by, request)).await.map(drop)
+    node.groups().update_group(principal(by, request)).await.map(drop)
 }
 
 async fn transfer(node: &TestNode, by: i64, group_id: i64, owner_id: i64) -> Result<i64, Status> {
     let request = TransferGroupRequest { group_id, owner_id, ..Default::default() };
-    Ok(node.groups().transfer_group(acting(by, request)).await?.into_inner().version)
+    Ok(node.groups().transfer_group(principal(by, request)).await?.into_inner().version)
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn groups_are_joined_as_their_policy_has_it() {
         let group = made(&node, ann, visibility, policy).await;
         let request = GetInviteCodeRequest { group_id: group };
         let code =
-            node.groups().get_invite_code(acting(ann, request)).await.unwrap().into_inner().invite_code;
+            node.groups().get_invite_code(principal(ann, request)).await.unwrap().into_inner().invite_code;
         for wrong in ["", &code[1..], &format!("{code}x")] {
             assert_denied(join(&node, group, bob, wrong).await);
         }
@@ -152,7 +152,7 @@ async fn a57_the_code_of_a_group_is_not_found_by_trying() {
         assert_denied(join(&node, group, bob, "ABCDEFGHJKMN").await);
     }
     let code = GetInviteCodeRequest { group_id: group };
-    let code = node.groups().get_invite_code(acting(ann, code)).await.unwrap().into_inner().invite_code;
+    let code = node.groups().get_invite_code(principal(ann, code)).await.unwrap().into_inner().invite_code;
     let refused = join(&node, group, bob, &code).await.unwrap_err();
     assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
     assert!(join(&node, group, cid, &code).await.is_ok(), "another user has tries of its own");
@@ -169,14 +169,14 @@ async fn a58_who_is_in_a_private_group_is_told_to_its_members_alone() {
         let are = BatchIsMemberRequest { group_id: group, user_ids: vec![ann], consistency: None };
         let count = CountMembersRequest { group_id: group, consistency: None };
         let sync = SyncMembersRequest { group_id: group, ..Default::default() };
-        assert_eq!(node.members().list_members(acting(user, list)).await.is_ok(), sees);
-        assert_eq!(node.members().get_member(acting(user, one)).await.is_ok(), sees);
-        assert_eq!(node.members().batch_is_member(acting(user, are)).await.is_ok(), sees);
-        assert_eq!(node.members().count_members(acting(user, count)).await.is_ok(), sees);
-        assert_eq!(node.members().sync_members(acting(user, sync)).await.is_ok(), sees);
+        assert_eq!(node.members().list_members(principal(user, list)).await.is_ok(), sees);
+        assert_eq!(node.members().get_member(principal(user, one)).await.is_ok(), sees);
+        assert_eq!(node.members().batch_is_member(principal(user, are)).await.is_ok(), sees);
+        assert_eq!(node.members().count_members(principal(user, count)).await.is_ok(), sees);
+        assert_eq!(node.members().sync_members(principal(user, sync)).await.is_ok(), sees);
     }
     let own = ListMembershipsRequest { user_id: bob, ..Default::default() };
-    assert_denied(node.members().list_memberships(acting(cid, own)).await);
+    assert_denied(node.members().list_memberships(principal(cid, own)).await);
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn roles_decide_who_may_what() {
     rename(&node, bob, group).await.unwrap();
     assert_denied(rename(&node, cid, group).await);
     let dismiss = DismissGroupRequest { group_id: group, ..Default::default() };
-    assert_denied(node.groups().dismiss_group(acting(bob, dismiss)).await);
+    assert_denied(node.groups().dismiss_group(principal(bob, dismiss)).await);
     assert_denied(remove(&node, bob, group, &[bob]).await);
     assert_eq!(remove(&node, bob, group, &[cid, dan]).await.unwrap(), [cid]);
     assert_denied(join_for(&node, cid, group, dan).await);
@@ -199,7 +199,7 @@ async fn roles_decide_who_may_what() {
 /// One user joins in the name of another one.
 async fn join_for(node: &TestNode, by: i64, group_id: i64, user_id: i64) -> Result<(), Status> {
     let request = JoinRequest { group_id, user_id, ..Default::default() };
-    node.members().join(acting(by, request)).await.map(drop)
+    node.members().join(principal(by, request)).await.map(drop)
 }
 
 #[tokio::test]
@@ -239,15 +239,15 @@ async fn a_mute_and_a_remark_are_told_with_the_member() {
     let mute_time = Some(Timestamp { seconds: 4_000_000_000, nanos: 0 });
     let mute =
         |mute_time| MuteMemberRequest { group_id: group, user_id: bob, mute_time, ..Default::default() };
-    let muted = node.members().mute_member(acting(ann, mute(mute_time))).await.unwrap().into_inner();
+    let muted = node.members().mute_member(principal(ann, mute(mute_time))).await.unwrap().into_inner();
     assert_eq!(muted.member.unwrap().mute_time, mute_time);
-    assert_denied(node.members().mute_member(acting(bob, mute(None))).await);
+    assert_denied(node.members().mute_member(principal(bob, mute(None))).await);
     let all = MuteGroupRequest { group_id: group, mute_time, ..Default::default() };
-    node.members().mute_group(acting(ann, all)).await.unwrap();
+    node.members().mute_group(principal(ann, all)).await.unwrap();
     assert_eq!(roster(&node, group).await.mute_time, mute_time);
     let remark =
         SetMemberRemarkRequest { group_id: group, user_id: bob, remark: "Bo".into(), ..Default::default() };
-    node.members().set_member_remark(acting(bob, remark)).await.unwrap();
+    node.members().set_member_remark(principal(bob, remark)).await.unwrap();
     let request = GetMemberRequest { group_id: group, user_id: bob, consistency: None };
     let member = node.members().get_member(request).await.unwrap().into_inner().member.unwrap();
     assert_eq!((member.remark.as_str(), member.mute_time), ("Bo", mute_time));
@@ -305,7 +305,7 @@ async fn groups_in_common_are_those_of_both() {
     let own = open_group(&node, bob).await;
     let request = ListCommonGroupsRequest { user_id: bob, other_id: ann, ..Default::default() };
     let common =
-        node.members().list_common_groups(acting(bob, request)).await.unwrap().into_inner().group_ids;
+        node.members().list_common_groups(principal(bob, request)).await.unwrap().into_inner().group_ids;
     assert_eq!(common, groups[1..3]);
     let count = CountMembershipsRequest { user_id: bob, consistency: None };
     assert_eq!(node.members().count_memberships(count).await.unwrap().into_inner().count, 3);
@@ -349,7 +349,7 @@ async fn who_was_in_a_dismissed_group_is_in_it_no_more() {
     let group = open_group(&node, ann).await;
     join(&node, group, bob, "").await.unwrap();
     let dismiss = DismissGroupRequest { group_id: group, ..Default::default() };
-    node.groups().dismiss_group(acting(ann, dismiss)).await.unwrap();
+    node.groups().dismiss_group(principal(ann, dismiss)).await.unwrap();
     let refused = join(&node, group, bob, "").await.unwrap_err();
     assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
     until(async || groups_of(&node, bob).await.is_empty() && groups_of(&node, ann).await.is_empty()).await;
@@ -361,9 +361,9 @@ async fn a_request_that_is_sent_twice_has_one_effect() {
     let group = open_group(&node, ann).await;
     let request_id = "join-1".to_owned();
     let request = JoinRequest { group_id: group, user_id: bob, request_id, ..Default::default() };
-    let first = node.members().join(acting(bob, request.clone())).await.unwrap().into_inner().member;
+    let first = node.members().join(principal(bob, request.clone())).await.unwrap().into_inner().member;
     remove(&node, ann, group, &[bob]).await.unwrap();
-    let again = node.members().join(acting(bob, request)).await.unwrap().into_inner().member;
+    let again = node.members().join(principal(bob, request)).await.unwrap().into_inner().member;
     assert_eq!(first, again);
     assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
 }
@@ -402,12 +402,13 @@ async fn friends_in_a_group_are_told_to_who_sees_the_group() {
     add(&node, bob, group, &[ann, dan]).await.unwrap();
     let request =
         |user_id| relation::ListFriendsInGroupRequest { user_id, group_id: group, ..Default::default() };
-    let page = node.relations().list_friends_in_group(acting(ann, request(ann))).await.unwrap().into_inner();
+    let page =
+        node.relations().list_friends_in_group(principal(ann, request(ann))).await.unwrap().into_inner();
     let mut friends = page.user_ids;
     friends.sort_unstable();
     assert_eq!((friends, page.partial), (vec![bob, dan], true));
-    assert_denied(node.relations().list_friends_in_group(acting(cid, request(cid))).await);
-    assert_denied(node.relations().list_friends_in_group(acting(bob, request(ann))).await);
+    assert_denied(node.relations().list_friends_in_group(principal(cid, request(cid))).await);
+    assert_denied(node.relations().list_friends_in_group(principal(bob, request(ann))).await);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::node::{TestNode, acting, assert_refused, until};
+use crate::node::{TestNode, assert_refused, principal, until};
 use crate::online::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
 use crate::relating::{block, follow, users};
 use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
@@ -30,7 +30,7 @@ async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
 /// As a user is told them.
 async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
     let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
-    let answer = node.presence().batch_get_presence(acting(user, request)).await.unwrap().into_inner();
+    let answer = node.presence().batch_get_presence(principal(user, request)).await.unwrap().into_inner();
     assert!(answer.presences.iter().map(|one| one.user_id).eq(user_ids.iter().copied()));
     answer.presences.iter().map(Presence::state).collect()
 }
@@ -209,7 +209,8 @@ async fn gateways_are_listed_by_pages_for_services_alone() {
     let (first, token) = gateway_ids(&node, 2, "").await;
     assert_eq!(first, ["a", "b"]);
     assert_eq!(gateway_ids(&node, 2, &token).await, (vec!["c".to_owned()], String::new()));
-    let refused = node.presence().list_gateways(acting(1, ListGatewaysRequest::default())).await.unwrap_err();
+    let refused =
+        node.presence().list_gateways(principal(1, ListGatewaysRequest::default())).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
 }
 
@@ -271,10 +272,10 @@ async fn users_see_themselves_and_their_friends_and_no_gateways() {
     block(&node, dan, ann).await;
     assert_eq!(state_for(&node, ann, &[dan, bob]).await, [unknown, online]);
     let request = GetPresenceRequest { user_id: bob };
-    let found = node.presence().get_presence(acting(ann, request)).await.unwrap().into_inner();
+    let found = node.presence().get_presence(principal(ann, request)).await.unwrap().into_inner();
     assert!(found.presence.unwrap().sessions.is_empty());
     let request = WatchPresenceRequest { user_ids: vec![bob, cid] };
-    let mut watch = node.presence().watch_presence(acting(ann, request)).await.unwrap().into_inner();
+    let mut watch = node.presence().watch_presence(principal(ann, request)).await.unwrap().into_inner();
     assert_eq!(events(&mut watch, 2).await, [(cid, unknown), (bob, online)]);
     close(&node, &mut gateway, cid, "phone").await.unwrap();
     close(&node, &mut gateway, bob, "phone").await.unwrap();
@@ -291,13 +292,13 @@ async fn who_is_online_in_a_private_group_is_for_its_members() {
     let list = || ListActiveMembersRequest { group_id: group, ..Default::default() };
     let through = || ListActiveGatewaysRequest { group_id: group, consistency: None };
     assert_eq!(
-        node.presence().count_active_members(acting(ann, count())).await.unwrap().into_inner().count,
+        node.presence().count_active_members(principal(ann, count())).await.unwrap().into_inner().count,
         1
     );
     for refused in [
-        node.presence().count_active_members(acting(bob, count())).await.map(drop),
-        node.presence().list_active_members(acting(bob, list())).await.map(drop),
-        node.presence().list_active_gateways(acting(bob, through())).await.map(drop),
+        node.presence().count_active_members(principal(bob, count())).await.map(drop),
+        node.presence().list_active_members(principal(bob, list())).await.map(drop),
+        node.presence().list_active_gateways(principal(bob, through())).await.map(drop),
     ] {
         assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
     }
@@ -357,7 +358,7 @@ async fn what_cannot_be_taken_is_refused_by_its_field() {
     }
     let refused = node.presence().open_session(named(4711, "d", "g")).await.unwrap_err();
     assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
-    let refused = node.presence().open_session(acting(ann + 1, named(ann, "d", "g"))).await.unwrap_err();
+    let refused = node.presence().open_session(principal(ann + 1, named(ann, "d", "g"))).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
     let many = BatchGetPresenceRequest { user_ids: vec![ann; 1001] };
     let refused = node.presence().batch_get_presence(many).await.unwrap_err();

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::applying::{accept, befriend, of_user};
-use crate::node::{TestNode, acting, assert_refused};
+use crate::node::{TestNode, assert_refused, principal};
 use crate::relating::{block, follow, unfollow, with_users};
 use kith_proto::{application::v1::*, relation::v1 as relations};
 use tonic::{Code, Status};
 
 async fn log(node: &TestNode, by: i64, user_id: i64) -> Result<Vec<RelationEvent>, Status> {
     let request = ListRelationLogRequest { user_id, ..Default::default() };
-    Ok(node.applications().list_relation_log(acting(by, request)).await?.into_inner().events)
+    Ok(node.applications().list_relation_log(principal(by, request)).await?.into_inner().events)
 }
 
 /// Who did what about whom, as the user's own log tells it.
@@ -26,13 +26,13 @@ async fn become_friends(node: &TestNode, one: i64, other: i64) {
 
 async fn unfriend(node: &TestNode, user_id: i64, friend_id: i64, request_id: &str) {
     let request = relations::UnfriendRequest { user_id, friend_id, request_id: request_id.into() };
-    node.relations().unfriend(acting(user_id, request)).await.unwrap();
+    node.relations().unfriend(principal(user_id, request)).await.unwrap();
 }
 
 /// What `user` lets `target` do; `None`: what all may.
 async fn allow(node: &TestNode, user_id: i64, target_id: i64, permissions: Option<u32>) {
     let request = relations::SetPermissionsRequest { user_id, target_id, permissions, ..Default::default() };
-    node.relations().set_permissions(acting(user_id, request)).await.unwrap();
+    node.relations().set_permissions(principal(user_id, request)).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Follows, friends and blocks over gRPC, as callers meet them.
 
-use crate::node::{TestNode, acting, assert_refused};
+use crate::node::{TestNode, assert_refused, principal};
 use crate::relating::*;
 use kith_proto::relation::v1::*;
 use kith_server::config::RelationMode;
@@ -58,19 +58,22 @@ async fn nobody_follows_oneself_or_somebody_who_does_not_live() {
 #[tokio::test]
 async fn a_user_writes_what_is_its_own_and_a_service_everything() {
     let (node, [ann, bob]) = with_users().await;
-    let refused = node.relations().follow(acting(bob, to_follow(ann, bob))).await.unwrap_err();
+    let refused = node.relations().follow(principal(bob, to_follow(ann, bob))).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-    node.relations().follow(acting(ann, to_follow(ann, bob))).await.unwrap();
+    node.relations().follow(principal(ann, to_follow(ann, bob))).await.unwrap();
     let request = BlockRequest { user_id: ann, target_id: bob, ..Default::default() };
-    let refused = node.relations().block(acting(bob, request.clone())).await.unwrap_err();
+    let refused = node.relations().block(principal(bob, request.clone())).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
-    node.relations().block(acting(ann, request)).await.unwrap();
+    node.relations().block(principal(ann, request)).await.unwrap();
     let list = ListBlocksRequest { user_id: ann, ..Default::default() };
     assert_eq!(
-        node.relations().list_blocks(acting(bob, list.clone())).await.unwrap_err().code(),
+        node.relations().list_blocks(principal(bob, list.clone())).await.unwrap_err().code(),
         Code::PermissionDenied
     );
-    assert_eq!(node.relations().list_blocks(acting(ann, list)).await.unwrap().into_inner().settings.len(), 1);
+    assert_eq!(
+        node.relations().list_blocks(principal(ann, list)).await.unwrap().into_inner().settings.len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -230,7 +233,7 @@ async fn in_friend_mode_services_make_friends_and_not_too_many() {
     };
     let node = TestNode::start_with_relations(change).await;
     let [ann, bob, cid] = users(&node).await;
-    let refused = node.relations().follow(acting(ann, to_follow(ann, bob))).await.unwrap_err();
+    let refused = node.relations().follow(principal(ann, to_follow(ann, bob))).await.unwrap_err();
     assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
     follow(&node, ann, bob).await.unwrap();
     follow(&node, bob, ann).await.unwrap();
@@ -257,7 +260,7 @@ async fn a_batch_answers_for_each_target_in_its_order() {
     let seen: Vec<_> =
         relations.iter().map(|one| (one.target_id, one.follow.is_some(), one.blocked_by_target)).collect();
     assert_eq!(seen, [(cid, true, false), (bob, false, true), (cid, true, false)]);
-    let answer = node.relations().batch_get_relations(acting(ann, request)).await.unwrap().into_inner();
+    let answer = node.relations().batch_get_relations(principal(ann, request)).await.unwrap().into_inner();
     for result in answer.results {
         let relation_result::Result::Relation(relation) = result.result.unwrap() else { panic!("an error") };
         assert!(!relation.blocked_by_target, "users are not told who has blocked them");
@@ -304,7 +307,7 @@ async fn a_batch_says_of_each_target_what_a_read_of_it_alone_says() {
 
 fn on_behalf<T>(of: Option<i64>, request: T) -> Request<T> {
     match of {
-        Some(user) => acting(user, request),
+        Some(user) => principal(user, request),
         None => Request::new(request),
     }
 }
@@ -315,7 +318,7 @@ async fn an_import_says_which_records_it_could_not_take() {
     let results = import(&node, [(1, 2), (3, 3), (0, 1), (2, 1), (1, 2)]).await;
     assert_eq!(results, [Some(1), None, None, Some(2), Some(1)]);
     assert_eq!(friends(&node, 1, 0).await, [2]);
-    let refused = node.relations().import_follows(acting(1, tokio_stream::iter([]))).await.unwrap_err();
+    let refused = node.relations().import_follows(principal(1, tokio_stream::iter([]))).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
 }
 

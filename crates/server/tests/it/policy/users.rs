@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::node::{TestNode, acting, assert_refused, params};
+use crate::node::{TestNode, assert_refused, params, principal};
 use kith_proto::{
     r#type::v1::{AtLeast, Consistency, consistency::Level},
     user::v1::*,
@@ -307,12 +307,12 @@ async fn a_user_is_found_by_any_form_of_the_name() {
 async fn contacts_are_shown_to_the_user_and_to_services_alone() {
     let node = TestNode::start().await;
     let id = create(&node, ann()).await.user.unwrap().user_id;
-    let own = node.users().get_user(acting(id, get(id))).await.unwrap().into_inner().user.unwrap();
+    let own = node.users().get_user(principal(id, get(id))).await.unwrap().into_inner().user.unwrap();
     assert_eq!(own.email, "Ann@Example.org");
-    let seen = node.users().get_user(acting(id + 1, get(id))).await.unwrap().into_inner().user.unwrap();
+    let seen = node.users().get_user(principal(id + 1, get(id))).await.unwrap().into_inner().user.unwrap();
     assert_eq!((seen.email.as_str(), seen.phone.as_str(), seen.user_name.as_str()), ("", "", "Ann"));
     let search = SearchUsersRequest { keyword: "ann@example.org".into(), ..Default::default() };
-    let found = node.users().search_users(acting(id + 1, search)).await.unwrap().into_inner().users;
+    let found = node.users().search_users(principal(id + 1, search)).await.unwrap().into_inner().users;
     assert_eq!((found[0].email.as_str(), found[0].phone.as_str()), ("", ""));
 }
 
@@ -321,13 +321,13 @@ async fn a_user_may_not_change_another() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
     let request = update(User { user_id: id, age: 9, ..Default::default() }, &["age"]);
-    let refused = node.users().update_user(acting(id + 1, request.clone())).await.unwrap_err();
+    let refused = node.users().update_user(principal(id + 1, request.clone())).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-    node.users().update_user(acting(id, request)).await.unwrap();
+    node.users().update_user(principal(id, request)).await.unwrap();
     let refused =
-        node.users().delete_user(acting(1, DeleteUserRequest { user_id: id, ..Default::default() })).await;
+        node.users().delete_user(principal(1, DeleteUserRequest { user_id: id, ..Default::default() })).await;
     assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
-    let refused = node.users().export_users(acting(id, ExportUsersRequest::default())).await;
+    let refused = node.users().export_users(principal(id, ExportUsersRequest::default())).await;
     assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
 }
 

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    rpc::{call::Acting, request::Terms},
-    write::mutations::Written,
+    rpc::{call::Principal, request::WriteContext},
+    write::mutations::Committed,
 };
 
 impl Members {
@@ -93,9 +93,9 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
-    pub(crate) async fn may_invite(&self, key: MemberKey, acting: Acting) -> Result<(), Error> {
+    pub(crate) async fn may_invite(&self, key: MemberKey, principal: Principal) -> Result<(), Error> {
         let group = self.group(key.group).await?;
-        self.roles.allow(&group, acting, least_inviter(&group)).await?;
+        self.roles.allow(&group, principal, least_inviter(&group)).await?;
         self.not_in(&group, key.user).await?;
         self.not_banned(key).await
     }
@@ -104,9 +104,9 @@ impl Members {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(crate) async fn is_inviter(&self, id: GroupId, acting: Acting) -> Result<bool, Error> {
+    pub(crate) async fn is_inviter(&self, id: GroupId, principal: Principal) -> Result<bool, Error> {
         let allowed = match self.groups.get(id, &Consistency::Strong).await {
-            Ok(group) => self.roles.allow(&group.value, acting, least_inviter(&group.value)).await,
+            Ok(group) => self.roles.allow(&group.value, principal, least_inviter(&group.value)).await,
             Err(error) => Err(error),
         };
         match allowed {
@@ -120,9 +120,9 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
-    pub(crate) async fn may_decide(&self, id: GroupId, acting: Acting) -> Result<(), Error> {
+    pub(crate) async fn may_decide(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
-        self.roles.allow(&group, acting, Role::Admin).await
+        self.roles.allow(&group, principal, Role::Admin).await
     }
 
     /// The owner and the admins of a group, at most so many.
@@ -158,8 +158,8 @@ impl Members {
     pub(crate) async fn take_in(
         &self,
         key: MemberKey,
-        terms: Terms,
-    ) -> Result<Written<MembersChanged>, Error> {
+        terms: WriteContext,
+    ) -> Result<Committed<MembersChanged>, Error> {
         self.set(key.group, MemberChange::Add(vec![key.user]), terms).await
     }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    rpc::call::Acting,
+    rpc::call::Principal,
 };
 
 /// Groups that are looked through in one step.
@@ -23,11 +23,11 @@ impl Members {
     pub(super) async fn bans(
         &self,
         group: GroupId,
-        acting: Acting,
+        principal: Principal,
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<Ban>, Error> {
-        self.may_decide(group, acting).await?;
+        self.may_decide(group, principal).await?;
         self.store.ban_list(group, after, limit, Timestamp::now()).await.map_err(store_error)
     }
 
@@ -63,7 +63,7 @@ impl Members {
     async fn end_ban(&self, key: MemberKey) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {
-            let (change, terms) = (MemberChange::Unban(vec![key.user]), this.terms(Acting::Service));
+            let (change, terms) = (MemberChange::Unban(vec![key.user]), this.terms(Principal::Service));
             let done = this.change(key.group, change, terms, Write::at(Timestamp::now())).await?;
             Ok(!done.record.bans.is_empty())
         };

@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     error::{Error, Reason, or_none},
-    rpc::{call::Acting, request::Terms},
+    rpc::{call::Principal, request::WriteContext},
     user::{AccountCleanup, Cleaned},
-    write::mutations::Written,
+    write::mutations::Committed,
 };
 
 /// Groups that a deleted user leaves in one step.
@@ -44,7 +44,11 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(crate) async fn dismiss(&self, id: GroupId, terms: Terms) -> Result<Written<Version>, Error> {
+    pub(crate) async fn dismiss(
+        &self,
+        id: GroupId,
+        terms: WriteContext,
+    ) -> Result<Committed<Version>, Error> {
         let (this, deadline) = (self.clone(), terms.deadline);
         let work = async move {
             let written = this.groups.dismiss(id, terms).await;
@@ -116,7 +120,7 @@ impl Members {
 
     /// False: the user was not in it.
     async fn depart(&self, group: GroupId, user: UserId) -> Result<bool, Error> {
-        let terms = self.terms(Acting::Service);
+        let terms = self.terms(Principal::Service);
         let write = || Write::at(Timestamp::now());
         if self.roster(group, &Consistency::Strong).await?.owner == Some(user)
             && let Some(heir) = self.heir(group, user).await?

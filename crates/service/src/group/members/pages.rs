@@ -30,7 +30,7 @@ impl MemberRpc {
         let query = [b"ListMembers", &[least as u8][..], &id.get().to_be_bytes()[..]];
         let wanted = (request.page_size, &*request.page_token, request.consistency.as_ref());
         let (consistency, asked) = self.asked(&query, least, wanted)?;
-        self.members.may_see(id, call.acting).await?;
+        self.members.may_see(id, call.principal).await?;
         let part = self.members.lists.members_of(id, asked, &consistency).await?;
         let keys: Vec<MemberKey> = part.ids.iter().map(|user| MemberKey { group: id, user: *user }).collect();
         let among = self.members.among(&keys, &consistency).await?;
@@ -46,7 +46,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::ListMembershipsResponse, Error> {
         let user = convert::user("user_id", request.user_id)?;
-        own(user, call.acting)?;
+        own(user, call.principal)?;
         let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
         let wanted = (request.page_size, &*request.page_token, request.consistency.as_ref());
         let (consistency, asked) = self.asked(&query, Role::Member, wanted)?;
@@ -65,7 +65,7 @@ impl MemberRpc {
         let query = [&b"ListBans"[..], &id.get().to_be_bytes()[..]];
         let size = self.limits.pages.of(request.page_size)?;
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
-        let mut bans = self.members.bans(id, call.acting, after, size.saturating_add(1)).await?;
+        let mut bans = self.members.bans(id, call.principal, after, size.saturating_add(1)).await?;
         let more = bans.len() > size;
         bans.truncate(size);
         let last = bans.last().filter(|_| more);
@@ -86,7 +86,7 @@ impl MemberRpc {
         if user == other {
             return Err(Error::invalid("other_id", &Invalid::new("must be another user")));
         }
-        own(user, call.acting)?;
+        own(user, call.principal)?;
         let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
         let wanted = (request.page_size, &*request.page_token, request.consistency.as_ref());
         let (consistency, asked) = self.asked(&query, Role::Member, wanted)?;
@@ -110,7 +110,7 @@ impl MemberRpc {
         let id = convert::group(request.group_id)?;
         let why = || Error::invalid("known_version", &Invalid::new("must not be below 0"));
         let known = Version::new(request.known_version).ok_or_else(why)?;
-        self.members.may_see(id, call.acting).await?;
+        self.members.may_see(id, call.principal).await?;
         let roster = self.members.roster(id, &Consistency::Strong).await?;
         let query = [&b"SyncMembers"[..], &id.get().to_be_bytes()[..], &known.get().to_be_bytes()[..]];
         let size = self.limits.pages.of(request.page_size)?;

@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     rpc::{
         batch,
-        call::{Acting, Call, Served, own},
+        call::{Call, Principal, Served, own},
         request::consistency,
     },
 };
@@ -26,10 +26,10 @@ impl MemberRpc {
     ) -> Result<Response<wire::GetMemberResponse>, Error> {
         let key = convert::key(request.group_id, request.user_id)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
-        if call.acting == Acting::User(key.user) {
+        if call.principal == Principal::User(key.user) {
             self.members.group(key.group).await?;
         } else {
-            self.members.may_see(key.group, call.acting).await?;
+            self.members.may_see(key.group, call.principal).await?;
         }
         let found = self.members.get_many(&[key], &consistency).await.into_iter().next();
         let entry = found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))?;
@@ -50,7 +50,7 @@ impl MemberRpc {
         let consistency = self.consistency(request.consistency.as_ref())?;
         let key = |id: &i64| Ok(MemberKey { group, user: convert::user("user_ids", *id)? });
         let keys: Vec<MemberKey> = request.user_ids.iter().map(key).collect::<Result<_, Error>>()?;
-        self.members.may_see(group, call.acting).await?;
+        self.members.may_see(group, call.principal).await?;
         let found = self.members.get_many(&keys, &consistency).await;
         let results = keys.iter().zip(found).map(|(key, found)| answer(key.user, found)).collect();
         Ok(wire::BatchIsMemberResponse { results })
@@ -63,7 +63,7 @@ impl MemberRpc {
     ) -> Result<wire::CountMembersResponse, Error> {
         let id = convert::group(request.group_id)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
-        self.members.may_see(id, call.acting).await?;
+        self.members.may_see(id, call.principal).await?;
         let roster = self.members.roster(id, &consistency).await?;
         Ok(wire::CountMembersResponse { roster: Some(convert::roster_to_wire(id, &roster)) })
     }
@@ -74,7 +74,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::CountMembershipsResponse, Error> {
         let user = convert::user("user_id", request.user_id)?;
-        own(user, call.acting)?;
+        own(user, call.principal)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
         let (mut count, mut after) = (0_i64, 0);
         loop {

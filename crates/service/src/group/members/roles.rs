@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    rpc::call::Acting,
+    rpc::call::Principal,
     user::{Users, account_begins},
 };
 
@@ -80,8 +80,8 @@ impl Roles {
     ///
     /// # Errors
     /// PERMISSION_DENIED, or what a failing store makes.
-    pub async fn allow(&self, group: &Group, acting: Acting, least: Role) -> Result<(), Error> {
-        let Acting::User(user) = acting else { return Ok(()) };
+    pub async fn allow(&self, group: &Group, principal: Principal, least: Role) -> Result<(), Error> {
+        let Principal::User(user) = principal else { return Ok(()) };
         if self.of(group, user).await?.is_some_and(|role| role >= least) {
             return Ok(());
         }

@@ -21,14 +21,14 @@ use crate::{
     error::{Error, Reason},
     group::Groups,
     rpc::{
-        call::Acting,
-        request::Terms,
+        call::Principal,
+        request::WriteContext,
         secret::{SecretHasher, Tries},
     },
     user::Users,
     write::{
-        invalidation_scope::{Records, beside},
-        mutations::{Mutations, Written},
+        invalidation_scope::{RecordInvalidations, write_with_invalidations},
+        mutations::{Committed, Mutations},
     },
 };
 
@@ -79,10 +79,10 @@ pub struct Among {
 }
 
 /// What a write of members settles: their lists, those of the groups of each, and the roster.
-pub(super) struct GivenUp {
+pub(super) struct MemberInvalidations {
     members: Option<ListWrite<GroupId>>,
     groups: Option<ListWrite<UserId>>,
-    roster: Records<GroupId, Roster>,
+    roster: RecordInvalidations<GroupId, Roster>,
 }
 
 impl Members {
@@ -206,7 +206,7 @@ impl Members {
         let this = self.clone();
         let deadline = Instant::now() + FOUNDED_WITHIN;
         let work = async move {
-            let terms = this.terms(Acting::Service);
+            let terms = this.terms(Principal::Service);
             let write = Write::at(Timestamp::now());
             match this.change(group, MemberChange::Found(creator), terms, write).await {
                 // Whoever came first owns it.
@@ -225,14 +225,14 @@ impl Members {
         &self,
         id: GroupId,
         change: MemberChange,
-        terms: Terms,
-    ) -> Result<Written<MembersChanged>, Error> {
+        terms: WriteContext,
+    ) -> Result<Committed<MembersChanged>, Error> {
         let write = terms.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
             this.group(id).await?;
             this.all_live(&change).await?;
-            let by = this.terms(terms.acting);
+            let by = this.terms(terms.principal);
             this.change(id, change, by, write).await
         };
         self.mutations.call(terms.deadline, Box::pin(work)).await
@@ -246,8 +246,8 @@ impl Members {
         &self,
         id: GroupId,
         owner: UserId,
-        terms: Terms,
-    ) -> Result<Written<MembersChanged>, Error> {
+        terms: WriteContext,
+    ) -> Result<Committed<MembersChanged>, Error> {
         self.set(id, MemberChange::Transfer(owner), terms).await
     }
 
@@ -259,9 +259,9 @@ impl Members {
         &self,
         key: MemberKey,
         code: &str,
-        terms: Terms,
-    ) -> Result<Written<MembersChanged>, Error> {
-        if let Acting::User(user) = terms.acting {
+        terms: WriteContext,
+    ) -> Result<Committed<MembersChanged>, Error> {
+        if let Principal::User(user) = terms.principal {
             if user != key.user {
                 return Err(Error::not_allowed("users join for themselves"));
             }
@@ -275,11 +275,11 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
-    pub(crate) async fn may_see(&self, id: GroupId, acting: Acting) -> Result<(), Error> {
+    pub(crate) async fn may_see(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         match group.visibility {
             Visibility::Public => Ok(()),
-            Visibility::Private => self.roles.allow(&group, acting, Role::Member).await,
+            Visibility::Private => self.roles.allow(&group, principal, Role::Member).await,
         }
     }
 
@@ -313,7 +313,7 @@ impl Members {
         change: MemberChange,
         terms: MemberTerms,
         write: Write,
-    ) -> Result<Written<MembersChanged>, Error> {
+    ) -> Result<Committed<MembersChanged>, Error> {
         let keys: Vec<MemberKey> = self.keys(group, &change).await?;
         let expected = Expected::of(&change);
         let given_up = self.given_up(group, &change).await;
@@ -333,16 +333,16 @@ impl Members {
     async fn give_up_rest(
         &self,
         keys: &[MemberKey],
-        done: Written<MembersChanged>,
-    ) -> Result<Written<MembersChanged>, Error> {
+        done: Committed<MembersChanged>,
+    ) -> Result<Committed<MembersChanged>, Error> {
         let changed = done.record.rows.iter().map(|row| row.member.key);
         let rest: Vec<MemberKey> = changed.filter(|key| !keys.contains(key)).collect();
         if rest.is_empty() {
             return Ok(done);
         }
         // Without a turn at the store: the write stands, and must not be answered as one that was turned away.
-        let given_up = Records { guard: self.roles.members.begin_write(&rest).await, keys: rest };
-        beside(given_up, ready(Ok(done))).await.map_err(store_error)
+        let given_up = RecordInvalidations { guard: self.roles.members.begin_write(&rest).await, keys: rest };
+        write_with_invalidations(given_up, ready(Ok(done))).await.map_err(store_error)
     }
 
     /// Tells what became of a change, which stands. What a listener cannot do now, it does when it comes to it again.
@@ -356,14 +356,14 @@ impl Members {
     /// Runs a write with what tiers hold of these given up around it.
     pub(super) async fn around(
         &self,
-        GivenUp { members, groups, roster }: GivenUp,
+        MemberInvalidations { members, groups, roster }: MemberInvalidations,
         keys: Vec<MemberKey>,
         write: BoxFuture<'static, Result<MembersChanged, StoreError>>,
-    ) -> Result<Written<MembersChanged>, Error> {
+    ) -> Result<Committed<MembersChanged>, Error> {
         let write = Box::pin(self.mutations.write_all(&self.roles.members, keys, write));
-        let write = Box::pin(beside(roster, write));
-        let write = Box::pin(beside_some(groups, write));
-        beside_some(members, write).await.map_err(store_error)
+        let write = Box::pin(write_with_invalidations(roster, write));
+        let write = Box::pin(write_with_some_invalidations(groups, write));
+        write_with_some_invalidations(members, write).await.map_err(store_error)
     }
 
     /// Those whom the change may change. A transfer changes whoever owns the group too.
@@ -377,7 +377,7 @@ impl Members {
         Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
     }
 
-    pub(super) async fn given_up(&self, group: GroupId, change: &MemberChange) -> GivenUp {
+    pub(super) async fn given_up(&self, group: GroupId, change: &MemberChange) -> MemberInvalidations {
         let (members, groups) = match change {
             change if Expected::of(change).moves() => (true, true),
             MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
@@ -386,7 +386,7 @@ impl Members {
         let members = if members { Some(self.lists.members.begin_write(&[group]).await) } else { None };
         let groups = if groups { Some(self.lists.groups.begin_write(&change.users()).await) } else { None };
         let guard = self.roles.rosters.begin_write(&[group]).await;
-        GivenUp { members, groups, roster: Records { guard, keys: vec![group] } }
+        MemberInvalidations { members, groups, roster: RecordInvalidations { guard, keys: vec![group] } }
     }
 
     /// Users who do not exist are not added, made owners or banned.
@@ -429,18 +429,22 @@ impl Members {
         Err(Error::not_allowed("the code is not that of the group"))
     }
 
-    pub(super) const fn terms(&self, acting: Acting) -> MemberTerms {
-        MemberTerms { by: acting.user(), members_max: self.rules.members_max, bans_max: self.rules.bans_max }
+    pub(super) const fn terms(&self, principal: Principal) -> MemberTerms {
+        MemberTerms {
+            by: principal.user(),
+            members_max: self.rules.members_max,
+            bans_max: self.rules.bans_max,
+        }
     }
 }
 
-/// As [`beside`], where there is something to be given up.
-async fn beside_some<L: kith_cache::Key>(
+/// As [`write_with_invalidations`], where there is something to be given up.
+async fn write_with_some_invalidations<L: kith_cache::Key>(
     given_up: Option<ListWrite<L>>,
-    write: impl Future<Output = Result<Written<MembersChanged>, StoreError>> + Send,
-) -> Result<Written<MembersChanged>, StoreError> {
+    write: impl Future<Output = Result<Committed<MembersChanged>, StoreError>> + Send,
+) -> Result<Committed<MembersChanged>, StoreError> {
     match given_up {
-        Some(given_up) => beside(given_up, write).await,
+        Some(given_up) => write_with_invalidations(given_up, write).await,
         None => write.await,
     }
 }

@@ -12,10 +12,10 @@ use super::{
 use crate::{
     error::Error,
     rpc::{
-        call::{Acting, Call},
-        request::Terms,
+        call::{Call, Principal},
+        request::WriteContext,
     },
-    write::mutations::Written,
+    write::mutations::Committed,
 };
 
 impl MemberRpc {
@@ -25,7 +25,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::AddMembersResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("AddMembers", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("AddMembers", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::Add(convert::users(&request.user_ids)?);
         let written = self.members.set(group, change, terms).await?;
@@ -42,7 +42,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::RemoveMembersResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("RemoveMembers", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("RemoveMembers", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
         let users = convert::users(&request.user_ids)?;
         let change = match convert::ban(&request)? {
@@ -63,7 +63,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::UnbanMembersResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("UnbanMembers", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("UnbanMembers", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::Unban(convert::users(&request.user_ids)?);
         let written = self.members.set(group, change, terms).await?;
@@ -80,7 +80,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::JoinResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Join", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("Join", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let written = self.members.join(key, &request.code, terms).await?;
         let member = self.member(&written, key).await?;
@@ -93,9 +93,9 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::LeaveResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("Leave", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("Leave", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
-        if let Acting::User(user) = call.acting
+        if let Principal::User(user) = call.principal
             && user != key.user
         {
             return Err(Error::not_allowed("users leave for themselves"));
@@ -111,7 +111,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::SetRoleResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("SetRole", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("SetRole", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let change = MemberChange::SetRole(key.user, convert::role(request.role)?);
         let written = self.members.set(key.group, change, terms).await?;
@@ -125,7 +125,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::MuteMemberResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("MuteMember", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("MuteMember", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let change = MemberChange::Mute(key.user, convert::mute(request.mute_time.as_ref())?);
         let written = self.members.set(key.group, change, terms).await?;
@@ -139,7 +139,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::MuteGroupResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("MuteGroup", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("MuteGroup", &id, call, 0, &request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::MuteAll(convert::mute(request.mute_time.as_ref())?);
         let written = self.members.set(group, change, terms).await?;
@@ -155,7 +155,7 @@ impl MemberRpc {
         call: Call,
     ) -> Result<wire::SetMemberRemarkResponse, Error> {
         let id = std::mem::take(&mut request.request_id);
-        let terms = Terms::of_request("SetMemberRemark", &id, call, 0, &request)?;
+        let terms = WriteContext::of_request("SetMemberRemark", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let remark = Member::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
         let written = self.members.set(key.group, MemberChange::Remark(key.user, remark), terms).await?;
@@ -167,7 +167,11 @@ impl MemberRpc {
     }
 
     /// The member as a change left it; after one that changed nothing, as it is.
-    async fn member(&self, written: &Written<MembersChanged>, key: MemberKey) -> Result<wire::Member, Error> {
+    async fn member(
+        &self,
+        written: &Committed<MembersChanged>,
+        key: MemberKey,
+    ) -> Result<wire::Member, Error> {
         let row = written.record.rows.iter().find(|row| row.member.key == key);
         if let Some(row) = row {
             return Ok(convert::member_to_wire(&row.member));
