@@ -63,6 +63,6 @@ pub use resync::{Resynced, Resyncing};
 pub use shares::MemoryUse;
 pub use tiered::TieredCache;
 pub use token::{Position, Token, TokenError};
-pub use turns::{Turn, Turns};
+pub use turns::{OwnedTurn, Turn, Turns};
 pub use version::Version;
 pub use write::WriteGuard;

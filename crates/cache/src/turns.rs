@@ -1,12 +1,15 @@
 //! Turns at the store: so many at once, and no more that wait than can expect a turn in time.
 
 use std::{
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     time::{Instant, timeout},
 };
 
@@ -21,7 +24,7 @@ const MARGIN: u128 = 2;
 /// order of asking.
 #[derive(Debug)]
 pub struct Turns {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     most: usize,
     wait: Duration,
     waiting: AtomicUsize,
@@ -37,13 +40,19 @@ pub struct Turn<'a> {
     _permit: SemaphorePermit<'a>,
 }
 
+/// A turn that borrows nothing, until dropped.
+#[derive(Debug)]
+pub struct OwnedTurn(
+    #[expect(dead_code, reason = "it is held, and given back when dropped")] OwnedSemaphorePermit,
+);
+
 impl Turns {
     /// `most` at once; who waits, does for `wait` at most.
     #[must_use]
     pub fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
         let (waiting, mean) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Self { permits: Semaphore::new(most), most, wait, waiting, mean }
+        Self { permits: Arc::new(Semaphore::new(most)), most, wait, waiting, mean }
     }
 
     /// A turn, now or within the wait; `None`: there is none, or none can be expected. Dropped, the future leaves the
@@ -52,12 +61,26 @@ impl Turns {
         if let Ok(permit) = self.permits.try_acquire() {
             return Some(self.begin(permit));
         }
+        self.in_line(self.permits.acquire()).await.map(|permit| self.begin(permit))
+    }
+
+    /// As [`Self::take`], for work that borrows nothing and whose time says nothing of how long a turn takes: its end is not
+    /// counted.
+    pub async fn take_owned(&self) -> Option<OwnedTurn> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Some(OwnedTurn(permit));
+        }
+        self.in_line(Arc::clone(&self.permits).acquire_owned()).await.map(OwnedTurn)
+    }
+
+    /// Waits for a permit, where one can be expected within the wait.
+    async fn in_line<P, E>(&self, permit: impl Future<Output = Result<P, E>>) -> Option<P> {
         let place = Waiting::take(&self.waiting);
         if self.expected(place.before) > self.wait.as_nanos() / MARGIN {
             return None;
         }
-        match timeout(self.wait, self.permits.acquire()).await {
-            Ok(permit) => Some(self.begin(permit.ok()?)),
+        match timeout(self.wait, permit).await {
+            Ok(permit) => permit.ok(),
             Err(_) => {
                 self.waited_in_vain(place.before);
                 None

@@ -149,6 +149,14 @@ pub struct BlockPatch {
     pub remark: Option<Text>,
 }
 
+impl BlockPatch {
+    /// Blocks, or unblocks.
+    #[must_use]
+    pub fn blocked(blocked: bool) -> Self {
+        Self { blocked: Some(blocked), ..Self::default() }
+    }
+}
+
 /// A list of what a user has set about others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlockList {

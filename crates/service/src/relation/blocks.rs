@@ -108,15 +108,15 @@ impl Blocks {
     ///
     /// # Errors
     /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn set(
+    pub(super) async fn set_block(
         &self,
         edge: Edge,
         patch: BlockPatch,
         follows: &Follows,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<BlockChange>, Error> {
-        own(edge.from, terms.principal)?;
-        let write = terms.write(&self.hasher).await?;
+        own(edge.from, context.principal)?;
+        let write = context.write(&self.hasher).await?;
         let (this, follows) = (self.clone(), follows.clone());
         let work = async move {
             let (blocks, lists) = (patch.blocked == Some(true), lists_of(&patch));
@@ -132,7 +132,7 @@ impl Blocks {
             }
             Ok(written)
         };
-        self.mutations.call(terms.deadline, work).await
+        self.mutations.call(context.deadline, work).await
     }
 
     /// Reads a page of a list, looking at up to `size` places. Records come through the tiers, so that none is shown that

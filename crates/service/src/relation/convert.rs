@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The edge from `user_id` to the other id, which has this name.
-pub(super) fn edge(user_id: i64, (other, field): (i64, &'static str)) -> Result<Edge, Error> {
+pub(super) fn edge(user_id: i64, other: i64, field: &'static str) -> Result<Edge, Error> {
     let from = user("user_id", user_id)?;
     Edge::new(from, user(field, other)?).map_err(|why| Error::invalid(field, &why))
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache};
+use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache, Token};
 use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Version};
 use tokio::time::Instant;
 
@@ -16,8 +16,8 @@ use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
     rpc::{
-        call::{Principal, own},
-        request::WriteContext,
+        call::{Call, Principal, own},
+        request::{IdempotencyKey, WriteContext},
         secret::SecretHasher,
         versions::cache_version,
     },
@@ -128,23 +128,18 @@ impl Follows {
         &self,
         edge: Edge,
         blocks: &Blocks,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<Follow>, Error> {
-        own(edge.from, terms.principal)?;
-        self.may_begin(edge, terms.principal, &Consistency::Strong).await?;
+        own(edge.from, context.principal)?;
+        self.may_begin(edge, context.principal, &Consistency::Strong).await?;
         // The store looks too, and knows the answer of a request that is repeated after a block.
-        if terms.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
+        if context.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
             return Err(store_error(StoreError::Blocked));
         }
-        let write = terms.write(&self.hasher).await?;
-        let (this, kept) = (self.clone(), self.rules.place_kept);
-        let work = async move {
-            let store = Arc::clone(&this.store);
-            let write = Box::pin(async move { store.follow(edge, kept, write).await });
-            let job = RecordWrite { key: edge, write, change: put };
-            this.written(edge, job).await.map_err(store_error)
-        };
-        self.mutations.call(terms.deadline, work).await
+        let write = context.write(&self.hasher).await?;
+        let (store, kept) = (Arc::clone(&self.store), self.rules.place_kept);
+        let write = Box::pin(async move { store.follow(edge, kept, write).await });
+        self.write(RecordWrite { key: edge, write, change: put }, context.deadline).await
     }
 
     /// Whether both follow each other, as the store has it.
@@ -168,23 +163,44 @@ impl Follows {
     pub(super) async fn unfollow(
         &self,
         edge: Edge,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<Version>, Error> {
-        own(edge.from, terms.principal)?;
-        self.end(edge, terms).await
+        own(edge.from, context.principal)?;
+        self.end(edge, context).await
     }
 
-    /// The same, whoever asks for it.
-    pub(super) async fn end(&self, edge: Edge, terms: WriteContext) -> Result<Committed<Version>, Error> {
-        let write = terms.write(&self.hasher).await?;
-        let this = self.clone();
-        let work = async move {
-            let store = Arc::clone(&this.store);
-            let write = Box::pin(async move { store.unfollow(edge, write).await });
-            let job = RecordWrite { key: edge, write, change: ended };
-            this.written(edge, job).await.map_err(store_error)
-        };
-        self.mutations.call(terms.deadline, work).await
+    /// Ends both follows of two friends, one after the other, each by a request id of its own: a repeated call finishes what
+    /// an earlier one began. Returns the token of the later one, which vouches for both.
+    ///
+    /// # Errors
+    /// NOT_FOUND where neither follows the other, INVALID_ARGUMENT, or what a failing store makes; one may have ended then.
+    pub(super) async fn unfriend(
+        &self,
+        edge: Edge,
+        key: Option<&IdempotencyKey>,
+        call: Call,
+    ) -> Result<Token, Error> {
+        let there = WriteContext::of(call, 0, key.map(|key| key.part("there")))?;
+        let back = WriteContext::of(call, 0, key.map(|key| key.part("back")))?;
+        let ended = [self.end(edge, there).await, self.end(edge.reversed(), back).await];
+        let mut token = None;
+        for ended in ended {
+            match ended {
+                Ok(ended) => token = Some(ended.token),
+                Err(error) if error.reason() == Reason::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let token = token.ok_or_else(|| Error::not_found("friend"))?;
+        self.close_requests(edge, call.deadline).await;
+        Ok(token)
+    }
+
+    async fn end(&self, edge: Edge, context: WriteContext) -> Result<Committed<Version>, Error> {
+        let write = context.write(&self.hasher).await?;
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.unfollow(edge, write).await });
+        self.write(RecordWrite { key: edge, write, change: ended }, context.deadline).await
     }
 
     /// Closes the request of `edge.from` to be a friend of `edge.to`, who does not want that any more. One that cannot be closed
@@ -196,7 +212,7 @@ impl Follows {
     }
 
     /// Closes the requests of two to be friends, who are friends no more. Goes on also where the caller waits no longer.
-    pub(super) async fn close_requests(&self, edge: Edge, deadline: Instant) {
+    async fn close_requests(&self, edge: Edge, deadline: Instant) {
         let this = self.clone();
         let work = async move {
             this.close_request(edge).await;
@@ -211,13 +227,19 @@ impl Follows {
         RecordInvalidations { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
     }
 
-    async fn written<T: Send + Sync + 'static>(
+    /// Writes a follow, and invalidates the lists that show it.
+    async fn write<T: Send + Sync + 'static>(
         &self,
-        edge: Edge,
-        job: RecordWrite<Edge, Follow, T>,
-    ) -> Result<Committed<T>, StoreError> {
-        let lists = self.lists.begin_write(&[edge]).await;
-        write_with_invalidations(lists, self.mutations.write(&self.cache, job)).await
+        write: RecordWrite<Edge, Follow, T>,
+        deadline: Instant,
+    ) -> Result<Committed<T>, Error> {
+        let this = self.clone();
+        let work = async move {
+            let lists = this.lists.begin_write(&[write.key]).await;
+            let write = this.mutations.write(&this.cache, write);
+            write_with_invalidations(lists, write).await.map_err(store_error)
+        };
+        self.mutations.call(deadline, work).await
     }
 
     /// Makes sure that both users live; in friend mode friends are made by consent, which a service has, and are not too many.

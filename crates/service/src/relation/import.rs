@@ -34,7 +34,7 @@ pub(super) async fn import(
 }
 
 fn imported(record: &wire::ImportFollow, now: Timestamp) -> Result<ImportedFollow, Error> {
-    let edge = edge(record.user_id, (record.target_id, "target_id"))?;
+    let edge = edge(record.user_id, record.target_id, "target_id")?;
     let since = match &record.follow_time {
         Some(time) => moment("follow_time", time)?,
         None => now,

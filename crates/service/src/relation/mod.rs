@@ -20,10 +20,8 @@ mod import;
 mod lists;
 mod loader;
 mod pages;
-mod reads;
 mod rpc;
 mod upkeep;
-mod writes;
 mod written;
 
 pub use blocks::Blocks;

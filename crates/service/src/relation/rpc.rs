@@ -1,16 +1,32 @@
-//! The relation service on the wire: each call goes to its decoding in `reads.rs`, `writes.rs` or `pages.rs`.
+//! The relation service on the wire: each call is decoded, goes to its method of [`Follows`] or [`Blocks`], and its result is
+//! encoded. What lists have in common is in `pages.rs`.
 
 use futures::stream::BoxStream;
-use kith_proto::relation::v1::{self as wire, relation_service_server::RelationService};
+use kith_cache::Consistency;
+use kith_proto::{
+    relation::v1::{self as wire, relation_service_server::RelationService},
+    r#type::v1::Consistency as Asked,
+};
+use kith_store::{Block, BlockList, BlockPatch, Edge, FollowList, GroupId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Blocks, Follows, import::import};
+use super::{
+    Blocks, Follows,
+    compared::{AT_ONCE, Compared},
+    convert,
+    import::import,
+    lists::ListOf,
+    pages::PageOf,
+    written,
+};
 use crate::{
+    error::Error,
     group::members::Members,
     rpc::{
         batch::{self, Limits},
-        call::Call,
+        call::{Call, Served, own},
         page_token::PageTokens,
+        request::{IdempotencyKey, WriteContext, consistency},
     },
 };
 
@@ -19,7 +35,7 @@ use crate::{
 pub struct RelationRpc {
     pub(super) follows: Follows,
     pub(super) blocks: Blocks,
-    pub(super) members: Members,
+    members: Members,
     pub(super) pages: PageTokens,
     pub(super) limits: Limits,
 }
@@ -36,6 +52,34 @@ impl RelationRpc {
     ) -> Self {
         Self { follows, blocks, members, pages, limits }
     }
+
+    pub(super) fn consistency(&self, asked: Option<&Asked>) -> Result<Consistency, Error> {
+        consistency(asked, self.limits.tokens)
+    }
+
+    /// Changes what a user has set about another one.
+    async fn set(&self, edge: Edge, patch: BlockPatch, context: WriteContext) -> Result<Changed, Error> {
+        let changed = self.blocks.set_block(edge, patch, &self.follows, context).await?;
+        Ok(Changed {
+            settings: Some(convert::user_settings(&changed.record.block, &self.blocks)),
+            follow_ended: changed.record.cut.is_some(),
+            consistency_token: changed.token.to_string(),
+        })
+    }
+}
+
+/// The page that a request for a list asks for, of the list that this method shows of these users.
+macro_rules! page {
+    ($method:literal, $request:expr, $users:expr) => {
+        PageOf::new($method, &$users, $request.page_size, $request.page_token, $request.consistency)
+    };
+}
+
+/// What is answered to a change of settings.
+struct Changed {
+    settings: Option<wire::UserSettings>,
+    follow_ended: bool,
+    consistency_token: String,
 }
 
 #[tonic::async_trait]
@@ -47,7 +91,15 @@ impl RelationService for RelationRpc {
         request: Request<wire::FollowRequest>,
     ) -> Result<Response<wire::FollowResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.begin_follow(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Follow", &id, call, 0, &request)?;
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        let follow = self.follows.follow(edge, &self.blocks, context).await?;
+        Ok(Response::new(wire::FollowResponse {
+            follow: Some(convert::follow_to_wire(&follow.record)),
+            consistency_token: follow.token.to_string(),
+        }))
     }
 
     async fn unfollow(
@@ -55,7 +107,15 @@ impl RelationService for RelationRpc {
         request: Request<wire::UnfollowRequest>,
     ) -> Result<Response<wire::UnfollowResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.end_follow(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Unfollow", &id, call, 0, &request)?;
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        let ended = self.follows.unfollow(edge, context).await?;
+        Ok(Response::new(wire::UnfollowResponse {
+            version: ended.record.get(),
+            consistency_token: ended.token.to_string(),
+        }))
     }
 
     async fn remove_fan(
@@ -63,7 +123,13 @@ impl RelationService for RelationRpc {
         request: Request<wire::RemoveFanRequest>,
     ) -> Result<Response<wire::RemoveFanResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.end_fan(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("RemoveFan", &id, call, 0, &request)?;
+        let edge = convert::edge(request.user_id, request.fan_id, "fan_id")?;
+        let Changed { settings, consistency_token, .. } =
+            self.set(edge, BlockPatch::blocked(true), context).await?;
+        Ok(Response::new(wire::RemoveFanResponse { settings, consistency_token }))
     }
 
     async fn unfriend(
@@ -71,7 +137,13 @@ impl RelationService for RelationRpc {
         request: Request<wire::UnfriendRequest>,
     ) -> Result<Response<wire::UnfriendResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.end_friendship(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let edge = convert::edge(request.user_id, request.friend_id, "friend_id")?;
+        own(edge.from, call.principal)?;
+        let id = std::mem::take(&mut request.request_id);
+        let key = IdempotencyKey::of("Unfriend", &id, call.principal, &request)?;
+        let token = self.follows.unfriend(edge, key.as_ref(), call).await?;
+        Ok(Response::new(wire::UnfriendResponse { consistency_token: token.to_string() }))
     }
 
     async fn set_remark(
@@ -79,7 +151,14 @@ impl RelationService for RelationRpc {
         request: Request<wire::SetRemarkRequest>,
     ) -> Result<Response<wire::SetRemarkResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.write_remark(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("SetRemark", &id, call, request.expected_version, &request)?;
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        let remark = Block::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
+        let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
+        let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
+        Ok(Response::new(wire::SetRemarkResponse { settings, consistency_token }))
     }
 
     async fn block(
@@ -87,7 +166,13 @@ impl RelationService for RelationRpc {
         request: Request<wire::BlockRequest>,
     ) -> Result<Response<wire::BlockResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.begin_block(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Block", &id, call, request.expected_version, &request)?;
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        let Changed { settings, follow_ended, consistency_token } =
+            self.set(edge, BlockPatch::blocked(true), context).await?;
+        Ok(Response::new(wire::BlockResponse { settings, follow_ended, consistency_token }))
     }
 
     async fn unblock(
@@ -95,7 +180,13 @@ impl RelationService for RelationRpc {
         request: Request<wire::UnblockRequest>,
     ) -> Result<Response<wire::UnblockResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.end_block(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Unblock", &id, call, request.expected_version, &request)?;
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        let Changed { settings, consistency_token, .. } =
+            self.set(edge, BlockPatch::blocked(false), context).await?;
+        Ok(Response::new(wire::UnblockResponse { settings, consistency_token }))
     }
 
     async fn set_permissions(
@@ -103,7 +194,15 @@ impl RelationService for RelationRpc {
         request: Request<wire::SetPermissionsRequest>,
     ) -> Result<Response<wire::SetPermissionsResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.write_permissions(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context =
+            WriteContext::of_request("SetPermissions", &id, call, request.expected_version, &request)?;
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        let permissions = request.permissions.map(convert::permissions).transpose()?;
+        let patch = BlockPatch { permissions: Some(permissions), ..BlockPatch::default() };
+        let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
+        Ok(Response::new(wire::SetPermissionsResponse { settings, consistency_token }))
     }
 
     async fn set_do_not_disturb(
@@ -111,7 +210,14 @@ impl RelationService for RelationRpc {
         request: Request<wire::SetDoNotDisturbRequest>,
     ) -> Result<Response<wire::SetDoNotDisturbResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.write_do_not_disturb(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context =
+            WriteContext::of_request("SetDoNotDisturb", &id, call, request.expected_version, &request)?;
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        let patch = BlockPatch { do_not_disturb: Some(request.do_not_disturb), ..BlockPatch::default() };
+        let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
+        Ok(Response::new(wire::SetDoNotDisturbResponse { settings, consistency_token }))
     }
 
     async fn get_relation(
@@ -119,7 +225,15 @@ impl RelationService for RelationRpc {
         request: Request<wire::GetRelationRequest>,
     ) -> Result<Response<wire::GetRelationResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.relation(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        own(edge.from, call.principal)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let edges = [edge];
+        let found = Compared::read(&self.follows, &self.blocks, &edges, &consistency).await;
+        let (_, between) = found.pairs().next().ok_or_else(Error::internal)?;
+        let relation = Some(convert::relation(between?, &self.blocks, call.principal));
+        Ok(Response::new(wire::GetRelationResponse { relation }))
     }
 
     async fn batch_get_relations(
@@ -127,39 +241,77 @@ impl RelationService for RelationRpc {
         request: Request<wire::BatchGetRelationsRequest>,
     ) -> Result<Response<wire::BatchGetRelationsResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.relations(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        batch::check_count("target_ids", request.target_ids.len(), self.limits.batch_ids)?;
+        let edge = |target: &i64| convert::edge(request.user_id, *target, "target_ids");
+        let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
+        own(convert::user("user_id", request.user_id)?, call.principal)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let told = (self.blocks.permissions(None), call.principal);
+        let mut results = written::none(edges.len());
+        for edges in edges.chunks(AT_ONCE) {
+            let found = Compared::read(&self.follows, &self.blocks, edges, &consistency).await;
+            for (edge, between) in found.pairs() {
+                written::add(&mut results, edge, &between, told);
+            }
+        }
+        Ok(Response::new(results))
     }
 
+    /// One read of memory: what the target has set about the user.
     async fn check_permission(
         &self,
         request: Request<wire::CheckPermissionRequest>,
     ) -> Result<Response<wire::CheckPermissionResponse>, Status> {
         let call = Call::of(&request);
-        Ok(self.permission(request.into_inner(), call).await?)
+        let request = request.into_inner();
+        let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
+        own(edge.from, call.principal)?;
+        let asked = convert::permissions(request.permissions)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let entry = self.blocks.get(edge.reversed(), &consistency).await?;
+        let (denied, blocked) = self.blocks.denied(entry.as_ref().map(|entry| &*entry.value), asked);
+        let allowed = denied == 0 && !blocked;
+        let mut response = Response::new(wire::CheckPermissionResponse { allowed, denied });
+        if let Some(entry) = &entry {
+            response.extensions_mut().insert(Served::of(entry));
+        }
+        Ok(response)
     }
 
     async fn list_following(
         &self,
         request: Request<wire::ListFollowingRequest>,
     ) -> Result<Response<wire::ListFollowingResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.following_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        let page = page!("ListFollowing", request, [user]);
+        let of = ListOf { list: FollowList::Following, user };
+        let (follows, next_page_token) = self.follow_page(of, &page).await?;
+        Ok(Response::new(wire::ListFollowingResponse { follows, next_page_token }))
     }
 
     async fn list_fans(
         &self,
         request: Request<wire::ListFansRequest>,
     ) -> Result<Response<wire::ListFansResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.fans_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        let page = page!("ListFans", request, [user]);
+        let of = ListOf { list: FollowList::Fans, user };
+        let (follows, next_page_token) = self.follow_page(of, &page).await?;
+        Ok(Response::new(wire::ListFansResponse { follows, next_page_token }))
     }
 
     async fn list_friends(
         &self,
         request: Request<wire::ListFriendsRequest>,
     ) -> Result<Response<wire::ListFriendsResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.friends_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        let page = page!("ListFriends", request, [user]);
+        let (user_ids, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
+        Ok(Response::new(wire::ListFriendsResponse { user_ids, next_page_token, partial }))
     }
 
     async fn list_blocks(
@@ -167,7 +319,13 @@ impl RelationService for RelationRpc {
         request: Request<wire::ListBlocksRequest>,
     ) -> Result<Response<wire::ListBlocksResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.blocks_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        own(user, call.principal)?;
+        let page = page!("ListBlocks", request, [user]);
+        let of = ListOf { list: BlockList::Blocked, user };
+        let (settings, next_page_token) = self.settings_page(of, &page).await?;
+        Ok(Response::new(wire::ListBlocksResponse { settings, next_page_token }))
     }
 
     async fn list_do_not_disturb(
@@ -175,39 +333,74 @@ impl RelationService for RelationRpc {
         request: Request<wire::ListDoNotDisturbRequest>,
     ) -> Result<Response<wire::ListDoNotDisturbResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.do_not_disturb_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        own(user, call.principal)?;
+        let page = page!("ListDoNotDisturb", request, [user]);
+        let of = ListOf { list: BlockList::DoNotDisturb, user };
+        let (settings, next_page_token) = self.settings_page(of, &page).await?;
+        Ok(Response::new(wire::ListDoNotDisturbResponse { settings, next_page_token }))
     }
 
     async fn count_relations(
         &self,
         request: Request<wire::CountRelationsRequest>,
     ) -> Result<Response<wire::CountRelationsResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.counts(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let count = |list| self.follows.count(ListOf { list, user }, &consistency);
+        let (following, fans) = tokio::join!(count(FollowList::Following), count(FollowList::Fans));
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Ok(Response::new(wire::CountRelationsResponse { following: number(following?), fans: number(fans?) }))
     }
 
     async fn list_common_following(
         &self,
         request: Request<wire::ListCommonFollowingRequest>,
     ) -> Result<Response<wire::ListCommonFollowingResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.common_following_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
+        let page = page!("ListCommonFollowing", request, [edge.from, edge.to]);
+        let lists = [edge.from, edge.to].map(|user| ListOf { list: FollowList::Following, user });
+        let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
+        Ok(Response::new(wire::ListCommonFollowingResponse { user_ids, next_page_token, partial }))
     }
 
     async fn list_fans_i_follow(
         &self,
         request: Request<wire::ListFansIFollowRequest>,
     ) -> Result<Response<wire::ListFansIFollowResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.fans_i_follow_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
+        let page = page!("ListFansIFollow", request, [edge.from, edge.to]);
+        let lists = [
+            ListOf { list: FollowList::Following, user: edge.from },
+            ListOf { list: FollowList::Fans, user: edge.to },
+        ];
+        let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
+        Ok(Response::new(wire::ListFansIFollowResponse { user_ids, next_page_token, partial }))
     }
 
+    /// A page of friends, of whom those are kept who are in the group.
     async fn list_friends_in_group(
         &self,
         request: Request<wire::ListFriendsInGroupRequest>,
     ) -> Result<Response<wire::ListFriendsInGroupResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.friends_in_group_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        own(user, call.principal)?;
+        let group = GroupId::new(request.group_id).map_err(|why| Error::invalid("group_id", &why))?;
+        let page = page!("ListFriendsInGroup", request, [user]);
+        let consistency = self.consistency(page.consistency.as_ref())?;
+        self.members.may_see(group, call.principal).await?;
+        let (friends, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
+        let users: Vec<UserId> = friends.iter().filter_map(|friend| UserId::new(*friend).ok()).collect();
+        let among = self.members.users_among(group, &users, &consistency).await?;
+        let user_ids: Vec<i64> = among.into_iter().map(UserId::get).collect();
+        let partial = partial || user_ids.len() < friends.len();
+        Ok(Response::new(wire::ListFriendsInGroupResponse { user_ids, next_page_token, partial }))
     }
 
     async fn import_follows(
@@ -220,4 +413,9 @@ impl RelationService for RelationRpc {
         let answer = |results| wire::ImportFollowsResponse { results };
         Ok(Response::new(batch::import_together(request.into_inner(), self.limits, all, answer)))
     }
+}
+
+/// The two lists that a user's friends are in both of.
+fn friends_of(user: UserId) -> [ListOf<FollowList>; 2] {
+    [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user })
 }

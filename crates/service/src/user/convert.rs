@@ -69,6 +69,11 @@ pub(super) fn user_id(number: i64) -> Result<UserId, Error> {
     UserId::new(number).map_err(|why| Error::invalid("user_id", &why))
 }
 
+pub(super) fn user_ids(numbers: &[i64]) -> Result<Vec<UserId>, Error> {
+    let field = |why| Error::invalid("user_ids", &why);
+    numbers.iter().map(|number| UserId::new(*number).map_err(field)).collect()
+}
+
 pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
     UserName::new(name).map_err(|why| Error::invalid("user_name", &why))
 }

@@ -1,4 +1,4 @@
-//! Decode, one call, encode.
+//! The user service on the wire: each call is decoded, goes to its method of [`Users`], and its result is encoded.
 
 use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};
@@ -23,9 +23,9 @@ use crate::{
         call::{Call, Principal, Served},
         page_token::PageTokens,
         params::take_secrets,
-        request::{IdempotencyKey, consistency, expected_version},
+        request::{WriteContext, consistency},
         search_quota::SearchQuota,
-        secret::{PlainSecrets, check_secret},
+        secret::check_secret,
     },
 };
 
@@ -74,106 +74,22 @@ impl UserRpc {
         wire::UserResult { user_id: id.get(), result: Some(result) }
     }
 
+    /// Takes the secrets out of the message, and then the request id: what is left is what tells one request from another.
     async fn create(
         &self,
         mut request: wire::CreateUserRequest,
         call: Call,
     ) -> Result<wire::CreateUserResponse, Error> {
-        let (draft, secrets, seed) = self.decode_create(&mut request, call.principal)?;
-        let written = self.users.create(draft, secrets, seed, call.deadline).await?;
-        Ok(wire::CreateUserResponse {
-            user: Some(self.shown(&written.record, call.principal)),
-            consistency_token: written.token.to_string(),
-        })
-    }
-
-    fn decode_create(
-        &self,
-        request: &mut wire::CreateUserRequest,
-        principal: Principal,
-    ) -> Result<(UserDraft, PlainSecrets, Option<IdempotencyKey>), Error> {
         let request_id = std::mem::take(&mut request.request_id);
         let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
         let secrets = take_secrets(&mut user.params, &self.users.rules.secret_params)?;
-        let seed = IdempotencyKey::of("CreateUser", &request_id, principal, request)?;
+        let context = WriteContext::of_request("CreateUser", &request_id, call, 0, &request)?;
         let draft = UserDraft::new(request.user.take().unwrap_or_default())?;
-        Ok((draft, secrets, seed))
-    }
-
-    async fn update(
-        &self,
-        mut request: wire::UpdateUserRequest,
-        call: Call,
-    ) -> Result<wire::UpdateUserResponse, Error> {
-        let request_id = std::mem::take(&mut request.request_id);
-        let user = request.user.as_ref().ok_or_else(|| batch::missing("user"))?;
-        let id = convert::user_id(user.user_id)?;
-        allow_self(call.principal, id)?;
-        let paths = request.update_mask.clone().unwrap_or_default().paths;
-        let (patch, secrets) = convert::patch(user.clone(), &paths, &self.users.rules.secret_params)?;
-        let expected = expected_version(request.expected_version)?;
-        if let Some(user) = &mut request.user {
-            user.params.retain(|name, _| !self.users.rules.secret_params.contains(name));
-        }
-        let seed = IdempotencyKey::of("UpdateUser", &request_id, call.principal, &request)?;
-        let written = self.users.update(id, (patch, secrets), (expected, seed), call.deadline).await?;
-        Ok(wire::UpdateUserResponse {
-            user: Some(self.shown(&written.record, call.principal)),
-            consistency_token: written.token.to_string(),
+        let created = self.users.create_user(draft, secrets, context).await?;
+        Ok(wire::CreateUserResponse {
+            user: Some(self.shown(&created.record, call.principal)),
+            consistency_token: created.token.to_string(),
         })
-    }
-
-    async fn delete(
-        &self,
-        mut request: wire::DeleteUserRequest,
-        call: Call,
-    ) -> Result<wire::DeleteUserResponse, Error> {
-        let request_id = std::mem::take(&mut request.request_id);
-        let id = convert::user_id(request.user_id)?;
-        allow_self(call.principal, id)?;
-        let expected = expected_version(request.expected_version)?;
-        let seed = IdempotencyKey::of("DeleteUser", &request_id, call.principal, &request)?;
-        let written = self.users.delete(id, (expected, seed), call.deadline).await?;
-        Ok(wire::DeleteUserResponse {
-            version: written.record.get(),
-            consistency_token: written.token.to_string(),
-        })
-    }
-
-    async fn batch(
-        &self,
-        request: wire::BatchGetUsersRequest,
-        call: Call,
-    ) -> Result<wire::BatchGetUsersResponse, Error> {
-        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        let field = |_| Error::invalid("user_ids", &kith_store::Invalid::new("must be above 0"));
-        let ids: Result<Vec<UserId>, _> =
-            request.user_ids.iter().map(|id| UserId::new(*id).map_err(field)).collect();
-        let ids = ids?;
-        let users = self.users.get_many(&ids, &consistency).await;
-        let mut budget = ByteBudget::new(ANSWER_BYTES);
-        let result = |(id, user): (&UserId, _)| self.result(*id, user, call.principal, &mut budget);
-        let results = ids.iter().zip(users).map(result).collect();
-        Ok(wire::BatchGetUsersResponse { results })
-    }
-
-    async fn search(
-        &self,
-        request: wire::SearchUsersRequest,
-        call: Call,
-    ) -> Result<wire::SearchUsersResponse, Error> {
-        self.searches.count(call.principal)?;
-        let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
-        self.consistency(request.consistency.as_ref())?;
-        let size = self.limits.pages.of(request.page_size)?;
-        let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
-        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
-        let found = self.users.search(&keyword, after, size + 1).await?;
-        let users = fitting(found.iter().take(size).map(|user| self.shown(user, call.principal)));
-        let last = users.last().filter(|_| users.len() < found.len());
-        let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
-        Ok(wire::SearchUsersResponse { users, next_page_token })
     }
 
     async fn import_one(&self, record: wire::ImportUser) -> ImportResult {
@@ -214,7 +130,15 @@ impl UserService for UserRpc {
         request: Request<wire::BatchGetUsersRequest>,
     ) -> Result<Response<wire::BatchGetUsersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.batch(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let ids = convert::user_ids(&request.user_ids)?;
+        let users = self.users.get_many(&ids, &consistency).await;
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let result = |(id, user): (&UserId, _)| self.result(*id, user, call.principal, &mut budget);
+        let results = ids.iter().zip(users).map(result).collect();
+        Ok(Response::new(wire::BatchGetUsersResponse { results }))
     }
 
     async fn update_user(
@@ -222,7 +146,22 @@ impl UserService for UserRpc {
         request: Request<wire::UpdateUserRequest>,
     ) -> Result<Response<wire::UpdateUserResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.update(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
+        let id = convert::user_id(user.user_id)?;
+        allow_self(call.principal, id)?;
+        let secret_params = &self.users.rules.secret_params;
+        let paths = request.update_mask.clone().unwrap_or_default().paths;
+        let (patch, secrets) = convert::patch(user.clone(), &paths, secret_params)?;
+        user.params.retain(|name, _| !secret_params.contains(name));
+        let expected = request.expected_version;
+        let context = WriteContext::of_request("UpdateUser", &request_id, call, expected, &request)?;
+        let updated = self.users.update_user(id, patch, secrets, context).await?;
+        Ok(Response::new(wire::UpdateUserResponse {
+            user: Some(self.shown(&updated.record, call.principal)),
+            consistency_token: updated.token.to_string(),
+        }))
     }
 
     async fn delete_user(
@@ -230,7 +169,17 @@ impl UserService for UserRpc {
         request: Request<wire::DeleteUserRequest>,
     ) -> Result<Response<wire::DeleteUserResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.delete(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let id = convert::user_id(request.user_id)?;
+        allow_self(call.principal, id)?;
+        let expected = request.expected_version;
+        let context = WriteContext::of_request("DeleteUser", &request_id, call, expected, &request)?;
+        let deleted = self.users.delete_user(id, context).await?;
+        Ok(Response::new(wire::DeleteUserResponse {
+            version: deleted.record.get(),
+            consistency_token: deleted.token.to_string(),
+        }))
     }
 
     async fn find_user_by_name(
@@ -240,7 +189,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         let request = request.get_ref();
         self.consistency(request.consistency.as_ref())?;
-        let user = self.users.find_by_name(&convert::user_name(&request.user_name)?).await?;
+        let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;
         let served = Served::by_store(user.version.get());
         let user = Some(self.shown(&user, call.principal));
         Ok(with_trailers(wire::FindUserByNameResponse { user }, served))
@@ -251,7 +200,18 @@ impl UserService for UserRpc {
         request: Request<wire::SearchUsersRequest>,
     ) -> Result<Response<wire::SearchUsersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.search(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        self.searches.count(call.principal)?;
+        let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        self.consistency(request.consistency.as_ref())?;
+        let size = self.limits.pages.of(request.page_size)?;
+        let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let found = self.users.search_users(&keyword, after, size + 1).await?;
+        let users = fitting(found.iter().take(size).map(|user| self.shown(user, call.principal)));
+        let last = users.last().filter(|_| users.len() < found.len());
+        let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
+        Ok(Response::new(wire::SearchUsersResponse { users, next_page_token }))
     }
 
     async fn verify_secret(
@@ -263,7 +223,7 @@ impl UserService for UserRpc {
         let id = convert::user_id(request.user_id)?;
         allow_self(call.principal, id)?;
         check_secret(&request.secret).map_err(|why| Error::invalid("secret", &why))?;
-        let verified = self.users.verify(id, &request.name, Zeroizing::new(request.secret)).await?;
+        let verified = self.users.verify_secret(id, &request.name, Zeroizing::new(request.secret)).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
     }
 
@@ -293,7 +253,7 @@ impl UserService for UserRpc {
         let users = self.users.clone();
         let page = move |after| {
             let users = users.clone();
-            async move { users.scan(after, batch::EXPORT_PAGE).await }
+            async move { users.export_users(after, batch::EXPORT_PAGE).await }
         };
         let this = self.clone();
         let to_wire = move |user: &User| this.shown(user, Principal::Service);

@@ -7,7 +7,6 @@ use kith_store::{
     IdKind, Invalid, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Timestamp, User, UserId,
     UserName, UserPatch, UserStore, Version, Write,
 };
-use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::{codec::UserCodec, convert::UserDraft, deletion::Deletions, loader::UserLoader};
@@ -15,7 +14,7 @@ use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
     rpc::{
-        request::IdempotencyKey,
+        request::WriteContext,
         secret::{PlainSecrets, SecretHasher, Tries},
         versions::cache_version,
     },
@@ -127,7 +126,7 @@ impl Users {
     ///
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
-    pub async fn find_by_name(&self, name: &UserName) -> Result<User, Error> {
+    pub async fn find_user_by_name(&self, name: &UserName) -> Result<User, Error> {
         let user = self.store.user_by_name(name).await.map_err(|error| Error::store(KIND, &error))?;
         user.ok_or_else(|| Error::not_found(KIND))
     }
@@ -136,7 +135,7 @@ impl Users {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub async fn search(
+    pub async fn search_users(
         &self,
         keyword: &Keyword,
         after: Option<UserId>,
@@ -149,7 +148,7 @@ impl Users {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub async fn scan(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
+    pub async fn export_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
         self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
     }
 
@@ -157,80 +156,79 @@ impl Users {
     ///
     /// # Errors
     /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn create(
+    pub(super) async fn create_user(
         &self,
         draft: UserDraft,
         secrets: PlainSecrets,
-        seed: Option<IdempotencyKey>,
-        deadline: Instant,
+        context: WriteContext,
     ) -> Result<Committed<User>, Error> {
         self.check_name(&draft.user_name)?;
-        let write = self.write_of(None, seed, &secrets).await?;
+        let write = context.write_with(&secrets, &self.hasher).await?;
         let secrets = self.hasher.seal(secrets).await?;
         let this = self.clone();
-        self.mutations.call(deadline, async move { this.insert(draft, secrets, write).await }).await
+        self.mutations.call(context.deadline, async move { this.insert(draft, secrets, write).await }).await
     }
 
     /// Changes a user.
     ///
     /// # Errors
-    /// NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn update(
+    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn update_user(
         &self,
         id: UserId,
-        (patch, secrets): (UserPatch, PlainSecrets),
-        (expected, seed): (Option<Version>, Option<IdempotencyKey>),
-        deadline: Instant,
+        patch: UserPatch,
+        secrets: PlainSecrets,
+        context: WriteContext,
     ) -> Result<Committed<User>, Error> {
         if let Some(name) = &patch.user_name {
             self.check_name(name)?;
         }
-        let write = self.write_of(expected, seed, &secrets).await?;
+        let write = context.write_with(&secrets, &self.hasher).await?;
         let patch = UserPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
-        let this = self.clone();
-        let work = async move {
-            let store = Arc::clone(&this.store);
-            let write = Box::pin(async move { store.update_user(id, patch, write).await });
-            this.mutations.write(&this.cache, RecordWrite { key: id, write, change: put }).await
-        };
-        self.mutations
-            .call(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
-            .await
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.update_user(id, patch, write).await });
+        let write = RecordWrite { key: id, write, change: put };
+        self.mutations.write_record(&self.cache, context.deadline, write).await
     }
 
     /// Deletes a user. Returns the version of the deletion. What is left of it ends soon after, also if this node crashes;
     /// until then its id is held.
     ///
     /// # Errors
-    /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn delete(
+    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn delete_user(
         &self,
         id: UserId,
-        (expected, seed): (Option<Version>, Option<IdempotencyKey>),
-        deadline: Instant,
+        context: WriteContext,
     ) -> Result<Committed<Version>, Error> {
-        let write = self.write_of(expected, seed, &PlainSecrets::new()).await?;
-        let name_free_at = write.now.after(self.rules.name_kept);
+        let write = context.write(&self.hasher).await?;
         let this = self.clone();
-        let work = async move {
-            this.deletions.note(id, write.now).await?;
-            let store = Arc::clone(&this.store);
-            let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
-            let written =
-                this.mutations.write(&this.cache, RecordWrite { key: id, write, change: deleted }).await?;
-            this.deletions.begin(id);
-            Ok(written)
-        };
-        self.mutations
-            .call(deadline, async move { work.await.map_err(|error| Error::store(KIND, &error)) })
-            .await
+        let work = async move { this.end(id, write).await.map_err(|error| Error::store(KIND, &error)) };
+        self.mutations.call(context.deadline, work).await
+    }
+
+    /// Notes the deletion before it is written, so that what is left of the user ends whatever becomes of this node.
+    async fn end(&self, id: UserId, write: Write) -> Result<Committed<Version>, StoreError> {
+        self.deletions.note(id, write.now).await?;
+        let name_free_at = write.now.after(self.rules.name_kept);
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
+        let ended =
+            self.mutations.write(&self.cache, RecordWrite { key: id, write, change: deleted }).await?;
+        self.deletions.begin(id);
+        Ok(ended)
     }
 
     /// Whether this is the secret of the user. A user without it, or no user at all, answers false.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
-    pub async fn verify(&self, id: UserId, name: &str, secret: Zeroizing<String>) -> Result<bool, Error> {
+    pub async fn verify_secret(
+        &self,
+        id: UserId,
+        name: &str,
+        secret: Zeroizing<String>,
+    ) -> Result<bool, Error> {
         if !self.rules.secret_params.contains(name) {
             return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
         }
@@ -282,19 +280,6 @@ impl Users {
             ));
         }
         Ok(())
-    }
-
-    async fn write_of(
-        &self,
-        expected: Option<Version>,
-        seed: Option<IdempotencyKey>,
-        secrets: &PlainSecrets,
-    ) -> Result<Write, Error> {
-        let request = match seed {
-            Some(seed) => Some(seed.finish(secrets, &self.hasher).await?),
-            None => None,
-        };
-        Ok(Write { expected, request, now: Timestamp::now() })
     }
 }
 

@@ -5,6 +5,7 @@ pub mod ids;
 pub mod invalidation_scope;
 pub mod lease;
 pub mod mutations;
+mod queue_turns;
 pub mod record_codec;
 pub mod shed;
 pub mod tasks;

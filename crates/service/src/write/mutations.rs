@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use kith_cache::{
     Change, Key, LATE_WRITES_FOR, Node, Position, TieredCache, Token, Turn, Turns, Version, remote::UNTOLD,
 };
-use kith_store::{Applied, Outcome, StoreError};
+use kith_store::{Applied, GroupId, MemberKey, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
@@ -15,6 +15,7 @@ use crate::{
     metric::MUTATIONS_SHED,
     write::{
         invalidation_scope::{RecordInvalidations, write_with_invalidations},
+        queue_turns::QueueTurns,
         shed::Shed,
     },
 };
@@ -32,6 +33,7 @@ pub struct Mutations {
     tasks: TaskTracker,
     node: Node,
     turns: Arc<Turns>,
+    queue_turns: Arc<QueueTurns>,
     /// Of writes that were turned away.
     shed: Shed,
     /// See [`WriteLimits::takes`].
@@ -92,8 +94,18 @@ impl Mutations {
     #[must_use]
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
+        let queue_turns = Arc::new(QueueTurns::new(Arc::clone(&turns)));
         let (tasks, shed) = (TaskTracker::new(), Shed::of(&MUTATIONS_SHED));
-        Self { tasks, node, turns, shed, limit: limits.takes, answer: limits.answer, listener: None }
+        Self {
+            tasks,
+            node,
+            turns,
+            queue_turns,
+            shed,
+            limit: limits.takes,
+            answer: limits.answer,
+            listener: None,
+        }
     }
 
     /// The same mutations, some of which are looked for on other nodes later.
@@ -154,6 +166,23 @@ impl Mutations {
             Ok(result) => result,
             Err(_late) => Err(Error::store("write", &unknown("no answer in time"))),
         }
+    }
+
+    /// Writes one record for the call of a client: as [`Self::write`] within [`Self::call`].
+    ///
+    /// # Errors
+    /// As both; what the store says is said of the kind of record that the cache is named after.
+    pub async fn write_record<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
+        &self,
+        cache: &TieredCache<K, V>,
+        deadline: Instant,
+        write: RecordWrite<K, V, T>,
+    ) -> Result<Committed<T>, Error> {
+        let (this, cache) = (self.clone(), cache.clone());
+        let work = async move {
+            this.write(&cache, write).await.map_err(|error| Error::store(cache.name(), &error))
+        };
+        self.call(deadline, work).await
     }
 
     /// Marks the record, writes it to the store, and settles what the tiers hold of it: the new state when
@@ -220,14 +249,42 @@ impl Mutations {
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
         let turn = self.turn().await?;
-        let given_up = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
+        self.write_invalidating(cache, keys, Some(turn), write).await
+    }
+
+    /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
+    /// turn.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
+        &self,
+        cache: &TieredCache<MemberKey, V>,
+        group: GroupId,
+        keys: Vec<MemberKey>,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<Committed<T>, StoreError> {
+        let _turn = self.queue_turns.take(group).await.ok_or_else(|| self.overloaded())?;
+        self.write_invalidating(cache, keys, None, write).await
+    }
+
+    async fn write_invalidating<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
+        &self,
+        cache: &TieredCache<K, V>,
+        keys: Vec<K>,
+        turn: Option<Turn<'_>>,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+    ) -> Result<Committed<T>, StoreError> {
+        let invalidations = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
         let untold = self.token_without_publish();
         let write = async {
             let written = self.bounded(write).await;
-            turn.ended();
+            if let Some(turn) = turn {
+                turn.ended();
+            }
             written.map(|record| Committed { record: Arc::new(record), token: untold })
         };
-        write_with_invalidations(given_up, write).await
+        write_with_invalidations(invalidations, write).await
     }
 
     /// A write of what no tier holds, in its turn and within the same time. Call it within [`Self::run`], and never within
@@ -246,11 +303,12 @@ impl Mutations {
     }
 
     async fn turn(&self) -> Result<Turn<'_>, StoreError> {
-        let turn = self.turns.take().await;
-        turn.ok_or_else(|| {
-            self.shed.one_more();
-            StoreError::Overloaded
-        })
+        self.turns.take().await.ok_or_else(|| self.overloaded())
+    }
+
+    fn overloaded(&self) -> StoreError {
+        self.shed.one_more();
+        StoreError::Overloaded
     }
 
     /// Of a change that is told later: no memory has it surely.
@@ -315,16 +373,16 @@ mod tests {
     }
 
     #[async_trait::async_trait]
-    impl Loader<u64, u64> for Record {
-        async fn load(&self, _key: &u64, _options: LoadOptions) -> Result<Loaded<u64>, LoadError> {
+    impl<K: Key + Copy> Loader<K, u64> for Record {
+        async fn load(&self, _key: &K, _options: LoadOptions) -> Result<Loaded<u64>, LoadError> {
             Ok(self.loaded())
         }
 
         async fn load_many(
             &self,
-            keys: &[u64],
+            keys: &[K],
             _options: LoadOptions,
-        ) -> Result<Vec<(u64, Loaded<u64>)>, LoadError> {
+        ) -> Result<Vec<(K, Loaded<u64>)>, LoadError> {
             Ok(keys.iter().map(|key| (*key, self.loaded())).collect())
         }
     }
@@ -351,6 +409,33 @@ mod tests {
         assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 1, "the write has not landed");
         assert!(mutations.drain(100 * SECOND).await);
         assert_eq!(*cache.get(&7).await.unwrap().unwrap().value, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hundred_members_of_one_group_take_one_turn_and_others_write_at_once() {
+        let limits = WriteLimits { at_once: 2, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
+        let node = Node::local(1);
+        let mutations = Mutations::new(node.clone(), &limits);
+        let loader: Arc<dyn Loader<MemberKey, u64>> = Arc::new(Record::default());
+        let cache = TieredCache::new(&node, Policy::new("member", |_| 8), loader);
+        let group = GroupId::new(1).unwrap();
+        let joins = (1..=100).map(|user| {
+            let key = MemberKey { group, user: kith_store::UserId::new(user).unwrap() };
+            let write = Box::pin(async {
+                sleep(5 * SECOND).await;
+                Ok(())
+            });
+            mutations.write_members(&cache, group, vec![key], write)
+        });
+        let other = async {
+            sleep(SECOND).await;
+            let begun = Instant::now();
+            mutations.run_uncached(Box::pin(async { Ok(()) })).await.unwrap();
+            begun.elapsed()
+        };
+        let (joined, other) = tokio::join!(futures::future::join_all(joins), other);
+        assert!(joined.iter().all(Result::is_ok), "none is turned away");
+        assert_eq!((other, mutations.shed()), (Duration::ZERO, 0));
     }
 
     #[test]

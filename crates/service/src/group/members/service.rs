@@ -80,6 +80,7 @@ pub struct Among {
 
 /// What a write of members settles: their lists, those of the groups of each, and the roster.
 pub(super) struct MemberInvalidations {
+    group: GroupId,
     members: Option<ListWrite<GroupId>>,
     groups: Option<ListWrite<UserId>>,
     roster: RecordInvalidations<GroupId, Roster>,
@@ -356,11 +357,11 @@ impl Members {
     /// Runs a write with what tiers hold of these given up around it.
     pub(super) async fn around(
         &self,
-        MemberInvalidations { members, groups, roster }: MemberInvalidations,
+        MemberInvalidations { group, members, groups, roster }: MemberInvalidations,
         keys: Vec<MemberKey>,
         write: BoxFuture<'static, Result<MembersChanged, StoreError>>,
     ) -> Result<Committed<MembersChanged>, Error> {
-        let write = Box::pin(self.mutations.write_all(&self.roles.members, keys, write));
+        let write = Box::pin(self.mutations.write_members(&self.roles.members, group, keys, write));
         let write = Box::pin(write_with_invalidations(roster, write));
         let write = Box::pin(write_with_some_invalidations(groups, write));
         write_with_some_invalidations(members, write).await.map_err(store_error)
@@ -386,7 +387,12 @@ impl Members {
         let members = if members { Some(self.lists.members.begin_write(&[group]).await) } else { None };
         let groups = if groups { Some(self.lists.groups.begin_write(&change.users()).await) } else { None };
         let guard = self.roles.rosters.begin_write(&[group]).await;
-        MemberInvalidations { members, groups, roster: RecordInvalidations { guard, keys: vec![group] } }
+        MemberInvalidations {
+            group,
+            members,
+            groups,
+            roster: RecordInvalidations { guard, keys: vec![group] },
+        }
     }
 
     /// Users who do not exist are not added, made owners or banned.
