@@ -12,7 +12,7 @@ use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, Place, Stored, UserId
 
 use super::{
     Follows,
-    lists::{ListOf, Part},
+    lists::{ListOf, ListPage, Part},
 };
 use crate::error::Error;
 
@@ -54,9 +54,10 @@ pub(super) struct Common {
 pub(super) async fn common(
     follows: &Follows,
     lists: [ListOf<FollowList>; 2],
-    (after, size): (Option<Cursor>, usize),
+    asked: ListPage<Cursor>,
     consistency: &Consistency,
 ) -> Result<Common, Error> {
+    let ListPage { after, size } = asked;
     // About half of friends follow back: a page of the answer is mostly found in one page of the list.
     let page = size.saturating_mul(2).clamp(WALKED_AT_ONCE, PAGE);
     let reads = Reads { follows, consistency, page };
@@ -122,7 +123,8 @@ impl Reads<'_> {
     }
 
     async fn page(&self, of: ListOf<FollowList>, begins: Option<Place>) -> Result<Page, Error> {
-        let part = self.follows.places(of, (begins, self.page), self.consistency).await?;
+        let asked = ListPage { after: begins, size: self.page };
+        let part = self.follows.places(of, asked, self.consistency).await?;
         Ok(Page { of, begins, part })
     }
 
@@ -139,7 +141,8 @@ impl Reads<'_> {
                 break;
             }
             let (of, begins) = (page.of, page.end());
-            let part = self.follows.places(of, (begins, PAGE), self.consistency).await?;
+            let asked = ListPage { after: begins, size: PAGE };
+            let part = self.follows.places(of, asked, self.consistency).await?;
             page = Page { of, begins, part };
         }
         users.sort_unstable();

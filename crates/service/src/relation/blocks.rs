@@ -7,7 +7,7 @@ use kith_store::{
     Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Permissions, Place, StoreError, UserId,
 };
 
-use super::{BlockLists, Follows, codec::BlockCodec, lists::ListOf, loader::BlockLoader};
+use super::{BlockLists, Follows, codec::BlockCodec, lists::{ListOf, ListPage}, loader::BlockLoader};
 use crate::{
     domain_context::DomainContext,
     error::Error,
@@ -143,10 +143,10 @@ impl Blocks {
     pub(super) async fn list(
         &self,
         of: ListOf<BlockList>,
-        at: (Option<Place>, usize),
+        page: ListPage<Place>,
         consistency: &Consistency,
     ) -> Result<BlockPage, Error> {
-        let part = self.lists.part(of, at, consistency).await;
+        let part = self.lists.part(of, page, consistency).await;
         let part = part.map_err(|error| Error::cache("list", &error))?;
         let edge = |place: &Place| Edge { from: of.user, to: place.user };
         let edges: Vec<Edge> = part.entries.iter().map(edge).collect();

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{
     Blocks, FollowLists, FriendshipListener, Listed, RelationMode,
     codec::FollowCodec,
-    lists::{ListOf, Part},
+    lists::{ListOf, ListPage, Part},
     loader::FollowLoader,
 };
 use crate::{
@@ -89,10 +89,10 @@ impl Follows {
     pub(super) async fn list(
         &self,
         of: ListOf<FollowList>,
-        at: (Option<Place>, usize),
+        page: ListPage<Place>,
         consistency: &Consistency,
     ) -> Result<Part<Follow>, Error> {
-        self.lists.part(of, at, consistency).await.map_err(|error| Error::cache("list", &error))
+        self.lists.part(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 
     /// Reads where the entries of a part of a list stand.
@@ -102,10 +102,10 @@ impl Follows {
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
-        at: (Option<Place>, usize),
+        page: ListPage<Place>,
         consistency: &Consistency,
     ) -> Result<Part<Place>, Error> {
-        self.lists.places(of, at, consistency).await.map_err(|error| Error::cache("list", &error))
+        self.lists.places(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 
     /// How long a list is.
@@ -261,7 +261,8 @@ impl Follows {
         let of = ListOf { list: FollowList::Following, user: edge.from };
         // Read and not counted: counts are some seconds behind.
         let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
-        let friends = Box::pin(self.list(of, (None, most), consistency)).await?.entries;
+        let friends =
+            Box::pin(self.list(of, ListPage { after: None, size: most }, consistency)).await?.entries;
         // It may be repeated: what it makes is not one more.
         if friends.iter().filter(|friend| friend.edge != edge).count() >= most {
             return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));

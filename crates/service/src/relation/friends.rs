@@ -6,7 +6,7 @@ use kith_store::{BlockList, Edge, FollowList, UserId};
 use super::{
     Blocks, Follows,
     compared::{AT_ONCE, Between, Compared},
-    lists::ListOf,
+    lists::{ListOf, ListPage},
 };
 use crate::error::Error;
 
@@ -37,7 +37,7 @@ pub(crate) async fn are_friends(
 
 /// Reads the first page of each list of a user into memory, where it can be read.
 pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
-    let first = (None, READ_AHEAD);
+    let first = ListPage { after: None, size: READ_AHEAD };
     let cached = Consistency::Cached;
     let follows = |list| follows.list(ListOf { list, user }, first, &cached);
     let blocks = |list| blocks.list(ListOf { list, user }, first, &cached);

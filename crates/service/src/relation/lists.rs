@@ -138,6 +138,15 @@ pub(super) struct Part<T> {
     pub(super) more: bool,
 }
 
+/// Which part of a list is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListPage<P> {
+    /// Behind which place; `None`: from the beginning.
+    pub(super) after: Option<P>,
+    /// Most entries.
+    pub(super) size: usize,
+}
+
 /// Lists of follows, through the tiers of this node.
 #[derive(Clone, Debug)]
 pub struct FollowLists {
@@ -156,16 +165,17 @@ impl FollowLists {
     pub(super) async fn part(
         &self,
         of: ListOf<FollowList>,
-        (after, size): (Option<Place>, usize),
+        page: ListPage<Place>,
         consistency: &Consistency,
     ) -> Result<Part<Follow>, CacheError> {
-        let paged = self.pages.page(&of, &Asked::Entries { after, size }, consistency).await?;
+        let paged =
+            self.pages.page(&of, &Asked::Entries { after: page.after, size: page.size }, consistency).await?;
         let follow = |listed: &Listed| match listed {
             Listed::Follow(follow) => Some(follow.clone()),
             Listed::Place(_) | Listed::Count(_) => None,
         };
-        let page = &paged.entry.value;
-        Ok(Part { entries: page.items.iter().filter_map(follow).collect(), more: page.more })
+        let found = &paged.entry.value;
+        Ok(Part { entries: found.items.iter().filter_map(follow).collect(), more: found.more })
     }
 
     /// The same of where its entries stand.
@@ -175,16 +185,17 @@ impl FollowLists {
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
-        (after, size): (Option<Place>, usize),
+        page: ListPage<Place>,
         consistency: &Consistency,
     ) -> Result<Part<Place>, CacheError> {
-        let paged = self.pages.page(&of, &Asked::Places { after, size }, consistency).await?;
+        let paged =
+            self.pages.page(&of, &Asked::Places { after: page.after, size: page.size }, consistency).await?;
         let place = |listed: &Listed| match listed {
             Listed::Place(place) => Some(*place),
             Listed::Follow(_) | Listed::Count(_) => None,
         };
-        let page = &paged.entry.value;
-        Ok(Part { entries: page.items.iter().filter_map(place).collect(), more: page.more })
+        let found = &paged.entry.value;
+        Ok(Part { entries: found.items.iter().filter_map(place).collect(), more: found.more })
     }
 
     /// How long the list is: of a list that has not changed for some seconds exact.
@@ -235,12 +246,13 @@ impl BlockLists {
     pub(super) async fn part(
         &self,
         of: ListOf<BlockList>,
-        (after, size): (Option<Place>, usize),
+        page: ListPage<Place>,
         consistency: &Consistency,
     ) -> Result<Part<Place>, CacheError> {
-        let paged = self.pages.page(&of, &Asked::Entries { after, size }, consistency).await?;
-        let page = &paged.entry.value;
-        Ok(Part { entries: page.items.clone(), more: page.more })
+        let paged =
+            self.pages.page(&of, &Asked::Entries { after: page.after, size: page.size }, consistency).await?;
+        let found = &paged.entry.value;
+        Ok(Part { entries: found.items.clone(), more: found.more })
     }
 
     /// To be called before a write that may change these lists of a user is sent to the store.

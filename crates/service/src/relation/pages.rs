@@ -8,7 +8,7 @@ use super::{
     RelationRpc,
     algebra::{Common, common},
     convert::{self, cursor_numbers, cursor_of, place_numbers, place_of},
-    lists::ListOf,
+    lists::{ListOf, ListPage},
 };
 use crate::error::Error;
 
@@ -85,11 +85,11 @@ impl RelationRpc {
         &self,
         page: &PageOf,
         of: fn([i64; N]) -> Option<P>,
-    ) -> Result<(Consistency, (Option<P>, usize)), Error> {
+    ) -> Result<(Consistency, ListPage<P>), Error> {
         let consistency = self.consistency(page.consistency.as_ref())?;
         let size = self.limits.pages.of(page.size)?;
         let after = self.pages.open_all(&page.query(), &page.token)?.and_then(of);
-        Ok((consistency, (after, size)))
+        Ok((consistency, ListPage { after, size }))
     }
 
     /// The token of the page after this place; empty: there is none.

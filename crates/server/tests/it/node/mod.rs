@@ -62,6 +62,8 @@ impl TestNode {
         config.listen.set_port(0);
         config.operations.listen.set_port(0);
         config.drain_wait = Duration::ZERO;
+        // A store on a busy machine is slow, not away.
+        config.limits.write_answer = Duration::from_secs(8);
         change(&mut config);
         let elsewhere = over_the_store_of_the_tests(&mut config);
         let (ready, bound) = oneshot::channel();

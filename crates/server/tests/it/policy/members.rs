@@ -423,3 +423,19 @@ async fn who_is_deleted_leaves_its_groups_and_another_one_owns_them() {
     let left = roster(&node, lone).await;
     assert_eq!((left.count, left.owner_id), (0, 0));
 }
+
+#[tokio::test]
+async fn a_hundred_who_join_one_group_at_once_keep_nobody_else_waiting() {
+    let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
+    let users: [i64; 101] = relating::users(&node).await;
+    let group = open_group(&node, users[0]).await;
+    let joins = futures::future::join_all(users[1..].iter().map(|user| join(&node, group, *user, "")));
+    let others = futures::future::join_all((0..20).map(|number| {
+        let (node, name) = (&node, format!("late{number}"));
+        async move { node.user(&name).await }
+    }));
+    let (joined, others) = tokio::join!(joins, others);
+    let refused = joined.iter().filter_map(|joined| joined.as_ref().err()).collect::<Vec<_>>();
+    assert!(refused.is_empty(), "{refused:?}");
+    assert_eq!((others.len(), roster(&node, group).await.count), (20, 101));
+}
