@@ -8,6 +8,7 @@
 //! [`crate::group::members`]. A group that is private, or joined by code, has an invite code; it changes in the same
 //! write as what makes it needed.
 
+pub mod cache;
 mod codec;
 mod convert;
 mod feed;

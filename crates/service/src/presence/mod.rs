@@ -11,6 +11,7 @@
 
 mod active;
 mod assemble;
+pub mod cache;
 mod codec;
 mod config;
 mod convert;

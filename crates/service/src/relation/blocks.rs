@@ -7,7 +7,12 @@ use kith_store::{
     Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Permissions, Place, StoreError, UserId,
 };
 
-use super::{BlockLists, Follows, codec::BlockCodec, lists::{ListOf, ListPage}, loader::BlockLoader};
+use super::{
+    BlockLists, Follows,
+    codec::BlockCodec,
+    lists::{ListOf, ListPage},
+    loader::BlockLoader,
+};
 use crate::{
     domain_context::DomainContext,
     error::Error,

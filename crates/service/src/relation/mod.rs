@@ -8,6 +8,7 @@
 
 mod algebra;
 mod blocks;
+pub mod cache;
 mod codec;
 mod compared;
 mod config;

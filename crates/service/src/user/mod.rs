@@ -8,6 +8,7 @@
 //! **Invalidation.** `begin_write` drops the copy of this node and keeps loads from filling it, the store
 //! commits, and the verdict of the write settles what the tiers hold: see [`crate::write::mutations`].
 
+pub mod cache;
 mod cleanup_job;
 mod codec;
 mod convert;

@@ -1,5 +1,6 @@
 //! What writes have in common: they run to their end, tell other nodes, and give up what they make stale.
 
+pub mod cache_defaults;
 pub mod feed_mapping;
 pub mod ids;
 pub mod invalidation_scope;

@@ -5,18 +5,15 @@ use std::num::NonZeroU32;
 use kith_service::{
     domain_context::DomainContext,
     group::{
-        GroupRules, Groups,
-        members::{Among, MemberRules, Members, MembershipListeners, Roles},
+        GroupRules, Groups, cache,
+        members::{self, Among, MemberRules, Members, MembershipListeners, Roles},
     },
     rpc::secret::InviteCodes,
     user::{UserRules, Users},
 };
 use kith_store::{StoreError, Stores};
 
-use super::{
-    policies::{group_policies, member_policies},
-    shared_key,
-};
+use super::{caches::cache_defaults, shared_key};
 use crate::config::Config;
 
 pub(super) fn groups_and_members(
@@ -26,9 +23,10 @@ pub(super) fn groups_and_members(
     codes: InviteCodes,
     listeners: MembershipListeners,
 ) -> (Groups, Members) {
-    let policies = member_policies(config);
+    let defaults = cache_defaults(config);
+    let policies = members::cache::policies(&defaults);
     let roles = Roles::new(context, policies.members, policies.rosters, users);
-    let groups = Groups::new(context, group_policies(config), roles.clone(), codes, group_rules(config));
+    let groups = Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config));
     let among = Among { roles, groups: groups.clone(), users: users.clone() };
     let members = Members::new(context, policies.lists, among, listeners, member_rules(config));
     (groups, members)

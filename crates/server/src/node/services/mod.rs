@@ -1,9 +1,8 @@
 //! Puts a node together: stores, caches, domains and their services, in one visible order.
 
 mod applications;
+mod caches;
 mod groups;
-mod memory_budget;
-mod policies;
 mod presence;
 mod relations;
 mod users;

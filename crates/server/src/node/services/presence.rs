@@ -10,7 +10,7 @@ use kith_service::{
 };
 use tokio::sync::mpsc;
 
-use super::{limits, policies::active_policy};
+use super::{caches::cache_defaults, limits};
 use crate::{cluster::Cluster, config::Config};
 
 /// What seals tokens.
@@ -36,7 +36,7 @@ pub(super) fn presence(
     let online = Online {
         stores: presences,
         tiers: context.tiers,
-        policy: active_policy(config),
+        policy: presence::cache::policy(&cache_defaults(config)),
         users: domains.users.clone(),
         members: domains.members.clone(),
         follows: domains.follows.clone(),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kith_service::{
     application::Closing,
     domain_context::DomainContext,
-    relation::{Blocks, Follows, RelationRules},
+    relation::{Blocks, Follows, RelationRules, cache},
     user::Users,
 };
 use kith_store::Permissions;
 
-use super::policies::relation_policies;
+use super::caches::cache_defaults;
 use crate::config::Config;
 
 pub(super) fn follows_and_blocks(
@@ -19,7 +19,7 @@ pub(super) fn follows_and_blocks(
     users: &Users,
     requests: &Closing,
 ) -> (Follows, Blocks) {
-    let (rules, policies) = (rules(config), relation_policies(config));
+    let (rules, policies) = (rules(config), cache::policies(&cache_defaults(config)));
     let blocks = Blocks::new(context, policies.blocks, policies.block_lists, rules.default_permissions);
     let requests = Arc::new(requests.clone());
     let (records, lists) = (policies.follows, policies.follow_lists);

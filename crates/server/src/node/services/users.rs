@@ -4,14 +4,15 @@ use std::{collections::BTreeSet, num::NonZeroU32};
 
 use kith_service::{
     domain_context::DomainContext,
-    user::{Deletions, UserRules, Users},
+    user::{Deletions, UserRules, Users, cache},
 };
 
-use super::policies::user_policy;
+use super::caches::cache_defaults;
 use crate::config::Config;
 
 pub(super) fn users(context: DomainContext<'_>, config: &Config, deletions: Deletions) -> Users {
-    Users::new(context, user_policy(config), deletions, rules(config))
+    let policy = cache::policy(&cache_defaults(config));
+    Users::new(context, policy, deletions, rules(config))
 }
 
 pub(super) fn rules(config: &Config) -> UserRules {

@@ -9,6 +9,7 @@
 
 mod applying;
 mod bans;
+pub mod cache;
 mod codec;
 mod config;
 mod convert;

@@ -1,0 +1,37 @@
+//! The namespaces of groups in the caches.
+
+use std::time::Duration;
+
+use kith_cache::{ListEpoch, ListPolicies, Policy};
+use kith_store::Group;
+
+use super::{GROUPS, GroupPolicies, SEARCH_EPOCHS, SEARCH_PAGES, page_weight};
+use crate::write::cache_defaults::CacheDefaults;
+
+const GROUP_SHARES: u64 = 7;
+/// Pages of searches are ids: with 256 MiB, some 12,000 pages of 50.
+const SEARCH_PAGE_SHARES: u64 = 2;
+/// Names of epochs: some 15,000 buckets.
+const SEARCH_EPOCH_SHARES: u64 = 1;
+/// Of the memory.
+pub const SHARES: u64 = GROUP_SHARES + SEARCH_PAGE_SHARES + SEARCH_EPOCH_SHARES;
+
+/// How long a page of a search is served. It may hold groups that are found no more, which then only make it short.
+const SEARCH_PAGE_TTL: Duration = Duration::from_secs(60);
+
+/// How copies of groups, and of what searches find, behave.
+#[must_use]
+pub fn policies(defaults: &CacheDefaults) -> GroupPolicies {
+    let pages = defaults.policy(SEARCH_PAGES, SEARCH_PAGE_SHARES, page_weight);
+    GroupPolicies {
+        records: defaults.policy(GROUPS, GROUP_SHARES, Group::weight),
+        searches: ListPolicies {
+            epochs: defaults.policy(SEARCH_EPOCHS, SEARCH_EPOCH_SHARES, ListEpoch::weight),
+            pages: Policy {
+                ttl: pages.ttl.min(SEARCH_PAGE_TTL),
+                negative_ttl: pages.negative_ttl.min(SEARCH_PAGE_TTL),
+                ..pages
+            },
+        },
+    }
+}
