@@ -117,7 +117,7 @@ fn serves(program: &Path) -> Result<()> {
 /// Runs the tests of the crate up to the first line that says that one runs.
 fn until_first_test(folder: &PathBuf) -> Result<()> {
     let mut command = cargo();
-    command.args(["test", "--quiet", "-p", "kith-cli", "--target-dir"]).arg(folder);
+    command.args(["test", "--quiet", "-p", "kith-service", "--target-dir"]).arg(folder);
     let mut tests = command.stdout(Stdio::piped()).spawn()?;
     let output = tests.stdout.take().context("the output is a pipe")?;
     let ran = BufReader::new(output).lines().map_while(Result::ok).any(|line| line.starts_with("running "));
