@@ -10,27 +10,27 @@
 //! **Who may.** Gateways are services. Users are shown themselves and their friends.
 
 mod active;
-mod assemble;
+mod background;
+mod build;
 mod codec;
 mod config;
 mod convert;
 mod fan_out;
 mod gateways;
-mod held;
 mod hub;
-mod keeper;
-mod moves;
+mod membership_listener;
 mod pages;
+mod recovery;
 mod rpc;
 mod sessions;
 mod sweep;
-mod visible;
+mod visibility;
 mod watch;
 
 pub use active::{ACTIVE, active_weight};
-pub use assemble::{Online, assemble, in_memory, limits};
+pub use background::Background;
+pub use build::{Online, build, in_memory, limits};
 pub use config::PresenceConfig;
-pub use keeper::Keeper;
-pub use moves::{Moved, Moves, moves};
+pub use membership_listener::{Moved, Moves, moves};
 pub use rpc::PresenceRpc;
 pub use sessions::Sessions;

@@ -10,7 +10,7 @@ use super::{
     convert,
     hub::Hub,
     sessions::{Sessions, Shown},
-    visible::Visible,
+    visibility::Visibility,
     watch::Told,
 };
 use crate::{
@@ -31,7 +31,7 @@ pub struct PresenceRpc {
     pub sessions: Sessions,
     pub(super) active: Active,
     pub(super) members: Members,
-    pub(super) visible: Visible,
+    pub(super) visibility: Visibility,
     pub(super) hub: Arc<Hub>,
     pub(super) pages: PageTokens,
     pub(super) limits: Limits,
@@ -98,7 +98,7 @@ impl PresenceRpc {
     /// Of each user, what whoever acts is shown.
     async fn shown(&self, ids: &[i64], call: Call) -> Result<Vec<wire::Presence>, Error> {
         let users = convert::users(ids, self.limits.batch_ids)?;
-        let (shown, _) = self.visible.of(&users, call.principal).await?;
+        let (shown, _) = self.visibility.of(&users, call.principal).await?;
         let mut found = self.sessions.get_many(&shown).await.into_iter().peekable();
         let of_each = users.into_iter().map(|user| {
             // They are in the order of the users.

@@ -10,7 +10,7 @@ use kith_presence::{
 };
 use kith_store::UserId;
 
-use super::{fan_out::FanOut, gateways::KnownGateways, held::Held, visible::Warmth};
+use super::{fan_out::FanOut, gateways::KnownGateways, recovery::SessionRecovery, visibility::Warmth};
 use crate::{
     error::Error,
     metric,
@@ -32,7 +32,7 @@ pub(super) struct Rules {
 pub struct Sessions {
     pub(super) stores: Presences,
     pub(super) gateways: Arc<KnownGateways>,
-    pub(super) held: Arc<Held>,
+    pub(super) recovery: Arc<SessionRecovery>,
     pub(super) fan_out: FanOut,
     pub(super) users: Users,
     pub(super) warmth: Warmth,
@@ -106,7 +106,7 @@ impl Sessions {
         self.users.get(user, &Consistency::Cached).await?;
         let op = Op::Open(device.clone(), self.rules.session_ttl);
         let changed = self.change(Change { user, instance: instance.clone(), op }, "open").await?;
-        self.held.put(user, &instance, &device, self.rules.session_ttl);
+        self.recovery.put(user, &instance, &device, self.rules.session_ttl);
         self.warmth.begin(user);
         self.fan_out.within(self.rules.fan_out_wait, user, changed.standing.clone()).await;
         Ok(changed.standing)
@@ -122,7 +122,7 @@ impl Sessions {
         device: DeviceId,
         instance: Instance,
     ) -> Result<Standing, Error> {
-        self.held.remove(user, &instance, &device);
+        self.recovery.remove(user, &instance, &device);
         let changed = self.change(Change { user, instance, op: Op::Close(device) }, "close").await?;
         self.fan_out.within(self.rules.fan_out_wait, user, changed.standing.clone()).await;
         Ok(changed.standing)
@@ -136,7 +136,7 @@ impl Sessions {
         let seen = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
         let mut instances = BTreeSet::new();
         for session in seen.users.into_iter().flat_map(|seen| seen.sessions) {
-            self.held.remove(user, &session.instance, &session.device);
+            self.recovery.remove(user, &session.instance, &session.device);
             instances.insert(session.instance);
         }
         for instance in instances {
@@ -168,9 +168,9 @@ impl Sessions {
             let Changed { known, standing, .. } = changed.map_err(Error::presence)?;
             self.fan_out.resume(user, standing);
             if known {
-                self.held.put(user, instance, &device, lasts);
+                self.recovery.put(user, instance, &device, lasts);
             } else {
-                self.held.remove(user, instance, &device);
+                self.recovery.remove(user, instance, &device);
                 unknown.push((user, device));
             }
         }

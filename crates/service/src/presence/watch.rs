@@ -45,7 +45,7 @@ impl PresenceRpc {
         let mut users = convert::watched(ids, self.limits.batch_ids)?;
         users.sort_unstable();
         users.dedup();
-        let (shown, hidden) = self.visible.of(&users, call.principal).await?;
+        let (shown, hidden) = self.visibility.of(&users, call.principal).await?;
         let place = self.hub.watch(shown.clone(), HEARS_WITHIN).await?;
         let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], call.principal));
         let mut watcher = Watcher {

@@ -16,12 +16,12 @@ const WARMED_AT_ONCE: usize = 32;
 
 /// Who sees whom. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Visible {
+pub(super) struct Visibility {
     follows: Follows,
     blocks: Blocks,
 }
 
-impl Visible {
+impl Visibility {
     pub(super) const fn new(follows: Follows, blocks: Blocks) -> Self {
         Self { follows, blocks }
     }
@@ -48,20 +48,20 @@ impl Visible {
 /// Reads ahead what a user that comes online asks for first. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Warmth {
-    visible: Visible,
+    visibility: Visibility,
     turns: Arc<Semaphore>,
 }
 
 impl Warmth {
-    pub(super) fn new(visible: Visible) -> Self {
-        Self { visible, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
+    pub(super) fn new(visibility: Visibility) -> Self {
+        Self { visibility, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
     }
 
     /// Begins to, beside whoever waits for an answer. The record of the user is there already, and its groups come with
     /// telling them.
     pub(super) fn begin(&self, user: UserId) {
         let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
-        let Visible { follows, blocks } = self.visible.clone();
+        let Visibility { follows, blocks } = self.visibility.clone();
         tokio::spawn(async move {
             Box::pin(warm(&follows, &blocks, user)).await;
             drop(turn);
