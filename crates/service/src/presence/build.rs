@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::{
     Background, PresenceConfig, PresenceRpc,
     active::Active,
+    active_members::ActiveMembers,
     background::Parts,
     fan_out::FanOut,
     gateways::KnownGateways,
@@ -92,6 +93,7 @@ pub fn build(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Backgroun
         fan_out,
         users: of.users,
         warmth: Warmth::new(visibility.clone()),
+        visibility,
         tokens: of.gateway_tokens,
         rules: rules(config),
     };
@@ -102,8 +104,8 @@ pub fn build(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Backgroun
         look_every: config.look_every,
         sweep_every: config.sweep_every,
     };
-    let (members, limits) = (of.members, of.limits);
-    let rpc = PresenceRpc { sessions, active, members, visibility, hub, pages: of.page_tokens, limits };
+    let active_members = ActiveMembers { active, members: of.members, sessions: sessions.clone() };
+    let rpc = PresenceRpc { sessions, active_members, hub, pages: of.page_tokens, limits: of.limits };
     (rpc, Background::new(parts, sweep, of.moved))
 }
 

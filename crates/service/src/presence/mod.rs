@@ -10,6 +10,7 @@
 //! **Who may.** Gateways are services. Users are shown themselves and their friends.
 
 mod active;
+mod active_members;
 mod background;
 mod build;
 mod codec;
@@ -19,7 +20,6 @@ mod fan_out;
 mod gateways;
 mod hub;
 mod membership_listener;
-mod pages;
 mod recovery;
 mod rpc;
 mod sessions;

@@ -106,13 +106,17 @@ impl SessionRecovery {
         let now = Instant::now();
         let mut users = self.users.lock();
         users.with_gone.clear();
-        let sessions = users.of.iter_mut().flat_map(|(user, all)| all.iter_mut().map(|one| (*user, one)));
-        let open = |(user, session): (UserId, &mut Session)| {
-            session.gone = None;
-            let left = session.until.checked_duration_since(now).filter(|left| !left.is_zero())?.min(at_most);
-            Some(Change { user, instance: session.at.clone(), op: Op::Open(session.device.clone(), left) })
-        };
-        sessions.filter_map(open).collect()
+        let mut changes = Vec::with_capacity(users.count);
+        for (user, sessions) in &mut users.of {
+            for session in sessions {
+                session.gone = None;
+                let left = session.until.checked_duration_since(now).filter(|left| !left.is_zero());
+                let Some(left) = left else { continue };
+                let op = Op::Open(session.device.clone(), left.min(at_most));
+                changes.push(Change { user: *user, instance: session.at.clone(), op });
+            }
+        }
+        changes
     }
 
     pub(super) fn count(&self) -> usize {

@@ -14,6 +14,13 @@ use crate::{
 /// Users that are read ahead for at one time; others read when they ask.
 const WARMED_AT_ONCE: usize = 32;
 
+/// Users, divided by whether they are shown to a principal; both in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Visible {
+    pub(super) shown: Vec<UserId>,
+    pub(super) hidden: Vec<UserId>,
+}
+
 /// Who sees whom. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Visibility {
@@ -26,22 +33,21 @@ impl Visibility {
         Self { follows, blocks }
     }
 
-    /// Those of these who are shown to whoever acts, and those who are not, in their order: services are shown all, a user
-    /// itself and its friends.
+    /// Those of these who are shown to the principal, and those who are not: services are shown all, a user itself and its
+    /// friends.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn of(
-        &self,
-        users: &[UserId],
-        principal: Principal,
-    ) -> Result<(Vec<UserId>, Vec<UserId>), Error> {
-        let Principal::User(principal) = principal else { return Ok((users.to_vec(), Vec::new())) };
+    pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<Visible, Error> {
+        let Principal::User(principal) = principal else {
+            return Ok(Visible { shown: users.to_vec(), hidden: Vec::new() });
+        };
         let others: Vec<UserId> = users.iter().copied().filter(|user| *user != principal).collect();
         let friends = are_friends(&self.follows, &self.blocks, principal, &others).await?;
         let mut friends = friends.into_iter();
         let is_shown = |user: &UserId| *user == principal || friends.next().unwrap_or_default();
-        Ok(users.iter().copied().partition(is_shown))
+        let (shown, hidden) = users.iter().copied().partition(is_shown);
+        Ok(Visible { shown, hidden })
     }
 }
 
