@@ -70,7 +70,7 @@ struct World {
     /// These end with the sandbox.
     _cleanup: CleanupJob,
     _applications: kith_service::application::Janitor,
-    _presence: kith_service::presence::Keeper,
+    _presence: kith_service::presence::Background,
     _store: SqliteHandle,
 }
 

@@ -8,6 +8,7 @@ use kith_store::{
     SecretChange, Text, UserId, Visibility,
 };
 
+use super::GroupKeyword;
 use crate::{
     error::Error,
     rpc::{
@@ -121,11 +122,17 @@ pub(super) fn patch(
     Ok((patch, secrets))
 }
 
-/// How a keyword is compared.
-pub(super) fn is_prefix(number: i32) -> Result<bool, Error> {
+/// The groups that one request asks for.
+pub(super) fn group_ids(ids: &[i64]) -> Result<Vec<GroupId>, Error> {
+    let why = |_| Error::invalid("group_ids", &Invalid::new("must be above 0"));
+    ids.iter().map(|id| GroupId::new(*id).map_err(why)).collect()
+}
+
+/// A keyword whose text was checked, and how it is compared.
+pub(super) fn keyword(text: &str, number: i32) -> Result<GroupKeyword, Error> {
     match wire::KeywordMatch::try_from(number) {
-        Ok(wire::KeywordMatch::Unspecified | wire::KeywordMatch::Exact) => Ok(false),
-        Ok(wire::KeywordMatch::Prefix) => Ok(true),
+        Ok(wire::KeywordMatch::Unspecified | wire::KeywordMatch::Exact) => Ok(GroupKeyword::exact(text)),
+        Ok(wire::KeywordMatch::Prefix) => Ok(GroupKeyword::prefix(text)),
         Err(_) => Err(unknown_value("match")),
     }
 }

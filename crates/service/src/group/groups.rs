@@ -117,7 +117,7 @@ impl Groups {
     ///
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
-    pub async fn get(&self, id: GroupId, consistency: &Consistency) -> Result<Entry<Group>, Error> {
+    pub async fn get_group(&self, id: GroupId, consistency: &Consistency) -> Result<Entry<Group>, Error> {
         let entry =
             self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
         entry.ok_or_else(|| Error::not_found(KIND))
@@ -138,7 +138,7 @@ impl Groups {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub async fn search(
+    pub async fn search_groups(
         &self,
         keyword: &GroupKeyword,
         after: Option<GroupId>,
@@ -166,18 +166,18 @@ impl Groups {
     ///
     /// # Errors
     /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn create(
+    pub(super) async fn create_group(
         &self,
         draft: GroupDraft,
         secrets: PlainSecrets,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<Group>, Error> {
-        let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
-        let write = terms.write_with(&secrets, &self.hasher).await?;
+        let request = context.seed.as_ref().map(|seed| seed.id().to_owned());
+        let write = context.write_with(&secrets, &self.hasher).await?;
         let secrets = self.hasher.seal(secrets).await?;
         let this = self.clone();
         let work = async move { this.insert(draft, secrets, request.as_deref(), write).await };
-        self.mutations.call(terms.deadline, work).await
+        self.mutations.call(context.deadline, work).await
     }
 
     /// Changes a group. Where the change makes it need an invite code, or need none any more, the code is
@@ -185,48 +185,48 @@ impl Groups {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn update(
+    pub(super) async fn update_group(
         &self,
         id: GroupId,
         patch: GroupPatch,
         secrets: PlainSecrets,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<Group>, Error> {
-        let write = terms.write_with(&secrets, &self.hasher).await?;
+        let write = context.write_with(&secrets, &self.hasher).await?;
         let patch = GroupPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
             let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
             if !touches_code {
-                this.allow(id, terms.principal, Role::Admin).await?;
+                this.allow(id, context.principal, Role::Admin).await?;
                 let before = this.known(id);
                 return this.change(id, patch, write, before.as_deref()).await.map_err(store_error);
             }
-            this.change_with_code(id, patch, write, terms.principal).await
+            this.change_with_code(id, patch, write, context.principal).await
         };
-        self.mutations.call(terms.deadline, work).await
+        self.mutations.call(context.deadline, work).await
     }
 
     /// Dismisses a group. Returns the version of the dismissal.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(crate) async fn dismiss(
+    pub(crate) async fn dismiss_group(
         &self,
         id: GroupId,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<Version>, Error> {
-        let write = terms.write(&self.hasher).await?;
+        let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            this.allow(id, terms.principal, Role::Owner).await?;
+            this.allow(id, context.principal, Role::Owner).await?;
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
             let job = RecordWrite { key: id, write, change: dismissed };
             let buckets = buckets(&GroupPatch::default(), this.known(id).as_deref());
             this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
-        self.mutations.call(terms.deadline, work).await
+        self.mutations.call(context.deadline, work).await
     }
 
     /// Whether there was a group of this id that is dismissed, as the store has it.
@@ -242,7 +242,7 @@ impl Groups {
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
-    pub(super) async fn verify(
+    pub(super) async fn verify_secret(
         &self,
         id: GroupId,
         name: &str,
@@ -265,7 +265,7 @@ impl Groups {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or what a failing store makes.
-    pub async fn invite_code(&self, id: GroupId, principal: Principal) -> Result<String, Error> {
+    pub async fn get_invite_code(&self, id: GroupId, principal: Principal) -> Result<String, Error> {
         let group = self.read(id).await?;
         self.roles.allow(&group, principal, Role::Admin).await?;
         match self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)? {
@@ -288,14 +288,14 @@ impl Groups {
     /// Replaces the invite code. The same request gets the same code again.
     ///
     /// # Errors
-    /// As [`Self::invite_code`], and ABORTED when the group changes without an end.
-    pub(super) async fn rotate_code(
+    /// As [`Self::get_invite_code`], and ABORTED when the group changes without an end.
+    pub(super) async fn rotate_invite_code(
         &self,
         id: GroupId,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<(String, Committed<Group>), Error> {
-        let request = terms.seed.as_ref().map(|seed| seed.id().to_owned());
-        let write = terms.write(&self.hasher).await?;
+        let request = context.seed.as_ref().map(|seed| seed.id().to_owned());
+        let write = context.write(&self.hasher).await?;
         let code = self.codes.make(id, request.as_deref());
         let sealed = self.codes.seal(id, &code)?;
         let this = self.clone();
@@ -304,7 +304,7 @@ impl Groups {
                 let Some(group) = this.read_for(id, &write).await? else {
                     return this.change(id, GroupPatch::default(), write, None).await.map_err(store_error);
                 };
-                this.roles.allow(&group, terms.principal, Role::Admin).await?;
+                this.roles.allow(&group, context.principal, Role::Admin).await?;
                 if !needs_code(group.visibility, group.join_policy) {
                     return Err(no_code());
                 }
@@ -318,7 +318,7 @@ impl Groups {
             }
             Err(Error::new(Reason::VersionConflict, "the group changes too often"))
         };
-        let written = self.mutations.call(terms.deadline, work).await?;
+        let written = self.mutations.call(context.deadline, work).await?;
         Ok((code.as_str().to_owned(), written))
     }
 
@@ -412,7 +412,7 @@ impl Groups {
         if principal == Principal::Service {
             return Ok(());
         }
-        let group = self.get(id, &Consistency::Cached).await?;
+        let group = self.get_group(id, &Consistency::Cached).await?;
         self.roles.allow(&group.value, principal, least).await
     }
 

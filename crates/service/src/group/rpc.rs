@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 use zeroize::Zeroizing;
 
 use super::{
-    GroupKeyword, Groups,
+    Groups,
     convert::{self, GroupDraft},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         params::take_secrets,
         request::{IdempotencyKey, WriteContext, consistency},
         search_quota::SearchQuota,
-        secret::check_secret,
+        secret::{PlainSecrets, check_secret},
     },
 };
 
@@ -80,115 +80,33 @@ impl GroupRpc {
         wire::GroupResult { group_id: id.get(), result: Some(result) }
     }
 
-    async fn create(
-        &self,
-        mut request: wire::CreateGroupRequest,
-        call: Call,
-    ) -> Result<wire::CreateGroupResponse, Error> {
+    fn decode_create(&self, mut request: wire::CreateGroupRequest, call: Call) -> Result<Creation, Error> {
         let request_id = std::mem::take(&mut request.request_id);
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
         let secrets = take_secrets(&mut group.params, &self.groups.secret_params)?;
         let draft = GroupDraft::new(group, call.principal)?;
-        let seed = IdempotencyKey::of("CreateGroup", &request_id, call.principal, &request)?;
-        let terms = WriteContext::of(call, 0, seed)?;
-        if let Some(id) = draft.id {
-            self.members.make_way(id, terms.deadline).await?;
-        }
-        let written = self.groups.create(draft, secrets, terms).await?;
-        self.members.created(written.record.id).await;
-        Ok(wire::CreateGroupResponse {
-            group: Some(self.shown(&written.record)),
-            consistency_token: written.token.to_string(),
-        })
+        let context = WriteContext::of_request("CreateGroup", &request_id, call, 0, &request)?;
+        Ok(Creation { draft, secrets, context })
     }
 
-    async fn update(
-        &self,
-        mut request: wire::UpdateGroupRequest,
-        call: Call,
-    ) -> Result<wire::UpdateGroupResponse, Error> {
-        let request_id = std::mem::take(&mut request.request_id);
-        let names = &self.groups.secret_params;
-        let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
-        let id = convert::group_id(group.group_id)?;
-        let paths = request.update_mask.clone().unwrap_or_default().paths;
-        let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
-        group.params.retain(|name, _| !names.contains(name));
-        let seed = IdempotencyKey::of("UpdateGroup", &request_id, call.principal, &request)?;
-        let terms = WriteContext::of(call, request.expected_version, seed)?;
-        let written = self.groups.update(id, patch, secrets, terms).await?;
-        Ok(wire::UpdateGroupResponse {
-            group: Some(self.shown(&written.record)),
-            consistency_token: written.token.to_string(),
-        })
-    }
-
-    async fn transfer(
-        &self,
-        mut request: wire::TransferGroupRequest,
-        call: Call,
-    ) -> Result<wire::TransferGroupResponse, Error> {
-        let request_id = std::mem::take(&mut request.request_id);
-        let seed = IdempotencyKey::of("TransferGroup", &request_id, call.principal, &request)?;
-        let id = convert::group_id(request.group_id)?;
-        let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
-        let written = self.members.transfer(id, owner, WriteContext::of(call, 0, seed)?).await?;
-        Ok(wire::TransferGroupResponse {
-            version: written.record.roster.version.get(),
-            consistency_token: written.token.to_string(),
-        })
-    }
-
-    async fn batch(
-        &self,
-        request: wire::BatchGetGroupsRequest,
-    ) -> Result<wire::BatchGetGroupsResponse, Error> {
-        batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        let field = |_| Error::invalid("group_ids", &kith_store::Invalid::new("must be above 0"));
-        let ids: Result<Vec<GroupId>, _> =
-            request.group_ids.iter().map(|id| GroupId::new(*id).map_err(field)).collect();
-        let ids = ids?;
-        let groups = self.groups.get_many(&ids, &consistency).await;
-        let mut budget = ByteBudget::new(ANSWER_BYTES);
-        let result = |(id, group): (&GroupId, _)| self.result(*id, group, &mut budget);
-        let results = ids.iter().zip(groups).map(result).collect();
-        Ok(wire::BatchGetGroupsResponse { results })
-    }
-
-    /// A page holds what may be found, which is compared with the keyword: it may be short without being the
-    /// last, and says so by its token.
-    async fn search(
-        &self,
-        request: wire::SearchGroupsRequest,
-        call: Call,
-    ) -> Result<wire::SearchGroupsResponse, Error> {
-        self.searches.count(call.principal)?;
-        let keyword = request.keyword.as_str();
-        GroupWords::check_keyword(keyword).map_err(|why| Error::invalid("keyword", &why))?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        let keyword = if convert::is_prefix(request.r#match)? {
-            GroupKeyword::prefix(keyword)
-        } else {
-            GroupKeyword::exact(keyword)
-        };
-        let size = self.limits.pages.of(request.page_size)?;
-        let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
-        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
-        let found = self.groups.search(&keyword, after, size, &consistency).await?;
-        let groups = fitting(found.groups.iter().map(|group| self.shown(group)));
-        let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
-        let next = cut.or(found.next.map(GroupId::get));
-        let next_page_token = next.map(|id| self.pages.seal(&query, id)).unwrap_or_default();
-        Ok(wire::SearchGroupsResponse { groups, next_page_token })
-    }
-
-    async fn import_one(&self, record: wire::ImportGroup) -> ImportResult {
+    async fn import_group(&self, record: wire::ImportGroup) -> ImportResult {
         let number = record.record;
         let request = wire::CreateGroupRequest { group: record.group, request_id: record.request_id };
-        let created = self.create(request, batch::import_call(&self.limits)).await;
-        batch::import_result(number, created.map(|created| created.group.unwrap_or_default().group_id))
+        let created = match self.decode_create(request, batch::import_call(&self.limits)) {
+            Ok(Creation { draft, secrets, context }) => {
+                self.members.create_group(draft, secrets, context).await
+            }
+            Err(error) => Err(error),
+        };
+        batch::import_result(number, created.map(|written| written.record.id.get()))
     }
+}
+
+/// A group to be created, as a request has it.
+struct Creation {
+    draft: GroupDraft,
+    secrets: PlainSecrets,
+    context: WriteContext,
 }
 
 #[tonic::async_trait]
@@ -201,7 +119,12 @@ impl GroupService for GroupRpc {
         request: Request<wire::CreateGroupRequest>,
     ) -> Result<Response<wire::CreateGroupResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.create(request.into_inner(), call).await?))
+        let Creation { draft, secrets, context } = self.decode_create(request.into_inner(), call)?;
+        let written = self.members.create_group(draft, secrets, context).await?;
+        Ok(Response::new(wire::CreateGroupResponse {
+            group: Some(self.shown(&written.record)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn get_group(
@@ -210,7 +133,7 @@ impl GroupService for GroupRpc {
     ) -> Result<Response<wire::GetGroupResponse>, Status> {
         let request = request.get_ref();
         let id = convert::group_id(request.group_id)?;
-        let entry = self.groups.get(id, &self.consistency(request.consistency.as_ref())?).await?;
+        let entry = self.groups.get_group(id, &self.consistency(request.consistency.as_ref())?).await?;
         let mut response = Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value)) });
         response.extensions_mut().insert(Served::of(&entry));
         Ok(response)
@@ -220,7 +143,14 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::BatchGetGroupsRequest>,
     ) -> Result<Response<wire::BatchGetGroupsResponse>, Status> {
-        Ok(Response::new(self.batch(request.into_inner()).await?))
+        let request = request.into_inner();
+        batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let ids = convert::group_ids(&request.group_ids)?;
+        let groups = self.groups.get_many(&ids, &consistency).await;
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let results = ids.iter().zip(groups).map(|(id, group)| self.result(*id, group, &mut budget));
+        Ok(Response::new(wire::BatchGetGroupsResponse { results: results.collect() }))
     }
 
     async fn update_group(
@@ -228,7 +158,21 @@ impl GroupService for GroupRpc {
         request: Request<wire::UpdateGroupRequest>,
     ) -> Result<Response<wire::UpdateGroupResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.update(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let names = &self.groups.secret_params;
+        let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
+        let id = convert::group_id(group.group_id)?;
+        let paths = request.update_mask.clone().unwrap_or_default().paths;
+        let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
+        group.params.retain(|name, _| !names.contains(name));
+        let seed = IdempotencyKey::of("UpdateGroup", &request_id, call.principal, &request)?;
+        let context = WriteContext::of(call, request.expected_version, seed)?;
+        let written = self.groups.update_group(id, patch, secrets, context).await?;
+        Ok(Response::new(wire::UpdateGroupResponse {
+            group: Some(self.shown(&written.record)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn dismiss_group(
@@ -240,8 +184,8 @@ impl GroupService for GroupRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let seed = IdempotencyKey::of("DismissGroup", &request_id, call.principal, &request)?;
         let id = convert::group_id(request.group_id)?;
-        let written =
-            self.members.dismiss(id, WriteContext::of(call, request.expected_version, seed)?).await?;
+        let context = WriteContext::of(call, request.expected_version, seed)?;
+        let written = self.members.dismiss_group(id, context).await?;
         Ok(Response::new(wire::DismissGroupResponse {
             version: written.record.get(),
             consistency_token: written.token.to_string(),
@@ -253,15 +197,40 @@ impl GroupService for GroupRpc {
         request: Request<wire::TransferGroupRequest>,
     ) -> Result<Response<wire::TransferGroupResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.transfer(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let request_id = std::mem::take(&mut request.request_id);
+        let seed = IdempotencyKey::of("TransferGroup", &request_id, call.principal, &request)?;
+        let id = convert::group_id(request.group_id)?;
+        let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
+        let context = WriteContext::of(call, 0, seed)?;
+        let written = self.members.transfer_group(id, owner, context).await?;
+        Ok(Response::new(wire::TransferGroupResponse {
+            version: written.record.roster.version.get(),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
+    /// A page holds what may be found, which is compared with the keyword: it may be short without being the
+    /// last, and says so by its token.
     async fn search_groups(
         &self,
         request: Request<wire::SearchGroupsRequest>,
     ) -> Result<Response<wire::SearchGroupsResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.search(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        self.searches.count(call.principal)?;
+        GroupWords::check_keyword(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let keyword = convert::keyword(&request.keyword, request.r#match)?;
+        let size = self.limits.pages.of(request.page_size)?;
+        let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
+        let found = self.groups.search_groups(&keyword, after, size, &consistency).await?;
+        let groups = fitting(found.groups.iter().map(|group| self.shown(group)));
+        let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
+        let next = cut.or(found.next.map(GroupId::get));
+        let next_page_token = next.map(|id| self.pages.seal(&query, id)).unwrap_or_default();
+        Ok(Response::new(wire::SearchGroupsResponse { groups, next_page_token }))
     }
 
     async fn get_invite_code(
@@ -270,7 +239,7 @@ impl GroupService for GroupRpc {
     ) -> Result<Response<wire::GetInviteCodeResponse>, Status> {
         let call = Call::of(&request);
         let id = convert::group_id(request.get_ref().group_id)?;
-        let invite_code = self.groups.invite_code(id, call.principal).await?;
+        let invite_code = self.groups.get_invite_code(id, call.principal).await?;
         Ok(Response::new(wire::GetInviteCodeResponse { invite_code }))
     }
 
@@ -283,7 +252,8 @@ impl GroupService for GroupRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let seed = IdempotencyKey::of("RotateInviteCode", &request_id, call.principal, &request)?;
         let id = convert::group_id(request.group_id)?;
-        let (invite_code, written) = self.groups.rotate_code(id, WriteContext::of(call, 0, seed)?).await?;
+        let context = WriteContext::of(call, 0, seed)?;
+        let (invite_code, written) = self.groups.rotate_invite_code(id, context).await?;
         Ok(Response::new(wire::RotateInviteCodeResponse {
             invite_code,
             version: written.record.version.get(),
@@ -299,7 +269,7 @@ impl GroupService for GroupRpc {
         let wire::VerifySecretRequest { group_id, name, secret } = request.into_inner();
         let (id, secret) = (convert::group_id(group_id)?, Zeroizing::new(secret));
         check_secret(&secret).map_err(|why| Error::invalid("secret", &why))?;
-        let verified = self.groups.verify(id, &name, secret, call.principal).await?;
+        let verified = self.groups.verify_secret(id, &name, secret, call.principal).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
     }
 
@@ -311,7 +281,7 @@ impl GroupService for GroupRpc {
         let this = self.clone();
         let one = move |record| {
             let this = this.clone();
-            async move { this.import_one(record).await }
+            async move { this.import_group(record).await }
         };
         let answer = |results| wire::ImportGroupsResponse { results };
         Ok(Response::new(batch::import(request.into_inner(), self.limits, one, answer)))

@@ -81,8 +81,9 @@ impl Telling {
 
 /// Bytes of a distribution, roughly.
 pub fn active_weight(distribution: &Distribution) -> usize {
-    let gateway = |(id, _): &(GatewayId, u32)| size_of::<(GatewayId, u32)>() + id.as_str().len();
-    size_of::<Distribution>() + distribution.gateways.iter().map(gateway).sum::<usize>()
+    let gateways = distribution.gateways.iter();
+    let gateways = gateways.map(|(id, _)| size_of::<(GatewayId, u32)>() + id.as_str().len());
+    size_of::<Distribution>() + gateways.sum::<usize>()
 }
 
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! Presence between the wire and the domain. Raw numbers and strings stop here.
 
-use kith_presence::{DeviceId, GatewayId, Session};
+use kith_presence::{ActiveMember, DeviceId, GatewayId, Session};
 use kith_proto::presence::v1 as wire;
 use kith_store::{GroupId, Invalid, UserId};
 
-use super::sessions::Shown;
+use super::sessions::{SessionRequest, Shown, UserDevice};
 use crate::{
     error::Error,
     rpc::{batch, call::Principal, versions::wire_duration},
@@ -26,6 +26,21 @@ pub(super) fn device(field: &'static str, id: &str) -> Result<DeviceId, Error> {
     id.parse().map_err(|why| Error::invalid(field, &why))
 }
 
+/// The session that is to be opened or closed.
+pub(super) fn session_request(
+    user_id: i64,
+    device_id: &str,
+    gateway_id: &str,
+    gateway_token: String,
+) -> Result<SessionRequest, Error> {
+    Ok(SessionRequest {
+        user: user("user_id", user_id)?,
+        device: device("device_id", device_id)?,
+        gateway: gateway(gateway_id)?,
+        gateway_token,
+    })
+}
+
 /// Those that one request asks about.
 pub(super) fn users(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     batch::check_count("user_ids", ids.len(), most)?;
@@ -41,12 +56,17 @@ pub(super) fn watched(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
 }
 
 /// Those that one heartbeat renews.
-pub(super) fn sessions(names: &[wire::SessionName], most: usize) -> Result<Vec<(UserId, DeviceId)>, Error> {
+pub(super) fn sessions(names: &[wire::SessionName], most: usize) -> Result<Vec<UserDevice>, Error> {
     batch::check_count("sessions", names.len(), most)?;
     let session = |name: &wire::SessionName| {
-        Ok((user("sessions.user_id", name.user_id)?, device("sessions.device_id", &name.device_id)?))
+        let user = user("sessions.user_id", name.user_id)?;
+        Ok(UserDevice { user, device: device("sessions.device_id", &name.device_id)? })
     };
     names.iter().map(session).collect()
+}
+
+pub(super) fn session_name(session: &UserDevice) -> wire::SessionName {
+    wire::SessionName { user_id: session.user.get(), device_id: session.device.to_string() }
 }
 
 pub(super) fn presence(shown: &Shown, principal: Principal) -> wire::Presence {
@@ -71,8 +91,12 @@ pub(super) fn told(
     wire::WatchPresenceResponse { presence: Some(presence), gateway_ids: ids(gateways, principal) }
 }
 
+pub(super) fn active_member(member: &ActiveMember, principal: Principal) -> wire::ActiveMember {
+    wire::ActiveMember { user_id: member.user.get(), gateway_ids: ids(&member.gateways, principal) }
+}
+
 /// For services alone.
-pub(super) fn ids(gateways: &[GatewayId], principal: Principal) -> Vec<String> {
+fn ids(gateways: &[GatewayId], principal: Principal) -> Vec<String> {
     match principal {
         Principal::Service => gateways.iter().map(ToString::to_string).collect(),
         Principal::User(_) => Vec::new(),

@@ -7,6 +7,7 @@ use std::{
 
 use kith_presence::{GatewayId, Gateways, Instance};
 use parking_lot::RwLock;
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 /// As of the last look.
@@ -22,6 +23,15 @@ struct Known {
     dead: HashSet<Instance>,
     /// Until when each lives, by what was seen.
     living: BTreeMap<GatewayId, Instant>,
+}
+
+/// A page of the gateways that live.
+#[derive(Clone, Debug)]
+pub(super) struct GatewayPage {
+    /// By rising id, each with how long it lives unless it is heard of again.
+    pub(super) gateways: Vec<(GatewayId, Duration)>,
+    /// Where the next page begins; `None`: there is none.
+    pub(super) next: Option<[i64; 3]>,
 }
 
 impl KnownGateways {
@@ -76,6 +86,17 @@ impl KnownGateways {
         living.map(|(id, until)| (id.clone(), until.saturating_duration_since(now))).take(limit).collect()
     }
 
+    /// A page of those that live. A position holds how many gateways were before it, and the id of the last one, shortened:
+    /// where that one died meanwhile, the list goes on from its place.
+    pub(super) fn page(&self, position: Option<[i64; 3]>, size: usize) -> GatewayPage {
+        let all = self.living("", usize::MAX);
+        let from = position.map_or(0, |position| after(&all, position));
+        let gateways: Vec<_> = all.iter().skip(from).take(size).cloned().collect();
+        let until = from + gateways.len();
+        let last = all.get(until.saturating_sub(1)).filter(|_| until < all.len());
+        GatewayPage { gateways, next: last.map(|(last, _)| place_of(until, last)) }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.0.read().living.len()
     }
@@ -84,6 +105,21 @@ impl KnownGateways {
     pub(super) fn count_dead(&self) -> usize {
         self.0.read().dead.len()
     }
+}
+
+/// How many stood before, and 16 bytes that stand for the last of them.
+fn place_of(before: usize, last: &GatewayId) -> [i64; 3] {
+    let hash = Sha256::digest(last.as_str());
+    let (numbers, _) = hash.as_chunks::<8>();
+    let number = |at: usize| numbers.get(at).map_or(0, |bytes| i64::from_be_bytes(*bytes));
+    [i64::try_from(before).unwrap_or(i64::MAX), number(0), number(1)]
+}
+
+/// How many stand before what comes after this place.
+fn after<T>(all: &[(GatewayId, T)], place: [i64; 3]) -> usize {
+    let [before, ..] = place;
+    let last = all.iter().position(|(id, _)| place_of(0, id)[1..] == place[1..]);
+    last.map(|at| at + 1).unwrap_or_else(|| usize::try_from(before).unwrap_or(0).saturating_sub(1))
 }
 
 #[cfg(test)]
@@ -126,5 +162,19 @@ mod tests {
         known.take(seen(2, 0, &[]));
         assert!(!known.is_settled(thirty));
         assert!(known.was_lost() && !known.was_lost());
+    }
+
+    fn all(ids: &[&str]) -> Vec<(GatewayId, ())> {
+        ids.iter().map(|id| (id.parse().unwrap(), ())).collect()
+    }
+
+    #[test]
+    fn a_list_goes_on_after_its_last_one_whoever_came_and_went() {
+        let place = place_of(2, &"b".parse().unwrap());
+        assert_eq!(after(&all(&["a", "b", "c"]), place), 2);
+        assert_eq!(after(&all(&["0", "a", "b", "c"]), place), 3);
+        assert_eq!(after(&all(&["b", "c"]), place), 1);
+        assert_eq!(after(&all(&["a", "c"]), place), 1, "the last one is gone: from its place");
+        assert_eq!(after(&all(&[]), place), 1);
     }
 }

@@ -10,28 +10,28 @@
 //! **Who may.** Gateways are services. Users are shown themselves and their friends.
 
 mod active;
-mod assemble;
+mod active_members;
+mod background;
+mod build;
 pub mod cache;
 mod codec;
 mod config;
 mod convert;
 mod fan_out;
 mod gateways;
-mod held;
 mod hub;
-mod keeper;
-mod moves;
-mod pages;
+mod membership_listener;
+mod recovery;
 mod rpc;
 mod sessions;
 mod sweep;
-mod visible;
+mod visibility;
 mod watch;
 
 pub use active::{ACTIVE, active_weight};
-pub use assemble::{Online, assemble, in_memory, limits};
+pub use background::Background;
+pub use build::{Online, build, in_memory, limits};
 pub use config::PresenceConfig;
-pub use keeper::Keeper;
-pub use moves::{Moved, Moves, moves};
+pub use membership_listener::{Moved, Moves, moves};
 pub use rpc::PresenceRpc;
 pub use sessions::Sessions;

@@ -1,25 +1,30 @@
-//! The presence service on the wire: decode, one call, encode. Lists stand in `pages.rs`, the stream in `watch.rs`.
+//! The presence service on the wire: each call is decoded here, made by one method of what it is about, and encoded.
 
 use std::sync::Arc;
 
-use kith_proto::presence::v1::{self as wire, presence_service_server::PresenceService};
+use kith_cache::Consistency;
+use kith_proto::{
+    presence::v1::{self as wire, presence_service_server::PresenceService},
+    r#type::v1 as types,
+};
+use kith_store::UserId;
 use tonic::{Request, Response, Status};
 
 use super::{
-    active::Active,
+    active_members::ActiveMembers,
     convert,
     hub::Hub,
-    sessions::{Sessions, Shown},
-    visible::Visible,
-    watch::Told,
+    sessions::Sessions,
+    watch::{PresenceStream, watch_presence},
 };
 use crate::{
     error::Error,
-    group::members::Members,
     rpc::{
+        answer_size::fitting,
         batch::{Limits, only_services},
-        call::{Call, own},
+        call::Call,
         page_token::PageTokens,
+        request::consistency,
         versions::wire_duration,
     },
 };
@@ -29,83 +34,15 @@ use crate::{
 pub struct PresenceRpc {
     /// Sessions, which end with the accounts of their users.
     pub sessions: Sessions,
-    pub(super) active: Active,
-    pub(super) members: Members,
-    pub(super) visible: Visible,
+    pub(super) active_members: ActiveMembers,
     pub(super) hub: Arc<Hub>,
     pub(super) pages: PageTokens,
     pub(super) limits: Limits,
 }
 
 impl PresenceRpc {
-    async fn open(
-        &self,
-        request: wire::OpenSessionRequest,
-        call: Call,
-    ) -> Result<wire::OpenSessionResponse, Error> {
-        let user = convert::user("user_id", request.user_id)?;
-        let device = convert::device("device_id", &request.device_id)?;
-        let gateway = convert::gateway(&request.gateway_id)?;
-        own(user, call.principal)?;
-        let admitted = self.sessions.admit(gateway, &request.gateway_token).await?;
-        let standing = self.sessions.open(user, device, admitted.instance).await?;
-        let rules = self.sessions.rules;
-        Ok(wire::OpenSessionResponse {
-            session_version: standing.version,
-            gateway_token: admitted.token,
-            session_ttl: Some(wire_duration(rules.session_ttl)),
-            gateway_ttl: Some(wire_duration(rules.gateway_ttl)),
-        })
-    }
-
-    async fn beat(
-        &self,
-        request: wire::HeartbeatRequest,
-        call: Call,
-    ) -> Result<wire::HeartbeatResponse, Error> {
-        let gateway = convert::gateway(&request.gateway_id)?;
-        let sessions = convert::sessions(&request.sessions, self.limits.batch_ids)?;
-        only_services(call.principal)?;
-        let admitted = self.sessions.admit(gateway, &request.gateway_token).await?;
-        let unknown = self.sessions.renew(&admitted.instance, sessions).await?;
-        let name = |(user, device): (kith_store::UserId, kith_presence::DeviceId)| wire::SessionName {
-            user_id: user.get(),
-            device_id: device.to_string(),
-        };
-        let rules = self.sessions.rules;
-        Ok(wire::HeartbeatResponse {
-            gateway_token: admitted.token,
-            unknown_sessions: unknown.into_iter().map(name).collect(),
-            session_ttl: Some(wire_duration(rules.session_ttl)),
-            gateway_ttl: Some(wire_duration(rules.gateway_ttl)),
-        })
-    }
-
-    async fn close(
-        &self,
-        request: wire::CloseSessionRequest,
-        call: Call,
-    ) -> Result<wire::CloseSessionResponse, Error> {
-        let user = convert::user("user_id", request.user_id)?;
-        let device = convert::device("device_id", &request.device_id)?;
-        let gateway = convert::gateway(&request.gateway_id)?;
-        own(user, call.principal)?;
-        let admitted = self.sessions.admit(gateway, &request.gateway_token).await?;
-        let standing = self.sessions.close(user, device, admitted.instance).await?;
-        Ok(wire::CloseSessionResponse { session_version: standing.version })
-    }
-
-    /// Of each user, what whoever acts is shown.
-    async fn shown(&self, ids: &[i64], call: Call) -> Result<Vec<wire::Presence>, Error> {
-        let users = convert::users(ids, self.limits.batch_ids)?;
-        let (shown, _) = self.visible.of(&users, call.principal).await?;
-        let mut found = self.sessions.get_many(&shown).await.into_iter().peekable();
-        let of_each = users.into_iter().map(|user| {
-            // They are in the order of the users.
-            let shown = found.next_if(|shown| shown.user == user);
-            convert::presence(&shown.unwrap_or_else(|| Shown::unknown(user)), call.principal)
-        });
-        Ok(of_each.collect())
+    fn consistency(&self, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
+        consistency(asked, self.limits.tokens)
     }
 }
 
@@ -116,7 +53,16 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::OpenSessionRequest>,
     ) -> Result<Response<wire::OpenSessionResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(Box::pin(self.open(request.into_inner(), call)).await?))
+        let wire::OpenSessionRequest { user_id, device_id, gateway_id, gateway_token } = request.into_inner();
+        let session = convert::session_request(user_id, &device_id, &gateway_id, gateway_token)?;
+        let opened = Box::pin(self.sessions.open_session(session, call.principal)).await?;
+        let rules = self.sessions.rules;
+        Ok(Response::new(wire::OpenSessionResponse {
+            session_version: opened.version,
+            gateway_token: opened.gateway_token,
+            session_ttl: Some(wire_duration(rules.session_ttl)),
+            gateway_ttl: Some(wire_duration(rules.gateway_ttl)),
+        }))
     }
 
     async fn heartbeat(
@@ -124,7 +70,18 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::HeartbeatRequest>,
     ) -> Result<Response<wire::HeartbeatResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.beat(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let gateway = convert::gateway(&request.gateway_id)?;
+        let sessions = convert::sessions(&request.sessions, self.limits.batch_ids)?;
+        let token = &request.gateway_token;
+        let heartbeat = self.sessions.heartbeat(gateway, token, sessions, call.principal).await?;
+        let rules = self.sessions.rules;
+        Ok(Response::new(wire::HeartbeatResponse {
+            gateway_token: heartbeat.gateway_token,
+            unknown_sessions: heartbeat.unknown.iter().map(convert::session_name).collect(),
+            session_ttl: Some(wire_duration(rules.session_ttl)),
+            gateway_ttl: Some(wire_duration(rules.gateway_ttl)),
+        }))
     }
 
     async fn close_session(
@@ -132,7 +89,11 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::CloseSessionRequest>,
     ) -> Result<Response<wire::CloseSessionResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.close(request.into_inner(), call).await?))
+        let wire::CloseSessionRequest { user_id, device_id, gateway_id, gateway_token } =
+            request.into_inner();
+        let session = convert::session_request(user_id, &device_id, &gateway_id, gateway_token)?;
+        let closed = self.sessions.close_session(session, call.principal).await?;
+        Ok(Response::new(wire::CloseSessionResponse { session_version: closed.version }))
     }
 
     async fn get_presence(
@@ -140,9 +101,9 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::GetPresenceRequest>,
     ) -> Result<Response<wire::GetPresenceResponse>, Status> {
         let call = Call::of(&request);
-        let id = request.into_inner().user_id;
-        convert::user("user_id", id)?;
-        let presence = self.shown(&[id], call).await?.pop();
+        let user = convert::user("user_id", request.into_inner().user_id)?;
+        let shown = self.sessions.batch_get_presence(&[user], call.principal).await?.pop();
+        let presence = shown.map(|shown| convert::presence(&shown, call.principal));
         Ok(Response::new(wire::GetPresenceResponse { presence }))
     }
 
@@ -151,26 +112,42 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::BatchGetPresenceRequest>,
     ) -> Result<Response<wire::BatchGetPresenceResponse>, Status> {
         let call = Call::of(&request);
-        let presences = self.shown(&request.into_inner().user_ids, call).await?;
+        let users = convert::users(&request.into_inner().user_ids, self.limits.batch_ids)?;
+        let shown = self.sessions.batch_get_presence(&users, call.principal).await?;
+        let presences = shown.iter().map(|shown| convert::presence(shown, call.principal)).collect();
         Ok(Response::new(wire::BatchGetPresenceResponse { presences }))
     }
 
-    type WatchPresenceStream = Told;
+    type WatchPresenceStream = PresenceStream;
 
     async fn watch_presence(
         &self,
         request: Request<wire::WatchPresenceRequest>,
-    ) -> Result<Response<Told>, Status> {
+    ) -> Result<Response<PresenceStream>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.watched(&request.into_inner().user_ids, call).await?))
+        let users = convert::watched(&request.into_inner().user_ids, self.limits.batch_ids)?;
+        let (sessions, hub) = (self.sessions.clone(), Arc::clone(&self.hub));
+        Ok(Response::new(watch_presence(sessions, hub, users, call.principal).await?))
     }
 
     async fn list_gateways(
         &self,
         request: Request<wire::ListGatewaysRequest>,
     ) -> Result<Response<wire::ListGatewaysResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.gateways_page(&request.into_inner(), call).await?))
+        only_services(Call::of(&request).principal)?;
+        let request = request.into_inner();
+        let size = self.limits.pages.of(request.page_size)?;
+        let query = [&b"ListGateways"[..]];
+        let position = self.pages.open_all(&query, &request.page_token)?;
+        let page = self.sessions.list_gateways(position, size).await?;
+        let gateways = page
+            .gateways
+            .iter()
+            .map(|(id, ttl)| wire::Gateway { gateway_id: id.to_string(), ttl: Some(wire_duration(*ttl)) });
+        Ok(Response::new(wire::ListGatewaysResponse {
+            gateways: gateways.collect(),
+            next_page_token: page.next.map(|next| self.pages.seal_all(&query, next)).unwrap_or_default(),
+        }))
     }
 
     async fn list_active_gateways(
@@ -178,7 +155,18 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::ListActiveGatewaysRequest>,
     ) -> Result<Response<wire::ListActiveGatewaysResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.active_gateways(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let group = convert::group(request.group_id)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let found = self.active_members.list_active_gateways(group, call.principal, &consistency).await?;
+        let gateways = found
+            .gateways
+            .iter()
+            .map(|at| wire::ActiveGateway { gateway_id: at.gateway.to_string(), count: i64::from(at.count) });
+        Ok(Response::new(wire::ListActiveGatewaysResponse {
+            gateways: gateways.collect(),
+            incomplete: found.incomplete,
+        }))
     }
 
     async fn list_active_members(
@@ -186,7 +174,22 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::ListActiveMembersRequest>,
     ) -> Result<Response<wire::ListActiveMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.active_members(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let group = convert::group(request.group_id)?;
+        let query = [&b"ListActiveMembers"[..], &group.get().to_be_bytes()[..]];
+        let size = self.limits.pages.of(request.page_size)?;
+        let after = self.pages.open(&query, &request.page_token)?;
+        let after = after.map(|id| convert::user("page_token", id)).transpose()?;
+        let page = self.active_members.list_active_members(group, after, size, call.principal).await?;
+        let members = page.members.iter().map(|member| convert::active_member(member, call.principal));
+        let members = fitting(members);
+        let cut = members.last().filter(|_| members.len() < page.members.len()).map(|member| member.user_id);
+        let next = cut.or(page.next.map(UserId::get));
+        Ok(Response::new(wire::ListActiveMembersResponse {
+            next_page_token: next.map(|id| self.pages.seal(&query, id)).unwrap_or_default(),
+            members,
+            incomplete: page.incomplete,
+        }))
     }
 
     async fn count_active_members(
@@ -194,6 +197,11 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::CountActiveMembersRequest>,
     ) -> Result<Response<wire::CountActiveMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.active_count(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let group = convert::group(request.group_id)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let found = self.active_members.count_active_members(group, call.principal, &consistency).await?;
+        let (count, incomplete) = (found.count, found.incomplete);
+        Ok(Response::new(wire::CountActiveMembersResponse { count, incomplete }))
     }
 }

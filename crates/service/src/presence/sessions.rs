@@ -1,4 +1,4 @@
-//! Sessions as callers have them: opened, renewed, closed, and asked about.
+//! Sessions: opening, renewing, closing, and the presence of users by them.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -6,15 +6,24 @@ use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_presence::{
     Change, Changed, Claim, Claimed, DeviceId, GatewayId, Incarnation, Instance, Op, PresenceError,
-    Presences, Session, Standing,
+    Presences, Session,
 };
 use kith_store::UserId;
 
-use super::{fan_out::FanOut, gateways::KnownGateways, held::Held, visible::Warmth};
+use super::{
+    fan_out::FanOut,
+    gateways::{GatewayPage, KnownGateways},
+    recovery::SessionRecovery,
+    visibility::{Visibility, Warmth},
+};
 use crate::{
     error::Error,
     metric,
-    rpc::page_token::PageTokens,
+    rpc::{
+        batch::only_services,
+        call::{Principal, own},
+        page_token::PageTokens,
+    },
     user::{AccountCleanup, Cleaned, Users},
 };
 
@@ -32,20 +41,54 @@ pub(super) struct Rules {
 pub struct Sessions {
     pub(super) stores: Presences,
     pub(super) gateways: Arc<KnownGateways>,
-    pub(super) held: Arc<Held>,
+    pub(super) recovery: Arc<SessionRecovery>,
     pub(super) fan_out: FanOut,
     pub(super) users: Users,
+    pub(super) visibility: Visibility,
     pub(super) warmth: Warmth,
     /// By a key of their own.
     pub(super) tokens: PageTokens,
     pub(super) rules: Rules,
 }
 
+/// A device of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UserDevice {
+    pub(super) user: UserId,
+    pub(super) device: DeviceId,
+}
+
+/// A session that is to be opened or closed, and the gateway that asks for it.
+#[derive(Clone, Debug)]
+pub(super) struct SessionRequest {
+    pub(super) user: UserId,
+    pub(super) device: DeviceId,
+    pub(super) gateway: GatewayId,
+    /// What the gateway proves itself by; empty: it is new.
+    pub(super) gateway_token: String,
+}
+
+/// What became of a session that was opened or closed.
+#[derive(Clone, Debug)]
+pub(super) struct SessionChanged {
+    /// Of the presence of the user.
+    pub(super) version: i64,
+    pub(super) gateway_token: String,
+}
+
+/// What became of a heartbeat.
+#[derive(Clone, Debug)]
+pub(super) struct Heartbeat {
+    pub(super) gateway_token: String,
+    /// Sessions that do not exist.
+    pub(super) unknown: Vec<UserDevice>,
+}
+
 /// A gateway that has proved itself, and what it proves itself by.
 #[derive(Debug)]
-pub(super) struct Admitted {
-    pub(super) instance: Instance,
-    pub(super) token: String,
+struct Admitted {
+    instance: Instance,
+    token: String,
 }
 
 /// The presence of a user.
@@ -77,7 +120,7 @@ impl Sessions {
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED for one too many, UNAVAILABLE.
-    pub(super) async fn admit(&self, gateway: GatewayId, token: &str) -> Result<Admitted, Error> {
+    async fn admit(&self, gateway: GatewayId, token: &str) -> Result<Admitted, Error> {
         let denied =
             || Error::not_allowed("the gateway_id is that of another gateway: its gateway_token is needed");
         let query = [&b"gateway"[..], gateway.as_str().as_bytes()];
@@ -93,39 +136,80 @@ impl Sessions {
         }
     }
 
-    /// Puts a device online.
+    /// Opens the session of a device. Requires the user or a service. Returns the version of the presence of the user.
     ///
     /// # Errors
-    /// NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
-    pub(super) async fn open(
+    /// PERMISSION_DENIED, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
+    pub(super) async fn open_session(
         &self,
-        user: UserId,
-        device: DeviceId,
-        instance: Instance,
-    ) -> Result<Standing, Error> {
+        request: SessionRequest,
+        principal: Principal,
+    ) -> Result<SessionChanged, Error> {
+        let SessionRequest { user, device, gateway, gateway_token } = request;
+        own(user, principal)?;
+        let Admitted { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.users.get(user, &Consistency::Cached).await?;
         let op = Op::Open(device.clone(), self.rules.session_ttl);
         let changed = self.change(Change { user, instance: instance.clone(), op }, "open").await?;
-        self.held.put(user, &instance, &device, self.rules.session_ttl);
+        self.recovery.put(user, &instance, &device, self.rules.session_ttl);
         self.warmth.begin(user);
-        self.fan_out.within(self.rules.fan_out_wait, user, changed.standing.clone()).await;
-        Ok(changed.standing)
+        let version = changed.standing.version;
+        self.fan_out.within(self.rules.fan_out_wait, user, changed.standing).await;
+        Ok(SessionChanged { version, gateway_token: token })
     }
 
-    /// Ends the session of a device.
+    /// Renews sessions of a gateway. Requires a service. Returns those that do not exist.
     ///
     /// # Errors
-    /// UNAVAILABLE.
-    pub(super) async fn close(
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE; some may have been renewed.
+    pub(super) async fn heartbeat(
         &self,
-        user: UserId,
-        device: DeviceId,
-        instance: Instance,
-    ) -> Result<Standing, Error> {
-        self.held.remove(user, &instance, &device);
+        gateway: GatewayId,
+        gateway_token: &str,
+        sessions: Vec<UserDevice>,
+        principal: Principal,
+    ) -> Result<Heartbeat, Error> {
+        only_services(principal)?;
+        let Admitted { instance, token } = self.admit(gateway, gateway_token).await?;
+        let unknown = self.renew(&instance, sessions).await?;
+        Ok(Heartbeat { gateway_token: token, unknown })
+    }
+
+    /// Ends the session of a device. Requires the user or a service. Returns the version of the presence of the user.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE.
+    pub(super) async fn close_session(
+        &self,
+        request: SessionRequest,
+        principal: Principal,
+    ) -> Result<SessionChanged, Error> {
+        let SessionRequest { user, device, gateway, gateway_token } = request;
+        own(user, principal)?;
+        let Admitted { instance, token } = self.admit(gateway, &gateway_token).await?;
+        self.recovery.remove(user, &instance, &device);
         let changed = self.change(Change { user, instance, op: Op::Close(device) }, "close").await?;
-        self.fan_out.within(self.rules.fan_out_wait, user, changed.standing.clone()).await;
-        Ok(changed.standing)
+        let version = changed.standing.version;
+        self.fan_out.within(self.rules.fan_out_wait, user, changed.standing).await;
+        Ok(SessionChanged { version, gateway_token: token })
+    }
+
+    /// Returns the presence of users, in their order; it is unknown of those whom the principal may not see.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn batch_get_presence(
+        &self,
+        users: &[UserId],
+        principal: Principal,
+    ) -> Result<Vec<Shown>, Error> {
+        let visible = self.visibility.of(users, principal).await?;
+        let mut found = self.get_many(&visible.shown).await.into_iter().peekable();
+        let of_each = users.iter().map(|user| {
+            // They are in the order of the users.
+            found.next_if(|shown| shown.user == *user).unwrap_or_else(|| Shown::unknown(*user))
+        });
+        Ok(of_each.collect())
     }
 
     /// Ends all sessions of a user whose account was deleted, at whichever gateways.
@@ -136,7 +220,7 @@ impl Sessions {
         let seen = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
         let mut instances = BTreeSet::new();
         for session in seen.users.into_iter().flat_map(|seen| seen.sessions) {
-            self.held.remove(user, &session.instance, &session.device);
+            self.recovery.remove(user, &session.instance, &session.device);
             instances.insert(session.instance);
         }
         for instance in instances {
@@ -150,33 +234,42 @@ impl Sessions {
     ///
     /// # Errors
     /// UNAVAILABLE; some may have been renewed.
-    pub(super) async fn renew(
-        &self,
-        instance: &Instance,
-        sessions: Vec<(UserId, DeviceId)>,
-    ) -> Result<Vec<(UserId, DeviceId)>, Error> {
+    async fn renew(&self, instance: &Instance, sessions: Vec<UserDevice>) -> Result<Vec<UserDevice>, Error> {
         let lasts = self.rules.session_ttl;
-        let renew = |(user, device): &(UserId, DeviceId)| Change {
-            user: *user,
+        let renew = |session: &UserDevice| Change {
+            user: session.user,
             instance: instance.clone(),
-            op: Op::Renew(device.clone(), lasts),
+            op: Op::Renew(session.device.clone(), lasts),
         };
         let changes: Vec<Change> = sessions.iter().map(renew).collect();
         let changed = self.stores.sessions.change(&changes).await;
         let mut unknown = Vec::new();
-        for ((user, device), changed) in sessions.into_iter().zip(changed) {
+        for (session, changed) in sessions.into_iter().zip(changed) {
             let Changed { known, standing, .. } = changed.map_err(Error::presence)?;
-            self.fan_out.resume(user, standing);
+            self.fan_out.resume(session.user, standing);
             if known {
-                self.held.put(user, instance, &device, lasts);
+                self.recovery.put(session.user, instance, &session.device, lasts);
             } else {
-                self.held.remove(user, instance, &device);
-                unknown.push((user, device));
+                self.recovery.remove(session.user, instance, &session.device);
+                unknown.push(session);
             }
         }
         let renewed = u64::try_from(changes.len() - unknown.len()).unwrap_or(u64::MAX);
         metrics::counter!(metric::PRESENCE_CHANGES.name, "change" => "renew").increment(renewed);
         Ok(unknown)
+    }
+
+    /// Returns a page of the gateways that live. See [`KnownGateways::page`] for positions.
+    ///
+    /// # Errors
+    /// UNAVAILABLE.
+    pub(super) async fn list_gateways(
+        &self,
+        position: Option<[i64; 3]>,
+        size: usize,
+    ) -> Result<GatewayPage, Error> {
+        self.look().await?;
+        Ok(self.gateways.page(position, size))
     }
 
     /// Looks which gateways live.

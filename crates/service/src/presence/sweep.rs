@@ -149,7 +149,7 @@ mod tests {
     use kith_presence::{Claim, Claimed, MemoryPresence};
 
     use super::*;
-    use crate::presence::{PresenceConfig, assemble::limits};
+    use crate::presence::{PresenceConfig, build::limits};
 
     #[tokio::test(start_paused = true)]
     async fn whoever_watches_is_told_of_all_who_went_before_any_group_is() {

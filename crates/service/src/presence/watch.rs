@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,24 +13,26 @@ use kith_store::UserId;
 use tonic::Status;
 
 use super::{
-    PresenceRpc, convert,
-    hub::{News, Place},
-    sessions::Shown,
+    convert,
+    hub::{Hub, News, Place},
+    sessions::{Sessions, Shown},
+    visibility::Visible,
 };
 use crate::{
     error::{Error, Reason},
-    rpc::call::{Call, Principal},
+    rpc::call::Principal,
 };
 
 /// How long a watcher waits for the node to hear what changes.
 const HEARS_WITHIN: Duration = Duration::from_secs(2);
 
-/// What is told to whoever watches.
-pub(super) type Told = BoxStream<'static, Result<wire::WatchPresenceResponse, Status>>;
+/// What a caller that watches gets.
+pub(super) type PresenceStream = BoxStream<'static, Result<wire::WatchPresenceResponse, Status>>;
 
 /// One who watches.
 struct Watcher {
-    rpc: PresenceRpc,
+    sessions: Sessions,
+    hub: Arc<Hub>,
     principal: Principal,
     place: Place,
     /// Those shown to it, and what it was told of each last.
@@ -38,30 +41,30 @@ struct Watcher {
     over: bool,
 }
 
-impl PresenceRpc {
-    /// # Errors
-    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED when as many watch as may, UNAVAILABLE.
-    pub(super) async fn watched(&self, ids: &[i64], call: Call) -> Result<Told, Error> {
-        let mut users = convert::watched(ids, self.limits.batch_ids)?;
-        users.sort_unstable();
-        users.dedup();
-        let (shown, hidden) = self.visible.of(&users, call.principal).await?;
-        let place = self.hub.watch(shown.clone(), HEARS_WITHIN).await?;
-        let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], call.principal));
-        let mut watcher = Watcher {
-            rpc: self.clone(),
-            principal: call.principal,
-            place,
-            last: HashMap::new(),
-            waiting: hidden.collect(),
-            over: false,
-        };
-        for now in self.read(&shown).await? {
-            watcher.tell(&now, &now.gateways());
-        }
-        Ok(stream::unfold(watcher, Watcher::next).boxed())
+/// Returns the presence of users as a stream: first what it is now, then each change.
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED when as many watch as may, UNAVAILABLE.
+pub(super) async fn watch_presence(
+    sessions: Sessions,
+    hub: Arc<Hub>,
+    mut users: Vec<UserId>,
+    principal: Principal,
+) -> Result<PresenceStream, Error> {
+    users.sort_unstable();
+    users.dedup();
+    let Visible { shown, hidden } = sessions.visibility.of(&users, principal).await?;
+    let place = hub.watch(shown.clone(), HEARS_WITHIN).await?;
+    let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], principal));
+    let (last, waiting) = (HashMap::new(), hidden.collect());
+    let mut watcher = Watcher { sessions, hub, principal, place, last, waiting, over: false };
+    for now in watcher.read(&shown).await? {
+        watcher.tell(&now, &now.gateways());
     }
+    Ok(stream::unfold(watcher, Watcher::next).boxed())
+}
 
+impl Watcher {
     /// A few watchers at a time: all of them come when they are to read again.
     async fn read(&self, users: &[UserId]) -> Result<Vec<Shown>, Error> {
         let turn = self.hub.reading().await;
@@ -69,9 +72,7 @@ impl PresenceRpc {
         drop(turn);
         found
     }
-}
 
-impl Watcher {
     async fn next(mut self) -> Option<(Result<wire::WatchPresenceResponse, Status>, Self)> {
         while !self.over {
             if let Some(told) = self.waiting.pop_front() {
@@ -99,14 +100,14 @@ impl Watcher {
         if self.last.get(&user).is_some_and(|(last, _)| *last >= version) {
             return;
         }
-        let online = self.rpc.sessions.is_online(&gateways);
+        let online = self.sessions.is_online(&gateways);
         self.tell(&Shown { user, online, version, sessions: Vec::new() }, &gateways);
     }
 
     /// Tells what is other than it was told.
     async fn read_again(&mut self) -> Result<(), Error> {
         let users: Vec<UserId> = self.last.keys().copied().collect();
-        for now in self.rpc.read(&users).await? {
+        for now in self.read(&users).await? {
             let (version, online) = self.last.get(&now.user).copied().unwrap_or_default();
             let older = now.version < version && now.version > 0;
             if older || (now.version <= version && now.online == online) {

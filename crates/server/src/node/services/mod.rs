@@ -26,7 +26,7 @@ use kith_service::{
         self, GroupRpc, Groups,
         members::{MemberRpc, Members, MembershipListeners},
     },
-    presence::{Keeper, PresenceRpc},
+    presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
         answer_size::MESSAGE_BYTES_MAX,
@@ -80,7 +80,7 @@ pub struct Services {
     /// What ends what domains keep of deleted users.
     pub(crate) cleanup: CleanupJob,
     /// What keeps presence beside the calls.
-    pub(crate) presence: Keeper,
+    pub(crate) presence: Background,
     /// What brings about what was accepted on a node that died.
     pub(crate) applications: application::Janitor,
     /// What divides memory between the namespaces.
@@ -224,7 +224,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         blocks: blocks.clone(),
     };
     let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
-    let (online, keeper) = presence::presence(context, config, cluster.as_ref(), &deciders, tokens, moved);
+    let (online, background) =
+        presence::presence(context, config, cluster.as_ref(), &deciders, tokens, moved);
     let applications = applications::applications(context, config, deciders, &closing);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let domains: Vec<Arc<dyn AccountCleanup>> = vec![
@@ -256,7 +257,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         observer,
         cleanup,
         applications: unfinished,
-        presence: keeper,
+        presence: background,
         lending,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kith_service::{
     application::Deciders,
     domain_context::DomainContext,
-    presence::{self, Keeper, Moved, Online, PresenceRpc},
+    presence::{self, Background, Moved, Online, PresenceRpc},
     rpc::page_token::PageTokens,
 };
 use tokio::sync::mpsc;
@@ -28,7 +28,7 @@ pub(super) fn presence(
     domains: &Deciders,
     tokens: Tokens,
     moved: mpsc::Receiver<Moved>,
-) -> (PresenceRpc, Keeper) {
+) -> (PresenceRpc, Background) {
     let presences = match cluster {
         Some(cluster) => cluster.presences().clone(),
         None => presence::in_memory(&config.presence),
@@ -48,5 +48,5 @@ pub(super) fn presence(
         among: cluster.map(|cluster| cluster.card().id.as_str()),
         moved,
     };
-    presence::assemble(online, &config.presence)
+    presence::build(online, &config.presence)
 }

@@ -1,6 +1,6 @@
-//! Who is banned from a group: reads, and the end of the bans of a deleted user.
+//! Bans: the check before a user becomes a member, and the end of the bans of a deleted user.
 
-use kith_store::{Ban, GroupId, MemberChange, MemberKey, Timestamp, UserId, Write};
+use kith_store::{MemberChange, MemberKey, Timestamp, UserId, Write};
 use tokio::time::Instant;
 
 use super::{
@@ -16,21 +16,6 @@ use crate::{
 const GROUPS_AT_ONCE: usize = 20;
 
 impl Members {
-    /// Some of the bans of a group, from the store, by rising user id. For the owner, admins and services.
-    ///
-    /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
-    pub(super) async fn bans(
-        &self,
-        group: GroupId,
-        principal: Principal,
-        after: Option<UserId>,
-        limit: usize,
-    ) -> Result<Vec<Ban>, Error> {
-        self.may_decide(group, principal).await?;
-        self.store.ban_list(group, after, limit, Timestamp::now()).await.map_err(store_error)
-    }
-
     /// Makes sure that a user is not banned from a group, as the store has it. The write that makes a member decides again.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
 //! Members between the wire and the domain. Raw numbers and strings stop here.
 
-use kith_proto::member::v1 as wire;
+use kith_cache::Entry;
+use kith_proto::member::v1::{self as wire, member_result::Result as Answer};
 use kith_store::{
-    Ban, GroupId, Invalid, MEMBERS_AT_ONCE, Member, MemberKey, Role, Roster, Timestamp, UserId,
+    Ban, GroupId, Invalid, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, Role, Roster,
+    Timestamp, UserId, Version,
 };
 
 use crate::{
@@ -10,9 +12,17 @@ use crate::{
     rpc::versions::{moment, wire_time},
 };
 
-/// When a ban that was asked for ends; `None`: with an unban only.
+/// Of a user whom no change names: after all changes of a version.
+const AFTER_ALL: i64 = i64::MAX;
+
+/// Where a page of changes begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BanEnd(pub(super) Option<Timestamp>);
+pub(super) struct SyncPosition {
+    /// After this change.
+    pub(super) after: MemberChanged,
+    /// The version that is known after the last page.
+    pub(super) until: i64,
+}
 
 pub(super) fn group(id: i64) -> Result<GroupId, Error> {
     GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
@@ -24,6 +34,15 @@ pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
 
 pub(super) fn key(group_id: i64, user_id: i64) -> Result<MemberKey, Error> {
     Ok(MemberKey { group: group(group_id)?, user: user("user_id", user_id)? })
+}
+
+/// The user whose groups are compared with those of `user`.
+pub(super) fn other_user(user: UserId, other_id: i64) -> Result<UserId, Error> {
+    let other = self::user("other_id", other_id)?;
+    if other == user {
+        return Err(Error::invalid("other_id", &Invalid::new("must be another user")));
+    }
+    Ok(other)
 }
 
 /// Those whom one change names.
@@ -85,19 +104,57 @@ pub(super) fn roster_to_wire(group: GroupId, roster: &Roster) -> wire::Roster {
     }
 }
 
-/// Until when somebody is to be silent.
+/// The role of a user who was asked for; unspecified: not a member.
+pub(super) fn is_member(user: UserId, found: Result<Option<Entry<Member>>, Error>) -> wire::MemberResult {
+    let result = match found {
+        Ok(Some(entry)) => Answer::Role(role_to_wire(entry.value.role).into()),
+        Ok(None) => Answer::Role(wire::Role::Unspecified.into()),
+        Err(error) => Answer::Error(error.to_result()),
+    };
+    wire::MemberResult { user_id: user.get(), result: Some(result) }
+}
+
+/// The version up to which a caller knows the members of a group.
+pub(super) fn known_version(number: i64) -> Result<Version, Error> {
+    let why = || Error::invalid("known_version", &Invalid::new("must not be below 0"));
+    Version::new(number).ok_or_else(why)
+}
+
+/// Where a page of changes begins. `token`: what the page token holds; `None`: the first page.
+pub(super) fn sync_position(
+    token: Option<[i64; 3]>,
+    known: Version,
+    current: Version,
+) -> Result<SyncPosition, Error> {
+    let [version, user_id, until] = token.unwrap_or([known.get(), AFTER_ALL, current.get()]);
+    let after = MemberChanged { version: known_version(version)?, user: user("page_token", user_id)? };
+    Ok(SyncPosition { after, until })
+}
+
+/// The answer where the changes since the known version are not kept.
+pub(super) fn full_list_needed(roster: &Roster) -> wire::SyncMembersResponse {
+    wire::SyncMembersResponse {
+        version: roster.version.get(),
+        full_list_needed: true,
+        ..wire::SyncMembersResponse::default()
+    }
+}
+
+/// Until when a member may not talk.
 pub(super) fn mute(time: Option<&prost_types::Timestamp>) -> Result<Option<Timestamp>, Error> {
     time.map(|time| moment("mute_time", time)).transpose()
 }
 
-/// The ban that comes with a removal, if one does. Whether its end is in the future is decided when it is made: a request that
-/// is sent again later has its first answer.
-pub(super) fn ban(request: &wire::RemoveMembersRequest) -> Result<Option<BanEnd>, Error> {
+/// The change that a removal asks for. Whether a ban ends in the future is decided when it is made: a request that is sent again
+/// later has its first answer.
+pub(super) fn removal(request: &wire::RemoveMembersRequest) -> Result<MemberChange, Error> {
+    let users = users(&request.user_ids)?;
     let until = request.ban_until.as_ref().map(|time| moment("ban_until", time)).transpose()?;
-    if until.is_some() && !request.ban {
-        return Err(Error::invalid("ban_until", &Invalid::new("must not be given without ban")));
+    match (request.ban, until) {
+        (true, until) => Ok(MemberChange::Ban(users, until)),
+        (false, None) => Ok(MemberChange::Remove(users)),
+        (false, Some(_)) => Err(Error::invalid("ban_until", &Invalid::new("must not be given without ban"))),
     }
-    Ok(request.ban.then_some(BanEnd(until)))
 }
 
 pub(super) fn ban_to_wire(ban: &Ban) -> wire::Ban {

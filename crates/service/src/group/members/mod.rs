@@ -7,13 +7,13 @@
 //! **Who may.** Roles decide, in the store, by what is so when the change is made ([`kith_store::Room`]); a service may do
 //! all. A group that nobody is in or owns is its creator's: whoever comes to it first finds it founded.
 
-mod applying;
+mod approvals;
 mod bans;
 pub mod cache;
+mod cleanup;
 mod codec;
 mod config;
 mod convert;
-mod ending;
 mod lists;
 mod loader;
 mod membership_events;

@@ -1,186 +1,168 @@
-//! Lists by pages: decode, one call, encode.
+//! Lists by pages.
+
+use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_proto::{member::v1 as wire, r#type::v1 as types};
-use kith_store::{GroupId, Invalid, MemberChanged, MemberKey, Role, Roster, UserId, Version};
+use kith_store::{Ban, GroupId, Member, MemberChanged, MemberKey, Timestamp, UserId};
 
 use super::{
-    MemberRpc, convert,
+    Members,
     lists::{Asked, Part},
+    service::store_error,
 };
-use crate::{
-    error::Error,
-    rpc::call::{Call, own},
-};
+use crate::{error::Error, rpc::call::Principal};
 
-/// Of a user whom no change names: after all changes of a version.
-const AFTER_ALL: i64 = i64::MAX;
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub(super) struct Listed<T> {
+    /// What the page shows; may be less than was asked for, also nothing, where others follow.
+    pub(super) items: Vec<T>,
+    /// The id after which the next page begins; `None`: there is none.
+    pub(super) next: Option<i64>,
+}
 
-/// What a page is asked by: its size, its token and how fresh it is to be.
-type Wanted<'a> = (i32, &'a str, Option<&'a types::Consistency>);
+/// A page of what changed among the members of a group.
+#[derive(Debug)]
+pub(super) struct MemberChanges {
+    /// Those who are members.
+    pub(super) members: Vec<Arc<Member>>,
+    /// Those who are no members.
+    pub(super) left: Vec<UserId>,
+    /// After which change the next page begins; `None`: there is none.
+    pub(super) next: Option<MemberChanged>,
+}
 
-impl MemberRpc {
-    pub(super) async fn members_page(
-        &self,
-        request: wire::ListMembersRequest,
-        call: Call,
-    ) -> Result<wire::ListMembersResponse, Error> {
-        let id = convert::group(request.group_id)?;
-        let least = convert::least_role(request.least_role)?;
-        let query = [b"ListMembers", &[least as u8][..], &id.get().to_be_bytes()[..]];
-        let wanted = (request.page_size, &*request.page_token, request.consistency.as_ref());
-        let (consistency, asked) = self.asked(&query, least, wanted)?;
-        self.members.may_see(id, call.principal).await?;
-        let part = self.members.lists.members_of(id, asked, &consistency).await?;
-        let keys: Vec<MemberKey> = part.ids.iter().map(|user| MemberKey { group: id, user: *user }).collect();
-        let among = self.members.among(&keys, &consistency).await?;
-        let listed = among.iter().filter(|entry| entry.value.role >= least);
-        let members = listed.map(|entry| convert::member_to_wire(&entry.value)).collect();
-        let next_page_token = self.next(&query, &part, UserId::get);
-        Ok(wire::ListMembersResponse { members, next_page_token })
-    }
-
-    pub(super) async fn groups_page(
-        &self,
-        request: wire::ListMembershipsRequest,
-        call: Call,
-    ) -> Result<wire::ListMembershipsResponse, Error> {
-        let user = convert::user("user_id", request.user_id)?;
-        own(user, call.principal)?;
-        let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
-        let wanted = (request.page_size, &*request.page_token, request.consistency.as_ref());
-        let (consistency, asked) = self.asked(&query, Role::Member, wanted)?;
-        let part = self.members.lists.groups_of(user, asked, &consistency).await?;
-        let group_ids = self.of_these(user, &part.ids, &consistency).await?;
-        let next_page_token = self.next(&query, &part, GroupId::get);
-        Ok(wire::ListMembershipsResponse { group_ids, next_page_token })
-    }
-
-    pub(super) async fn bans_page(
-        &self,
-        request: wire::ListBansRequest,
-        call: Call,
-    ) -> Result<wire::ListBansResponse, Error> {
-        let id = convert::group(request.group_id)?;
-        let query = [&b"ListBans"[..], &id.get().to_be_bytes()[..]];
-        let size = self.limits.pages.of(request.page_size)?;
-        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
-        let mut bans = self.members.bans(id, call.principal, after, size.saturating_add(1)).await?;
-        let more = bans.len() > size;
-        bans.truncate(size);
-        let last = bans.last().filter(|_| more);
-        Ok(wire::ListBansResponse {
-            next_page_token: last.map(|ban| self.pages.seal(&query, ban.key.user.get())).unwrap_or_default(),
-            bans: bans.iter().map(convert::ban_to_wire).collect(),
-        })
-    }
-
-    /// Walks the groups of one and looks which of them the other one is in.
-    pub(super) async fn common_page(
-        &self,
-        request: wire::ListCommonGroupsRequest,
-        call: Call,
-    ) -> Result<wire::ListCommonGroupsResponse, Error> {
-        let user = convert::user("user_id", request.user_id)?;
-        let other = convert::user("other_id", request.other_id)?;
-        if user == other {
-            return Err(Error::invalid("other_id", &Invalid::new("must be another user")));
-        }
-        own(user, call.principal)?;
-        let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
-        let wanted = (request.page_size, &*request.page_token, request.consistency.as_ref());
-        let (consistency, asked) = self.asked(&query, Role::Member, wanted)?;
-        let part = self.members.lists.groups_of(user, asked, &consistency).await?;
-        let (mine, theirs) = tokio::try_join!(
-            self.of_these(user, &part.ids, &consistency),
-            self.of_these(other, &part.ids, &consistency)
-        )?;
-        // Both by rising id, as the page is.
-        let group_ids = mine.into_iter().filter(|group| theirs.binary_search(group).is_ok()).collect();
-        let next_page_token = self.next(&query, &part, GroupId::get);
-        Ok(wire::ListCommonGroupsResponse { group_ids, next_page_token })
-    }
-
-    /// The version to be known after the last page is that of the first one: what changes meanwhile is told the next time.
-    pub(super) async fn sync(
-        &self,
-        request: wire::SyncMembersRequest,
-        call: Call,
-    ) -> Result<wire::SyncMembersResponse, Error> {
-        let id = convert::group(request.group_id)?;
-        let why = || Error::invalid("known_version", &Invalid::new("must not be below 0"));
-        let known = Version::new(request.known_version).ok_or_else(why)?;
-        self.members.may_see(id, call.principal).await?;
-        let roster = self.members.roster(id, &Consistency::Strong).await?;
-        let query = [&b"SyncMembers"[..], &id.get().to_be_bytes()[..], &known.get().to_be_bytes()[..]];
-        let size = self.limits.pages.of(request.page_size)?;
-        let place = self.pages.open_all(&query, &request.page_token)?;
-        let [version, user, until] = place.unwrap_or([known.get(), AFTER_ALL, roster.version.get()]);
-        let after = MemberChanged {
-            version: Version::new(version).ok_or_else(why)?,
-            user: convert::user("page_token", user)?,
-        };
-        let Some(mut found) = self.members.changes(id, after, size.saturating_add(1)).await? else {
-            return Ok(full_list(&roster));
-        };
-        let more = found.len() > size;
-        found.truncate(size);
-        let last = found.last().filter(|_| more).map(|one| [one.version.get(), one.user.get(), until]);
-        let (members, left_user_ids) = self.as_they_are(id, found).await?;
-        Ok(wire::SyncMembersResponse {
-            members,
-            left_user_ids,
-            next_page_token: last.map(|last| self.pages.seal_all(&query, last)).unwrap_or_default(),
-            version: until,
-            full_list_needed: false,
-        })
-    }
-
-    /// Those who are in the group, and those who are not.
-    async fn as_they_are(
+impl Members {
+    /// Returns a page of the members of a group.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn list_members(
         &self,
         group: GroupId,
-        changed: Vec<MemberChanged>,
-    ) -> Result<(Vec<wire::Member>, Vec<i64>), Error> {
-        let mut keys: Vec<MemberKey> =
-            changed.into_iter().map(|one| MemberKey { group, user: one.user }).collect();
-        keys.sort_unstable();
-        keys.dedup();
+        asked: Asked,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Listed<Arc<Member>>, Error> {
+        self.may_see(group, principal).await?;
+        let part = self.lists.members_of(group, asked, consistency).await?;
+        let keys: Vec<MemberKey> = part.ids.iter().map(|user| MemberKey { group, user: *user }).collect();
+        let among = self.among(&keys, consistency).await?;
+        let members = among.into_iter().map(|entry| entry.value);
+        let items = members.filter(|member| member.role >= asked.least).collect();
+        Ok(Listed { items, next: next(&part, UserId::get) })
+    }
+
+    /// Returns a page of the groups that a user is in.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn list_memberships(
+        &self,
+        user: UserId,
+        asked: Asked,
+        consistency: &Consistency,
+    ) -> Result<Listed<GroupId>, Error> {
+        let part = self.lists.groups_of(user, asked, consistency).await?;
+        let items = self.groups_among(user, &part.ids, consistency).await?;
+        Ok(Listed { items, next: next(&part, GroupId::get) })
+    }
+
+    /// Returns a page of the groups that both users are in. Walks the groups of one, and looks which of them the other one is
+    /// in.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn list_common_groups(
+        &self,
+        user: UserId,
+        other: UserId,
+        asked: Asked,
+        consistency: &Consistency,
+    ) -> Result<Listed<GroupId>, Error> {
+        let part = self.lists.groups_of(user, asked, consistency).await?;
+        let (mine, theirs) = tokio::try_join!(
+            self.groups_among(user, &part.ids, consistency),
+            self.groups_among(other, &part.ids, consistency)
+        )?;
+        // Both by rising id, as the page is.
+        let items = mine.into_iter().filter(|group| theirs.binary_search(group).is_ok()).collect();
+        Ok(Listed { items, next: next(&part, GroupId::get) })
+    }
+
+    /// Returns a page of the bans of a group, from the store, by rising user id. Requires owner, admin or service.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn list_bans(
+        &self,
+        group: GroupId,
+        principal: Principal,
+        after: Option<UserId>,
+        size: usize,
+    ) -> Result<Listed<Ban>, Error> {
+        self.may_decide(group, principal).await?;
+        // One more shows whether others follow.
+        let limit = size.saturating_add(1);
+        let mut items =
+            self.store.ban_list(group, after, limit, Timestamp::now()).await.map_err(store_error)?;
+        let more = items.len() > size;
+        items.truncate(size);
+        let next = items.last().filter(|_| more).map(|ban| ban.key.user.get());
+        Ok(Listed { items, next })
+    }
+
+    /// Returns a page of who was changed after this, as it is now; `None`: the store has not kept that, see
+    /// [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check who may see it.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn sync_members(
+        &self,
+        group: GroupId,
+        after: MemberChanged,
+        size: usize,
+    ) -> Result<Option<MemberChanges>, Error> {
+        // One more shows whether others follow.
+        let found = self.store.member_changes(group, after, size.saturating_add(1)).await;
+        let Some(mut found) = found.map_err(store_error)? else { return Ok(None) };
+        let more = found.len() > size;
+        found.truncate(size);
+        let next = found.last().filter(|_| more).copied();
         let (mut members, mut left) = (Vec::new(), Vec::new());
-        let found = self.members.get_many(&keys, &Consistency::Strong).await;
-        for (key, found) in keys.iter().zip(found) {
+        let keys = keys_of(group, &found);
+        for (key, found) in keys.iter().zip(self.get_many(&keys, &Consistency::Strong).await) {
             match found? {
-                Some(entry) => members.push(convert::member_to_wire(&entry.value)),
-                None => left.push(key.user.get()),
+                Some(entry) => members.push(entry.value),
+                None => left.push(key.user),
             }
         }
-        Ok((members, left))
+        Ok(Some(MemberChanges { members, left, next }))
     }
 
-    /// How fresh a page is to be, where it begins, and its size.
-    fn asked(
+    /// Those of these groups that exist and that a user is in by its records.
+    async fn groups_among(
         &self,
-        query: &[&[u8]],
-        least: Role,
-        (size, token, consistency): Wanted<'_>,
-    ) -> Result<(Consistency, Asked), Error> {
-        let consistency = self.consistency(consistency)?;
-        let size = self.limits.pages.of(size)?;
-        let after = self.pages.open(query, token)?.unwrap_or_default();
-        Ok((consistency, Asked { least, after, size }))
-    }
-
-    /// The token of the page after this one; empty: there is none.
-    fn next<T: Copy>(&self, query: &[&[u8]], part: &Part<T>, id: fn(T) -> i64) -> String {
-        let last = part.ids.last().filter(|_| part.more);
-        last.map(|last| self.pages.seal(query, id(*last))).unwrap_or_default()
+        user: UserId,
+        groups: &[GroupId],
+        consistency: &Consistency,
+    ) -> Result<Vec<GroupId>, Error> {
+        let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
+        let among = self.among(&keys, consistency).await?;
+        let groups: Vec<GroupId> = among.iter().map(|entry| entry.value.key.group).collect();
+        Ok(self.standing(&groups, consistency).await)
     }
 }
 
-fn full_list(roster: &Roster) -> wire::SyncMembersResponse {
-    wire::SyncMembersResponse {
-        version: roster.version.get(),
-        full_list_needed: true,
-        ..wire::SyncMembersResponse::default()
-    }
+/// The members that changed, each once.
+fn keys_of(group: GroupId, changed: &[MemberChanged]) -> Vec<MemberKey> {
+    let mut keys: Vec<MemberKey> = changed.iter().map(|one| MemberKey { group, user: one.user }).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The id after which the page after this one begins.
+fn next<T: Copy>(part: &Part<T>, id: fn(T) -> i64) -> Option<i64> {
+    part.ids.last().filter(|_| part.more).map(|last| id(*last))
 }

@@ -1,119 +1,94 @@
-//! Reads of single members, and of what is true of all: decode, one call, encode.
+//! Reads of single members, and counts.
 
 use kith_cache::{Consistency, Entry};
-use kith_proto::member::v1::{self as wire, member_result::Result as Answer};
-use kith_store::{GroupId, Member, MemberKey, Role, UserId};
-use tonic::Response;
+use kith_store::{GroupId, Member, MemberKey, Role, Roster, UserId};
 
-use super::{MemberRpc, convert, lists::Asked, service::KIND};
-use crate::{
-    error::Error,
-    rpc::{
-        batch,
-        call::{Call, Principal, Served, own},
-        request::consistency,
-    },
-};
+use super::{Members, lists::Asked, service::KIND};
+use crate::{error::Error, rpc::call::Principal};
 
 /// Groups of one page where all of a user are counted.
 const COUNTED: usize = 1000;
 
-impl MemberRpc {
-    pub(super) async fn one(
+impl Members {
+    /// Returns one member of a group. Users may read their own membership, and those of groups whose members they may see.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn get_member(
         &self,
-        request: wire::GetMemberRequest,
-        call: Call,
-    ) -> Result<Response<wire::GetMemberResponse>, Error> {
-        let key = convert::key(request.group_id, request.user_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        if call.principal == Principal::User(key.user) {
-            self.members.group(key.group).await?;
+        key: MemberKey,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Entry<Member>, Error> {
+        if principal == Principal::User(key.user) {
+            self.group(key.group).await?;
         } else {
-            self.members.may_see(key.group, call.principal).await?;
+            self.may_see(key.group, principal).await?;
         }
-        let found = self.members.get_many(&[key], &consistency).await.into_iter().next();
-        let entry = found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))?;
-        let member = Some(convert::member_to_wire(&entry.value));
-        let mut response = Response::new(wire::GetMemberResponse { member });
-        response.extensions_mut().insert(Served::of(&entry));
-        Ok(response)
+        self.read_member(key, consistency).await
     }
 
-    /// Who sends messages of a private group asks for its members: a service. Users see those of groups that they see.
-    pub(super) async fn are_members(
+    /// Reads one member of a group. Does not check who may see it.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(super) async fn read_member(
         &self,
-        request: wire::BatchIsMemberRequest,
-        call: Call,
-    ) -> Result<wire::BatchIsMemberResponse, Error> {
-        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
-        let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        let key = |id: &i64| Ok(MemberKey { group, user: convert::user("user_ids", *id)? });
-        let keys: Vec<MemberKey> = request.user_ids.iter().map(key).collect::<Result<_, Error>>()?;
-        self.members.may_see(group, call.principal).await?;
-        let found = self.members.get_many(&keys, &consistency).await;
-        let results = keys.iter().zip(found).map(|(key, found)| answer(key.user, found)).collect();
-        Ok(wire::BatchIsMemberResponse { results })
+        key: MemberKey,
+        consistency: &Consistency,
+    ) -> Result<Entry<Member>, Error> {
+        let found = self.get_many(&[key], consistency).await.into_iter().next();
+        found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))
     }
 
-    pub(super) async fn count(
+    /// Returns the members of a group that these keys name: an answer for each, in their order. Services that send
+    /// messages of a private group ask for its members; users may ask for those of groups whose members they may see.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn batch_is_member(
         &self,
-        request: wire::CountMembersRequest,
-        call: Call,
-    ) -> Result<wire::CountMembersResponse, Error> {
-        let id = convert::group(request.group_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        self.members.may_see(id, call.principal).await?;
-        let roster = self.members.roster(id, &consistency).await?;
-        Ok(wire::CountMembersResponse { roster: Some(convert::roster_to_wire(id, &roster)) })
+        group: GroupId,
+        keys: &[MemberKey],
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Vec<Result<Option<Entry<Member>>, Error>>, Error> {
+        self.may_see(group, principal).await?;
+        Ok(self.get_many(keys, consistency).await)
     }
 
-    pub(super) async fn count_groups(
+    /// Returns the roster of a group, which has the number of its members.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn count_members(
         &self,
-        request: wire::CountMembershipsRequest,
-        call: Call,
-    ) -> Result<wire::CountMembershipsResponse, Error> {
-        let user = convert::user("user_id", request.user_id)?;
-        own(user, call.principal)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        group: GroupId,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Roster, Error> {
+        self.may_see(group, principal).await?;
+        self.roster(group, consistency).await
+    }
+
+    /// Returns in how many groups a user is, by its list.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count_memberships(
+        &self,
+        user: UserId,
+        consistency: &Consistency,
+    ) -> Result<i64, Error> {
         let (mut count, mut after) = (0_i64, 0);
         loop {
             let asked = Asked { least: Role::Member, after, size: COUNTED };
-            let part = self.members.lists.groups_of(user, asked, &consistency).await?;
+            let part = self.lists.groups_of(user, asked, consistency).await?;
             count += i64::try_from(part.ids.len()).unwrap_or(i64::MAX);
             match part.ids.last().filter(|_| part.more) {
                 Some(last) => after = last.get(),
-                None => return Ok(wire::CountMembershipsResponse { count }),
+                None => return Ok(count),
             }
         }
     }
-
-    pub(super) fn consistency(
-        &self,
-        asked: Option<&kith_proto::r#type::v1::Consistency>,
-    ) -> Result<Consistency, Error> {
-        consistency(asked, self.limits.tokens)
-    }
-
-    /// Those of these groups that stand and that a user is in by its records.
-    pub(super) async fn of_these(
-        &self,
-        user: UserId,
-        groups: &[GroupId],
-        consistency: &Consistency,
-    ) -> Result<Vec<i64>, Error> {
-        let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
-        let among = self.members.among(&keys, consistency).await?;
-        let groups: Vec<GroupId> = among.iter().map(|entry| entry.value.key.group).collect();
-        Ok(self.members.standing(&groups, consistency).await.into_iter().map(GroupId::get).collect())
-    }
-}
-
-fn answer(user: UserId, found: Result<Option<Entry<Member>>, Error>) -> wire::MemberResult {
-    let result = match found {
-        Ok(Some(entry)) => Answer::Role(convert::role_to_wire(entry.value.role).into()),
-        Ok(None) => Answer::Role(wire::Role::Unspecified.into()),
-        Err(error) => Answer::Error(error.to_result()),
-    };
-    wire::MemberResult { user_id: user.get(), result: Some(result) }
 }

@@ -1,17 +1,34 @@
-//! The member service on the wire: each call goes to its decoding in `writes.rs`, `reads.rs` or `pages.rs`.
+//! The member service on the wire: each call is decoded here, made by one method of [`Members`], and encoded.
 
-use kith_proto::member::v1::{self as wire, member_service_server::MemberService};
+use kith_cache::Consistency;
+use kith_proto::{
+    member::v1::{self as wire, member_service_server::MemberService},
+    r#type::v1 as types,
+};
+use kith_store::{GroupId, Member, MemberChange, MemberKey, Role, UserId};
 use tonic::{Request, Response, Status};
 
-use super::Members;
-use crate::rpc::{batch::Limits, call::Call, page_token::PageTokens};
+use super::{
+    Members,
+    convert::{self, SyncPosition},
+    lists::Asked,
+};
+use crate::{
+    error::Error,
+    rpc::{
+        batch::{self, Limits},
+        call::{Call, Served, own},
+        page_token::PageTokens,
+        request::{WriteContext, consistency},
+    },
+};
 
 /// The member service on the wire.
 #[derive(Clone, Debug)]
 pub struct MemberRpc {
-    pub(super) members: Members,
-    pub(super) pages: PageTokens,
-    pub(super) limits: Limits,
+    members: Members,
+    pages: PageTokens,
+    limits: Limits,
 }
 
 impl MemberRpc {
@@ -19,6 +36,22 @@ impl MemberRpc {
     #[must_use]
     pub const fn new(members: Members, pages: PageTokens, limits: Limits) -> Self {
         Self { members, pages, limits }
+    }
+
+    fn consistency(&self, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
+        consistency(asked, self.limits.tokens)
+    }
+
+    /// Where a page begins, and its size.
+    fn asked(&self, query: &[&[u8]], least: Role, size: i32, token: &str) -> Result<Asked, Error> {
+        let size = self.limits.pages.of(size)?;
+        let after = self.pages.open(query, token)?.unwrap_or_default();
+        Ok(Asked { least, after, size })
+    }
+
+    /// The token of the page after this id; empty: there is none.
+    fn next_page_token(&self, query: &[&[u8]], next: Option<i64>) -> String {
+        next.map(|last| self.pages.seal(query, last)).unwrap_or_default()
     }
 }
 
@@ -29,7 +62,17 @@ impl MemberService for MemberRpc {
         request: Request<wire::AddMembersRequest>,
     ) -> Result<Response<wire::AddMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.add(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("AddMembers", &id, call, 0, &request)?;
+        let group = convert::group(request.group_id)?;
+        let change = MemberChange::Add(convert::users(&request.user_ids)?);
+        let written = self.members.apply_change(group, change, context).await?;
+        Ok(Response::new(wire::AddMembersResponse {
+            members: written.record.rows.iter().map(|row| convert::member_to_wire(&row.member)).collect(),
+            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn remove_members(
@@ -37,7 +80,17 @@ impl MemberService for MemberRpc {
         request: Request<wire::RemoveMembersRequest>,
     ) -> Result<Response<wire::RemoveMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.remove(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("RemoveMembers", &id, call, 0, &request)?;
+        let group = convert::group(request.group_id)?;
+        let change = convert::removal(&request)?;
+        let written = self.members.apply_change(group, change, context).await?;
+        Ok(Response::new(wire::RemoveMembersResponse {
+            user_ids: written.record.rows.iter().map(|row| row.member.key.user.get()).collect(),
+            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn unban_members(
@@ -45,7 +98,17 @@ impl MemberService for MemberRpc {
         request: Request<wire::UnbanMembersRequest>,
     ) -> Result<Response<wire::UnbanMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.unban(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("UnbanMembers", &id, call, 0, &request)?;
+        let group = convert::group(request.group_id)?;
+        let change = MemberChange::Unban(convert::users(&request.user_ids)?);
+        let written = self.members.apply_change(group, change, context).await?;
+        Ok(Response::new(wire::UnbanMembersResponse {
+            user_ids: written.record.bans.iter().map(|row| row.ban.key.user.get()).collect(),
+            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn list_bans(
@@ -53,7 +116,16 @@ impl MemberService for MemberRpc {
         request: Request<wire::ListBansRequest>,
     ) -> Result<Response<wire::ListBansResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.bans_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let group = convert::group(request.group_id)?;
+        let query = [&b"ListBans"[..], &group.get().to_be_bytes()[..]];
+        let size = self.limits.pages.of(request.page_size)?;
+        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let listed = self.members.list_bans(group, call.principal, after, size).await?;
+        Ok(Response::new(wire::ListBansResponse {
+            next_page_token: self.next_page_token(&query, listed.next),
+            bans: listed.items.iter().map(convert::ban_to_wire).collect(),
+        }))
     }
 
     async fn join(
@@ -61,7 +133,15 @@ impl MemberService for MemberRpc {
         request: Request<wire::JoinRequest>,
     ) -> Result<Response<wire::JoinResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.come_in(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Join", &id, call, 0, &request)?;
+        let key = convert::key(request.group_id, request.user_id)?;
+        let written = self.members.join(key, &request.code, context).await?;
+        Ok(Response::new(wire::JoinResponse {
+            member: Some(convert::member_to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn leave(
@@ -69,7 +149,13 @@ impl MemberService for MemberRpc {
         request: Request<wire::LeaveRequest>,
     ) -> Result<Response<wire::LeaveResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.go(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Leave", &id, call, 0, &request)?;
+        let key = convert::key(request.group_id, request.user_id)?;
+        let written = self.members.leave(key, context).await?;
+        let version = written.record.rows.first().map_or(0, |row| row.member.version.get());
+        Ok(Response::new(wire::LeaveResponse { version, consistency_token: written.token.to_string() }))
     }
 
     async fn set_role(
@@ -77,7 +163,16 @@ impl MemberService for MemberRpc {
         request: Request<wire::SetRoleRequest>,
     ) -> Result<Response<wire::SetRoleResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.give_role(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("SetRole", &id, call, 0, &request)?;
+        let key = convert::key(request.group_id, request.user_id)?;
+        let change = MemberChange::SetRole(key.user, convert::role(request.role)?);
+        let written = self.members.change_member(key, change, context).await?;
+        Ok(Response::new(wire::SetRoleResponse {
+            member: Some(convert::member_to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn mute_member(
@@ -85,7 +180,16 @@ impl MemberService for MemberRpc {
         request: Request<wire::MuteMemberRequest>,
     ) -> Result<Response<wire::MuteMemberResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.mute(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("MuteMember", &id, call, 0, &request)?;
+        let key = convert::key(request.group_id, request.user_id)?;
+        let change = MemberChange::Mute(key.user, convert::mute(request.mute_time.as_ref())?);
+        let written = self.members.change_member(key, change, context).await?;
+        Ok(Response::new(wire::MuteMemberResponse {
+            member: Some(convert::member_to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn mute_group(
@@ -93,7 +197,16 @@ impl MemberService for MemberRpc {
         request: Request<wire::MuteGroupRequest>,
     ) -> Result<Response<wire::MuteGroupResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.mute_all(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("MuteGroup", &id, call, 0, &request)?;
+        let group = convert::group(request.group_id)?;
+        let change = MemberChange::MuteAll(convert::mute(request.mute_time.as_ref())?);
+        let written = self.members.apply_change(group, change, context).await?;
+        Ok(Response::new(wire::MuteGroupResponse {
+            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn set_member_remark(
@@ -101,7 +214,17 @@ impl MemberService for MemberRpc {
         request: Request<wire::SetMemberRemarkRequest>,
     ) -> Result<Response<wire::SetMemberRemarkResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.write_remark(request.into_inner(), call).await?))
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("SetMemberRemark", &id, call, 0, &request)?;
+        let key = convert::key(request.group_id, request.user_id)?;
+        let remark = Member::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
+        let change = MemberChange::Remark(key.user, remark);
+        let written = self.members.change_member(key, change, context).await?;
+        Ok(Response::new(wire::SetMemberRemarkResponse {
+            member: Some(convert::member_to_wire(&written.record)),
+            consistency_token: written.token.to_string(),
+        }))
     }
 
     async fn get_member(
@@ -109,7 +232,14 @@ impl MemberService for MemberRpc {
         request: Request<wire::GetMemberRequest>,
     ) -> Result<Response<wire::GetMemberResponse>, Status> {
         let call = Call::of(&request);
-        Ok(self.one(request.into_inner(), call).await?)
+        let request = request.into_inner();
+        let key = convert::key(request.group_id, request.user_id)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let entry = self.members.get_member(key, call.principal, &consistency).await?;
+        let member = Some(convert::member_to_wire(&entry.value));
+        let mut response = Response::new(wire::GetMemberResponse { member });
+        response.extensions_mut().insert(Served::of(&entry));
+        Ok(response)
     }
 
     async fn batch_is_member(
@@ -117,7 +247,15 @@ impl MemberService for MemberRpc {
         request: Request<wire::BatchIsMemberRequest>,
     ) -> Result<Response<wire::BatchIsMemberResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.are_members(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
+        let group = convert::group(request.group_id)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let key = |id: &i64| Ok(MemberKey { group, user: convert::user("user_ids", *id)? });
+        let keys: Vec<MemberKey> = request.user_ids.iter().map(key).collect::<Result<_, Error>>()?;
+        let found = self.members.batch_is_member(group, &keys, call.principal, &consistency).await?;
+        let results = keys.iter().zip(found).map(|(key, found)| convert::is_member(key.user, found));
+        Ok(Response::new(wire::BatchIsMemberResponse { results: results.collect() }))
     }
 
     async fn list_members(
@@ -125,7 +263,17 @@ impl MemberService for MemberRpc {
         request: Request<wire::ListMembersRequest>,
     ) -> Result<Response<wire::ListMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.members_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let group = convert::group(request.group_id)?;
+        let least = convert::least_role(request.least_role)?;
+        let query = [b"ListMembers", &[least as u8][..], &group.get().to_be_bytes()[..]];
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let asked = self.asked(&query, least, request.page_size, &request.page_token)?;
+        let listed = self.members.list_members(group, asked, call.principal, &consistency).await?;
+        Ok(Response::new(wire::ListMembersResponse {
+            members: listed.items.iter().map(|member| convert::member_to_wire(member)).collect(),
+            next_page_token: self.next_page_token(&query, listed.next),
+        }))
     }
 
     async fn count_members(
@@ -133,7 +281,12 @@ impl MemberService for MemberRpc {
         request: Request<wire::CountMembersRequest>,
     ) -> Result<Response<wire::CountMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.count(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let group = convert::group(request.group_id)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let roster = self.members.count_members(group, call.principal, &consistency).await?;
+        let roster = Some(convert::roster_to_wire(group, &roster));
+        Ok(Response::new(wire::CountMembersResponse { roster }))
     }
 
     async fn list_memberships(
@@ -141,7 +294,17 @@ impl MemberService for MemberRpc {
         request: Request<wire::ListMembershipsRequest>,
     ) -> Result<Response<wire::ListMembershipsResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.groups_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        own(user, call.principal)?;
+        let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
+        let listed = self.members.list_memberships(user, asked, &consistency).await?;
+        Ok(Response::new(wire::ListMembershipsResponse {
+            group_ids: listed.items.into_iter().map(GroupId::get).collect(),
+            next_page_token: self.next_page_token(&query, listed.next),
+        }))
     }
 
     async fn count_memberships(
@@ -149,7 +312,12 @@ impl MemberService for MemberRpc {
         request: Request<wire::CountMembershipsRequest>,
     ) -> Result<Response<wire::CountMembershipsResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.count_groups(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        own(user, call.principal)?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let count = self.members.count_memberships(user, &consistency).await?;
+        Ok(Response::new(wire::CountMembershipsResponse { count }))
     }
 
     async fn list_common_groups(
@@ -157,14 +325,45 @@ impl MemberService for MemberRpc {
         request: Request<wire::ListCommonGroupsRequest>,
     ) -> Result<Response<wire::ListCommonGroupsResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.common_page(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let user = convert::user("user_id", request.user_id)?;
+        let other = convert::other_user(user, request.other_id)?;
+        own(user, call.principal)?;
+        let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
+        let listed = self.members.list_common_groups(user, other, asked, &consistency).await?;
+        Ok(Response::new(wire::ListCommonGroupsResponse {
+            group_ids: listed.items.into_iter().map(GroupId::get).collect(),
+            next_page_token: self.next_page_token(&query, listed.next),
+        }))
     }
 
+    /// All pages of one walk return the version of the first page: the caller gets what changes meanwhile in the next walk.
     async fn sync_members(
         &self,
         request: Request<wire::SyncMembersRequest>,
     ) -> Result<Response<wire::SyncMembersResponse>, Status> {
         let call = Call::of(&request);
-        Ok(Response::new(self.sync(request.into_inner(), call).await?))
+        let request = request.into_inner();
+        let group = convert::group(request.group_id)?;
+        let known = convert::known_version(request.known_version)?;
+        self.members.may_see(group, call.principal).await?;
+        let roster = self.members.roster(group, &Consistency::Strong).await?;
+        let query = [&b"SyncMembers"[..], &group.get().to_be_bytes()[..], &known.get().to_be_bytes()[..]];
+        let size = self.limits.pages.of(request.page_size)?;
+        let position = self.pages.open_all(&query, &request.page_token)?;
+        let SyncPosition { after, until } = convert::sync_position(position, known, roster.version)?;
+        let Some(changes) = self.members.sync_members(group, after, size).await? else {
+            return Ok(Response::new(convert::full_list_needed(&roster)));
+        };
+        let next = changes.next.map(|last| [last.version.get(), last.user.get(), until]);
+        Ok(Response::new(wire::SyncMembersResponse {
+            members: changes.members.iter().map(|member| convert::member_to_wire(member)).collect(),
+            left_user_ids: changes.left.into_iter().map(UserId::get).collect(),
+            next_page_token: next.map(|next| self.pages.seal_all(&query, next)).unwrap_or_default(),
+            version: until,
+            full_list_needed: false,
+        }))
     }
 }

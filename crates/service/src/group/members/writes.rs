@@ -1,185 +1,272 @@
-//! Changes of members: decode, one call, encode.
+//! Changes of members: who may join how, and what a write invalidates.
 
-use kith_cache::Consistency;
-use kith_proto::member::v1 as wire;
-use kith_store::{Member, MemberChange, MemberKey, MembersChanged};
+use std::{future::ready, sync::Arc};
+
+use futures::future::BoxFuture;
+use kith_cache::{Consistency, ListWrite};
+use kith_store::{
+    Applied, Group, GroupId, JoinPolicy, Member, MemberChange, MemberKey, MemberTerms, MembersChanged,
+    Roster, StoreError, UserId, Visibility, Write,
+};
 
 use super::{
-    MemberRpc,
-    convert::{self, BanEnd},
-    service::KIND,
+    Members,
+    membership_events::{Expected, MembershipEvent},
+    service::store_error,
 };
 use crate::{
-    error::Error,
-    rpc::{
-        call::{Call, Principal},
-        request::WriteContext,
+    error::{Error, Reason},
+    rpc::{call::Principal, request::WriteContext},
+    write::{
+        invalidation_scope::{RecordInvalidations, write_with_invalidations},
+        mutations::Committed,
     },
-    write::mutations::Committed,
 };
 
-impl MemberRpc {
-    pub(super) async fn add(
-        &self,
-        mut request: wire::AddMembersRequest,
-        call: Call,
-    ) -> Result<wire::AddMembersResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("AddMembers", &id, call, 0, &request)?;
-        let group = convert::group(request.group_id)?;
-        let change = MemberChange::Add(convert::users(&request.user_ids)?);
-        let written = self.members.set(group, change, terms).await?;
-        Ok(wire::AddMembersResponse {
-            members: written.record.rows.iter().map(|row| convert::member_to_wire(&row.member)).collect(),
-            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
-            consistency_token: written.token.to_string(),
-        })
-    }
+/// What a write of members invalidates: their lists, those of the groups of each, and the roster.
+pub(super) struct MemberInvalidations {
+    group: GroupId,
+    members: Option<ListWrite<GroupId>>,
+    groups: Option<ListWrite<UserId>>,
+    roster: RecordInvalidations<GroupId, Roster>,
+}
 
-    pub(super) async fn remove(
+impl Members {
+    /// Makes a change of members of a group. Returns what changed.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn apply_change(
         &self,
-        mut request: wire::RemoveMembersRequest,
-        call: Call,
-    ) -> Result<wire::RemoveMembersResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("RemoveMembers", &id, call, 0, &request)?;
-        let group = convert::group(request.group_id)?;
-        let users = convert::users(&request.user_ids)?;
-        let change = match convert::ban(&request)? {
-            Some(BanEnd(until)) => MemberChange::Ban(users, until),
-            None => MemberChange::Remove(users),
+        id: GroupId,
+        change: MemberChange,
+        context: WriteContext,
+    ) -> Result<Committed<MembersChanged>, Error> {
+        let write = context.write(&self.hasher).await?;
+        let this = self.clone();
+        let work = async move {
+            this.group(id).await?;
+            this.all_live(&change).await?;
+            let by = this.terms(context.principal);
+            this.change(id, change, by, write).await
         };
-        let written = self.members.set(group, change, terms).await?;
-        Ok(wire::RemoveMembersResponse {
-            user_ids: written.record.rows.iter().map(|row| row.member.key.user.get()).collect(),
-            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
-            consistency_token: written.token.to_string(),
-        })
+        self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    pub(super) async fn unban(
+    /// Makes a change of one member. Returns the member as the change left it; after one that changed nothing, as it is.
+    ///
+    /// # Errors
+    /// As [`Self::apply_change`].
+    pub(super) async fn change_member(
         &self,
-        mut request: wire::UnbanMembersRequest,
-        call: Call,
-    ) -> Result<wire::UnbanMembersResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("UnbanMembers", &id, call, 0, &request)?;
-        let group = convert::group(request.group_id)?;
-        let change = MemberChange::Unban(convert::users(&request.user_ids)?);
-        let written = self.members.set(group, change, terms).await?;
-        Ok(wire::UnbanMembersResponse {
-            user_ids: written.record.bans.iter().map(|row| row.ban.key.user.get()).collect(),
-            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
-            consistency_token: written.token.to_string(),
-        })
+        key: MemberKey,
+        change: MemberChange,
+        context: WriteContext,
+    ) -> Result<Committed<Member>, Error> {
+        let Committed { record, token } = self.apply_change(key.group, change, context).await?;
+        let record = match record.rows.iter().find(|row| row.member.key == key) {
+            Some(row) => Arc::new(row.member.clone()),
+            None => self.read_member(key, &Consistency::Cached).await?.value,
+        };
+        Ok(Committed { record, token })
     }
 
-    pub(super) async fn come_in(
+    /// Makes a member the owner. Returns what changed.
+    ///
+    /// # Errors
+    /// As [`Self::apply_change`].
+    pub(crate) async fn transfer_group(
         &self,
-        mut request: wire::JoinRequest,
-        call: Call,
-    ) -> Result<wire::JoinResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("Join", &id, call, 0, &request)?;
-        let key = convert::key(request.group_id, request.user_id)?;
-        let written = self.members.join(key, &request.code, terms).await?;
-        let member = self.member(&written, key).await?;
-        Ok(wire::JoinResponse { member: Some(member), consistency_token: written.token.to_string() })
+        id: GroupId,
+        owner: UserId,
+        context: WriteContext,
+    ) -> Result<Committed<MembersChanged>, Error> {
+        self.apply_change(id, MemberChange::Transfer(owner), context).await
     }
 
-    pub(super) async fn go(
+    /// Makes a user a member who asks for it, if the group lets users join so. Users join for themselves. Returns the member.
+    ///
+    /// # Errors
+    /// As [`Self::apply_change`], and RESOURCE_EXHAUSTED after too many codes.
+    pub(super) async fn join(
         &self,
-        mut request: wire::LeaveRequest,
-        call: Call,
-    ) -> Result<wire::LeaveResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("Leave", &id, call, 0, &request)?;
-        let key = convert::key(request.group_id, request.user_id)?;
-        if let Principal::User(user) = call.principal
+        key: MemberKey,
+        code: &str,
+        context: WriteContext,
+    ) -> Result<Committed<Member>, Error> {
+        if let Principal::User(user) = context.principal {
+            if user != key.user {
+                return Err(Error::not_allowed("users join for themselves"));
+            }
+            let group = self.group(key.group).await?;
+            self.lets_in(&group, user, code).await?;
+        }
+        self.change_member(key, MemberChange::Join(key.user), context).await
+    }
+
+    /// Ends the membership of a user who asks for it. Users leave for themselves. Returns what changed.
+    ///
+    /// # Errors
+    /// As [`Self::apply_change`].
+    pub(super) async fn leave(
+        &self,
+        key: MemberKey,
+        context: WriteContext,
+    ) -> Result<Committed<MembersChanged>, Error> {
+        if let Principal::User(user) = context.principal
             && user != key.user
         {
             return Err(Error::not_allowed("users leave for themselves"));
         }
-        let written = self.members.set(key.group, MemberChange::Leave(key.user), terms).await?;
-        let version = written.record.rows.first().map_or(0, |row| row.member.version.get());
-        Ok(wire::LeaveResponse { version, consistency_token: written.token.to_string() })
+        self.apply_change(key.group, MemberChange::Leave(key.user), context).await
     }
 
-    pub(super) async fn give_role(
+    /// Has the store make a change, which decides whether it may be made. Invalidates the copies of those whom it names.
+    pub(super) async fn change(
         &self,
-        mut request: wire::SetRoleRequest,
-        call: Call,
-    ) -> Result<wire::SetRoleResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("SetRole", &id, call, 0, &request)?;
-        let key = convert::key(request.group_id, request.user_id)?;
-        let change = MemberChange::SetRole(key.user, convert::role(request.role)?);
-        let written = self.members.set(key.group, change, terms).await?;
-        let member = self.member(&written, key).await?;
-        Ok(wire::SetRoleResponse { member: Some(member), consistency_token: written.token.to_string() })
+        group: GroupId,
+        change: MemberChange,
+        terms: MemberTerms,
+        write: Write,
+    ) -> Result<Committed<MembersChanged>, Error> {
+        let keys: Vec<MemberKey> = self.keys(group, &change).await?;
+        let expected = Expected::of(&change);
+        let invalidations = self.invalidations_for(group, &change).await;
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move {
+            let applied: Applied<MembersChanged> = store.change_members(group, change, terms, write).await?;
+            Ok(applied.record)
+        });
+        let done = self.write_invalidating(invalidations, keys.clone(), write).await?;
+        let done = self.invalidate_rest(&keys, done).await?;
+        self.notify(expected.with(group, &done.record.rows)).await;
+        Ok(done)
     }
 
-    pub(super) async fn mute(
+    /// Invalidates those whom the write changed besides those of `keys`, before it is acknowledged: another user may have
+    /// become the owner after the owner was looked up.
+    async fn invalidate_rest(
         &self,
-        mut request: wire::MuteMemberRequest,
-        call: Call,
-    ) -> Result<wire::MuteMemberResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("MuteMember", &id, call, 0, &request)?;
-        let key = convert::key(request.group_id, request.user_id)?;
-        let change = MemberChange::Mute(key.user, convert::mute(request.mute_time.as_ref())?);
-        let written = self.members.set(key.group, change, terms).await?;
-        let member = self.member(&written, key).await?;
-        Ok(wire::MuteMemberResponse { member: Some(member), consistency_token: written.token.to_string() })
-    }
-
-    pub(super) async fn mute_all(
-        &self,
-        mut request: wire::MuteGroupRequest,
-        call: Call,
-    ) -> Result<wire::MuteGroupResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("MuteGroup", &id, call, 0, &request)?;
-        let group = convert::group(request.group_id)?;
-        let change = MemberChange::MuteAll(convert::mute(request.mute_time.as_ref())?);
-        let written = self.members.set(group, change, terms).await?;
-        Ok(wire::MuteGroupResponse {
-            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
-            consistency_token: written.token.to_string(),
-        })
-    }
-
-    pub(super) async fn write_remark(
-        &self,
-        mut request: wire::SetMemberRemarkRequest,
-        call: Call,
-    ) -> Result<wire::SetMemberRemarkResponse, Error> {
-        let id = std::mem::take(&mut request.request_id);
-        let terms = WriteContext::of_request("SetMemberRemark", &id, call, 0, &request)?;
-        let key = convert::key(request.group_id, request.user_id)?;
-        let remark = Member::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
-        let written = self.members.set(key.group, MemberChange::Remark(key.user, remark), terms).await?;
-        let member = self.member(&written, key).await?;
-        Ok(wire::SetMemberRemarkResponse {
-            member: Some(member),
-            consistency_token: written.token.to_string(),
-        })
-    }
-
-    /// The member as a change left it; after one that changed nothing, as it is.
-    async fn member(
-        &self,
-        written: &Committed<MembersChanged>,
-        key: MemberKey,
-    ) -> Result<wire::Member, Error> {
-        let row = written.record.rows.iter().find(|row| row.member.key == key);
-        if let Some(row) = row {
-            return Ok(convert::member_to_wire(&row.member));
+        keys: &[MemberKey],
+        done: Committed<MembersChanged>,
+    ) -> Result<Committed<MembersChanged>, Error> {
+        let changed = done.record.rows.iter().map(|row| row.member.key);
+        let rest: Vec<MemberKey> = changed.filter(|key| !keys.contains(key)).collect();
+        if rest.is_empty() {
+            return Ok(done);
         }
-        let found = self.members.get_many(&[key], &Consistency::Cached).await.into_iter().next();
-        match found.transpose()?.flatten() {
-            Some(entry) => Ok(convert::member_to_wire(&entry.value)),
-            None => Err(Error::not_found(KIND)),
+        // Without a turn at the store: the write stands, and must not be answered as one that was turned away.
+        let invalidations =
+            RecordInvalidations { guard: self.roles.members.begin_write(&rest).await, keys: rest };
+        write_with_invalidations(invalidations, ready(Ok(done))).await.map_err(store_error)
+    }
+
+    /// Notifies the listeners of a change that is stored. What a listener cannot do now, it does when it comes to it again.
+    pub(super) async fn notify(&self, event: Option<MembershipEvent>) {
+        let Some(event) = event else { return };
+        if let Err(error) = self.listeners.tell(&event).await {
+            tracing::warn!(%error, "something that follows from a change of members could not be done");
         }
     }
+
+    /// Runs a write, and invalidates the copies of these around it.
+    pub(super) async fn write_invalidating(
+        &self,
+        MemberInvalidations { group, members, groups, roster }: MemberInvalidations,
+        keys: Vec<MemberKey>,
+        write: BoxFuture<'static, Result<MembersChanged, StoreError>>,
+    ) -> Result<Committed<MembersChanged>, Error> {
+        let write = Box::pin(self.mutations.write_members(&self.roles.members, group, keys, write));
+        let write = Box::pin(write_with_invalidations(roster, write));
+        let write = Box::pin(write_with_some_invalidations(groups, write));
+        write_with_some_invalidations(members, write).await.map_err(store_error)
+    }
+
+    /// Those whom the change may change. A transfer changes the owner too.
+    async fn keys(&self, group: GroupId, change: &MemberChange) -> Result<Vec<MemberKey>, Error> {
+        let mut users = change.users();
+        if matches!(change, MemberChange::Transfer(_)) {
+            users.extend(self.roster(group, &Consistency::Strong).await?.owner);
+        }
+        users.sort_unstable();
+        users.dedup();
+        Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
+    }
+
+    /// Marks what a change invalidates besides members.
+    pub(super) async fn invalidations_for(
+        &self,
+        group: GroupId,
+        change: &MemberChange,
+    ) -> MemberInvalidations {
+        let (members, groups) = match change {
+            change if Expected::of(change).moves() => (true, true),
+            MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
+            _ => (false, false),
+        };
+        let members = if members { Some(self.lists.members.begin_write(&[group]).await) } else { None };
+        let groups = if groups { Some(self.lists.groups.begin_write(&change.users()).await) } else { None };
+        let guard = self.roles.rosters.begin_write(&[group]).await;
+        MemberInvalidations {
+            group,
+            members,
+            groups,
+            roster: RecordInvalidations { guard, keys: vec![group] },
+        }
+    }
+
+    /// Users who do not exist are not added, made owners or banned.
+    async fn all_live(&self, change: &MemberChange) -> Result<(), Error> {
+        let coming = match change {
+            MemberChange::Join(_)
+            | MemberChange::Add(_)
+            | MemberChange::Transfer(_)
+            | MemberChange::Ban(..) => change.users(),
+            _ => return Ok(()),
+        };
+        for found in self.users.get_many(&coming, &Consistency::Cached).await {
+            if found?.is_none() {
+                return Err(Error::not_found("user"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn lets_in(&self, group: &Group, user: UserId, code: &str) -> Result<(), Error> {
+        let key = MemberKey { group: group.id, user };
+        if self.roles.of(group, user).await?.is_some() {
+            return Ok(());
+        }
+        match (group.join_policy, group.visibility) {
+            (JoinPolicy::Open, Visibility::Public) => Ok(()),
+            (JoinPolicy::Code, _) | (JoinPolicy::Open, Visibility::Private) => self.is_code(key, code).await,
+            (JoinPolicy::Approval, _) => Err(closed("by approval: apply for it")),
+            (JoinPolicy::Invite, _) => Err(closed("by invitation")),
+        }
+    }
+
+    /// Makes sure that a user knows the code of a group.
+    pub(super) async fn is_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
+        // Counted before it is looked at: a refusal says nothing of the code.
+        self.tries.count(&key)?;
+        if self.groups.is_code(key.group, code).await? {
+            return Ok(());
+        }
+        Err(Error::not_allowed("the code is not that of the group"))
+    }
+}
+
+/// As [`write_with_invalidations`], where there is something to invalidate.
+async fn write_with_some_invalidations<L: kith_cache::Key>(
+    invalidations: Option<ListWrite<L>>,
+    write: impl Future<Output = Result<Committed<MembersChanged>, StoreError>> + Send,
+) -> Result<Committed<MembersChanged>, StoreError> {
+    match invalidations {
+        Some(invalidations) => write_with_invalidations(invalidations, write).await,
+        None => write.await,
+    }
+}
+
+pub(super) fn closed(how: &str) -> Error {
+    Error::new(Reason::StateForbids, format!("the group is joined {how}"))
 }

@@ -14,54 +14,60 @@ use crate::{
 /// Users that are read ahead for at one time; others read when they ask.
 const WARMED_AT_ONCE: usize = 32;
 
+/// Users, divided by whether they are shown to a principal; both in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Visible {
+    pub(super) shown: Vec<UserId>,
+    pub(super) hidden: Vec<UserId>,
+}
+
 /// Who sees whom. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Visible {
+pub(super) struct Visibility {
     follows: Follows,
     blocks: Blocks,
 }
 
-impl Visible {
+impl Visibility {
     pub(super) const fn new(follows: Follows, blocks: Blocks) -> Self {
         Self { follows, blocks }
     }
 
-    /// Those of these who are shown to whoever acts, and those who are not, in their order: services are shown all, a user
-    /// itself and its friends.
+    /// Those of these who are shown to the principal, and those who are not: services are shown all, a user itself and its
+    /// friends.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn of(
-        &self,
-        users: &[UserId],
-        principal: Principal,
-    ) -> Result<(Vec<UserId>, Vec<UserId>), Error> {
-        let Principal::User(principal) = principal else { return Ok((users.to_vec(), Vec::new())) };
+    pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<Visible, Error> {
+        let Principal::User(principal) = principal else {
+            return Ok(Visible { shown: users.to_vec(), hidden: Vec::new() });
+        };
         let others: Vec<UserId> = users.iter().copied().filter(|user| *user != principal).collect();
         let friends = are_friends(&self.follows, &self.blocks, principal, &others).await?;
         let mut friends = friends.into_iter();
         let is_shown = |user: &UserId| *user == principal || friends.next().unwrap_or_default();
-        Ok(users.iter().copied().partition(is_shown))
+        let (shown, hidden) = users.iter().copied().partition(is_shown);
+        Ok(Visible { shown, hidden })
     }
 }
 
 /// Reads ahead what a user that comes online asks for first. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Warmth {
-    visible: Visible,
+    visibility: Visibility,
     turns: Arc<Semaphore>,
 }
 
 impl Warmth {
-    pub(super) fn new(visible: Visible) -> Self {
-        Self { visible, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
+    pub(super) fn new(visibility: Visibility) -> Self {
+        Self { visibility, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
     }
 
     /// Begins to, beside whoever waits for an answer. The record of the user is there already, and its groups come with
     /// telling them.
     pub(super) fn begin(&self, user: UserId) {
         let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
-        let Visible { follows, blocks } = self.visible.clone();
+        let Visibility { follows, blocks } = self.visibility.clone();
         tokio::spawn(async move {
             Box::pin(warm(&follows, &blocks, user)).await;
             drop(turn);

@@ -6,10 +6,7 @@ use kith_store::{
     UserId, Version, Visibility,
 };
 
-use super::{
-    Members,
-    service::{closed, store_error},
-};
+use super::{Members, service::store_error, writes::closed};
 use crate::{
     error::{Error, Reason},
     rpc::{call::Principal, request::WriteContext},
@@ -36,7 +33,7 @@ impl Members {
         id: GroupId,
         consistency: &Consistency,
     ) -> Result<Option<Timestamp>, Error> {
-        match self.groups.get(id, consistency).await {
+        match self.groups.get_group(id, consistency).await {
             Ok(entry) => Ok(Some(entry.value.created)),
             Err(error) if error.reason() == Reason::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -105,7 +102,7 @@ impl Members {
     /// # Errors
     /// What a failing store makes.
     pub(crate) async fn is_inviter(&self, id: GroupId, principal: Principal) -> Result<bool, Error> {
-        let allowed = match self.groups.get(id, &Consistency::Strong).await {
+        let allowed = match self.groups.get_group(id, &Consistency::Strong).await {
             Ok(group) => self.roles.allow(&group.value, principal, least_inviter(&group.value)).await,
             Err(error) => Err(error),
         };
@@ -158,9 +155,9 @@ impl Members {
     pub(crate) async fn take_in(
         &self,
         key: MemberKey,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<MembersChanged>, Error> {
-        self.set(key.group, MemberChange::Add(vec![key.user]), terms).await
+        self.apply_change(key.group, MemberChange::Add(vec![key.user]), context).await
     }
 
     async fn not_in(&self, group: &Group, user: UserId) -> Result<(), Error> {

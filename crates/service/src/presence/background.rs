@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{hub::Hub, moves::Moved, sessions::Sessions, sweep::Sweep};
+use super::{hub::Hub, membership_listener::Moved, sessions::Sessions, sweep::Sweep};
 use crate::{
     metric::{self, Metric},
     write::tasks::Tasks,
@@ -44,7 +44,7 @@ const COUNTED: [Metric; 5] = [
 
 /// Keeps presence. Ends with this.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Background {
     parts: Parts,
     /// Taken when it starts.
     begun: Mutex<Option<(Sweep, mpsc::Receiver<Moved>)>>,
@@ -59,7 +59,7 @@ pub(super) struct Parts {
     pub(super) sweep_every: Duration,
 }
 
-impl Keeper {
+impl Background {
     /// It does nothing yet.
     pub(super) fn new(parts: Parts, sweep: Sweep, moved: mpsc::Receiver<Moved>) -> Self {
         metric::count_from_zero(metric::PRESENCE_CHANGES, &["open", "renew", "close"]);
@@ -93,7 +93,7 @@ impl Keeper {
         let Parts { sessions, hub, .. } = &self.parts;
         gauge(metric::PRESENCE_GATEWAYS, sessions.gateways.count());
         gauge(metric::PRESENCE_GATEWAYS_DEAD, sessions.gateways.count_dead());
-        gauge(metric::PRESENCE_SESSIONS_HELD, sessions.held.count());
+        gauge(metric::PRESENCE_SESSIONS_HELD, sessions.recovery.count());
         gauge(metric::PRESENCE_WATCHERS, hub.count());
     }
 }
@@ -113,7 +113,7 @@ impl Parts {
                 Box::pin(self.bring_back()).await;
                 self.hub.read_again();
             } else if is_seen {
-                self.sessions.held.settle(begun);
+                self.sessions.recovery.settle(begun);
             }
             let is_settled = self.sessions.is_settled();
             if is_settled && !was_settled {
@@ -122,7 +122,7 @@ impl Parts {
             was_settled = is_settled;
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(FORGET_EVERY) {
-                self.sessions.held.forget();
+                self.sessions.recovery.forget();
             }
         }
     }
@@ -130,7 +130,7 @@ impl Parts {
     /// All was lost: what this node knows of is there again. Gateways that do not come to say that they live die again, and
     /// are swept.
     async fn bring_back(&self) {
-        let mut changes = self.sessions.held.again(self.sessions.rules.session_ttl / BROUGHT_PART);
+        let mut changes = self.sessions.recovery.again(self.sessions.rules.session_ttl / BROUGHT_PART);
         tracing::warn!(sessions = changes.len(), "presence was lost; it is brought back");
         let mut gateways: Vec<Instance> = changes.iter().map(|change| change.instance.clone()).collect();
         gateways.sort_unstable();
@@ -173,7 +173,7 @@ impl Parts {
                 self.hub.hears(true);
                 while let Some(event) = heard.next().await {
                     metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
-                    self.sessions.held.told(&event);
+                    self.sessions.recovery.told(&event);
                     self.hub.tell(&event);
                 }
                 self.hub.hears(false);

@@ -8,17 +8,18 @@ use kith_store::Coordination;
 use tokio::sync::mpsc;
 
 use super::{
-    Keeper, PresenceConfig, PresenceRpc,
+    Background, PresenceConfig, PresenceRpc,
     active::Active,
+    active_members::ActiveMembers,
+    background::Parts,
     fan_out::FanOut,
     gateways::KnownGateways,
-    held::Held,
     hub::Hub,
-    keeper::Parts,
-    moves::Moved,
+    membership_listener::Moved,
+    recovery::SessionRecovery,
     sessions::{Rules, Sessions},
     sweep::Sweep,
-    visible::{Visible, Warmth},
+    visibility::{Visibility, Warmth},
 };
 use crate::{
     group::members::Members,
@@ -80,18 +81,19 @@ pub fn in_memory(config: &PresenceConfig) -> Presences {
 }
 
 /// The service, and what goes on beside it.
-pub fn assemble(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Keeper) {
+pub fn build(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Background) {
     let active = Active::new(&of.stores.active, of.tiers, of.policy);
     let fan_out = FanOut::new(of.stores.clone(), active.clone(), of.members.clone(), config.fan_outs_at_once);
     let sweep = Sweep::new(fan_out.clone(), &of.coordination, of.among, config.sweep_every);
-    let visible = Visible::new(of.follows, of.blocks);
+    let visibility = Visibility::new(of.follows, of.blocks);
     let sessions = Sessions {
         stores: of.stores,
         gateways: Arc::new(KnownGateways::default()),
-        held: Arc::new(Held::new(config.sessions_held)),
+        recovery: Arc::new(SessionRecovery::new(config.sessions_held)),
         fan_out,
         users: of.users,
-        warmth: Warmth::new(visible.clone()),
+        warmth: Warmth::new(visibility.clone()),
+        visibility,
         tokens: of.gateway_tokens,
         rules: rules(config),
     };
@@ -102,9 +104,9 @@ pub fn assemble(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Keeper
         look_every: config.look_every,
         sweep_every: config.sweep_every,
     };
-    let (members, limits) = (of.members, of.limits);
-    let rpc = PresenceRpc { sessions, active, members, visible, hub, pages: of.page_tokens, limits };
-    (rpc, Keeper::new(parts, sweep, of.moved))
+    let active_members = ActiveMembers { active, members: of.members, sessions: sessions.clone() };
+    let rpc = PresenceRpc { sessions, active_members, hub, pages: of.page_tokens, limits: of.limits };
+    (rpc, Background::new(parts, sweep, of.moved))
 }
 
 const fn rules(config: &PresenceConfig) -> Rules {

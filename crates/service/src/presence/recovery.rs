@@ -24,7 +24,7 @@ struct Session {
 
 /// Bounded: sessions beyond are not held, and come back by their gateways alone.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct SessionRecovery {
     most: usize,
     users: Mutex<Users>,
 }
@@ -37,7 +37,7 @@ struct Users {
     with_gone: HashSet<UserId>,
 }
 
-impl Held {
+impl SessionRecovery {
     pub(super) fn new(most: usize) -> Self {
         Self { most, users: Mutex::default() }
     }
@@ -106,13 +106,17 @@ impl Held {
         let now = Instant::now();
         let mut users = self.users.lock();
         users.with_gone.clear();
-        let sessions = users.of.iter_mut().flat_map(|(user, all)| all.iter_mut().map(|one| (*user, one)));
-        let open = |(user, session): (UserId, &mut Session)| {
-            session.gone = None;
-            let left = session.until.checked_duration_since(now).filter(|left| !left.is_zero())?.min(at_most);
-            Some(Change { user, instance: session.at.clone(), op: Op::Open(session.device.clone(), left) })
-        };
-        sessions.filter_map(open).collect()
+        let mut changes = Vec::with_capacity(users.count);
+        for (user, sessions) in &mut users.of {
+            for session in sessions {
+                session.gone = None;
+                let left = session.until.checked_duration_since(now).filter(|left| !left.is_zero());
+                let Some(left) = left else { continue };
+                let op = Op::Open(session.device.clone(), left.min(at_most));
+                changes.push(Change { user: *user, instance: session.at.clone(), op });
+            }
+        }
+        changes
     }
 
     pub(super) fn count(&self) -> usize {
@@ -158,7 +162,7 @@ mod tests {
         Instance { gateway: id.parse().unwrap(), incarnation: Incarnation::new(1).unwrap() }
     }
 
-    fn put(held: &Held, id: i64, gateway: &str, device: &str) {
+    fn put(held: &SessionRecovery, id: i64, gateway: &str, device: &str) {
         held.put(user(id), &at(gateway), &device.parse().unwrap(), MINUTE);
     }
 
@@ -169,7 +173,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_goes_on_is_brought_back_and_nothing_else() {
-        let held = Held::new(3);
+        let held = SessionRecovery::new(3);
         for (id, gateway, device) in
             [(1, "a", "x"), (1, "a", "y"), (1, "b", "x"), (2, "a", "x"), (1, "a", "x")]
         {
@@ -192,7 +196,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_another_node_brings_back_first_does_not_take_what_this_one_has_to_bring_back() {
-        let held = Held::new(9);
+        let held = SessionRecovery::new(9);
         put(&held, 1, "a", "x");
         put(&held, 1, "b", "y");
         let looked = Instant::now();

@@ -44,14 +44,14 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(crate) async fn dismiss(
+    pub(crate) async fn dismiss_group(
         &self,
         id: GroupId,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Committed<Version>, Error> {
-        let (this, deadline) = (self.clone(), terms.deadline);
+        let (this, deadline) = (self.clone(), context.deadline);
         let work = async move {
-            let written = this.groups.dismiss(id, terms).await;
+            let written = this.groups.dismiss_group(id, context).await;
             match &written {
                 Ok(_) => this.end(id),
                 // It may be dismissed all the same; where it is not, nothing is ended.
@@ -68,7 +68,7 @@ impl Members {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(crate) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
+    pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
         }
@@ -191,7 +191,8 @@ impl Members {
             }
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
-            let (given_up, expected) = (self.given_up(group, &change).await, Expected::of(&change));
+            let (invalidations, expected) =
+                (self.invalidations_for(group, &change).await, Expected::of(&change));
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {
                 let count = store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
@@ -200,10 +201,10 @@ impl Members {
                     ..MembersChanged::default()
                 })
             });
-            let ended = self.around(given_up, keys, write).await?;
+            let ended = self.write_invalidating(invalidations, keys, write).await?;
             drop(step);
             // Nobody who decided for a group that is gone has to be told of.
-            self.tell(expected.with(group, &[])).await;
+            self.notify(expected.with(group, &[])).await;
             if ended.record.roster.count == 0 {
                 return Ok(());
             }

@@ -1,0 +1,144 @@
+//! Which members of a group are online, and through which gateways.
+
+use std::{collections::HashSet, sync::Arc};
+
+use kith_cache::Consistency;
+use kith_presence::{ActiveMember, Distribution, GatewayId};
+use kith_store::{GroupId, UserId};
+
+use super::{active::Active, sessions::Sessions};
+use crate::{error::Error, group::members::Members, rpc::call::Principal};
+
+/// The members of groups that are online. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct ActiveMembers {
+    pub(super) active: Active,
+    pub(super) members: Members,
+    pub(super) sessions: Sessions,
+}
+
+/// How many members of a group are online through a gateway.
+#[derive(Clone, Debug)]
+pub(super) struct GatewayCount {
+    pub(super) gateway: GatewayId,
+    pub(super) count: u32,
+}
+
+/// The gateways through which members of a group are online.
+#[derive(Clone, Debug)]
+pub(super) struct ActiveGateways {
+    pub(super) gateways: Vec<GatewayCount>,
+    /// Whether presence was lost a moment ago, so that some may lack.
+    pub(super) incomplete: bool,
+}
+
+/// How many members of a group are online.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ActiveCount {
+    pub(super) count: i64,
+    /// As that of [`ActiveGateways`].
+    pub(super) incomplete: bool,
+}
+
+/// A page of the members of a group that are online.
+#[derive(Clone, Debug)]
+pub(super) struct ActivePage {
+    /// Each with the gateways that live.
+    pub(super) members: Vec<ActiveMember>,
+    /// The user after whom the next page begins; `None`: there is none.
+    pub(super) next: Option<UserId>,
+    /// As that of [`ActiveGateways`].
+    pub(super) incomplete: bool,
+}
+
+impl ActiveMembers {
+    /// Returns the gateways through which members of a group are online, by rising id.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE, or what a failing store makes.
+    pub(super) async fn list_active_gateways(
+        &self,
+        group: GroupId,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<ActiveGateways, Error> {
+        let found = self.distribution(group, principal, consistency).await?;
+        let gateways = self.living(&found);
+        Ok(ActiveGateways { gateways, incomplete: !self.sessions.is_settled() })
+    }
+
+    /// Returns how many members of a group are online. Until a dead gateway is swept, those who were at it alone are left out
+    /// by how many are at the others.
+    ///
+    /// # Errors
+    /// As [`Self::list_active_gateways`].
+    pub(super) async fn count_active_members(
+        &self,
+        group: GroupId,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<ActiveCount, Error> {
+        let found = self.distribution(group, principal, consistency).await?;
+        let at_living: i64 = self.living(&found).iter().map(|at| i64::from(at.count)).sum();
+        let count = i64::from(found.total).min(at_living);
+        Ok(ActiveCount { count, incomplete: !self.sessions.is_settled() })
+    }
+
+    /// Returns a page of the members of a group that are online, by rising user id. It may be short without being the last.
+    ///
+    /// # Errors
+    /// As [`Self::list_active_gateways`].
+    pub(super) async fn list_active_members(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        size: usize,
+        principal: Principal,
+    ) -> Result<ActivePage, Error> {
+        self.members.may_see(group, principal).await?;
+        // One more shows whether others follow.
+        let found = self.active.store.active(group, after, size.saturating_add(1)).await;
+        let mut found = found.map_err(Error::presence)?;
+        let more = found.len() > size;
+        found.truncate(size);
+        let next = found.last().filter(|_| more).map(|member| member.user);
+        let members = self.members_among(group, found).await?.into_iter().filter_map(|member| {
+            let gateways = self.sessions.gateways.without_dead(&member.gateways);
+            (!gateways.is_empty()).then_some(ActiveMember { gateways, ..member })
+        });
+        let members = members.collect();
+        Ok(ActivePage { members, next, incomplete: !self.sessions.is_settled() })
+    }
+
+    /// Those of these who are members of the group. The others left it, and are taken out in the background.
+    async fn members_among(
+        &self,
+        group: GroupId,
+        found: Vec<ActiveMember>,
+    ) -> Result<Vec<ActiveMember>, Error> {
+        let users: Vec<UserId> = found.iter().map(|one| one.user).collect();
+        let among = self.members.users_among(group, &users, &Consistency::Cached).await?;
+        let among: HashSet<UserId> = among.into_iter().collect();
+        let strangers = users.into_iter().filter(|user| !among.contains(user));
+        self.sessions.fan_out.left(group, strangers.collect());
+        Ok(found.into_iter().filter(|member| among.contains(&member.user)).collect())
+    }
+
+    async fn distribution(
+        &self,
+        group: GroupId,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Arc<Distribution>, Error> {
+        self.members.may_see(group, principal).await?;
+        self.active.of(group, consistency).await
+    }
+
+    /// Without the gateways that are dead.
+    fn living(&self, found: &Distribution) -> Vec<GatewayCount> {
+        let ids: Vec<GatewayId> = found.gateways.iter().map(|(id, _)| id.clone()).collect();
+        let living = self.sessions.gateways.without_dead(&ids);
+        let counts = found.gateways.iter().filter(|(id, _)| living.contains(id));
+        counts.map(|(id, count)| GatewayCount { gateway: id.clone(), count: *count }).collect()
+    }
+}
