@@ -34,7 +34,7 @@ pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
 pub use methods::code_name;
-pub(crate) use methods::{Counted, services, takes_many};
+pub(crate) use methods::{Counted, services};
 pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
