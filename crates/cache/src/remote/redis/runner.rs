@@ -31,8 +31,19 @@ pub struct ScriptCall<'a> {
     pub script: &'a RedisScript,
     /// Its keys, at least one; in a cluster they have to lie in one slot.
     pub keys: Vec<String>,
-    /// What it is given besides.
-    pub arguments: Vec<String>,
+    /// What it is given besides; any bytes.
+    pub arguments: Vec<Bytes>,
+}
+
+impl<'a> ScriptCall<'a> {
+    /// A run of `script` with these keys and arguments. Texts and vectors of bytes are taken without a copy.
+    pub fn new<A: Into<Bytes>>(
+        script: &'a RedisScript,
+        keys: Vec<String>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self { script, keys, arguments: arguments.into_iter().map(Into::into).collect() }
+    }
 }
 
 /// What a script returned.
