@@ -137,9 +137,9 @@ impl ScriptRunner {
     }
 
     /// As [`Self::run`], but only the answers of a server that `accept` takes count; others are
-    /// [`SharedError::Away`]. `accept` gets the name of the server, as [`Registry::accept`](crate::remote::Registry::accept)
-    /// does. Nothing is sent to a server that it does not take. If another server may have come in between, the calls may have
-    /// been run there.
+    /// [`SharedError::Away`]. `accept` gets the name of the server, as
+    /// [`Registry::accept`](crate::remote::Registry::accept) does. Nothing is sent over a connection that leads to another
+    /// server. If the connection broke meanwhile, the calls may have been run on any server.
     pub async fn run_accepted(
         &self,
         calls: &[ScriptCall<'_>],
