@@ -2,9 +2,8 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-use prost::Message as _;
-
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
+    "kith/options/v1/method.proto",
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",
     "kith/user/v1/user.proto",
@@ -18,9 +17,11 @@ const FILES: [&str; 9] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");
-    let descriptors = protox::compile(FILES, ["../../proto"])?;
+    let mut compiler = protox::Compiler::new(["../../proto"])?;
+    compiler.include_source_info(true).include_imports(true).open_files(FILES)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
-    fs::write(out.join("kith.bin"), descriptors.encode_to_vec())?;
+    // Not out of `file_descriptor_set`: its types have no room for the options of the contract.
+    fs::write(out.join("kith.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
         .btree_map(".")
         .extern_path(".kith.user.v1.ImportUsersRequest", "crate::user::v1::ImportUsersRequest")
@@ -31,6 +32,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             ".kith.relation.v1.BatchGetRelationsResponse",
             "crate::relation::v1::BatchGetRelationsResponse",
         )
-        .compile_fds(descriptors)?;
+        .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

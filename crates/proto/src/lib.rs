@@ -21,6 +21,13 @@ pub use fields::Fields;
 pub use records::{RECORDS_MAX, Records};
 pub use results::Results;
 
+/// Options that the contract sets on its methods.
+pub mod options {
+    pub mod v1 {
+        tonic::include_proto!("kith.options.v1");
+    }
+}
+
 /// Types that several domains share.
 pub mod r#type {
     pub mod v1 {

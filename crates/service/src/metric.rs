@@ -55,8 +55,11 @@ pub const RPC_SECONDS: Metric = Metric::histogram(
     &["service", "method"],
     "Time from the head of a call to the end of its answer.",
 );
-pub const RPC_IN_FLIGHT: Metric =
-    Metric::gauge("kith_rpc_in_flight", &[], "Calls being handled, health and reflection not counted.");
+pub const RPC_IN_FLIGHT: Metric = Metric::gauge(
+    "kith_rpc_in_flight",
+    &[],
+    "Calls being handled: not health, reflection, nor watches that are open.",
+);
 pub const RPC_SHED: Metric =
     Metric::counter("kith_rpc_shed_total", &[], "Calls turned away because too many were in flight.");
 pub const CONNECTIONS: Metric =

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod refused;
+mod runner;
 mod server;
 mod stage;
 mod strangers;

@@ -44,7 +44,7 @@ impl ActiveStore for RedisPresence {
         limit: usize,
     ) -> Result<Vec<ActiveMember>, PresenceError> {
         let arguments = vec![after.map(padded).unwrap_or_default(), limit.to_string()];
-        let call = ScriptCall { script: &self.scripts.active, keys: self.names.group(group), arguments };
+        let call = ScriptCall::new(&self.scripts.active, self.names.group(group), arguments);
         list(self.one(call).await?)?.chunks(2).map(member).collect()
     }
 }
@@ -64,7 +64,7 @@ impl RedisPresence {
             standing.map(ids).unwrap_or_default(),
             milliseconds(self.limits.kept),
         ];
-        ScriptCall { script: &self.scripts.apply, keys: self.names.group(group), arguments }
+        ScriptCall::new(&self.scripts.apply, self.names.group(group), arguments)
     }
 }
 

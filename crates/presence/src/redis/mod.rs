@@ -17,11 +17,10 @@ use kith_cache::remote::{
 use self::names::Names;
 use crate::{Event, Heard, Limits, PresenceError, PresenceFeed, Presences};
 
-/// Presence in Redis. Connections are made, and made again, in the background until it is dropped; a call ends within
-/// the command timeout of its options.
+/// Presence in Redis, of whichever server answers. A call ends within the command timeout of its runner.
 #[derive(Debug)]
 pub struct RedisPresence {
-    runner: ScriptRunner,
+    runner: Arc<ScriptRunner>,
     names: Names,
     scripts: Scripts,
     limits: Limits,
@@ -44,14 +43,21 @@ struct Scripts {
 }
 
 impl RedisPresence {
-    /// Begins to connect; Redis may be away. Needs a runtime.
+    /// Over the connections of a runner, which others may use too. Its keys and channels begin with the tag of the
+    /// runner.
+    #[must_use]
+    pub fn over(runner: Arc<ScriptRunner>, limits: Limits) -> Self {
+        let names = Names::new(runner.tag(), runner.database());
+        Self { runner, names, scripts: Scripts::new(), limits }
+    }
+
+    /// As [`Self::over`], on connections of its own. Begins to connect; Redis may be away. Connections are made, and
+    /// made again, in the background until it is dropped. Needs a runtime.
     ///
     /// # Errors
     /// When the address or the prefix cannot be used.
     pub async fn connect(options: RedisOptions, limits: Limits) -> Result<Self, RedisError> {
-        let runner = ScriptRunner::connect(options).await?;
-        let names = Names::new(runner.tag(), runner.database());
-        Ok(Self { runner, names, scripts: Scripts::new(), limits })
+        ScriptRunner::connect(options).await.map(|runner| Self::over(Arc::new(runner), limits))
     }
 
     /// All of its parts.
@@ -126,4 +132,29 @@ const fn meaning(error: SharedError) -> PresenceError {
 /// Whole milliseconds, as scripts take them.
 fn milliseconds(time: Duration) -> String {
     time.as_millis().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn several_take_one_runner() {
+        let options = RedisOptions {
+            url: "redis://127.0.0.1:1/3".to_owned(),
+            connect_timeout: Duration::from_millis(10),
+            ..RedisOptions::default()
+        };
+        let runner = Arc::new(ScriptRunner::connect(options).await.unwrap());
+        let limits = Limits {
+            sessions_max: 1,
+            gateways_max: 1,
+            kept: Duration::from_secs(1),
+            look_again: Duration::from_secs(1),
+        };
+        let one = RedisPresence::over(Arc::clone(&runner), limits);
+        let other = RedisPresence::over(Arc::clone(&runner), limits);
+        assert!(Arc::ptr_eq(&one.runner, &runner) && Arc::ptr_eq(&other.runner, &runner));
+        assert_eq!(one.names.channel(), format!("{{{}}}:3:presence", runner.tag()));
+    }
 }

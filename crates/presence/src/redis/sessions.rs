@@ -27,7 +27,7 @@ impl PresenceStore for RedisPresence {
             self.limits.gateways_max.to_string(),
             epoch(),
         ];
-        let call = ScriptCall { script: &self.scripts.claim, keys: self.names.gateways(), arguments };
+        let call = ScriptCall::new(&self.scripts.claim, self.names.gateways(), arguments);
         let reply = self.one(call).await?;
         if reply == Reply::Nothing {
             return Err(PresenceError::TooManyGateways);
@@ -52,7 +52,7 @@ impl PresenceStore for RedisPresence {
     async fn forget(&self, instance: &Instance) -> Result<(), PresenceError> {
         let Instance { gateway, incarnation } = instance;
         let arguments = vec![instance.to_string(), gateway.to_string(), incarnation.get().to_string()];
-        let call = ScriptCall { script: &self.scripts.forget, keys: self.names.gateways(), arguments };
+        let call = ScriptCall::new(&self.scripts.forget, self.names.gateways(), arguments);
         self.one(call).await.map(drop)
     }
 
@@ -82,13 +82,13 @@ impl PresenceStore for RedisPresence {
 
     async fn fanned(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {
         let (keys, arguments) = (vec![self.names.user(user)], vec![version.to_string()]);
-        number(&self.one(ScriptCall { script: &self.scripts.fanned, keys, arguments }).await?)
+        number(&self.one(ScriptCall::new(&self.scripts.fanned, keys, arguments)).await?)
     }
 
     async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError> {
         let keys = vec![self.names.of_gateway(instance)];
         let arguments = vec![limit.to_string(), u8::from(all).to_string()];
-        users(self.one(ScriptCall { script: &self.scripts.due, keys, arguments }).await?)
+        users(self.one(ScriptCall::new(&self.scripts.due, keys, arguments)).await?)
     }
 
     async fn settle(
@@ -103,14 +103,14 @@ impl PresenceStore for RedisPresence {
             arguments.push(user.to_string());
             arguments.push(left.map_or_else(|| "-1".to_owned(), milliseconds));
         }
-        self.one(ScriptCall { script: &self.scripts.settle, keys, arguments }).await.map(drop)
+        self.one(ScriptCall::new(&self.scripts.settle, keys, arguments)).await.map(drop)
     }
 }
 
 impl RedisPresence {
     fn epoch_call(&self, all: bool) -> ScriptCall<'_> {
         let arguments = vec![epoch(), u8::from(all).to_string()];
-        ScriptCall { script: &self.scripts.gateways, keys: self.names.gateways(), arguments }
+        ScriptCall::new(&self.scripts.gateways, self.names.gateways(), arguments)
     }
 
     fn notes(&self, changes: &[Change]) -> Vec<ScriptCall<'_>> {
@@ -130,7 +130,7 @@ impl RedisPresence {
                     vec![how.to_owned(), milliseconds(within), milliseconds(self.limits.kept)];
                 arguments.extend_from_slice(users);
                 let keys = vec![self.names.of_gateway(instance)];
-                calls.push(ScriptCall { script: &self.scripts.note, keys, arguments });
+                calls.push(ScriptCall::new(&self.scripts.note, keys, arguments));
             }
         }
         calls
@@ -154,7 +154,7 @@ impl RedisPresence {
             self.limits.sessions_max.to_string(),
             milliseconds(self.limits.kept),
         ];
-        ScriptCall { script: &self.scripts.change, keys: vec![self.names.user(*user)], arguments }
+        ScriptCall::new(&self.scripts.change, vec![self.names.user(*user)], arguments)
     }
 }
 

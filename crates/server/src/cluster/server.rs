@@ -5,7 +5,7 @@ use std::sync::Arc;
 #[cfg(feature = "cluster")]
 use kith_cache::remote::{
     Kept,
-    redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared},
+    redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared, ScriptRunner},
 };
 use kith_cache::remote::{Shared, SharedError};
 use kith_presence::Presences;
@@ -35,7 +35,7 @@ impl Server {
         &self.shared
     }
 
-    /// Presence, on connections of its own.
+    /// Presence, on the connections of scripts.
     pub(super) const fn presences(&self) -> &Presences {
         &self.presences
     }
@@ -63,9 +63,11 @@ impl Server {
 
     async fn of(options: RedisOptions, config: &Config) -> Result<Self, StartError> {
         let limits = presence::limits(&config.presence);
-        let (redis, presences) =
-            tokio::try_join!(RedisShared::connect(options.clone()), RedisPresence::connect(options, limits))
+        // One for all that runs scripts of its own; today that is presence.
+        let (redis, runner) =
+            tokio::try_join!(RedisShared::connect(options.clone()), ScriptRunner::connect(options))
                 .map_err(|error| unusable(&error))?;
+        let presences = RedisPresence::over(Arc::new(runner), limits);
         let (shared, prefix) = (Arc::<RedisShared>::clone(&redis), config.redis.prefix.clone());
         Ok(Self { shared, redis, prefix, presences: presences.presences() })
     }

@@ -21,7 +21,8 @@ pub struct LimitsConfig {
     pub headers_bytes: u32,
     /// Calls at one time on one connection. Above 0.
     pub streams_per_connection: u32,
-    /// Calls at one time on the node; as many again may wait for at most `queue_wait`. Above 0.
+    /// Calls at one time on the node, open watches not counted; as many again may wait for at most `queue_wait`. Above
+    /// 0.
     pub in_flight: usize,
     /// How long a call may wait to be taken on.
     #[serde(with = "humantime_serde")]

@@ -33,7 +33,7 @@ pub struct EdgeBody {
 pub(super) struct Life {
     timer: Pin<Box<Sleep>>,
     closing: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    /// Given back when the stream ends.
+    /// Given back when the stream ends; a watch has given it back before.
     _slot: Option<Slot>,
 }
 

@@ -98,7 +98,12 @@ impl Running {
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
-            Kind::Stream | Kind::Watch => Some(Life::new(self.deadline, slot, self.closing)),
+            Kind::Stream => Some(Life::new(self.deadline, slot, self.closing)),
+            // Its domain bounds open watches; they must not take the place of calls that end soon.
+            Kind::Watch => {
+                drop(slot);
+                Some(Life::new(self.deadline, None, self.closing))
+            }
         };
         let record = self.record;
         response.map(|body| EdgeBody::new(body, served, record, life))

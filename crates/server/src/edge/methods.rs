@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, OnceLock,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -12,12 +12,12 @@ use std::{
 use ahash::RandomState;
 use kith_service::metric;
 use metrics::{Counter, Histogram};
-use prost::Message as _;
-use prost_types::FileDescriptorSet;
+use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tokio::time::Instant;
 use tonic::Code;
 
 use super::times::{Taken, Times};
+use crate::descriptors;
 
 /// Name of every code, by its number.
 const CODES: [&str; 17] = [
@@ -69,6 +69,41 @@ pub(super) enum Kind {
     Watch,
 }
 
+/// A method as the contract declares it.
+struct Declared {
+    service: String,
+    name: String,
+    kind: Kind,
+    batch: bool,
+}
+
+/// All methods of the contract, service by service. The descriptors are read once for every edge of the process, and
+/// not kept: they take more memory than this.
+static CONTRACT: LazyLock<Vec<Declared>> = LazyLock::new(|| {
+    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET);
+    let pool = pool.expect("the descriptors are built into the program");
+    pool.services()
+        .flat_map(|service| service.methods().map(|method| Declared::of(&method)).collect::<Vec<_>>())
+        .collect()
+});
+
+impl Declared {
+    fn of(method: &MethodDescriptor) -> Self {
+        let rules = descriptors::rules(method);
+        let streams = method.is_client_streaming() || method.is_server_streaming();
+        Self {
+            service: method.parent_service().full_name().to_owned(),
+            name: method.name().to_owned(),
+            kind: match (streams, rules.watch) {
+                (true, true) => Kind::Watch,
+                (true, false) => Kind::Stream,
+                (false, _) => Kind::Unary,
+            },
+            batch: rules.batch,
+        }
+    }
+}
+
 /// One method. What is counted of it is looked up once, so that a call costs no lookup by name.
 #[derive(Debug)]
 pub(super) struct Method {
@@ -107,14 +142,15 @@ pub(crate) struct Counted {
 }
 
 impl Method {
-    fn new(service: &str, name: &str, kind: Kind, exempt: bool) -> Self {
+    /// Of the contract, with small messages.
+    fn new(service: &str, name: &str, kind: Kind) -> Self {
         Self {
             service: service.to_owned(),
             name: name.to_owned(),
             kind,
-            exempt,
+            exempt: false,
             known: true,
-            batch: kind != Kind::Unary || takes_many(name),
+            batch: false,
             answers: Default::default(),
             seconds: OnceLock::new(),
             times: OnceLock::new(),
@@ -180,17 +216,13 @@ impl Methods {
             by_path.insert(format!("/{}/{}", method.service, method.name), Arc::new(method));
         };
         for (service, name, kind) in EXEMPT {
-            add(Method::new(service, name, kind, true));
+            let batch = kind != Kind::Unary;
+            add(Method { exempt: true, batch, ..Method::new(service, name, kind) });
         }
-        for (service, name, streams) in contract() {
-            let kind = match streams {
-                true if ends_at_a_stop(&name) => Kind::Watch,
-                true => Kind::Stream,
-                false => Kind::Unary,
-            };
-            add(Method::new(&service, &name, kind, false));
+        for Declared { service, name, kind, batch } in &*CONTRACT {
+            add(Method { batch: *batch, ..Method::new(service, name, *kind) });
         }
-        let unknown = Method { known: false, ..Method::new("unknown", "unknown", Kind::Unary, false) };
+        let unknown = Method { known: false, ..Method::new("unknown", "unknown", Kind::Unary) };
         Self { by_path, unknown: Arc::new(unknown) }
     }
 
@@ -207,33 +239,6 @@ impl Methods {
     }
 }
 
-/// Service, method, and whether either side streams, of all that the contract has.
-fn contract() -> Vec<(String, String, bool)> {
-    let set = FileDescriptorSet::decode(kith_proto::DESCRIPTOR_SET).unwrap_or_default();
-    let mut methods = Vec::new();
-    for file in &set.file {
-        for service in &file.service {
-            let name = format!("{}.{}", file.package(), service.name());
-            methods.extend(service.method.iter().map(|method| {
-                let streams = method.client_streaming() || method.server_streaming();
-                (name.clone(), method.name().to_owned(), streams)
-            }));
-        }
-    }
-    methods
-}
-
-/// Whether the message of a unary method of this name is one of many records, by the words of the contract.
-pub(crate) fn takes_many(method: &str) -> bool {
-    method.starts_with("Batch")
-}
-
-/// Whether the stream of a method of this name has no end of its own, or may be long and begun again at any time, by the
-/// words of the contract.
-fn ends_at_a_stop(method: &str) -> bool {
-    ["Watch", "Verify", "Repair", "Rebuild"].iter().any(|word| method.starts_with(word))
-}
-
 /// Name of a gRPC code, as the protocol writes it.
 pub fn code_name(code: Code) -> &'static str {
     usize::try_from(i32::from(code)).ok().and_then(|at| CODES.get(at)).copied().unwrap_or("UNKNOWN")
@@ -241,7 +246,7 @@ pub fn code_name(code: Code) -> &'static str {
 
 /// Names of the services of the contract.
 pub(crate) fn services() -> Vec<String> {
-    let mut names: Vec<_> = contract().into_iter().map(|(service, ..)| service).collect();
+    let mut names: Vec<_> = CONTRACT.iter().map(|declared| declared.service.clone()).collect();
     names.dedup();
     names
 }
@@ -292,6 +297,35 @@ mod tests {
         assert_eq!(methods.of("/kith.admin.v1.AdminService/VerifyEdges").kind, Kind::Watch);
         assert_eq!(methods.of("/kith.user.v1.UserService/VerifySecret").kind, Kind::Unary);
         assert!(!methods.of("/kith.user.v1.UserService/Nothing").known);
+    }
+
+    #[test]
+    fn the_contract_gives_each_method_its_rules() {
+        let pool = descriptors::pool().unwrap();
+        let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+        let (mut watches, mut batches) = (0, 0);
+        for method in methods.filter(|method| method.full_name().starts_with("kith.")) {
+            let (name, rules) = (method.name(), descriptors::rules(&method));
+            let answers = method.is_server_streaming() && !method.is_client_streaming();
+            assert_eq!(rules.watch, answers && !name.starts_with("Export"), "{}", method.full_name());
+            let many = ["Batch", "Import", "Export"].iter().any(|word| name.starts_with(word));
+            assert!(rules.batch || !many, "{}", method.full_name());
+            watches += usize::from(rules.watch);
+            batches += usize::from(rules.batch);
+        }
+        assert!(watches >= 5 && batches >= 9, "{watches} watches, {batches} batches");
+    }
+
+    #[test]
+    fn a_method_without_rules_has_the_small_limits() {
+        let methods = Methods::new();
+        let limits = |path: &str| (methods.of(path).kind, methods.of(path).batch);
+        assert_eq!(limits("/kith.user.v1.UserService/GetUser"), (Kind::Unary, false));
+        assert_eq!(limits("/kith.user.v1.UserService/BatchGetUsers"), (Kind::Unary, true));
+        assert_eq!(limits("/kith.user.v1.UserService/ImportUsers"), (Kind::Stream, true));
+        assert_eq!(limits("/kith.presence.v1.PresenceService/WatchPresence"), (Kind::Watch, true));
+        assert_eq!(limits("/kith.user.v1.UserService/Nothing"), (Kind::Unary, false));
+        assert_eq!(limits("/grpc.health.v1.Health/Watch"), (Kind::Watch, true));
     }
 
     #[test]

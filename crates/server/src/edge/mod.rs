@@ -34,7 +34,7 @@ pub use body::EdgeBody;
 pub use bounded::Bounded;
 pub use future::EdgeFuture;
 pub use methods::code_name;
-pub(crate) use methods::{Counted, services, takes_many};
+pub(crate) use methods::{Counted, services};
 pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
@@ -66,7 +66,7 @@ pub struct Edge {
 pub struct Load(Arc<Shared>);
 
 impl Load {
-    /// Calls that are being handled, health and reflection not counted.
+    /// Calls that are being handled: not health, reflection, nor watches that are open.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.gate.in_flight()
@@ -135,7 +135,7 @@ impl Edge {
         self.shared.closing.cancel();
     }
 
-    /// How many calls are being handled, health and reflection not counted.
+    /// How many calls are being handled: not health, reflection, nor watches that are open.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.shared.gate.in_flight()

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use prost_reflect::{DescriptorPool, MessageDescriptor, MethodDescriptor};
 
-use crate::{descriptors, edge};
+use crate::descriptors;
 
 /// One method.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Rpc {
             input: method.input(),
             output: method.output(),
             streams: method.is_client_streaming() || method.is_server_streaming(),
-            batch: edge::takes_many(method.name()),
+            batch: descriptors::rules(method).batch,
         }
     }
 }

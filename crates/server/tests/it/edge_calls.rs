@@ -11,7 +11,10 @@ use crate::edge::{
     service::{ACTING, FAILS, FINE, HELD, PANICS, get},
     until,
 };
-use kith_proto::user::v1::ExportUsersRequest;
+use kith_proto::{
+    presence::v1::{WatchPresenceRequest, presence_service_client::PresenceServiceClient},
+    user::v1::ExportUsersRequest,
+};
 use tonic::{Code, Request};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_types::StatusExt as _;
@@ -116,6 +119,46 @@ async fn a_call_that_is_cancelled_leaves_its_slot() {
     until("the call is with its handler", || node.seen.calls() == 1).await;
     held.abort();
     until("its slot is free", || node.edge.in_flight() == 0).await;
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn open_watches_take_no_slots() {
+    let node = serve(|config| {
+        config.limits.in_flight = 2;
+        config.limits.queue_wait = Duration::ZERO;
+    })
+    .await;
+    let mut presence = PresenceServiceClient::new(node.channel().await);
+    let mut watches = Vec::new();
+    for _ in 0..5 {
+        watches.push(presence.watch_presence(WatchPresenceRequest::default()).await.unwrap().into_inner());
+    }
+    assert_eq!(node.edge.in_flight(), 0);
+    node.assert_healthy().await;
+
+    node.edge.close_watches();
+    for mut watch in watches {
+        assert_refused(&watch.message().await.unwrap_err(), Code::Unavailable, "STOPPING");
+    }
+    assert_eq!(node.edge.in_flight(), 0, "no slot is given back twice");
+}
+
+#[tokio::test]
+async fn open_exports_keep_their_slots() {
+    let node = serve(|config| {
+        config.limits.in_flight = 2;
+        config.limits.queue_wait = Duration::ZERO;
+    })
+    .await;
+    let mut users = node.users().await;
+    let first = users.export_users(ExportUsersRequest::default()).await.unwrap();
+    let second = users.export_users(ExportUsersRequest::default()).await.unwrap();
+    assert_eq!(node.edge.in_flight(), 2);
+    let status = users.get_user(get(FINE)).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "OVERLOADED");
+    drop((first, second));
+    until("their slots are free", || node.edge.in_flight() == 0).await;
     node.assert_healthy().await;
 }
 

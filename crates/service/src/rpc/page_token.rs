@@ -7,8 +7,15 @@ use sha2::Sha256;
 
 use crate::error::Error;
 
-const FORMAT: u8 = 1;
+/// First byte of a token whose place is a fixed count of numbers.
+const NUMBERS: u8 = 1;
+/// First byte of a token whose place is bytes.
+const BYTES: u8 = 2;
 const SEAL_BYTES: usize = 16;
+/// Longest place that [`PageTokens::seal_bytes`] seals, in bytes.
+pub const PLACE_BYTES_MAX: usize = 1024;
+/// Longest text of a token; a longer one is refused before it is decoded.
+const TOKEN_CHARS_MAX: usize = (1 + PLACE_BYTES_MAX + SEAL_BYTES).div_ceil(3) * 4;
 
 /// Sizes of a page.
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +73,12 @@ impl PageTokens {
         Ok(self.open_all(query, token)?.map(|[after]| after))
     }
 
-    /// As [`Self::seal`], of a place that takes several numbers to name.
+    /// As [`Self::seal`], of a place that takes several numbers to name. At most 128 numbers.
     #[must_use]
     pub fn seal_all<const N: usize>(&self, query: &[&[u8]], after: [i64; N]) -> String {
-        let mut token = vec![FORMAT];
-        token.extend(after.iter().flat_map(|number| number.to_be_bytes()));
-        let seal = self.mac(query, &token).finalize().into_bytes();
-        token.extend(&seal[..SEAL_BYTES]);
-        URL_SAFE_NO_PAD.encode(token)
+        const { assert!(8 * N <= PLACE_BYTES_MAX, "a token of so many numbers is not opened again") };
+        let place: Vec<u8> = after.iter().flat_map(|number| number.to_be_bytes()).collect();
+        self.sealed(NUMBERS, query, &place)
     }
 
     /// As [`Self::open`], of a place that takes several numbers to name.
@@ -81,21 +86,57 @@ impl PageTokens {
     /// # Errors
     /// As there.
     pub fn open_all<const N: usize>(&self, query: &[&[u8]], token: &str) -> Result<Option<[i64; N]>, Error> {
+        let Some(place) = self.opened(NUMBERS, query, token)? else { return Ok(None) };
+        let (numbers, rest) = place.as_chunks::<8>();
+        if numbers.len() != N || !rest.is_empty() {
+            return Err(refused());
+        }
+        Ok(Some(std::array::from_fn(|at| i64::from_be_bytes(numbers[at]))))
+    }
+
+    /// As [`Self::seal`], of a place whose length varies. Anyone can read the place in the token; no other program can
+    /// change it. `None` if the place is longer than [`PLACE_BYTES_MAX`].
+    #[must_use]
+    pub fn seal_bytes(&self, query: &[&[u8]], place: &[u8]) -> Option<String> {
+        (place.len() <= PLACE_BYTES_MAX).then(|| self.sealed(BYTES, query, place))
+    }
+
+    /// As [`Self::open`], of a token of [`Self::seal_bytes`]. The place has at most [`PLACE_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// When the token was not made by [`Self::seal_bytes`] for this query, or is too long to be one.
+    pub fn open_bytes(&self, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.opened(BYTES, query, token)
+    }
+
+    /// The token of a place, with the kind before it and the seal after it.
+    fn sealed(&self, kind: u8, query: &[&[u8]], place: &[u8]) -> String {
+        let mut token = Vec::with_capacity(1 + place.len() + SEAL_BYTES);
+        token.push(kind);
+        token.extend(place);
+        let seal = self.mac(query, &token).finalize().into_bytes();
+        token.extend(&seal[..SEAL_BYTES]);
+        URL_SAFE_NO_PAD.encode(token)
+    }
+
+    /// The place in a token of this kind; `None` for the first page.
+    fn opened(&self, kind: u8, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
         if token.is_empty() {
             return Ok(None);
         }
-        let refused = || Error::invalid("page_token", &Invalid::new("must be one that this query returned"));
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
-        let (body, seal) = bytes.split_at_checked(1 + 8 * N).ok_or_else(refused)?;
-        self.mac(query, body).verify_truncated_left(seal).map_err(|_| refused())?;
-        if seal.len() != SEAL_BYTES || body[0] != FORMAT {
+        if token.len() > TOKEN_CHARS_MAX {
             return Err(refused());
         }
-        let mut after = [0; N];
-        for (number, bytes) in after.iter_mut().zip(body[1..].chunks_exact(8)) {
-            *number = i64::from_be_bytes(bytes.try_into().map_err(|_| refused())?);
+        let mut body = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
+        let end = body.len().checked_sub(SEAL_BYTES).ok_or_else(refused)?;
+        let seal = body.split_off(end);
+        self.mac(query, &body).verify_truncated_left(&seal).map_err(|_| refused())?;
+        match body.split_first() {
+            Some((found, place)) if *found == kind && place.len() <= PLACE_BYTES_MAX => {
+                Ok(Some(place.to_vec()))
+            }
+            Some(_) | None => Err(refused()),
         }
-        Ok(Some(after))
     }
 
     fn mac(&self, query: &[&[u8]], body: &[u8]) -> Hmac<Sha256> {
@@ -108,6 +149,10 @@ impl PageTokens {
         mac.update(body);
         mac
     }
+}
+
+fn refused() -> Error {
+    Error::invalid("page_token", &Invalid::new("must be one that this query returned"))
 }
 
 #[cfg(test)]
@@ -144,6 +189,47 @@ mod tests {
             let cut = URL_SAFE_NO_PAD.encode(&bytes[..length]);
             assert!(length == 0 || TOKENS.open(&[b"q"], &cut).is_err(), "{length} bytes");
         }
+    }
+
+    #[test]
+    fn places_of_any_length_are_read_back() {
+        for length in [0, 1, 8, 9, PLACE_BYTES_MAX] {
+            let place = vec![0xa5; length];
+            let token = TOKENS.seal_bytes(&[b"q"], &place).unwrap();
+            assert_eq!(TOKENS.open_bytes(&[b"q"], &token), Ok(Some(place)), "{length} bytes");
+        }
+        assert_eq!(TOKENS.open_bytes(&[b"q"], ""), Ok(None));
+    }
+
+    #[test]
+    fn a_token_of_another_kind_is_refused() {
+        let numbers = TOKENS.seal(&[b"q"], 42);
+        let bytes = TOKENS.seal_bytes(&[b"q"], &42i64.to_be_bytes()).unwrap();
+        assert!(TOKENS.open_bytes(&[b"q"], &numbers).is_err());
+        assert!(TOKENS.open(&[b"q"], &bytes).is_err());
+        assert!(TOKENS.open_bytes(&[b"r"], &bytes).is_err(), "another query");
+    }
+
+    #[test]
+    fn a_changed_place_is_refused() {
+        let token = TOKENS.seal_bytes(&[b"q"], b"three").unwrap();
+        let bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
+        for at in 0..bytes.len() {
+            let mut forged = bytes.clone();
+            forged[at] ^= 1;
+            assert!(TOKENS.open_bytes(&[b"q"], &URL_SAFE_NO_PAD.encode(&forged)).is_err(), "byte {at}");
+            let cut = URL_SAFE_NO_PAD.encode(&bytes[..at]);
+            assert!(at == 0 || TOKENS.open_bytes(&[b"q"], &cut).is_err(), "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_too_long_is_refused() {
+        let long = [7; PLACE_BYTES_MAX + 1];
+        assert_eq!(TOKENS.seal_bytes(&[b"q"], &long), None);
+        // Its seal is right: only its length is wrong.
+        assert!(TOKENS.open_bytes(&[b"q"], &TOKENS.sealed(BYTES, &[b"q"], &long)).is_err());
+        assert!(TOKENS.open_bytes(&[b"q"], &"A".repeat(TOKEN_CHARS_MAX + 1)).is_err());
     }
 
     #[test]

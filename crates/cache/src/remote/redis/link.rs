@@ -85,6 +85,13 @@ impl Link {
         (count == self.good.load(Ordering::Acquire) && count > 0).then_some(count)
     }
 
+    /// The count, if the server behind the link has said who it is and `accept` takes its name.
+    pub(super) fn leads_to(&self, accept: impl Fn(&str) -> bool) -> Option<u64> {
+        let known = self.known.lock();
+        let (count, server) = known.server.as_ref()?;
+        (*count == self.begun.count.load(Ordering::Acquire) && accept(server)).then_some(*count)
+    }
+
     /// Asks every server that it comes to lead to who it is, until it is dropped. `good`: is called whenever
     /// the link has become good.
     pub(super) async fn ask(&self, good: impl Fn() + Send) {
@@ -120,6 +127,12 @@ impl Link {
     /// asked again.
     pub(super) fn doubt(&self) {
         self.begun.next();
+    }
+
+    /// As if the server of this name had answered over the present connection.
+    #[cfg(test)]
+    pub(super) fn learned(&self, server: &str) {
+        self.learn(self.begun.count.load(Ordering::Acquire), server.to_owned());
     }
 
     fn learn(&self, count: u64, server: String) -> bool {
@@ -242,4 +255,33 @@ fn name(client: &Client, infos: &[String]) -> Option<String> {
 
 fn nameless() -> Error {
     Error::new(ErrorKind::Protocol, "a server does not say who it is")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_to_the_server_that_answered() {
+        let options = RedisOptions::default();
+        let link = Link::new(&options, options.config().unwrap());
+        assert_eq!(link.leads_to(|_| true), None, "no server has said who it is");
+        link.begun.next();
+        link.learn(1, "one".to_owned());
+        assert_eq!(link.leads_to(|server| server == "one"), Some(1));
+        assert_eq!(link.leads_to(|server| server == "another"), None);
+        assert_eq!(link.good(), None, "it is accepted by this caller alone");
+    }
+
+    #[test]
+    fn a_new_connection_leads_to_no_server_until_it_is_asked() {
+        let options = RedisOptions::default();
+        let link = Link::new(&options, options.config().unwrap());
+        link.begun.next();
+        link.learn(1, "one".to_owned());
+        link.begun.next();
+        assert_eq!(link.leads_to(|_| true), None);
+        link.learn(2, "two".to_owned());
+        assert_eq!(link.leads_to(|server| server == "two"), Some(2));
+    }
 }

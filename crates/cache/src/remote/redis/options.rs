@@ -49,6 +49,9 @@ pub struct RedisOptions {
     pub unresponsive: Duration,
     /// Connections for cells and changes; at least one. More than one keeps a large answer from holding up all.
     pub pool: usize,
+    /// Connections of a [`ScriptRunner`](super::ScriptRunner); at least one. With several, calls of one caller that do
+    /// not wait for each other may be run in any order.
+    pub script_pool: usize,
     /// Commands of one connection that may wait to be sent; further ones fail at once.
     pub waiting_max: usize,
     /// How long each kind of cell is kept, and how much of the log.
@@ -74,8 +77,8 @@ pub enum RedisError {
 }
 
 impl Default for RedisOptions {
-    /// A server on this machine, prefix `kith`, database 0, no replicas; 100 ms, 500 ms, 500 ms; two connections, 10,000
-    /// commands.
+    /// A server on this machine, prefix `kith`, database 0, no replicas; 100 ms, 500 ms, 500 ms; two connections for
+    /// cells and one for scripts, 10,000 commands.
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".to_owned(),
@@ -87,6 +90,7 @@ impl Default for RedisOptions {
             connect_timeout: Duration::from_millis(500),
             unresponsive: Duration::from_millis(500),
             pool: 2,
+            script_pool: 1,
             waiting_max: 10_000,
             kept: Kept::default(),
             seal: None,

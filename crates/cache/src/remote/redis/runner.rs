@@ -1,18 +1,26 @@
 //! Scripts of others, for what is kept beside the tiers: in keys of their own, on connections of their own.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use fred::{
+    error::Error,
     interfaces::ClientLike,
     types::{Value, config::Config},
 };
+use futures::future::join_all;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     RedisError, RedisOptions,
     breaker::Breaker,
-    failures::meaning,
+    failures::{is_replica, meaning},
     frames::Subscription,
     link::Link,
     names::Names,
@@ -31,8 +39,19 @@ pub struct ScriptCall<'a> {
     pub script: &'a RedisScript,
     /// Its keys, at least one; in a cluster they have to lie in one slot.
     pub keys: Vec<String>,
-    /// What it is given besides.
-    pub arguments: Vec<String>,
+    /// What it is given besides; any bytes.
+    pub arguments: Vec<Bytes>,
+}
+
+impl<'a> ScriptCall<'a> {
+    /// A run of `script` with these keys and arguments. Texts and vectors of bytes are taken without a copy.
+    pub fn new<A: Into<Bytes>>(
+        script: &'a RedisScript,
+        keys: Vec<String>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self { script, keys, arguments: arguments.into_iter().map(Into::into).collect() }
+    }
 }
 
 /// What a script returned.
@@ -48,14 +67,30 @@ pub enum Reply {
     List(Vec<Reply>),
 }
 
-/// Runs scripts of others on whichever server answers, and hears what they publish. Connections are made, and made
-/// again, in the background until it is dropped. A call ends within the command timeout, whatever the server does.
+/// Runs scripts of others, on whichever server answers or only on one that the caller accepts, and hears what they
+/// publish. One is enough for all parts of a node. Connections are made, and made again, in the background until it is
+/// dropped. A call ends within the command timeout, whatever the server does.
 pub struct ScriptRunner {
     options: RedisOptions,
     config: Config,
-    link: Arc<Link>,
+    links: Vec<Arc<Link>>,
+    /// Which link the next run takes.
+    next: AtomicUsize,
     breaker: Arc<Breaker>,
     _tasks: JoinSet<()>,
+}
+
+/// The servers whose answers count for a run.
+#[derive(Clone, Copy)]
+enum Servers<'a> {
+    Any,
+    Accepted(&'a (dyn Fn(&str) -> bool + Sync)),
+}
+
+/// A link that a run may take. `count` is that of the connection whose answers count; `None`: those of any.
+struct Lead<'a> {
+    link: &'a Link,
+    count: Option<u64>,
 }
 
 /// What is published on some channels, from the moment of [`ScriptRunner::hear`] on.
@@ -63,20 +98,23 @@ pub struct ScriptRunner {
 pub struct Published(Subscription);
 
 impl ScriptRunner {
-    /// Begins to connect, and waits for it within the connect timeout; then it goes on in the background. Needs a
-    /// runtime.
+    /// Begins to connect `script_pool` connections, and waits for them within the connect timeout; then it goes on in
+    /// the background. Needs a runtime.
     ///
     /// # Errors
     /// When the address or the prefix cannot be used; whether a server answers is not asked.
     pub async fn connect(options: RedisOptions) -> Result<Self, RedisError> {
         let config = options.config()?;
         Names::new(&options.prefix, options.database_id, config.database)?;
-        let (link, breaker) = (Arc::new(Link::new(&options, config.clone())), Arc::new(Breaker::default()));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(hold(Arc::clone(&link), Arc::clone(&breaker)));
+        let link = |_| Arc::new(Link::new(&options, config.clone()));
+        let links: Vec<Arc<Link>> = (0..options.script_pool.max(1)).map(link).collect();
+        let (breaker, mut tasks) = (Arc::new(Breaker::default()), JoinSet::new());
+        for link in &links {
+            tasks.spawn(hold(Arc::clone(link), Arc::clone(&breaker)));
+        }
         // Away is no error here.
-        drop(timeout(options.connect_timeout, link.asked()).await);
-        Ok(Self { options, config, link, breaker, _tasks: tasks })
+        drop(timeout(options.connect_timeout, join_all(links.iter().map(|link| link.asked()))).await);
+        Ok(Self { options, config, links, next: AtomicUsize::new(0), breaker, _tasks: tasks })
     }
 
     /// What keys and channels have to begin with, within braces.
@@ -93,13 +131,21 @@ impl ScriptRunner {
 
     /// Runs each, and answers each in their order; one round trip for 250 of them. They are no unit: others may come
     /// between two of them, and one may fail while others do not. One that failed otherwise than
-    /// [`SharedError::Refused`] may have been run.
+    /// [`SharedError::Refused`] may have been run. The answers are those of whichever server is there.
     pub async fn run(&self, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
-        let mut answers = Vec::with_capacity(calls.len());
-        for calls in calls.chunks(AT_ONCE) {
-            answers.extend(self.run_some(calls).await);
-        }
-        answers
+        self.run_on(calls, Servers::Any).await
+    }
+
+    /// As [`Self::run`], but only the answers of a server that `accept` takes count; others are
+    /// [`SharedError::Away`]. `accept` gets the name of the server, as
+    /// [`Registry::accept`](crate::remote::Registry::accept) does. Nothing is sent over a connection that leads to another
+    /// server. If the connection broke meanwhile, the calls may have been run on any server.
+    pub async fn run_accepted(
+        &self,
+        calls: &[ScriptCall<'_>],
+        accept: impl Fn(&str) -> bool + Send + Sync,
+    ) -> Vec<Result<Reply, SharedError>> {
+        self.run_on(calls, Servers::Accepted(&accept)).await
     }
 
     /// Begins to hear. When it returns, whatever is published from then on is heard.
@@ -112,30 +158,95 @@ impl ScriptRunner {
         Subscription::over(client, bound, channels).await.map(Published)
     }
 
-    async fn run_some(&self, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
-        let failed = |why: SharedError| calls.iter().map(|_| Err(why)).collect();
-        let Some(trial) = self.breaker.enter() else { return failed(SharedError::Away) };
-        if !self.link.client.is_connected() {
-            trial.end(false);
-            return failed(SharedError::Away);
+    async fn run_on(
+        &self,
+        calls: &[ScriptCall<'_>],
+        servers: Servers<'_>,
+    ) -> Vec<Result<Reply, SharedError>> {
+        let mut answers = Vec::with_capacity(calls.len());
+        for calls in calls.chunks(AT_ONCE) {
+            answers.extend(self.run_some(calls, servers).await);
         }
-        let answers = match scripts::run_all(&self.link.client, calls).await {
-            Ok(answers) => answers,
-            Err(error) => {
-                let why = meaning(&error);
-                trial.end(!matches!(why, SharedError::Away | SharedError::Timeout));
-                return failed(why);
-            }
-        };
-        let read = |answer: Result<Value, fred::error::Error>| match answer {
-            Ok(value) => reply(value).ok_or(SharedError::Unexpected),
-            Err(error) => Err(meaning(&error)),
-        };
-        let answers: Vec<_> = answers.into_iter().map(read).collect();
-        let away = |answer: &_| matches!(answer, Err(SharedError::Away | SharedError::Timeout));
-        trial.end(!answers.iter().any(away));
         answers
     }
+
+    async fn run_some(
+        &self,
+        calls: &[ScriptCall<'_>],
+        servers: Servers<'_>,
+    ) -> Vec<Result<Reply, SharedError>> {
+        let failed = |why: SharedError| calls.iter().map(|_| Err(why)).collect();
+        let Some(trial) = self.breaker.enter() else { return failed(SharedError::Away) };
+        let Some(lead) = self.lead(servers) else {
+            // That none is accepted is no failure of the server: it says nothing to those who accept it.
+            if !self.is_connected() {
+                trial.end(false);
+            }
+            return failed(SharedError::Away);
+        };
+        let answers = match sent(lead.link, calls).await {
+            Ok(answers) => answers,
+            Err(why) => failed(why),
+        };
+        let away = |answer: &_| matches!(answer, Err(SharedError::Away | SharedError::Timeout));
+        trial.end(!answers.iter().any(away));
+        if lead.counts(servers) { answers } else { uncounted(answers) }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.links.iter().any(|link| link.client.is_connected())
+    }
+
+    fn lead<'a>(&'a self, servers: Servers<'_>) -> Option<Lead<'a>> {
+        let mut connected = self.in_turn().filter(|link| link.client.is_connected());
+        connected.find_map(|link| Lead::of(link, servers))
+    }
+
+    /// All links, each time from another one on.
+    fn in_turn(&self) -> impl Iterator<Item = &Link> {
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        (0..self.links.len()).map(move |at| &*self.links[first.wrapping_add(at) % self.links.len()])
+    }
+}
+
+impl<'a> Lead<'a> {
+    /// `None`: the link does not lead to one of the servers now.
+    fn of(link: &'a Link, servers: Servers<'_>) -> Option<Self> {
+        let count = match servers {
+            Servers::Any => None,
+            Servers::Accepted(accept) => Some(link.leads_to(accept)?),
+        };
+        Some(Self { link, count })
+    }
+
+    /// Whether the link still leads where it led: no other server can have answered between.
+    fn counts(&self, servers: Servers<'_>) -> bool {
+        match servers {
+            Servers::Any => true,
+            Servers::Accepted(accept) => self.link.leads_to(accept) == self.count,
+        }
+    }
+}
+
+/// Runs each on one link. A server that follows another now is asked again who it is.
+async fn sent(link: &Link, calls: &[ScriptCall<'_>]) -> Result<Vec<Result<Reply, SharedError>>, SharedError> {
+    let failure = |error: &Error| {
+        if is_replica(error) {
+            link.doubt();
+        }
+        meaning(error)
+    };
+    let read = |answer: Result<Value, Error>| match answer {
+        Ok(value) => reply(value).ok_or(SharedError::Unexpected),
+        Err(error) => Err(failure(&error)),
+    };
+    let answers = scripts::run_all(&link.client, calls).await.map_err(|error| failure(&error))?;
+    Ok(answers.into_iter().map(read).collect())
+}
+
+/// As if no server had answered; what failed stays as it failed.
+fn uncounted(answers: Vec<Result<Reply, SharedError>>) -> Vec<Result<Reply, SharedError>> {
+    answers.into_iter().map(|answer| answer.and(Err(SharedError::Away))).collect()
 }
 
 impl fmt::Debug for ScriptRunner {
@@ -164,4 +275,57 @@ fn reply(value: Value) -> Option<Reply> {
         Value::Array(values) => Reply::List(values.into_iter().map(reply).collect::<Option<_>>()?),
         other => Reply::Text(other.into_bytes()?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Over a port at which no server is.
+    async fn away(script_pool: usize) -> ScriptRunner {
+        let options = RedisOptions {
+            url: "redis://127.0.0.1:1".to_owned(),
+            connect_timeout: Duration::from_millis(10),
+            script_pool,
+            ..RedisOptions::default()
+        };
+        ScriptRunner::connect(options).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn runs_take_the_connections_in_turn() {
+        let runner = away(3).await;
+        let first: Vec<*const Link> =
+            (0..4).map(|_| std::ptr::from_ref(runner.in_turn().next().unwrap())).collect();
+        assert!(first[0] != first[1] && first[1] != first[2] && first[0] != first[2]);
+        assert_eq!(first[3], first[0]);
+        assert_eq!(runner.in_turn().count(), 3);
+        assert_eq!(away(0).await.in_turn().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn answers_count_while_the_server_is_accepted() {
+        let runner = away(1).await;
+        let link = runner.in_turn().next().unwrap();
+        let one = |server: &str| server == "one";
+        let accepted = Servers::Accepted(&one);
+        assert!(Lead::of(link, accepted).is_none(), "no server has said who it is");
+        link.learned("one");
+        let lead = Lead::of(link, accepted).unwrap();
+        assert!(lead.counts(accepted));
+        link.doubt();
+        assert!(!lead.counts(accepted), "another server may have answered");
+        assert!(Lead::of(link, accepted).is_none());
+        link.learned("another");
+        assert!(Lead::of(link, accepted).is_none());
+        assert!(Lead::of(link, Servers::Any).is_some_and(|lead| lead.counts(Servers::Any)));
+    }
+
+    #[test]
+    fn what_another_server_answered_does_not_count() {
+        let answers = vec![Ok(Reply::Number(1)), Err(SharedError::Refused)];
+        assert_eq!(uncounted(answers), [Err(SharedError::Away), Err(SharedError::Refused)]);
+    }
 }

@@ -133,15 +133,16 @@ async fn sent(
     with_text: bool,
 ) -> Result<Vec<Result<Value, Error>>, Error> {
     let pipeline = client.pipeline();
-    for ScriptCall { script: RedisScript(script), keys, arguments } in calls {
+    for call in calls {
+        let script = &call.script.0;
         let (name, first) = if with_text { ("EVAL", text(script)) } else { ("EVALSHA", &**script.sha1()) };
-        let slot = keys
+        let slot = call
+            .keys
             .first()
             .map_or(ClusterHash::Random, |key| ClusterHash::Custom(Key::from(key.as_str()).cluster_hash()));
-        let mut words = vec![Value::from(first), Value::from(keys.len().to_string())];
-        words.extend(keys.iter().chain(arguments).map(|word| Value::from(word.as_str())));
+        let command = CustomCommand::new_static(name, slot, false);
         // Only queued here.
-        let _queued: Value = pipeline.custom(CustomCommand::new_static(name, slot, false), words).await?;
+        let _queued: Value = pipeline.custom(command, words(first, call)).await?;
     }
     let answers: Vec<Result<Value, Error>> = pipeline.try_all().await;
     // The client answers a broken pipeline with one failure, and no others.
@@ -150,6 +151,13 @@ async fn sent(
     }
     let failure = answers.into_iter().find_map(Result::err);
     Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "answers are missing")))
+}
+
+/// What follows the command: the script, the keys, and the arguments as they are.
+fn words(script: &str, call: &ScriptCall<'_>) -> Vec<Value> {
+    let first = [Value::from(script), Value::from(call.keys.len().to_string())];
+    let keys = call.keys.iter().map(|key| Value::from(key.as_str()));
+    first.into_iter().chain(keys).chain(call.arguments.iter().cloned().map(Value::Bytes)).collect()
 }
 
 async fn pipeline(
@@ -183,4 +191,21 @@ fn marked(text: &str) -> Script {
 
 fn text(script: &Script) -> &str {
     script.lua().map_or("", |text| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn arguments_of_any_bytes_are_sent_as_they_are() {
+        let script = RedisScript::new("return ARGV[1]");
+        let binary = Bytes::from_static(b"\xff\0\r\n\xc3(");
+        let call = ScriptCall::new(&script, vec!["key".to_owned()], [binary.clone(), Bytes::new()]);
+        let sent: Vec<_> =
+            words("hash", &call).iter().map(|word| word.as_bytes().unwrap().to_vec()).collect();
+        assert_eq!(sent, [&b"hash"[..], b"1", b"key", &binary, b""]);
+    }
 }

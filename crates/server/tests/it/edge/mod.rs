@@ -24,7 +24,7 @@ use tonic_health::pb::{
 };
 use tonic_types::StatusExt as _;
 
-use self::service::{FakeUsers, Seen};
+use self::service::{FakePresence, FakeUsers, Seen};
 
 /// The edge, serving.
 pub struct Served {
@@ -49,7 +49,7 @@ pub async fn serve(change: impl FnOnce(&mut Config)) -> Served {
     let health = Reporter::new();
     let edge = Edge::new(Routes::new(health.service()), &config.limits);
     let (users, seen) = FakeUsers::new();
-    edge.open(users.routes(config.limits.batch_message_bytes));
+    edge.open(users.routes(config.limits.batch_message_bytes).add_service(FakePresence));
     health.set(State::Serving);
     let port = Port::bind(&config).await.unwrap();
     let address = port.address();

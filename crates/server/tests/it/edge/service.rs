@@ -1,14 +1,23 @@
 //! A user service whose answer depends on the id that is asked for.
 
 use std::{
+    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
-use futures::{StreamExt as _, stream::BoxStream};
+use bytes::Bytes;
+use futures::{
+    StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use kith_proto::user::v1::{
     BatchGetUsersRequest, BatchGetUsersResponse, CreateUserRequest, CreateUserResponse, DeleteUserRequest,
     DeleteUserResponse, ExportUsersRequest, ExportUsersResponse, FindUserByNameRequest,
@@ -20,7 +29,9 @@ use kith_proto::user::v1::{
 use kith_server::edge::Routes;
 use kith_service::rpc::call::{Call, Principal, Served};
 use tokio::sync::Semaphore;
-use tonic::{Request, Response, Status, Streaming, codec::CompressionEncoding};
+use tonic::{
+    Request, Response, Status, Streaming, body::Body, codec::CompressionEncoding, server::NamedService,
+};
 
 /// Answered at once, from memory.
 pub const FINE: i64 = 1;
@@ -69,6 +80,31 @@ impl FakeUsers {
             .accept_compressed(CompressionEncoding::Gzip)
             .accept_compressed(CompressionEncoding::Zstd);
         Routes::new(service)
+    }
+}
+
+/// Presence: every call is answered with a stream that sends nothing and does not end.
+#[derive(Clone)]
+pub struct FakePresence;
+
+impl NamedService for FakePresence {
+    const NAME: &'static str = "kith.presence.v1.PresenceService";
+}
+
+impl tower::Service<http::Request<Body>> for FakePresence {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+        let nothing = stream::pending::<Result<Frame<Bytes>, Status>>();
+        let response = http::Response::builder().header("content-type", "application/grpc");
+        let response = response.body(Body::new(StreamBody::new(nothing))).unwrap();
+        Box::pin(async move { Ok(response) })
     }
 }
 
