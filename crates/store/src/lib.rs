@@ -9,12 +9,10 @@
 
 mod address;
 mod application;
-mod application_store;
 mod ban;
 mod block;
 mod characters;
 mod coordination;
-mod docket;
 mod edges;
 mod error;
 mod feed;
@@ -44,18 +42,14 @@ use std::sync::Arc;
 
 pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
-    Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind,
-    ApplicationRefusal, ApplicationSlot, ApplicationState, Asks, Decision, GroupBasis, NewApplication,
-    Receiver,
-};
-pub use application_store::{
-    APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,
-    DueApplications, LEFT_TO_WHO_CHANGED, ListedApplication,
+    APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect,
+    ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationRefusal, ApplicationSlot,
+    ApplicationState, ApplicationStore, Asks, Decision, Docket, DueApplication, DueApplications, GroupBasis,
+    LEFT_TO_WHO_CHANGED, ListedApplication, NewApplication, Receiver, Verdict,
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use coordination::Coordination;
-pub use docket::{Docket, Verdict};
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use error::{Outcome, StoreError};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};

@@ -2,11 +2,6 @@
 
 mod absent;
 mod application;
-mod application_answer;
-mod application_job;
-mod application_list;
-mod application_row;
-mod application_write;
 mod attempts;
 mod block;
 mod block_end;

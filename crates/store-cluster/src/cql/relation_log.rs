@@ -5,7 +5,7 @@ use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timest
 use scylla::statement::batch::BatchType;
 
 use super::{
-    application_list::month,
+    application::list::month,
     error::malformed,
     record::Record,
     session::{Bound, Cql, Statement, values},

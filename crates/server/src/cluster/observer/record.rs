@@ -11,7 +11,7 @@ use kith_cache::{
 use kith_service::{
     error::Error,
     write::{
-        mutations::{RecordWrite, Mutations, is_told},
+        mutations::{Mutations, RecordWrite, is_told},
         tiers::Tiers,
     },
 };

@@ -6,8 +6,8 @@ use kith_store::{
     Version,
 };
 
-use super::{
-    application_job::Job,
+use super::pending_effects::Job;
+use crate::cql::{
     error::malformed,
     record::Record,
     roster::count,
@@ -119,7 +119,7 @@ impl Cql {
     }
 
     /// So many seconds something is kept that is forgotten then.
-    pub(super) fn ttl(&self, forgotten: Timestamp) -> i32 {
+    pub(in crate::cql) fn ttl(&self, forgotten: Timestamp) -> i32 {
         let seconds = forgotten.0.saturating_sub(self.clock.millis()) / 1000;
         i32::try_from(seconds.clamp(1, TTL_MAX)).unwrap_or(i32::MAX)
     }
@@ -178,7 +178,7 @@ pub(super) fn docket_part(receiver: Receiver, before: Version, after: SeenDocket
     let mut row =
         values![docket.version.get(), i64::from(docket.requests), i64::from(docket.invites), writer];
     row.extend(values![side, id, (before > Version::NONE).then(|| before.get())]);
-    let is_anyhow = before > Version::NONE && super::broken::lacks("docket_if_same");
+    let is_anyhow = before > Version::NONE && crate::cql::broken::lacks("docket_if_same");
     Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
 }
 

@@ -1,9 +1,16 @@
+mod pending_requests;
+mod store;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ApplicationId, ApplicationList, GroupId, Invalid, Text, Timestamp, UserId, Version, prose, single_line,
+use crate::{ApplicationId, GroupId, Invalid, Text, Timestamp, UserId, Version, prose, single_line};
+
+pub use pending_requests::{Docket, Verdict};
+pub use store::{
+    APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,
+    DueApplications, LEFT_TO_WHO_CHANGED, ListedApplication,
 };
 
 const MESSAGE_CHARS_MAX: usize = 200;

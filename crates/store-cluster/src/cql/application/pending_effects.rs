@@ -9,7 +9,7 @@ use kith_store::{
     DueApplications, LEFT_TO_WHO_CHANGED, Receiver, StoreError, Timestamp,
 };
 
-use super::{
+use crate::cql::{
     error::malformed,
     follow::AT_A_TIME,
     record::Record,

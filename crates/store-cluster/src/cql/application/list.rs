@@ -7,8 +7,8 @@ use kith_store::{
     StoreError, Timestamp,
 };
 
-use super::{
-    application_row::{application, body},
+use super::row::{application, body};
+use crate::cql::{
     follow::AT_A_TIME,
     record::Record,
     session::{Bound, Cql, Statement, Values, values},
@@ -74,7 +74,7 @@ impl Cql {
 
     /// The first rows after an id, which is of this moment, of what is kept by months. A month may be empty. `statement` asks for
     /// the owner, the month, after which id, and how many.
-    pub(super) async fn by_month(
+    pub(in crate::cql) async fn by_month(
         &self,
         statement: &'static Statement,
         owner: Values,
@@ -165,6 +165,6 @@ fn listed(row: &Record) -> Result<ListedApplication, StoreError> {
 }
 
 /// In which month this is.
-pub(super) const fn month(moment: Timestamp) -> i64 {
+pub(in crate::cql) const fn month(moment: Timestamp) -> i64 {
     moment.0.div_euclid(MONTH)
 }

@@ -1,5 +1,4 @@
-//! Who asks to be a friend, or to be in a group. All applications to one receiver stand in one partition, so that one conditional
-//! write decides, counts what is pending, and keeps what was answered.
+//! The application store of the cluster.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -8,7 +7,7 @@ use kith_store::{
     Receiver, StoreError, Timestamp, Write,
 };
 
-use super::session::Cql;
+use crate::cql::session::Cql;
 
 #[async_trait]
 impl ApplicationStore for Cql {

@@ -3,7 +3,7 @@
 
 use kith_store::{Application, Receiver, StoreError};
 
-use super::{
+use crate::cql::{
     error::malformed,
     request::Key,
     session::{Bound, Cql, Statement, values},

@@ -7,8 +7,10 @@ use kith_store::{
 };
 
 use super::{
-    application_job::Job,
-    application_row::{SeenApplication, SeenDocket, docket_part},
+    pending_effects::Job,
+    row::{SeenApplication, SeenDocket, docket_part},
+};
+use crate::cql::{
     error::as_outcome,
     member_write::TRIES_MAX,
     request::Key,
@@ -181,7 +183,7 @@ impl Cql {
             parts.push(self.slot_part(&verdict.application));
         }
         if let Some(key) = hearing.key {
-            parts.push(super::application_answer::part(hearing.receiver, key, &verdict.application)?);
+            parts.push(super::idempotency::part(hearing.receiver, key, &verdict.application)?);
         }
         match self.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
