@@ -42,10 +42,11 @@ use std::sync::Arc;
 
 pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
-    APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect,
+    APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId,
     ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationRefusal, ApplicationSlot,
-    ApplicationState, ApplicationStore, Asks, Decision, Docket, DueApplication, DueApplications, GroupBasis,
-    LEFT_TO_WHO_CHANGED, ListedApplication, NewApplication, Receiver, Verdict,
+    ApplicationState, ApplicationStore, Asks, ChangeTarget, Decision, DueApplication, DueApplications,
+    GroupBasis, LEFT_TO_WHO_CHANGED, ListedApplication, NewApplication, PendingRequests, Receiver, Verdict,
+    distinct_ids,
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
@@ -59,7 +60,7 @@ pub use follow::{
 pub use group::{
     Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
 };
-pub use id::{ApplicationId, GroupId, IdBlock, IdKind, RelationEventId, UserId};
+pub use id::{GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
 pub use keyword::Keyword;
 pub use member::{
@@ -82,6 +83,17 @@ pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};
 
 /// Largest number of ids in one call of a batch read.
 pub const BATCH_MAX: usize = 500;
+
+/// Every store of relations: one type of a backend implements them all.
+pub trait RelationStores:
+    FollowStore + BlockStore + MemberStore + ApplicationStore + RelationLog + EdgeUpkeep
+{
+}
+
+impl<T> RelationStores for T where
+    T: FollowStore + BlockStore + MemberStore + ApplicationStore + RelationLog + EdgeUpkeep
+{
+}
 
 /// Everything that a node needs from one backend.
 #[derive(Clone, Debug)]

@@ -33,6 +33,7 @@ mod member_ring;
 mod member_row;
 mod member_write;
 mod membership;
+mod month;
 mod options;
 mod parting;
 mod probe;

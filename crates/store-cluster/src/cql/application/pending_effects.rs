@@ -9,6 +9,7 @@ use kith_store::{
     DueApplications, LEFT_TO_WHO_CHANGED, Receiver, StoreError, Timestamp,
 };
 
+use super::row::BY_ID_SERIAL;
 use crate::cql::{
     error::malformed,
     follow::AT_A_TIME,
@@ -112,7 +113,7 @@ impl Cql {
         let DueApplication { key, noted: (minute, stamp) } = due;
         let job = Job { minute, stamp };
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
-        let Some(seen) = self.decided_application(key).await? else {
+        let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
             // Its write may be under way.
             return if has_ended { self.end_job(key, job).await.map(|()| None) } else { Ok(None) };
         };
