@@ -168,8 +168,7 @@ fn count_pending(connection: &Connection, receiver: Receiver) -> Result<PendingR
 fn by_id(connection: &Connection, key: ApplicationKey) -> Result<Option<Application>, Failure> {
     let (side, id) = key.receiver.numbers();
     let mut read = connection.prepare_cached(BY_ID)?;
-    let mut rows = read.query(params![side, id, key.id.get()])?;
-    rows.next()?.map(application_of).transpose()
+    read.query_and_then(params![side, id, key.id.get()], application_of)?.next().transpose()
 }
 
 fn by_slot(
@@ -179,8 +178,8 @@ fn by_slot(
 ) -> Result<Option<Application>, Failure> {
     let (side, id) = receiver.numbers();
     let mut read = connection.prepare_cached(BY_SLOT)?;
-    let mut rows = read.query(params![side, id, slot.kind as u8, slot.origin])?;
-    rows.next()?.map(application_of).transpose()
+    let slot = params![side, id, slot.kind as u8, slot.origin];
+    read.query_and_then(slot, application_of)?.next().transpose()
 }
 
 fn put_pending(connection: &Connection, receiver: Receiver, pending: PendingRequests) -> Result<(), Failure> {

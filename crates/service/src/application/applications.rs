@@ -12,7 +12,7 @@ use kith_store::{
 use super::{ApplicationsConfig, Closing};
 use crate::{
     domain_context::DomainContext,
-    error::Error,
+    error::{Error, Reason},
     group::members::Members,
     relation::{Blocks, Follows},
     rpc::{
@@ -133,10 +133,8 @@ impl Applications {
                 Ok(basis) => basis,
                 Err(error) => return this.again(receiver, write, error).await,
             };
-            let receivers = this.receivers(receiver).await?;
-            let new = this.made(draft, basis, receivers, write.now);
-            let applied = this.applied(receiver, ApplicationChange::Apply(new), write).await;
-            let applied = applied.map_err(store_error)?;
+            let new = this.made(draft, basis, write.now).await?;
+            let applied = this.change(receiver, ApplicationChange::Apply(new), write).await?;
             if applied.replayed {
                 return Ok(applied.record);
             }
@@ -166,7 +164,7 @@ impl Applications {
                 this.is_possible(&found).await?;
             }
             let change = ApplicationChange::Decide(key.id, decision, context.principal.user());
-            let applied = this.applied(key.receiver, change, write).await.map_err(store_error)?;
+            let applied = this.change(key.receiver, change, write).await?;
             // The answer that is kept is of the moment of the decision: what it brings about may be done since.
             let decided = if applied.replayed { this.find(key).await? } else { applied.record };
             Ok(this.brought_about(decided).await)
@@ -189,7 +187,7 @@ impl Applications {
             let found = this.get_application(key, context.principal).await?;
             this.may_withdraw(&found, context.principal).await?;
             let change = ApplicationChange::Withdraw(key.id, context.principal.user());
-            this.change(key.receiver, change, write).await
+            Ok(this.change(key.receiver, change, write).await?.record)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
@@ -252,32 +250,15 @@ impl Applications {
     }
 
     /// Makes a change as the store decides it.
-    ///
-    /// # Errors
-    /// What the store says.
     pub(super) async fn change(
         &self,
         receiver: Receiver,
         change: ApplicationChange,
         write: Write,
-    ) -> Result<Application, Error> {
-        let applied = self.applied(receiver, change, write).await;
-        applied.map(|applied| applied.record).map_err(store_error)
-    }
-
-    /// The same; tells whether an earlier request did it.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub(super) async fn applied(
-        &self,
-        receiver: Receiver,
-        change: ApplicationChange,
-        write: Write,
-    ) -> Result<Applied<Application>, StoreError> {
+    ) -> Result<Applied<Application>, Error> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.change_application(receiver, change, write).await });
-        self.mutations.run_uncached(write).await
+        self.mutations.run_uncached(write).await.map_err(store_error)
     }
 
     /// What was answered to a request before; else that it is refused for this reason now.
@@ -285,28 +266,24 @@ impl Applications {
         if write.request.is_none() {
             return Err(refused);
         }
-        match self.applied(receiver, ApplicationChange::Again, write).await {
+        match self.change(receiver, ApplicationChange::Again, write).await {
             Ok(applied) => Ok(applied.record),
-            Err(StoreError::NotFound) => Err(refused),
-            Err(error) => Err(store_error(error)),
+            Err(error) if error.reason() == Reason::NotFound => Err(refused),
+            Err(error) => Err(error),
         }
     }
 
-    async fn receivers(&self, receiver: Receiver) -> Result<Vec<UserId>, Error> {
-        match receiver {
-            Receiver::User(user) => Ok(vec![user]),
-            Receiver::Group(group) => self.members.deciders(group, RECEIVERS_MAX).await,
-        }
-    }
-
-    fn made(
+    async fn made(
         &self,
         draft: Draft,
         basis: ApplicationBasis,
-        receivers: Vec<UserId>,
         now: Timestamp,
-    ) -> NewApplication {
-        NewApplication {
+    ) -> Result<NewApplication, Error> {
+        let receivers = match draft.asks.receiver() {
+            Receiver::User(user) => vec![user],
+            Receiver::Group(group) => self.members.deciders(group, RECEIVERS_MAX).await?,
+        };
+        Ok(NewApplication {
             id: ApplicationId::at(now, rand::random()),
             asks: draft.asks,
             applicant: draft.applicant,
@@ -317,7 +294,7 @@ impl Applications {
             expires: now.after(self.config.pending_for),
             kept: self.config.kept,
             pending_max: self.config.pending_max,
-        }
+        })
     }
 
     /// Below all of a list that can still be known, and that is of the account that has the id of the user now.

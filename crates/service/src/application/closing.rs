@@ -44,9 +44,6 @@ impl Closing {
     }
 
     /// Closes an application, if it is still pending.
-    ///
-    /// # Errors
-    /// What a failing store makes.
     pub(super) async fn close(&self, found: &Application) -> Result<(), Error> {
         self.close_asked(found.asks, found.applicant, found.created).await
     }
@@ -83,7 +80,7 @@ impl Closing {
         if self.count_pending(Receiver::User(user)).await?.invites == 0 {
             return Ok(());
         }
-        // An invite is found by its group, whoever the applicant is.
+        // An invite is found by its group alone.
         self.close_asked(Asks::Invite(group, user), user, member.joined).await
     }
 
@@ -113,9 +110,6 @@ impl Closing {
     }
 
     /// Closes what is pending that this applicant asks for, where it was made by this moment.
-    ///
-    /// # Errors
-    /// What a failing store makes.
     pub(super) async fn close_asked(
         &self,
         asks: Asks,

@@ -61,8 +61,8 @@ impl Applications {
             self.closing.close_asked(asks, applicant, by_then).await?;
         }
         let change = ApplicationChange::Settle(application.id, effect);
-        let application =
-            self.change(application.asks.receiver(), change, Write::at(Timestamp::now())).await?;
+        let change = self.change(application.asks.receiver(), change, Write::at(Timestamp::now()));
+        let application = change.await?.record;
         count(if effect == ApplicationEffect::Done { "done" } else { "refused" });
         Ok(Decided { application, token })
     }

@@ -32,9 +32,6 @@ impl Applications {
     }
 
     /// Forgets some of what logs need not keep any more, at most so much. Returns how much it was.
-    ///
-    /// # Errors
-    /// What a failing store makes.
     pub(super) async fn forget_log(&self, now: Timestamp, limit: usize) -> Result<u64, Error> {
         self.log.forget_relation_log(self.known_since(now), limit).await.map_err(store_error)
     }
