@@ -71,8 +71,8 @@ mod tests {
 
     use super::{super::error::write_failed, *};
 
-    fn failed(reply: Document) -> StoreError {
-        write_failed(examine(&reply).unwrap_err())
+    fn failed(reply: &Document) -> StoreError {
+        write_failed(examine(reply).unwrap_err())
     }
 
     fn refused(code: i32) -> Bson {
@@ -96,7 +96,7 @@ mod tests {
             doc! { "ok": 1, "writeErrors": refused(13) },
             doc! { "ok": 1, "n": 0, "writeErrors": refused(13) },
         ] {
-            let error = failed(reply);
+            let error = failed(&reply);
             assert_eq!(error.outcome(), Outcome::NotApplied);
             assert!(matches!(error, StoreError::Internal { .. }), "{error:?}");
         }
@@ -104,27 +104,27 @@ mod tests {
 
     #[test]
     fn write_error_of_an_interrupted_write_is_unknown() {
-        let error = failed(doc! { "ok": 1, "n": 0, "writeErrors": refused(11600) });
+        let error = failed(&doc! { "ok": 1, "n": 0, "writeErrors": refused(11600) });
         assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
     }
 
     #[test]
     fn write_concern_error_is_unknown() {
-        let error = failed(doc! { "ok": 1, "n": 1, "writeConcernError": no_majority() });
+        let error = failed(&doc! { "ok": 1, "n": 1, "writeConcernError": no_majority() });
         assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
     }
 
     #[test]
     fn of_both_the_write_error_decides() {
         let reply = doc! { "ok": 1, "n": 0, "writeErrors": refused(13), "writeConcernError": no_majority() };
-        assert_eq!(failed(reply).outcome(), Outcome::NotApplied);
+        assert_eq!(failed(&reply).outcome(), Outcome::NotApplied);
     }
 
     #[test]
     fn partly_applied_is_unknown() {
         for n in [Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0)] {
             let reply = doc! { "ok": 1, "n": n, "writeErrors": refused(13) };
-            assert_eq!(failed(reply).outcome(), Outcome::Unknown);
+            assert_eq!(failed(&reply).outcome(), Outcome::Unknown);
         }
     }
 
@@ -136,12 +136,12 @@ mod tests {
             doc! { "ok": 1, "writeConcernError": 7 },
             doc! { "ok": 1, "writeConcernError": { "errmsg": "timed out" } },
         ] {
-            assert_eq!(failed(reply.clone()).outcome(), Outcome::Unknown, "{reply}");
+            assert_eq!(failed(&reply).outcome(), Outcome::Unknown, "{reply}");
         }
     }
 
     #[test]
     fn disk_without_room_is_full() {
-        assert!(matches!(failed(doc! { "ok": 1, "writeErrors": refused(14031) }), StoreError::Full { .. }));
+        assert!(matches!(failed(&doc! { "ok": 1, "writeErrors": refused(14031) }), StoreError::Full { .. }));
     }
 }

@@ -44,8 +44,7 @@ impl Cql {
         let (body, ttl) = (body(application)?, self.ttl(application.forgotten()));
         let put = |list: ApplicationList| {
             let (list, owner) = list.numbers();
-            let mut row = values![list, owner, month(id.moment()), id.get(), version, body.clone()];
-            row.extend(values![ttl]);
+            let row = values![list, owner, month(id.moment()), id.get(), version, body.clone(), ttl];
             self.write(Bound(&PUT, row), Some(version))
         };
         let puts: Vec<_> = application.lists().map(put).collect();

@@ -145,9 +145,8 @@ impl Cql {
 
 fn part(key: ApplicationKey, job: Job, done: bool, ttl: i32) -> Bound {
     let (side, receiver) = key.receiver.numbers();
-    let mut row = values![shard(receiver), job.minute, job.stamp, side, receiver, key.id.get()];
-    row.extend(values![done, ttl]);
-    Bound(&NOTE, row)
+    let Job { minute, stamp } = job;
+    Bound(&NOTE, values![shard(receiver), minute, stamp, side, receiver, key.id.get(), done, ttl])
 }
 
 fn due(minute: i64, row: &Record) -> Result<DueApplication, StoreError> {

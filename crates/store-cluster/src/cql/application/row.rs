@@ -120,19 +120,16 @@ impl Cql {
     ) -> Result<Bound, StoreError> {
         let (side, receiver) = application.asks.receiver().numbers();
         let ttl = application.decided.map_or(0, |_| self.ttl(application.forgotten()));
-        let body = body(application)?;
-        let mut row = values![side, receiver, application.id.get(), body];
-        row.extend(values![noted.minute, noted.stamp, ttl]);
-        Ok(Bound(&PUT, row))
+        let (id, body) = (application.id.get(), body(application)?);
+        Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
     }
 
     /// Gives a slot to an application. Nobody asks for the slot of one that can have run out long ago.
     pub(super) fn slot_part(&self, application: &Application) -> Bound {
         let (side, receiver) = application.asks.receiver().numbers();
         let slot = application.slot();
-        let mut row = values![side, receiver, slot.kind as i64, slot.origin, application.id.get()];
-        row.extend(values![self.ttl(application.forgotten())]);
-        Bound(&PUT_SLOT, row)
+        let (id, ttl) = (application.id.get(), self.ttl(application.forgotten()));
+        Bound(&PUT_SLOT, values![side, receiver, slot.kind as i64, slot.origin, id, ttl])
     }
 }
 
@@ -140,9 +137,10 @@ impl Cql {
 pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenRequests) -> Bound {
     let (side, id) = receiver.numbers();
     let SeenRequests { pending, writer } = after;
-    let mut row =
-        values![pending.version.get(), i64::from(pending.requests), i64::from(pending.invites), writer];
-    row.extend(values![side, id, (before > Version::NONE).then(|| before.get())]);
+    let PendingRequests { version, requests, invites } = pending;
+    let before_or_null = (before > Version::NONE).then(|| before.get());
+    let (requests, invites) = (i64::from(requests), i64::from(invites));
+    let row = values![version.get(), requests, invites, writer, side, id, before_or_null];
     let is_anyhow = before > Version::NONE && crate::cql::broken::lacks("docket_if_same");
     Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
 }
