@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use kith_store::{
-    APPLICATIONS_AT_ONCE, Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList,
-    ApplicationMark, ApplicationSlot, ApplicationStore, Applied, Docket, DueApplication, DueApplications,
-    LEFT_TO_WHO_CHANGED, ListedApplication, Receiver, StoreError, Timestamp, Version, Write,
+    Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
+    ApplicationSlot, ApplicationStore, Applied, ChangeTarget, DueApplication, DueApplications,
+    LEFT_TO_WHO_CHANGED, ListedApplication, PendingRequests, Receiver, StoreError, Timestamp, Version, Write,
+    distinct_ids,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// Primary key.
-pub(crate) const DOCKET: &str =
+pub(crate) const PENDING: &str =
     "SELECT version, requests, invites FROM dockets WHERE side = ?1 AND receiver = ?2";
 /// Primary key.
 pub(crate) const BY_ID: &str = "SELECT body FROM applications WHERE side = ?1 AND receiver = ?2 AND id = ?3";
@@ -42,8 +43,8 @@ pub(crate) const EXPIRING: &str =
 /// Index `applications_forgotten`. What is outstanding is not forgotten.
 pub(crate) const FORGOTTEN: &str = "SELECT body FROM applications INDEXED BY applications_forgotten
     WHERE state > 1 AND forget_ms <= ?1 AND effect <> 1 ORDER BY forget_ms LIMIT ?2";
-/// On conflict: the docket as it was.
-const PUT_DOCKET: &str = "INSERT OR REPLACE INTO dockets (side, receiver, version, requests, invites)
+/// On conflict: what was pending before.
+const PUT_PENDING: &str = "INSERT OR REPLACE INTO dockets (side, receiver, version, requests, invites)
     VALUES (?1, ?2, ?3, ?4, ?5)";
 /// On conflict: the same application as it was.
 const PUT: &str = "INSERT INTO applications
@@ -76,15 +77,15 @@ impl ApplicationStore for Sqlite {
         self.writer.write(change).await
     }
 
-    async fn application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
+    async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
         self.readers.read(move |connection| by_id(connection, key)).await
     }
 
-    async fn docket(&self, receiver: Receiver) -> Result<Docket, StoreError> {
-        self.readers.read(move |connection| docket(connection, receiver)).await
+    async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError> {
+        self.readers.read(move |connection| count_pending(connection, receiver)).await
     }
 
-    async fn application_list(
+    async fn list_applications(
         &self,
         list: ApplicationList,
         after: ApplicationId,
@@ -93,12 +94,8 @@ impl ApplicationStore for Sqlite {
         let (list, owner) = list.numbers();
         let page = move |connection: &Connection| {
             let mut read = connection.prepare_cached(LIST)?;
-            let mut rows = read.query(params![list, owner, after.get(), size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(listed_of(row)?);
-            }
-            Ok(found)
+            let page = params![list, owner, after.get(), size(limit)];
+            read.query_and_then(page, listed_of)?.collect()
         };
         self.readers.read(page).await
     }
@@ -110,12 +107,7 @@ impl ApplicationStore for Sqlite {
         mark: ApplicationMark,
         now: Timestamp,
     ) -> Result<Vec<ListedApplication>, StoreError> {
-        if ids.len() > APPLICATIONS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
-        let mut ids = ids.to_vec();
-        ids.sort_unstable();
-        ids.dedup();
+        let ids = distinct_ids(ids)?;
         self.writer.write(move |connection| marked(connection, list, &ids, mark, now)).await
     }
 
@@ -148,20 +140,15 @@ fn decide(
     change: &ApplicationChange,
     now: Timestamp,
 ) -> Result<Application, Failure> {
-    let by_id = |id: &ApplicationId| by_id(connection, ApplicationKey { receiver, id: *id });
-    let found = match change {
-        ApplicationChange::Apply(new) => by_slot(connection, receiver, new.slot())?,
-        ApplicationChange::Close(slot, _) => by_slot(connection, receiver, *slot)?,
-        ApplicationChange::Decide(id, ..)
-        | ApplicationChange::Withdraw(id, _)
-        | ApplicationChange::Expire(id)
-        | ApplicationChange::Settle(id, _) => by_id(id)?,
-        ApplicationChange::Again => None,
+    let found = match change.target() {
+        Some(ChangeTarget::Id(id)) => by_id(connection, ApplicationKey { receiver, id })?,
+        Some(ChangeTarget::Slot(slot)) => by_slot(connection, receiver, slot)?,
+        None => None,
     };
-    let before = docket(connection, receiver)?;
+    let before = count_pending(connection, receiver)?;
     let verdict = before.change(found, change, now)?;
     if verdict.changed {
-        put_docket(connection, receiver, verdict.docket)?;
+        put_pending(connection, receiver, verdict.pending)?;
         for row in verdict.rows() {
             put(connection, row)?;
         }
@@ -169,20 +156,19 @@ fn decide(
     Ok(verdict.application)
 }
 
-fn docket(connection: &Connection, receiver: Receiver) -> Result<Docket, Failure> {
+fn count_pending(connection: &Connection, receiver: Receiver) -> Result<PendingRequests, Failure> {
     let (side, id) = receiver.numbers();
-    let mut read = connection.prepare_cached(DOCKET)?;
+    let mut read = connection.prepare_cached(PENDING)?;
     let row = read.query_row(params![side, id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-    let Some((version, requests, invites)) = row.optional()? else { return Ok(Docket::default()) };
+    let Some((version, requests, invites)) = row.optional()? else { return Ok(PendingRequests::default()) };
     let version = Version::new(version).ok_or_else(|| corrupt("dockets.version"))?;
-    Ok(Docket { version, requests, invites })
+    Ok(PendingRequests { version, requests, invites })
 }
 
 fn by_id(connection: &Connection, key: ApplicationKey) -> Result<Option<Application>, Failure> {
     let (side, id) = key.receiver.numbers();
     let mut read = connection.prepare_cached(BY_ID)?;
-    let mut rows = read.query(params![side, id, key.id.get()])?;
-    rows.next()?.map(application_of).transpose()
+    read.query_and_then(params![side, id, key.id.get()], application_of)?.next().transpose()
 }
 
 fn by_slot(
@@ -192,14 +178,14 @@ fn by_slot(
 ) -> Result<Option<Application>, Failure> {
     let (side, id) = receiver.numbers();
     let mut read = connection.prepare_cached(BY_SLOT)?;
-    let mut rows = read.query(params![side, id, slot.kind as u8, slot.origin])?;
-    rows.next()?.map(application_of).transpose()
+    let slot = params![side, id, slot.kind as u8, slot.origin];
+    read.query_and_then(slot, application_of)?.next().transpose()
 }
 
-fn put_docket(connection: &Connection, receiver: Receiver, docket: Docket) -> Result<(), Failure> {
+fn put_pending(connection: &Connection, receiver: Receiver, pending: PendingRequests) -> Result<(), Failure> {
     let (side, id) = receiver.numbers();
-    let row = params![side, id, docket.version.get(), docket.requests, docket.invites];
-    connection.prepare_cached(PUT_DOCKET)?.execute(row)?;
+    let row = params![side, id, pending.version.get(), pending.requests, pending.invites];
+    connection.prepare_cached(PUT_PENDING)?.execute(row)?;
     Ok(())
 }
 
@@ -240,9 +226,8 @@ fn marked(
     for id in ids {
         connection.prepare_cached(MARK)?.execute(params![list, owner, id.get(), now.0, read])?;
         let mut listed = connection.prepare_cached(LISTED)?;
-        let mut rows = listed.query(params![list, owner, id.get()])?;
-        while let Some(row) = rows.next()? {
-            found.push(listed_of(row)?);
+        for listed in listed.query_and_then(params![list, owner, id.get()], listed_of)? {
+            found.push(listed?);
         }
     }
     Ok(found)
@@ -253,11 +238,8 @@ fn due(connection: &Connection, now: Timestamp, limit: usize) -> Result<DueAppli
     let mut due = Vec::new();
     for (sql, until) in [(OUTSTANDING, now.0.saturating_sub(left)), (EXPIRING, now.0)] {
         let mut read = connection.prepare_cached(sql)?;
-        let mut rows = read.query(params![until, size(limit - due.len())])?;
-        while let Some(row) = rows.next()? {
-            let receiver = Receiver::of(row.get(0)?, row.get(1)?).ok_or_else(|| corrupt("receiver"))?;
-            let id = ApplicationId::new(row.get(2)?).map_err(|_| corrupt("applications.id"))?;
-            due.push(DueApplication { key: ApplicationKey { receiver, id }, noted: (0, 0) });
+        for key in read.query_and_then(params![until, size(limit - due.len())], key_of)? {
+            due.push(DueApplication { key: key?, noted: (0, 0) });
         }
     }
     Ok(DueApplications { due, mark: None })
@@ -265,11 +247,8 @@ fn due(connection: &Connection, now: Timestamp, limit: usize) -> Result<DueAppli
 
 fn forget(connection: &Connection, now: Timestamp, limit: usize) -> Result<u64, Failure> {
     let mut read = connection.prepare_cached(FORGOTTEN)?;
-    let mut rows = read.query(params![now.0, size(limit)])?;
-    let mut gone = Vec::new();
-    while let Some(row) = rows.next()? {
-        gone.push(application_of(row)?);
-    }
+    let gone = read.query_and_then(params![now.0, size(limit)], application_of)?;
+    let gone: Vec<Application> = gone.collect::<Result<_, _>>()?;
     for application in &gone {
         let (side, receiver) = application.asks.receiver().numbers();
         let id = application.id.get();
@@ -279,6 +258,12 @@ fn forget(connection: &Connection, now: Timestamp, limit: usize) -> Result<u64, 
         }
     }
     Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
+}
+
+fn key_of(row: &Row<'_>) -> Result<ApplicationKey, Failure> {
+    let receiver = Receiver::of(row.get(0)?, row.get(1)?).ok_or_else(|| corrupt("receiver"))?;
+    let id = ApplicationId::new(row.get(2)?).map_err(|_| corrupt("applications.id"))?;
+    Ok(ApplicationKey { receiver, id })
 }
 
 /// Of a row whose first column is the body.

@@ -41,10 +41,7 @@ mod tests;
 
 use std::{sync::Arc, thread::JoinHandle};
 
-use kith_store::{
-    ApplicationStore, BlockStore, Coordination, EdgeUpkeep, FollowStore, GroupStore, MemberStore, Migrations,
-    NodeStore, Outcome, RelationLog, SecretStore, StoreError, Stores, StrongReads, UserStore,
-};
+use kith_store::{Outcome, StoreError, Stores};
 
 pub use metrics::{METRICS, Metric};
 pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_memory_with};
@@ -65,19 +62,19 @@ impl SqliteHandle {
     #[must_use]
     pub fn stores(&self) -> Stores {
         Stores {
-            users: Arc::clone(&self.sqlite) as Arc<dyn UserStore>,
-            groups: Arc::clone(&self.sqlite) as Arc<dyn GroupStore>,
-            follows: Arc::clone(&self.sqlite) as Arc<dyn FollowStore>,
-            blocks: Arc::clone(&self.sqlite) as Arc<dyn BlockStore>,
-            relation_log: Arc::clone(&self.sqlite) as Arc<dyn RelationLog>,
-            members: Arc::clone(&self.sqlite) as Arc<dyn MemberStore>,
-            applications: Arc::clone(&self.sqlite) as Arc<dyn ApplicationStore>,
-            edges: Arc::clone(&self.sqlite) as Arc<dyn EdgeUpkeep>,
-            strong: Arc::clone(&self.sqlite) as Arc<dyn StrongReads>,
-            secrets: Arc::clone(&self.sqlite) as Arc<dyn SecretStore>,
-            node: Arc::clone(&self.sqlite) as Arc<dyn NodeStore>,
-            migrations: Arc::clone(&self.sqlite) as Arc<dyn Migrations>,
-            coordination: Arc::clone(&self.sqlite) as Arc<dyn Coordination>,
+            users: Arc::<Sqlite>::clone(&self.sqlite),
+            groups: Arc::<Sqlite>::clone(&self.sqlite),
+            follows: Arc::<Sqlite>::clone(&self.sqlite),
+            blocks: Arc::<Sqlite>::clone(&self.sqlite),
+            relation_log: Arc::<Sqlite>::clone(&self.sqlite),
+            members: Arc::<Sqlite>::clone(&self.sqlite),
+            applications: Arc::<Sqlite>::clone(&self.sqlite),
+            edges: Arc::<Sqlite>::clone(&self.sqlite),
+            strong: Arc::<Sqlite>::clone(&self.sqlite),
+            secrets: Arc::<Sqlite>::clone(&self.sqlite),
+            node: Arc::<Sqlite>::clone(&self.sqlite),
+            migrations: Arc::<Sqlite>::clone(&self.sqlite),
+            coordination: Arc::<Sqlite>::clone(&self.sqlite),
             // Only this process writes the file.
             feeds: Vec::new(),
         }

@@ -91,6 +91,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the write was refused by what is stored, so that it cannot have been made before either.
+    #[must_use]
+    pub const fn is_decided(&self) -> bool {
+        matches!(
+            self,
+            Self::Member(_) | Self::Application(_) | Self::Conflict { .. } | Self::NotFound | Self::Blocked
+        )
+    }
+
     /// Whether the write that failed so may have landed.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
@@ -111,5 +120,24 @@ impl StoreError {
             | Self::Overloaded
             | Self::Corrupt { .. } => Outcome::NotApplied,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_by_records_are_decided() {
+        let decided = [
+            StoreError::Member(MemberRefusal::Full),
+            StoreError::Application(ApplicationRefusal::TooManyPending),
+            StoreError::Conflict { current: Version::FIRST },
+            StoreError::NotFound,
+            StoreError::Blocked,
+        ];
+        assert!(decided.iter().all(StoreError::is_decided));
+        let undecided = [StoreError::Overloaded, StoreError::NameTaken, StoreError::RequestMismatch];
+        assert!(!undecided.iter().any(StoreError::is_decided));
     }
 }

@@ -1,30 +1,24 @@
-use std::{fmt, num::NonZeroI64, str::FromStr};
-
-use serde::{Deserialize, Serialize};
-
-use crate::{Invalid, Timestamp};
-
 /// The beginning of 2025, from which ids that are made of moments count.
-const FIRST_MOMENT: i64 = 1_735_689_600_000;
+pub(crate) const FIRST_MOMENT: i64 = 1_735_689_600_000;
 /// Bits of such an id that tell those of one millisecond apart.
-const LOW_BITS: u32 = 22;
+pub(crate) const LOW_BITS: u32 = 22;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(transparent)]
-        pub struct $name(NonZeroI64);
+        pub struct $name(std::num::NonZeroI64);
 
         impl $name {
             /// Wraps a number.
             ///
             /// # Errors
             /// When it is not above 0.
-            pub fn new(number: i64) -> Result<Self, Invalid> {
-                match NonZeroI64::new(number) {
+            pub fn new(number: i64) -> Result<Self, $crate::Invalid> {
+                match std::num::NonZeroI64::new(number) {
                     Some(id) if number > 0 => Ok(Self(id)),
-                    _ => Err(Invalid::new("must be above 0")),
+                    _ => Err($crate::Invalid::new("must be above 0")),
                 }
             }
 
@@ -35,17 +29,17 @@ macro_rules! id {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.fmt(f)
             }
         }
 
-        impl FromStr for $name {
-            type Err = Invalid;
+        impl std::str::FromStr for $name {
+            type Err = $crate::Invalid;
 
-            fn from_str(text: &str) -> Result<Self, Invalid> {
-                Self::new(text.parse().map_err(|_| Invalid::new("must be a whole number above 0"))?)
+            fn from_str(text: &str) -> Result<Self, $crate::Invalid> {
+                Self::new(text.parse().map_err(|_| $crate::Invalid::new("must be a whole number above 0"))?)
             }
         }
     };
@@ -60,10 +54,6 @@ id! {
     GroupId
 }
 id! {
-    /// Names an application among those to one receiver. The later it was made, the higher.
-    ApplicationId
-}
-id! {
     /// Names an event among those in the log of a user. The later it was, the higher.
     RelationEventId
 }
@@ -73,23 +63,28 @@ macro_rules! id_of_moment {
         impl $name {
             /// An id of this moment; `low` tells those of one millisecond apart, of which its 22 lowest bits count.
             #[must_use]
-            pub fn at(moment: Timestamp, low: u32) -> Self {
-                let since = moment.0.saturating_sub(FIRST_MOMENT).clamp(1, i64::MAX >> LOW_BITS);
-                let number = (since << LOW_BITS) | i64::from(low & ((1 << LOW_BITS) - 1));
+            pub fn at(moment: $crate::Timestamp, low: u32) -> Self {
+                let since = moment
+                    .0
+                    .saturating_sub($crate::id::FIRST_MOMENT)
+                    .clamp(1, i64::MAX >> $crate::id::LOW_BITS);
+                let low = i64::from(low & ((1 << $crate::id::LOW_BITS) - 1));
+                let number = (since << $crate::id::LOW_BITS) | low;
                 Self::new(number).unwrap_or_else(|_| unreachable!("it is above 0"))
             }
 
             /// When it was made, to the millisecond.
             #[must_use]
-            pub const fn moment(self) -> Timestamp {
-                Timestamp((self.get() >> LOW_BITS) + FIRST_MOMENT)
+            pub const fn moment(self) -> $crate::Timestamp {
+                $crate::Timestamp((self.get() >> $crate::id::LOW_BITS) + $crate::id::FIRST_MOMENT)
             }
         }
     };
 }
 
-id_of_moment! { ApplicationId }
 id_of_moment! { RelationEventId }
+
+pub(crate) use {id, id_of_moment};
 
 /// What ids are allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,6 +121,7 @@ pub struct IdBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Timestamp;
 
     #[test]
     fn ids_are_above_zero() {
@@ -155,15 +151,15 @@ mod tests {
     #[test]
     fn ids_are_ordered_by_their_moments_and_tell_them() {
         let moment = Timestamp(1_800_000_000_123);
-        let [low, high] = [0, u32::MAX].map(|low| ApplicationId::at(moment, low));
+        let [low, high] = [0, u32::MAX].map(|low| RelationEventId::at(moment, low));
         assert_eq!([low.moment(), high.moment()], [moment; 2]);
-        assert!(low < high && high < ApplicationId::at(Timestamp(moment.0 + 1), 0));
+        assert!(low < high && high < RelationEventId::at(Timestamp(moment.0 + 1), 0));
     }
 
     #[test]
     fn an_id_of_any_moment_is_above_zero() {
         for moment in [i64::MIN, 0, FIRST_MOMENT, i64::MAX] {
-            assert!(ApplicationId::at(Timestamp(moment), 0).get() > 0, "{moment}");
+            assert!(RelationEventId::at(Timestamp(moment), 0).get() > 0, "{moment}");
         }
     }
 }

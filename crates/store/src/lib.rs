@@ -9,12 +9,10 @@
 
 mod address;
 mod application;
-mod application_store;
 mod ban;
 mod block;
 mod characters;
 mod coordination;
-mod docket;
 mod edges;
 mod error;
 mod feed;
@@ -44,18 +42,15 @@ use std::sync::Arc;
 
 pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
-    Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationKind,
-    ApplicationRefusal, ApplicationSlot, ApplicationState, Asks, Decision, GroupBasis, NewApplication,
-    Receiver,
-};
-pub use application_store::{
-    APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,
-    DueApplications, LEFT_TO_WHO_CHANGED, ListedApplication,
+    APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId,
+    ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationRefusal, ApplicationSlot,
+    ApplicationState, ApplicationStore, Asks, ChangeTarget, Decision, DueApplication, DueApplications,
+    GroupBasis, LEFT_TO_WHO_CHANGED, ListedApplication, NewApplication, PendingRequests, Receiver, Verdict,
+    distinct_ids,
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use coordination::Coordination;
-pub use docket::{Docket, Verdict};
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use error::{Outcome, StoreError};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
@@ -65,7 +60,7 @@ pub use follow::{
 pub use group::{
     Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
 };
-pub use id::{ApplicationId, GroupId, IdBlock, IdKind, RelationEventId, UserId};
+pub use id::{GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
 pub use keyword::Keyword;
 pub use member::{
@@ -88,6 +83,17 @@ pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};
 
 /// Largest number of ids in one call of a batch read.
 pub const BATCH_MAX: usize = 500;
+
+/// Every store of relations: one type of a backend implements them all.
+pub trait RelationStores:
+    FollowStore + BlockStore + MemberStore + ApplicationStore + RelationLog + EdgeUpkeep
+{
+}
+
+impl<T> RelationStores for T where
+    T: FollowStore + BlockStore + MemberStore + ApplicationStore + RelationLog + EdgeUpkeep
+{
+}
 
 /// Everything that a node needs from one backend.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]
 
 mod circles;
+mod commands;
 mod contract;
 mod dependencies;
 mod errors;

@@ -28,7 +28,6 @@ pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use kith_service::{
-    application::ApplicationsConfig,
     group::members::MembersConfig,
     presence::PresenceConfig,
     relation::{RelationMode, RelationsConfig},

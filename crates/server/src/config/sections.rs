@@ -7,11 +7,12 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use kith_service::application::ApplicationsConfig;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApplicationsConfig, ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, MembersConfig,
-    ObserverConfig, PresenceConfig, RedisConfig, RelationsConfig, Secret, size,
+    ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, MembersConfig, ObserverConfig,
+    PresenceConfig, RedisConfig, RelationsConfig, Secret, size,
 };
 
 /// Everything that a node is told from outside.

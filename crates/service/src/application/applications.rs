@@ -5,18 +5,21 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::Token;
 use kith_store::{
     Application, ApplicationBasis, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList,
-    ApplicationMark, ApplicationStore, Applied, Asks, Decision, Docket, ListedApplication, NewApplication,
-    Receiver, RelationLog, StoreError, Text, Timestamp, UserId, Write,
+    ApplicationMark, ApplicationStore, Applied, Asks, Decision, ListedApplication, NewApplication,
+    PendingRequests, Receiver, RelationLog, StoreError, Text, Timestamp, UserId, Write,
 };
-use tokio::time::Instant;
 
-use super::Closing;
+use super::{ApplicationsConfig, Closing};
 use crate::{
     domain_context::DomainContext,
-    error::Error,
+    error::{Error, Reason},
     group::members::Members,
     relation::{Blocks, Follows},
-    rpc::{request::WriteContext, secret::SecretHasher},
+    rpc::{
+        call::{Call, Principal, own},
+        request::WriteContext,
+        secret::SecretHasher,
+    },
     user::Users,
     write::mutations::Mutations,
 };
@@ -24,28 +27,6 @@ use crate::{
 pub(super) const KIND: &str = "application";
 /// Owner and admins of a group in whose lists an application stands; others find it in that of the group.
 const RECEIVERS_MAX: usize = 100;
-
-/// What is configured about applications.
-#[derive(Clone, Copy, Debug)]
-pub struct ApplicationRules {
-    /// Most that are pending with one receiver.
-    pub pending_max: u32,
-    /// How long one can be decided.
-    pub pending_for: Duration,
-    /// How long one is kept after that.
-    pub kept: Duration,
-    /// How long is kept what users did about each other.
-    pub log_kept: Duration,
-}
-
-impl ApplicationRules {
-    /// Below all that can still be known: those before were made so long ago that they are forgotten.
-    pub(super) fn first(&self, now: Timestamp) -> ApplicationId {
-        let known = self.pending_for.saturating_add(self.kept);
-        let millis = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);
-        ApplicationId::at(Timestamp(now.0.saturating_sub(millis)), 0)
-    }
-}
 
 /// The applications of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -59,7 +40,9 @@ pub struct Applications {
     pub(super) mutations: Mutations,
     pub(super) log: Arc<dyn RelationLog>,
     hasher: SecretHasher,
-    pub(super) rules: ApplicationRules,
+    config: ApplicationsConfig,
+    /// How long the logs keep what users did about each other.
+    pub(super) log_kept: Duration,
 }
 
 /// What somebody asks for, as it was sent.
@@ -78,6 +61,24 @@ pub(super) struct Decided {
     pub(super) application: Application,
     /// Of what it brought about.
     pub(super) token: Option<Token>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub(super) struct Page<T, Id> {
+    pub(super) found: Vec<T>,
+    /// The last id of the page. `None`: the list has no more.
+    pub(super) last: Option<Id>,
+}
+
+impl<T, Id> Page<T, Id> {
+    /// Of what was found when one more than `size` was asked for: that one says whether there is more.
+    pub(super) fn cut(mut found: Vec<T>, size: usize, id: impl Fn(&T) -> Id) -> Self {
+        let has_more = found.len() > size;
+        found.truncate(size);
+        let last = found.last().filter(|_| has_more).map(id);
+        Self { found, last }
+    }
 }
 
 /// Those that decide whether what is asked for comes about.
@@ -100,7 +101,8 @@ impl Applications {
         context: DomainContext<'_>,
         deciders: Deciders,
         closing: &Closing,
-        rules: ApplicationRules,
+        config: ApplicationsConfig,
+        log_kept: Duration,
     ) -> Self {
         let DomainContext { stores, mutations, hasher, .. } = context;
         Self {
@@ -113,7 +115,8 @@ impl Applications {
             mutations: mutations.clone(),
             log: Arc::clone(&stores.relation_log),
             hasher: hasher.clone(),
-            rules,
+            config,
+            log_kept,
         }
     }
 
@@ -121,26 +124,24 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn apply(&self, draft: Draft, terms: WriteContext) -> Result<Application, Error> {
-        let write = terms.write(&self.hasher).await?;
+    pub(super) async fn apply(&self, draft: Draft, context: WriteContext) -> Result<Application, Error> {
+        let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
             let receiver = draft.asks.receiver();
-            let basis = match this.may_apply(&draft, terms.principal).await {
+            let basis = match this.may_apply(&draft, context.principal).await {
                 Ok(basis) => basis,
                 Err(error) => return this.again(receiver, write, error).await,
             };
-            let receivers = this.receivers(receiver).await?;
-            let new = this.made(draft, basis, receivers, write.now);
-            let applied = this.applied(receiver, ApplicationChange::Apply(new), write).await;
-            let applied = applied.map_err(store_error)?;
+            let new = this.made(draft, basis, write.now).await?;
+            let applied = this.change(receiver, ApplicationChange::Apply(new), write).await?;
             if applied.replayed {
                 return Ok(applied.record);
             }
             // What it rests on may have ended after it was read, and before there was an application to close.
             this.settled(applied.record).await
         };
-        self.mutations.call(terms.deadline, Box::pin(work)).await
+        self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
     /// Decides about an application, and brings about what was accepted. The answer to a decision that stands is that it
@@ -152,23 +153,23 @@ impl Applications {
         &self,
         key: ApplicationKey,
         decision: Decision,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Decided, Error> {
-        let write = terms.write(&self.hasher).await?;
+        let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            let found = this.decidable(key, terms.principal).await?;
+            let found = this.decidable(key, context.principal).await?;
             if decision == Decision::Accept && found.is_open(write.now) {
                 this.must_hold(&found).await?;
                 this.is_possible(&found).await?;
             }
-            let change = ApplicationChange::Decide(key.id, decision, terms.principal.user());
-            let applied = this.applied(key.receiver, change, write).await.map_err(store_error)?;
+            let change = ApplicationChange::Decide(key.id, decision, context.principal.user());
+            let applied = this.change(key.receiver, change, write).await?;
             // The answer that is kept is of the moment of the decision: what it brings about may be done since.
             let decided = if applied.replayed { this.find(key).await? } else { applied.record };
             Ok(this.brought_about(decided).await)
         };
-        self.mutations.call(terms.deadline, Box::pin(work)).await
+        self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
     /// Takes an application back.
@@ -178,46 +179,52 @@ impl Applications {
     pub(super) async fn withdraw(
         &self,
         key: ApplicationKey,
-        terms: WriteContext,
+        context: WriteContext,
     ) -> Result<Application, Error> {
-        let write = terms.write(&self.hasher).await?;
+        let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            let found = this.seen(key, terms.principal).await?;
-            this.may_withdraw(&found, terms.principal).await?;
-            let change = ApplicationChange::Withdraw(key.id, terms.principal.user());
-            this.change(key.receiver, change, write).await
+            let found = this.get_application(key, context.principal).await?;
+            this.may_withdraw(&found, context.principal).await?;
+            let change = ApplicationChange::Withdraw(key.id, context.principal.user());
+            Ok(this.change(key.receiver, change, write).await?.record)
         };
-        self.mutations.call(terms.deadline, Box::pin(work)).await
+        self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Reads a list by rising id above `after`, or from its beginning.
+    /// Reads a page of a list by rising id above `after`, or from its beginning. Requires the user of the list, or the owner or
+    /// an admin of its group. Closes what could never be accepted.
     ///
     /// # Errors
-    /// What a failing store makes.
-    pub(super) async fn list(
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    pub(super) async fn list_applications(
         &self,
         list: ApplicationList,
         after: Option<ApplicationId>,
-        limit: usize,
-    ) -> Result<Vec<ListedApplication>, Error> {
+        size: usize,
+        principal: Principal,
+    ) -> Result<Page<ListedApplication, ApplicationId>, Error> {
+        self.may_list(list, principal).await?;
         let first = self.first_of(list).await?;
         let after = after.map_or(first, |after| after.max(first));
-        self.store.application_list(list, after, limit).await.map_err(store_error)
+        let found = self.store.list_applications(list, after, size.saturating_add(1)).await;
+        let page = Page::cut(found.map_err(store_error)?, size, |listed| listed.application.id);
+        Ok(Page { found: self.settled_list(list, page.found).await?, last: page.last })
     }
 
-    /// Notes about some of a list that they were received or read now.
+    /// Notes about some of what a user has received that they came or were read now. Requires that user.
     ///
     /// # Errors
-    /// What a failing store makes.
-    pub(super) async fn mark(
+    /// PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn mark_applications(
         &self,
-        list: ApplicationList,
-        ids: &[ApplicationId],
+        user: UserId,
+        mut ids: Vec<ApplicationId>,
         mark: ApplicationMark,
-        deadline: Instant,
+        call: Call,
     ) -> Result<Vec<ListedApplication>, Error> {
-        let (this, mut ids) = (self.clone(), ids.to_vec());
+        own(user, call.principal)?;
+        let (this, list) = (self.clone(), ApplicationList::Received(user));
         let work = async move {
             let first = this.first_of(list).await?;
             ids.retain(|id| *id >= first);
@@ -226,44 +233,32 @@ impl Applications {
                 Box::pin(async move { store.mark_applications(list, &ids, mark, Timestamp::now()).await });
             this.mutations.run_uncached(write).await.map_err(store_error)
         };
-        self.mutations.call(deadline, work).await
+        self.mutations.call(call.deadline, work).await
     }
 
-    /// What is pending with a receiver.
+    /// Counts what is pending with a receiver. Requires it: the user, or the owner or an admin of the group.
     ///
     /// # Errors
-    /// What a failing store makes.
-    pub(super) async fn docket(&self, receiver: Receiver) -> Result<Docket, Error> {
-        self.store.docket(receiver).await.map_err(store_error)
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    pub(super) async fn count_pending(
+        &self,
+        receiver: Receiver,
+        principal: Principal,
+    ) -> Result<PendingRequests, Error> {
+        self.may_decide(receiver, principal).await?;
+        self.store.count_pending(receiver).await.map_err(store_error)
     }
 
     /// Makes a change as the store decides it.
-    ///
-    /// # Errors
-    /// What the store says.
     pub(super) async fn change(
         &self,
         receiver: Receiver,
         change: ApplicationChange,
         write: Write,
-    ) -> Result<Application, Error> {
-        let applied = self.applied(receiver, change, write).await;
-        applied.map(|applied| applied.record).map_err(store_error)
-    }
-
-    /// The same; tells whether an earlier request did it.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub(super) async fn applied(
-        &self,
-        receiver: Receiver,
-        change: ApplicationChange,
-        write: Write,
-    ) -> Result<Applied<Application>, StoreError> {
+    ) -> Result<Applied<Application>, Error> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.change_application(receiver, change, write).await });
-        self.mutations.run_uncached(write).await
+        self.mutations.run_uncached(write).await.map_err(store_error)
     }
 
     /// What was answered to a request before; else that it is refused for this reason now.
@@ -271,28 +266,24 @@ impl Applications {
         if write.request.is_none() {
             return Err(refused);
         }
-        match self.applied(receiver, ApplicationChange::Again, write).await {
+        match self.change(receiver, ApplicationChange::Again, write).await {
             Ok(applied) => Ok(applied.record),
-            Err(StoreError::NotFound) => Err(refused),
-            Err(error) => Err(store_error(error)),
+            Err(error) if error.reason() == Reason::NotFound => Err(refused),
+            Err(error) => Err(error),
         }
     }
 
-    async fn receivers(&self, receiver: Receiver) -> Result<Vec<UserId>, Error> {
-        match receiver {
-            Receiver::User(user) => Ok(vec![user]),
-            Receiver::Group(group) => self.members.deciders(group, RECEIVERS_MAX).await,
-        }
-    }
-
-    fn made(
+    async fn made(
         &self,
         draft: Draft,
         basis: ApplicationBasis,
-        receivers: Vec<UserId>,
         now: Timestamp,
-    ) -> NewApplication {
-        NewApplication {
+    ) -> Result<NewApplication, Error> {
+        let receivers = match draft.asks.receiver() {
+            Receiver::User(user) => vec![user],
+            Receiver::Group(group) => self.members.deciders(group, RECEIVERS_MAX).await?,
+        };
+        Ok(NewApplication {
             id: ApplicationId::at(now, rand::random()),
             asks: draft.asks,
             applicant: draft.applicant,
@@ -300,15 +291,15 @@ impl Applications {
             reference: draft.reference,
             receivers,
             basis,
-            expires: now.after(self.rules.pending_for),
-            kept: self.rules.kept,
-            pending_max: self.rules.pending_max,
-        }
+            expires: now.after(self.config.pending_for),
+            kept: self.config.kept,
+            pending_max: self.config.pending_max,
+        })
     }
 
     /// Below all of a list that can still be known, and that is of the account that has the id of the user now.
     async fn first_of(&self, list: ApplicationList) -> Result<ApplicationId, Error> {
-        let first = self.rules.first(Timestamp::now());
+        let first = self.config.first(Timestamp::now());
         match list {
             ApplicationList::Sent(user) | ApplicationList::Received(user) => {
                 Ok(first.max(ApplicationId::at(self.account_begins(user).await?, 0)))

@@ -28,9 +28,6 @@ impl Applications {
     }
 
     /// The application as it is once what it rests on was looked at in the store: closed, where that has ended.
-    ///
-    /// # Errors
-    /// What a failing store makes.
     pub(super) async fn settled(&self, found: Application) -> Result<Application, Error> {
         if found.state != ApplicationState::Pending || self.holds(&found).await? {
             return Ok(found);
@@ -40,9 +37,6 @@ impl Applications {
     }
 
     /// The same of a page of a list. Of a group without those of an earlier group of the same id.
-    ///
-    /// # Errors
-    /// What a failing store makes.
     pub(super) async fn settled_list(
         &self,
         list: ApplicationList,
@@ -70,9 +64,6 @@ impl Applications {
     }
 
     /// Whether accounts and group are those of which the application was made, and none of them has ended.
-    ///
-    /// # Errors
-    /// What a failing store makes.
     pub(super) async fn parties_stay(
         &self,
         found: &Application,
@@ -96,9 +87,6 @@ impl Applications {
     }
 
     /// From when on applications and log entries of a user are those of the account that has its id now.
-    ///
-    /// # Errors
-    /// What a failing store makes.
     pub(super) async fn account_begins(&self, user: UserId) -> Result<Timestamp, Error> {
         let created = self.users.created(user, &Consistency::Cached).await?;
         Ok(created.map_or(Timestamp(i64::MIN), account_begins))

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kith_store::{ApplicationId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::invalid_value::{InvalidValue, wrong};
@@ -11,7 +12,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Applications.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApplicationsConfig {
     /// Most applications that are pending with a user or a group. Above 0.
@@ -31,6 +32,13 @@ impl Default for ApplicationsConfig {
 }
 
 impl ApplicationsConfig {
+    /// Below all that can still be known: those before were made so long ago that they are forgotten.
+    pub(super) fn first(&self, now: Timestamp) -> ApplicationId {
+        let known = self.pending_for.saturating_add(self.kept);
+        let millis = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);
+        ApplicationId::at(Timestamp(now.0.saturating_sub(millis)), 0)
+    }
+
     /// Whether each value can be taken, and all of them together.
     ///
     /// # Errors

@@ -2,9 +2,8 @@
 
 use kith_proto::application::v1 as wire;
 use kith_store::{
-    APPLICATIONS_AT_ONCE, Application, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationKind,
-    ApplicationList, ApplicationState, Asks, Decision, Edge, GroupId, Invalid, ListedApplication,
-    Permissions, Receiver, RelationDeed, RelationEvent, RelationEventId, UserId,
+    APPLICATIONS_AT_ONCE, Application, ApplicationId, ApplicationKey, ApplicationList, Asks, Decision, Edge,
+    GroupId, Invalid, ListedApplication, Permissions, Receiver, RelationDeed, RelationEvent, UserId,
 };
 
 use super::applications::Draft;
@@ -13,16 +12,9 @@ use crate::{
     rpc::{call::Principal, versions::wire_time},
 };
 
-pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
-    UserId::new(id).map_err(|why| Error::invalid(field, &why))
-}
-
-fn group(field: &'static str, id: i64) -> Result<GroupId, Error> {
-    GroupId::new(id).map_err(|why| Error::invalid(field, &why))
-}
-
-fn id(field: &'static str, id: i64) -> Result<ApplicationId, Error> {
-    ApplicationId::new(id).map_err(|why| Error::invalid(field, &why))
+/// A value of a field, or the error that names the field.
+pub(super) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
+    value.map_err(|why| Error::invalid(field, &why))
 }
 
 /// What is applied for.
@@ -32,9 +24,8 @@ pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result
     Ok(Draft {
         asks,
         applicant,
-        message: Application::message(&request.message).map_err(|why| Error::invalid("message", &why))?,
-        reference: Application::reference(&request.reference)
-            .map_err(|why| Error::invalid("reference", &why))?,
+        message: valid("message", Application::message(&request.message))?,
+        reference: valid("reference", Application::reference(&request.reference))?,
         code: request.code,
     })
 }
@@ -43,16 +34,15 @@ pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result
 fn applicant(named: i64, principal: Principal) -> Result<UserId, Error> {
     match (named, principal) {
         (0, Principal::User(user)) => Ok(user),
-        (named, _) => user("applicant_id", named),
+        (named, _) => valid("applicant_id", UserId::new(named)),
     }
 }
 
 fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> {
-    let group = || group("group_id", request.group_id);
+    let group = || valid("group_id", GroupId::new(request.group_id));
     let other = || {
-        let other = user("user_id", request.user_id)?;
-        let edge = Edge::new(applicant, other).map_err(|why| Error::invalid("user_id", &why));
-        edge.map(|edge| edge.to)
+        let edge = UserId::new(request.user_id).and_then(|other| Edge::new(applicant, other));
+        valid("user_id", edge).map(|edge| edge.to)
     };
     let none = |field, id| match id {
         0 => Ok(()),
@@ -73,14 +63,15 @@ fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> 
 pub(super) fn receiver(receiver: Option<wire::Receiver>) -> Result<Receiver, Error> {
     use wire::receiver::Receiver as Of;
     match receiver.and_then(|receiver| receiver.receiver) {
-        Some(Of::UserId(id)) => user("receiver.user_id", id).map(Receiver::User),
-        Some(Of::GroupId(id)) => group("receiver.group_id", id).map(Receiver::Group),
+        Some(Of::UserId(id)) => valid("receiver.user_id", UserId::new(id)).map(Receiver::User),
+        Some(Of::GroupId(id)) => valid("receiver.group_id", GroupId::new(id)).map(Receiver::Group),
         None => Err(Error::invalid("receiver", &Invalid::new("must be a user or a group"))),
     }
 }
 
 pub(super) fn key(of: Option<wire::Receiver>, application_id: i64) -> Result<ApplicationKey, Error> {
-    Ok(ApplicationKey { receiver: receiver(of)?, id: id("application_id", application_id)? })
+    let receiver = receiver(of)?;
+    Ok(ApplicationKey { receiver, id: valid("application_id", ApplicationId::new(application_id))? })
 }
 
 pub(super) fn decision(number: i32) -> Result<Decision, Error> {
@@ -97,27 +88,16 @@ pub(super) fn decision(number: i32) -> Result<Decision, Error> {
 pub(super) fn list(list: Option<wire::list_applications_request::List>) -> Result<ApplicationList, Error> {
     use wire::list_applications_request::List;
     match list {
-        Some(List::SentBy(id)) => user("sent_by", id).map(ApplicationList::Sent),
-        Some(List::ReceivedBy(id)) => user("received_by", id).map(ApplicationList::Received),
-        Some(List::GroupId(id)) => group("group_id", id).map(ApplicationList::Group),
+        Some(List::SentBy(id)) => valid("sent_by", UserId::new(id)).map(ApplicationList::Sent),
+        Some(List::ReceivedBy(id)) => valid("received_by", UserId::new(id)).map(ApplicationList::Received),
+        Some(List::GroupId(id)) => valid("group_id", GroupId::new(id)).map(ApplicationList::Group),
         None => Err(Error::invalid("list", &Invalid::new("must be sent_by, received_by or group_id"))),
     }
 }
 
-/// After which a list is asked for; 0: from its beginning.
-pub(super) fn after(number: i64) -> Result<Option<ApplicationId>, Error> {
-    match number {
-        0 => Ok(None),
-        number => id("after_id", number).map(Some),
-    }
-}
-
-/// After which a log is asked for; 0: from its beginning.
-pub(super) fn after_event(number: i64) -> Result<Option<RelationEventId>, Error> {
-    match number {
-        0 => Ok(None),
-        number => RelationEventId::new(number).map(Some).map_err(|why| Error::invalid("after_id", &why)),
-    }
+/// The id after which a list begins; 0: at its beginning.
+pub(super) fn after<T>(number: i64, id: fn(i64) -> Result<T, Invalid>) -> Result<Option<T>, Error> {
+    (number != 0).then(|| valid("after_id", id(number))).transpose()
 }
 
 /// Those that one call marks.
@@ -126,9 +106,10 @@ pub(super) fn ids(ids: &[i64]) -> Result<Vec<ApplicationId>, Error> {
         let why = format!("must be 1 to {APPLICATIONS_AT_ONCE} ids, not {}", ids.len());
         return Err(Error::invalid("application_ids", &Invalid::new(why)));
     }
-    ids.iter().map(|number| id("application_ids", *number)).collect()
+    ids.iter().map(|id| valid("application_ids", ApplicationId::new(*id))).collect()
 }
 
+/// The stored numbers of kinds, states and effects are those of the contract.
 pub(super) fn application_to_wire(application: &Application) -> wire::Application {
     let user_id = match application.asks {
         Asks::Friend(user) | Asks::Invite(_, user) => user.get(),
@@ -136,15 +117,15 @@ pub(super) fn application_to_wire(application: &Application) -> wire::Applicatio
     };
     wire::Application {
         application_id: application.id.get(),
-        kind: kind_to_wire(application.asks.kind()).into(),
+        kind: application.asks.kind() as i32,
         applicant_id: application.applicant.get(),
         user_id,
         group_id: application.asks.group().map_or(0, GroupId::get),
         message: application.message.to_string(),
         reference: application.reference.to_string(),
-        state: state_to_wire(application.state).into(),
+        state: application.state as i32,
         decider_id: application.decider.map_or(0, UserId::get),
-        effect: effect_to_wire(application.effect).into(),
+        effect: application.effect as i32,
         create_time: Some(wire_time(application.created)),
         expire_time: Some(wire_time(application.expires)),
         decide_time: application.decided.map(wire_time),
@@ -179,37 +160,40 @@ pub(super) fn event_to_wire(event: &RelationEvent) -> wire::RelationEvent {
     }
 }
 
-const fn kind_to_wire(kind: ApplicationKind) -> wire::Kind {
-    match kind {
-        ApplicationKind::Friend => wire::Kind::Friend,
-        ApplicationKind::Join => wire::Kind::Join,
-        ApplicationKind::Invite => wire::Kind::Invite,
-    }
-}
-
-const fn state_to_wire(state: ApplicationState) -> wire::State {
-    match state {
-        ApplicationState::Pending => wire::State::Pending,
-        ApplicationState::Accepted => wire::State::Accepted,
-        ApplicationState::Refused => wire::State::Refused,
-        ApplicationState::Withdrawn => wire::State::Withdrawn,
-        ApplicationState::Closed => wire::State::Closed,
-        ApplicationState::Expired => wire::State::Expired,
-    }
-}
-
-const fn effect_to_wire(effect: ApplicationEffect) -> wire::Effect {
-    match effect {
-        ApplicationEffect::None => wire::Effect::Unspecified,
-        ApplicationEffect::Outstanding => wire::Effect::Outstanding,
-        ApplicationEffect::Done => wire::Effect::Done,
-        ApplicationEffect::Refused => wire::Effect::Refused,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use kith_store::{ApplicationEffect, ApplicationKind, ApplicationState};
+
     use super::*;
+
+    #[test]
+    fn stored_numbers_are_those_of_the_contract() {
+        for (stored, sent) in [
+            (ApplicationKind::Friend, wire::Kind::Friend),
+            (ApplicationKind::Join, wire::Kind::Join),
+            (ApplicationKind::Invite, wire::Kind::Invite),
+        ] {
+            assert_eq!(stored as i32, sent as i32);
+        }
+        for (stored, sent) in [
+            (ApplicationState::Pending, wire::State::Pending),
+            (ApplicationState::Accepted, wire::State::Accepted),
+            (ApplicationState::Refused, wire::State::Refused),
+            (ApplicationState::Withdrawn, wire::State::Withdrawn),
+            (ApplicationState::Closed, wire::State::Closed),
+            (ApplicationState::Expired, wire::State::Expired),
+        ] {
+            assert_eq!(stored as i32, sent as i32);
+        }
+        for (stored, sent) in [
+            (ApplicationEffect::None, wire::Effect::Unspecified),
+            (ApplicationEffect::Outstanding, wire::Effect::Outstanding),
+            (ApplicationEffect::Done, wire::Effect::Done),
+            (ApplicationEffect::Refused, wire::Effect::Refused),
+        ] {
+            assert_eq!(stored as i32, sent as i32);
+        }
+    }
 
     fn asked(kind: wire::Kind, user_id: i64, group_id: i64) -> Result<Asks, Error> {
         let request = wire::ApplyRequest { kind: kind.into(), user_id, group_id, ..Default::default() };

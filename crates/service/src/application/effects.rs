@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use kith_cache::{Consistency, Token};
 use kith_store::{
-    Application, ApplicationChange, ApplicationEffect, ApplicationKind, ApplicationSlot, Asks, Edge,
-    MemberKey, Receiver, StoreError, Timestamp, Write,
+    Application, ApplicationChange, ApplicationEffect, Asks, Edge, MemberKey, Timestamp, UserId, Write,
 };
 use tokio::time::Instant;
 
-use super::{
-    Applications,
-    applications::{Decided, store_error},
-};
+use super::{Applications, applications::Decided};
 use crate::{
     error::{Error, Reason},
     metric::APPLICATION_EFFECTS,
@@ -60,64 +56,41 @@ impl Applications {
             Err(error) => return Err(error),
         };
         if effect == ApplicationEffect::Done {
-            self.close_crossed(&application).await?;
+            let (asks, applicant) = crossed(&application);
+            let by_then = application.decided.unwrap_or(application.created);
+            self.closing.close_asked(asks, applicant, by_then).await?;
         }
         let change = ApplicationChange::Settle(application.id, effect);
-        let application = self.change(application.asks.receiver(), change, now()).await?;
+        let change = self.change(application.asks.receiver(), change, Write::at(Timestamp::now()));
+        let application = change.await?.record;
         count(if effect == ApplicationEffect::Done { "done" } else { "refused" });
         Ok(Decided { application, token })
     }
 
     /// The effect itself, by requests that are the same each time: whoever left or unfollowed since stays as it is.
     async fn bring_about(&self, application: &Application) -> Result<Token, Error> {
-        let key = |group, user| MemberKey { group, user };
-        match application.asks {
+        let key = match application.asks {
             Asks::Friend(user) => {
                 let edge = Edge { from: application.applicant, to: user };
                 self.follows.follow(edge, &self.blocks, step(application, "there")).await?;
-                let back =
-                    self.follows.follow(edge.reversed(), &self.blocks, step(application, "back")).await?;
+                let back = self.follows.follow(edge.reversed(), &self.blocks, step(application, "back"));
                 // The token of the later one vouches for both.
-                Ok(back.token)
+                return Ok(back.await?.token);
             }
-            Asks::Join(group) => {
-                let key = key(group, application.applicant);
-                Ok(self.members.take_in(key, step(application, "member")).await?.token)
-            }
-            Asks::Invite(group, user) => {
-                Ok(self.members.take_in(key(group, user), step(application, "member")).await?.token)
-            }
-        }
-    }
-
-    async fn close_crossed(&self, application: &Application) -> Result<(), Error> {
-        let (receiver, slot) = crossed(application);
-        let by_then = application.decided.unwrap_or(application.created);
-        let change = ApplicationChange::Close(slot, by_then);
-        match self.applied(receiver, change, now()).await {
-            // None was pending, or one that was made since.
-            Ok(_) | Err(StoreError::NotFound) => Ok(()),
-            Err(error) => Err(store_error(error)),
-        }
+            Asks::Join(group) => MemberKey { group, user: application.applicant },
+            Asks::Invite(group, user) => MemberKey { group, user },
+        };
+        Ok(self.members.take_in(key, step(application, "member")).await?.token)
     }
 }
 
-/// What would ask for the same from the other side.
-fn crossed(application: &Application) -> (Receiver, ApplicationSlot) {
+/// What would ask for the same from the other side, and who would. Of an invite the applicant does not count.
+const fn crossed(application: &Application) -> (Asks, UserId) {
     let applicant = application.applicant;
     match application.asks {
-        Asks::Friend(user) => {
-            let slot = ApplicationSlot { kind: ApplicationKind::Friend, origin: user.get() };
-            (Receiver::User(applicant), slot)
-        }
-        Asks::Join(group) => {
-            let slot = ApplicationSlot { kind: ApplicationKind::Invite, origin: group.get() };
-            (Receiver::User(applicant), slot)
-        }
-        Asks::Invite(group, user) => {
-            let slot = ApplicationSlot { kind: ApplicationKind::Join, origin: user.get() };
-            (Receiver::Group(group), slot)
-        }
+        Asks::Friend(user) => (Asks::Friend(applicant), user),
+        Asks::Join(group) => (Asks::Invite(group, applicant), applicant),
+        Asks::Invite(group, user) => (Asks::Join(group), user),
     }
 }
 
@@ -137,10 +110,6 @@ fn step(application: &Application, name: &'static str) -> WriteContext {
 /// Whether it has become impossible, and stays so.
 fn is_refused(error: &Error) -> bool {
     matches!(error.reason(), Reason::StateForbids | Reason::Banned | Reason::NotFound | Reason::NotAllowed)
-}
-
-fn now() -> Write {
-    Write::at(Timestamp::now())
 }
 
 fn count(outcome: &'static str) {

@@ -6,7 +6,9 @@
 //! **Who may.** The receiver decides: the user, or the owner and admins of the group. Whether what is asked for is possible is
 //! looked at before, and answered while the application is still pending.
 //!
-//! **Once.** The store decides which decision stands ([`kith_store::Docket`]), and notes that its effect is outstanding. The
+//! **Errors.** A function that asks a store also returns what a failing store makes; its comment names the other errors.
+//!
+//! **Once.** The store decides which decision stands ([`kith_store::PendingRequests`]), and notes that its effect is outstanding. The
 //! effect is a write like any other one, with a request id that the application gives it: whoever repeats it, on whichever
 //! node, changes nothing more. The janitor repeats what was not noted as done.
 
@@ -18,13 +20,10 @@ mod convert;
 mod effects;
 mod janitor;
 mod log;
-mod pages;
-mod reads;
 mod rights;
 mod rpc;
-mod writes;
 
-pub use applications::{ApplicationRules, Applications, Deciders};
+pub use applications::{Applications, Deciders};
 pub use closing::Closing;
 pub use config::ApplicationsConfig;
 pub use janitor::Janitor;

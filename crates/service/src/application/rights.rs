@@ -2,8 +2,8 @@
 
 use kith_cache::Consistency;
 use kith_store::{
-    Application, ApplicationBasis, ApplicationKey, Asks, Edge, MemberKey, Permissions, Receiver, Timestamp,
-    UserId,
+    Application, ApplicationBasis, ApplicationKey, ApplicationList, Asks, Edge, MemberKey, Permissions,
+    Receiver, Timestamp, UserId,
 };
 
 use super::{
@@ -25,8 +25,10 @@ impl Applications {
         draft: &Draft,
         principal: Principal,
     ) -> Result<ApplicationBasis, Error> {
-        own_application(draft.applicant, principal)?;
         let applicant = draft.applicant;
+        if principal.user().is_some_and(|user| user != applicant) {
+            return Err(Error::not_allowed("users apply for themselves"));
+        }
         let created = self.account(applicant, "applicant_id").await?;
         let mut basis = ApplicationBasis { applicant: created, user: None, group: None, by_role: false };
         match draft.asks {
@@ -68,12 +70,10 @@ impl Applications {
     ) -> Result<Application, Error> {
         self.may_decide(key.receiver, principal).await?;
         let found = self.find(key).await?;
-        match principal {
-            Principal::User(user) if user == found.applicant => {
-                Err(Error::not_allowed("nobody decides about an application of their own"))
-            }
-            Principal::User(_) | Principal::Service => Ok(found),
+        if principal.user() == Some(found.applicant) {
+            return Err(Error::not_allowed("nobody decides about an application of their own"));
         }
+        Ok(found)
     }
 
     /// Makes sure that whoever acts is this receiver: the user, or the owner or an admin of the group.
@@ -87,11 +87,26 @@ impl Applications {
         }
     }
 
+    /// Makes sure that whoever acts may read this list: its user, or the owner or an admin of its group.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    pub(super) async fn may_list(&self, list: ApplicationList, principal: Principal) -> Result<(), Error> {
+        match list {
+            ApplicationList::Sent(user) | ApplicationList::Received(user) => own(user, principal),
+            ApplicationList::Group(group) => self.members.may_decide(group, principal).await,
+        }
+    }
+
     /// An application that whoever acts may know of.
     ///
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
-    pub(super) async fn seen(&self, key: ApplicationKey, principal: Principal) -> Result<Application, Error> {
+    pub(super) async fn get_application(
+        &self,
+        key: ApplicationKey,
+        principal: Principal,
+    ) -> Result<Application, Error> {
         let found = self.find(key).await?;
         let Principal::User(user) = principal else { return Ok(found) };
         let is_own = found.applicant == user || key.receiver == Receiver::User(user);
@@ -109,10 +124,7 @@ impl Applications {
     /// # Errors
     /// PERMISSION_DENIED, or what a failing store makes.
     pub(super) async fn may_withdraw(&self, found: &Application, principal: Principal) -> Result<(), Error> {
-        let is_own = match principal {
-            Principal::Service => true,
-            Principal::User(user) => found.applicant == user,
-        };
+        let is_own = principal.user().is_none_or(|user| user == found.applicant);
         let is_invite = matches!(found.asks, Asks::Invite(..));
         if is_own || is_invite && self.is_of_own_group(found, principal).await? {
             return Ok(());
@@ -149,7 +161,7 @@ impl Applications {
     }
 
     pub(super) async fn find(&self, key: ApplicationKey) -> Result<Application, Error> {
-        let found = self.store.application(key).await.map_err(store_error)?;
+        let found = self.store.get_application(key).await.map_err(store_error)?;
         found.ok_or_else(|| Error::not_found(KIND))
     }
 
@@ -186,13 +198,5 @@ impl Applications {
             Err(error) if matches!(error.reason(), Reason::NotAllowed | Reason::NotFound) => Ok(false),
             Err(error) => Err(error),
         }
-    }
-}
-
-/// Nobody applies for somebody else.
-fn own_application(applicant: UserId, principal: Principal) -> Result<(), Error> {
-    match principal {
-        Principal::User(user) if user != applicant => Err(Error::not_allowed("users apply for themselves")),
-        Principal::User(_) | Principal::Service => Ok(()),
     }
 }

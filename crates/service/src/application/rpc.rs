@@ -1,18 +1,29 @@
-//! The application service on the wire: each call goes to its decoding in `writes.rs`, `reads.rs`, `pages.rs` or `log.rs`.
+//! The application service on the wire: each method decodes, calls the policy once, and encodes.
 
 use kith_proto::application::v1::{self as wire, application_service_server::ApplicationService};
-use kith_store::ApplicationMark;
+use kith_store::{ApplicationId, ApplicationMark, RelationEventId, UserId};
 use tonic::{Request, Response, Status};
 
-use super::Applications;
-use crate::rpc::{batch::Limits, call::Call, page_token::PageTokens};
+use super::{Applications, convert};
+use crate::{
+    error::Error,
+    rpc::{
+        answer_size::fitting,
+        batch::Limits,
+        call::{Call, Served},
+        page_token::PageTokens,
+        request::WriteContext,
+    },
+};
+
+type Answer<T> = Result<Response<T>, Status>;
 
 /// The application service on the wire.
 #[derive(Clone, Debug)]
 pub struct ApplicationRpc {
-    pub(super) applications: Applications,
-    pub(super) pages: PageTokens,
-    pub(super) limits: Limits,
+    applications: Applications,
+    pages: PageTokens,
+    limits: Limits,
 }
 
 impl ApplicationRpc {
@@ -21,85 +32,133 @@ impl ApplicationRpc {
     pub const fn new(applications: Applications, pages: PageTokens, limits: Limits) -> Self {
         Self { applications, pages, limits }
     }
+
+    async fn mark(
+        &self,
+        user_id: i64,
+        ids: &[i64],
+        mark: ApplicationMark,
+        call: Call,
+    ) -> Result<Vec<wire::ListedApplication>, Error> {
+        let user = convert::valid("user_id", UserId::new(user_id))?;
+        let ids = convert::ids(ids)?;
+        let marked = self.applications.mark_applications(user, ids, mark, call).await?;
+        Ok(marked.iter().map(convert::listed_to_wire).collect())
+    }
 }
 
 #[tonic::async_trait]
 impl ApplicationService for ApplicationRpc {
-    async fn apply(
-        &self,
-        request: Request<wire::ApplyRequest>,
-    ) -> Result<Response<wire::ApplyResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.make(request.into_inner(), call).await?))
+    async fn apply(&self, request: Request<wire::ApplyRequest>) -> Answer<wire::ApplyResponse> {
+        let (call, mut request) = (Call::of(&request), request.into_inner());
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Apply", &id, call, 0, &request)?;
+        let draft = convert::draft(request, call.principal)?;
+        let application = convert::application_to_wire(&self.applications.apply(draft, context).await?);
+        Ok(Response::new(wire::ApplyResponse { application: Some(application) }))
     }
 
-    async fn decide(
-        &self,
-        request: Request<wire::DecideRequest>,
-    ) -> Result<Response<wire::DecideResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.settle(request.into_inner(), call).await?))
+    async fn decide(&self, request: Request<wire::DecideRequest>) -> Answer<wire::DecideResponse> {
+        let (call, mut request) = (Call::of(&request), request.into_inner());
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Decide", &id, call, 0, &request)?;
+        let key = convert::key(request.receiver, request.application_id)?;
+        let decision = convert::decision(request.decision)?;
+        let decided = self.applications.decide(key, decision, context).await?;
+        Ok(Response::new(wire::DecideResponse {
+            application: Some(convert::application_to_wire(&decided.application)),
+            consistency_token: decided.token.map(|token| token.to_string()).unwrap_or_default(),
+        }))
     }
 
-    async fn withdraw(
-        &self,
-        request: Request<wire::WithdrawRequest>,
-    ) -> Result<Response<wire::WithdrawResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.take_back(request.into_inner(), call).await?))
+    async fn withdraw(&self, request: Request<wire::WithdrawRequest>) -> Answer<wire::WithdrawResponse> {
+        let (call, mut request) = (Call::of(&request), request.into_inner());
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("Withdraw", &id, call, 0, &request)?;
+        let key = convert::key(request.receiver, request.application_id)?;
+        let application = convert::application_to_wire(&self.applications.withdraw(key, context).await?);
+        Ok(Response::new(wire::WithdrawResponse { application: Some(application) }))
     }
 
     async fn get_application(
         &self,
         request: Request<wire::GetApplicationRequest>,
-    ) -> Result<Response<wire::GetApplicationResponse>, Status> {
-        let call = Call::of(&request);
-        self.one(request.into_inner(), call).await.map_err(Status::from)
+    ) -> Answer<wire::GetApplicationResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let key = convert::key(request.receiver, request.application_id)?;
+        let found = self.applications.get_application(key, call.principal).await?;
+        let application = convert::application_to_wire(&found);
+        let served = Served::by_store(application.version);
+        let mut response = Response::new(wire::GetApplicationResponse { application: Some(application) });
+        response.extensions_mut().insert(served);
+        Ok(response)
     }
 
     async fn list_applications(
         &self,
         request: Request<wire::ListApplicationsRequest>,
-    ) -> Result<Response<wire::ListApplicationsResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.page(request.into_inner(), call).await?))
+    ) -> Answer<wire::ListApplicationsResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let list = convert::list(request.list)?;
+        let after = convert::after(request.after_id, ApplicationId::new)?;
+        let size = self.limits.pages.of(request.page_size)?;
+        let (kind, owner) = list.numbers();
+        let from = request.after_id.to_be_bytes();
+        let query = [&b"ListApplications"[..], &kind.to_be_bytes(), &owner.to_be_bytes(), &from];
+        let next = self.pages.open(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
+        let page = self.applications.list_applications(list, next.or(after), size, call.principal).await?;
+        let applications = fitting(page.found.iter().map(convert::listed_to_wire));
+        let cut = page.found[..applications.len()].last().filter(|_| applications.len() < page.found.len());
+        let last = cut.map(|listed| listed.application.id).or(page.last);
+        let next_page_token = last.map(|last| self.pages.seal(&query, last.get())).unwrap_or_default();
+        Ok(Response::new(wire::ListApplicationsResponse { applications, next_page_token }))
     }
 
     async fn list_relation_log(
         &self,
         request: Request<wire::ListRelationLogRequest>,
-    ) -> Result<Response<wire::ListRelationLogResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.log_page(request.into_inner(), call).await?))
+    ) -> Answer<wire::ListRelationLogResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let user = convert::valid("user_id", UserId::new(request.user_id))?;
+        let after = convert::after(request.after_id, RelationEventId::new)?;
+        let size = self.limits.pages.of(request.page_size)?;
+        let from = request.after_id.to_be_bytes();
+        let query = [&b"ListRelationLog"[..], &user.get().to_be_bytes(), &from];
+        let next = self.pages.open(&query, &request.page_token)?.and_then(|id| RelationEventId::new(id).ok());
+        let page = self.applications.list_relation_log(user, next.or(after), size, call.principal).await?;
+        Ok(Response::new(wire::ListRelationLogResponse {
+            events: page.found.iter().map(convert::event_to_wire).collect(),
+            next_page_token: page.last.map(|last| self.pages.seal(&query, last.get())).unwrap_or_default(),
+        }))
     }
 
     async fn mark_received(
         &self,
         request: Request<wire::MarkReceivedRequest>,
-    ) -> Result<Response<wire::MarkReceivedResponse>, Status> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let named = (request.user_id, &*request.application_ids);
-        let applications = self.mark(named, ApplicationMark::Received, call).await?;
+    ) -> Answer<wire::MarkReceivedResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let (user_id, ids) = (request.user_id, request.application_ids);
+        let applications = self.mark(user_id, &ids, ApplicationMark::Received, call).await?;
         Ok(Response::new(wire::MarkReceivedResponse { applications }))
     }
 
-    async fn mark_read(
-        &self,
-        request: Request<wire::MarkReadRequest>,
-    ) -> Result<Response<wire::MarkReadResponse>, Status> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let named = (request.user_id, &*request.application_ids);
-        let applications = self.mark(named, ApplicationMark::Read, call).await?;
+    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> Answer<wire::MarkReadResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let (user_id, ids) = (request.user_id, request.application_ids);
+        let applications = self.mark(user_id, &ids, ApplicationMark::Read, call).await?;
         Ok(Response::new(wire::MarkReadResponse { applications }))
     }
 
     async fn count_pending(
         &self,
         request: Request<wire::CountPendingRequest>,
-    ) -> Result<Response<wire::CountPendingResponse>, Status> {
-        let call = Call::of(&request);
-        Ok(Response::new(self.pending(request.into_inner(), call).await?))
+    ) -> Answer<wire::CountPendingResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let receiver = convert::receiver(request.receiver)?;
+        let pending = self.applications.count_pending(receiver, call.principal).await?;
+        Ok(Response::new(wire::CountPendingResponse {
+            requests: pending.requests.into(),
+            invites: pending.invites.into(),
+        }))
     }
 }

@@ -2,12 +2,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kith_store::{
-    Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
-    ApplicationStore, Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt,
-    Docket, DueApplication, DueApplications, Edge, EdgeUpkeep, EdgesVerified, Follow, FollowCounts,
-    FollowList, FollowStore, GroupId, ImportedFollow, ListedApplication, Member, MemberChange, MemberChanged,
-    MemberKey, MemberStore, MemberTerms, MembersChanged, Place, Receiver, RelationEvent, RelationEventId,
-    RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version, Write,
+    Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Edge, EdgeUpkeep,
+    EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, GroupId, ImportedFollow, Member,
+    MemberChange, MemberChanged, MemberKey, MemberStore, MemberTerms, MembersChanged, Place, RelationEvent,
+    RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version,
+    Write,
 };
 
 /// Names the store of relations.
@@ -18,7 +17,7 @@ const SETTING: &str = "store.cql.contact_points";
 #[derive(Debug)]
 pub(crate) struct NoRelations;
 
-fn absent<T>() -> Result<T, StoreError> {
+pub(super) fn absent<T>() -> Result<T, StoreError> {
     Err(StoreError::NotConfigured { setting: SETTING })
 }
 
@@ -140,67 +139,6 @@ impl MemberStore for NoRelations {
 
     /// There are none.
     async fn end_members(&self, _: GroupId, _: usize, _: Timestamp) -> Result<u32, StoreError> {
-        Ok(0)
-    }
-}
-
-#[async_trait]
-impl ApplicationStore for NoRelations {
-    async fn change_application(
-        &self,
-        _: Receiver,
-        _: ApplicationChange,
-        _: Write,
-    ) -> Result<Applied<Application>, StoreError> {
-        absent()
-    }
-
-    async fn application(&self, _: ApplicationKey) -> Result<Option<Application>, StoreError> {
-        absent()
-    }
-
-    async fn docket(&self, _: Receiver) -> Result<Docket, StoreError> {
-        absent()
-    }
-
-    async fn application_list(
-        &self,
-        _: ApplicationList,
-        _: ApplicationId,
-        _: usize,
-    ) -> Result<Vec<ListedApplication>, StoreError> {
-        absent()
-    }
-
-    async fn mark_applications(
-        &self,
-        _: ApplicationList,
-        _: &[ApplicationId],
-        _: ApplicationMark,
-        _: Timestamp,
-    ) -> Result<Vec<ListedApplication>, StoreError> {
-        absent()
-    }
-
-    /// Nothing can have been begun.
-    async fn due_applications(
-        &self,
-        _: Option<&[u8]>,
-        _: Timestamp,
-        _: usize,
-    ) -> Result<DueApplications, StoreError> {
-        Ok(DueApplications::default())
-    }
-
-    async fn resume_application(
-        &self,
-        _: DueApplication,
-        _: Timestamp,
-    ) -> Result<Option<Application>, StoreError> {
-        Ok(None)
-    }
-
-    async fn forget_applications(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
         Ok(0)
     }
 }

@@ -2,11 +2,6 @@
 
 mod absent;
 mod application;
-mod application_answer;
-mod application_job;
-mod application_list;
-mod application_row;
-mod application_write;
 mod attempts;
 mod block;
 mod block_end;
@@ -38,6 +33,7 @@ mod member_ring;
 mod member_row;
 mod member_write;
 mod membership;
+mod month;
 mod options;
 mod parting;
 mod probe;

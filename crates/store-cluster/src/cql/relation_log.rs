@@ -5,8 +5,8 @@ use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timest
 use scylla::statement::batch::BatchType;
 
 use super::{
-    application_list::month,
     error::malformed,
+    month::month,
     record::Record,
     session::{Bound, Cql, Statement, values},
 };

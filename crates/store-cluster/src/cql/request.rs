@@ -178,15 +178,7 @@ impl<P> From<Kept<P>> for Asked<P> {
 /// Whether a request that failed so is as if it had never been made. Where an earlier call may have done it, what that did
 /// stands although this one could not: only what was decided by what is stored says that it did not.
 fn is_forgotten(is_new: bool, error: &StoreError) -> bool {
-    let is_decided = matches!(
-        error,
-        StoreError::Member(_)
-            | StoreError::Application(_)
-            | StoreError::Conflict { .. }
-            | StoreError::NotFound
-            | StoreError::Blocked
-    );
-    error.outcome() == Outcome::NotApplied && (is_new || is_decided)
+    error.outcome() == Outcome::NotApplied && (is_new || error.is_decided())
 }
 
 fn is_expired(asked: i64, now: Timestamp) -> bool {
@@ -197,7 +189,7 @@ fn is_expired(asked: i64, now: Timestamp) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use kith_store::{ApplicationRefusal, MemberRefusal, Version};
+    use kith_store::{MemberRefusal, Version};
 
     use super::*;
 
@@ -209,7 +201,6 @@ mod tests {
     fn a_request_that_may_have_been_done_before_is_forgotten_by_a_decision_alone() {
         let decided = [
             StoreError::Member(MemberRefusal::Full),
-            StoreError::Application(ApplicationRefusal::TooManyPending),
             StoreError::Conflict { current: Version::FIRST },
             StoreError::NotFound,
             StoreError::Blocked,

@@ -41,7 +41,7 @@ use crate::reach::Reach;
 const RECONNECT: Duration = Duration::from_millis(500);
 
 /// What a statement does, and so how it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// Reads what a quorum has.
     Read,
@@ -161,7 +161,8 @@ pub(crate) struct Cql {
     session: OnceLock<Session>,
     refused: AtomicBool,
     closing: AtomicBool,
-    prepared: RwLock<HashMap<&'static str, PreparedStatement>>,
+    /// By kind and text: a read and a serial read of one text differ in their consistency.
+    prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
     pub(super) reach: Reach,
     gate: Semaphore,
 }
@@ -337,7 +338,8 @@ impl Cql {
     }
 
     async fn prepared(&self, statement: &'static Statement) -> Result<PreparedStatement, StoreError> {
-        if let Some(prepared) = self.prepared.read().get(statement.text) {
+        let key = (statement.kind, statement.text);
+        if let Some(prepared) = self.prepared.read().get(&key) {
             return Ok(prepared.clone());
         }
         let prepared = self.session()?.prepare(self.text(statement.text)).await;
@@ -349,7 +351,7 @@ impl Cql {
         prepared.set_serial_consistency(Some(SerialConsistency::LocalSerial));
         prepared.set_is_idempotent(statement.kind != Kind::Conditional);
         prepared.set_request_timeout(Some(self.options.request));
-        self.prepared.write().insert(statement.text, prepared.clone());
+        self.prepared.write().insert(key, prepared.clone());
         Ok(prepared)
     }
 }

@@ -4,10 +4,7 @@ use std::{
     time::Duration,
 };
 
-use kith_store::{
-    ApplicationStore, BlockStore, Coordination, EdgeUpkeep, FollowStore, MemberStore, NamedFeed, RelationLog,
-    StoreError, Stores,
-};
+use kith_store::{Coordination, NamedFeed, RelationStores, StoreError, Stores};
 use mongodb::{
     Client, Collection, Database,
     bson::RawDocumentBuf,
@@ -190,7 +187,7 @@ impl ClusterHandle {
 
     fn stores_over<R>(&self, relations: &Arc<R>) -> Stores
     where
-        R: FollowStore + BlockStore + MemberStore + ApplicationStore + RelationLog + EdgeUpkeep,
+        R: RelationStores,
     {
         let mut feeds = vec![NamedFeed {
             name: "change_feed".to_owned(),

@@ -14,6 +14,7 @@ use mongodb::{
 use tokio::time::Instant;
 
 use super::{
+    command::run_write,
     connect::{Mongo, durable},
     document::number_in,
     error::{code, is_duplicate, malformed, out_of_time, read_failed, write_failed},
@@ -91,8 +92,8 @@ impl Mongo {
         let concern = durable(self.options.migration_wait);
         let concern = serialize_to_bson(&concern).map_err(|_| malformed("migration"))?;
         command.insert("writeConcern", concern);
-        match self.database.run_command(command).await {
-            Ok(_) => Ok(()),
+        match run_write(&self.database, command).await {
+            Ok(()) => Ok(()),
             Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => Ok(()),
             Err(error) => Err(write_failed(error)),
         }

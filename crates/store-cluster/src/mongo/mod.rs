@@ -1,5 +1,6 @@
 //! Users, groups, secrets, requests and what nodes share, in MongoDB.
 
+mod command;
 #[cfg(test)]
 mod concerns;
 mod connect;

@@ -8,7 +8,7 @@ async fn each_query_of_applications_is_read_from_its_index_at_the_place_where_it
     let handle = open_in_memory().await.unwrap();
     let by_key = "USING PRIMARY KEY (side=? AND receiver=? AND id=?)";
     for (sql, expected) in [
-        (application::DOCKET, "dockets USING PRIMARY KEY (side=? AND receiver=?)"),
+        (application::PENDING, "dockets USING PRIMARY KEY (side=? AND receiver=?)"),
         (application::BY_ID, by_key),
         (
             application::BY_SLOT,

@@ -97,7 +97,7 @@ pub async fn one_of_another_receiver_is_not_found(stores: Stores) {
     let made = made(&stores, 1, friend(2)).await;
     for receiver in [to_user(3), to_group(2)] {
         let key = ApplicationKey { receiver, ..made.key() };
-        assert_eq!(stores.applications.application(key).await.unwrap(), None);
+        assert_eq!(stores.applications.get_application(key).await.unwrap(), None);
         let error = deciding(&stores, key, Decision::Accept, 3).await.unwrap_err();
         assert!(matches!(error, StoreError::NotFound), "{error:?}");
     }
@@ -216,8 +216,8 @@ pub async fn what_was_kept_long_enough_is_forgotten(stores: Stores) {
     assert_eq!((forgotten, read(&stores, decided.key()).await), (0, decided.clone()));
     // A store that forgets by itself does so in its own time.
     if stores.applications.forget_applications(decided.forgotten(), 10).await.unwrap() > 0 {
-        assert_eq!(stores.applications.application(decided.key()).await.unwrap(), None);
-        let list = stores.applications.application_list(ApplicationList::Sent(user_id(3)), long_ago(), 9);
+        assert_eq!(stores.applications.get_application(decided.key()).await.unwrap(), None);
+        let list = stores.applications.list_applications(ApplicationList::Sent(user_id(3)), long_ago(), 9);
         assert_eq!(list.await.unwrap(), []);
     }
     assert_eq!(read(&stores, pending.key()).await, pending);

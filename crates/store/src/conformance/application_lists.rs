@@ -81,13 +81,13 @@ pub async fn a_list_is_told_by_pages_by_rising_id(stores: Stores) {
     }
     let (mut told, mut after) = (Vec::<ApplicationId>::new(), long_ago());
     for expected in [3, 3, 1, 0] {
-        let page = stores.applications.application_list(received(2), after, 3).await.unwrap();
+        let page = stores.applications.list_applications(received(2), after, 3).await.unwrap();
         assert_eq!(page.len(), expected);
         told.extend(page.iter().map(|listed| listed.application.id));
         after = told.last().copied().unwrap();
     }
     assert_eq!(told, ids);
-    assert_eq!(stores.applications.application_list(received(2), long_ago(), 0).await.unwrap(), []);
+    assert_eq!(stores.applications.list_applications(received(2), long_ago(), 0).await.unwrap(), []);
 }
 
 pub async fn what_is_noted_first_stands(stores: Stores) {

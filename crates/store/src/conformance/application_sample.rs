@@ -93,18 +93,18 @@ pub(super) async fn settle(stores: &Stores, key: ApplicationKey, effect: Applica
 }
 
 pub(super) async fn read(stores: &Stores, key: ApplicationKey) -> Application {
-    stores.applications.application(key).await.unwrap().unwrap()
+    stores.applications.get_application(key).await.unwrap().unwrap()
 }
 
 /// What is pending with a receiver: requests, and invites.
 pub(super) async fn pending(stores: &Stores, receiver: Receiver) -> (u32, u32) {
-    let docket = stores.applications.docket(receiver).await.unwrap();
-    (docket.requests, docket.invites)
+    let pending = stores.applications.count_pending(receiver).await.unwrap();
+    (pending.requests, pending.invites)
 }
 
 /// All of a list, which is shorter than a page.
 pub(super) async fn list(stores: &Stores, list: ApplicationList) -> Vec<ListedApplication> {
-    stores.applications.application_list(list, long_ago(), 1_000).await.unwrap()
+    stores.applications.list_applications(list, long_ago(), 1_000).await.unwrap()
 }
 
 /// The ids and states of all of a list.

@@ -1,6 +1,5 @@
 //! Puts a node together: stores, caches, domains and their services, in one visible order.
 
-mod applications;
 mod caches;
 mod groups;
 mod presence;
@@ -210,31 +209,27 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
 
     let (deletions, deleted) = Deletions::new(stores);
     let users = users::users(context, config, deletions);
-    let closing = Closing::new(stores, mutations.clone(), applications::rules(config));
+    let closing = Closing::new(stores, mutations.clone(), config.applications);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
     let listeners = MembershipListeners::new(vec![Arc::new(moves), Arc::new(closing.clone())]);
     let codes = groups::invite_codes(stores, config).await?;
     let (groups, members) = groups::groups_and_members(context, config, &users, codes, listeners);
     let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing);
     let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
-    let deciders = application::Deciders {
-        users: users.clone(),
-        members: members.clone(),
-        follows: follows.clone(),
-        blocks: blocks.clone(),
-    };
+    let domains = Domains { users, groups, members, follows, blocks };
     let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
-    let (online, background) =
-        presence::presence(context, config, cluster.as_ref(), &deciders, tokens, moved);
-    let applications = applications::applications(context, config, deciders, &closing);
+    let (online, background) = presence::presence(context, config, cluster.as_ref(), &domains, tokens, moved);
+    let deciders = domains.deciders();
+    let log_kept = config.relations.log_kept;
+    let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
-    let domains: Vec<Arc<dyn AccountCleanup>> = vec![
+    let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
-        Arc::new(members.clone()),
+        Arc::new(domains.members.clone()),
         Arc::new(closing),
         Arc::new(online.sessions.clone()),
     ];
-    let cleanup = CleanupJob::new(stores, domains, deleted, among);
+    let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
 
     let place = Place {
         node: tiers.node().clone(),
@@ -244,8 +239,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         observed: observer.as_ref().map(Observer::observed),
     };
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
-    let domains = Domains { users, groups, members, follows, blocks, applications, online };
-    let routes = routes(domains, admin, page_tokens, config);
+    let routes = routes(domains, applications, online, admin, page_tokens, config);
     let node = tiers.node().clone();
     let lending = Tasks::default();
     lending.spawn(lend_memory(node.clone()));
@@ -262,19 +256,35 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     })
 }
 
-/// What serves the calls of each domain.
+/// The domains that others are built over.
 struct Domains {
     users: Users,
     groups: Groups,
     members: Members,
     follows: Follows,
     blocks: Blocks,
-    applications: Applications,
-    online: PresenceRpc,
 }
 
-fn routes(domains: Domains, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
-    let Domains { users, groups, members, follows, blocks, applications, online } = domains;
+impl Domains {
+    fn deciders(&self) -> application::Deciders {
+        application::Deciders {
+            users: self.users.clone(),
+            members: self.members.clone(),
+            follows: self.follows.clone(),
+            blocks: self.blocks.clone(),
+        }
+    }
+}
+
+fn routes(
+    domains: Domains,
+    applications: Applications,
+    online: PresenceRpc,
+    admin: AdminRpc,
+    pages: PageTokens,
+    config: &Config,
+) -> Routes {
+    let Domains { users, groups, members, follows, blocks } = domains;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);

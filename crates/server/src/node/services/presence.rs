@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use kith_service::{
-    application::Deciders,
     domain_context::DomainContext,
     presence::{self, Background, Moved, Online, PresenceRpc},
     rpc::page_token::PageTokens,
 };
 use tokio::sync::mpsc;
 
-use super::{caches::cache_defaults, limits};
+use super::{Domains, caches::cache_defaults, limits};
 use crate::{cluster::Cluster, config::Config};
 
 /// What seals tokens.
@@ -25,7 +24,7 @@ pub(super) fn presence(
     context: DomainContext<'_>,
     config: &Config,
     cluster: Option<&Arc<Cluster>>,
-    domains: &Deciders,
+    domains: &Domains,
     tokens: Tokens,
     moved: mpsc::Receiver<Moved>,
 ) -> (PresenceRpc, Background) {

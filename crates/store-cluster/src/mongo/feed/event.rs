@@ -3,8 +3,38 @@
 use kith_store::{FeedRecord, GroupId, UserId, Version};
 use mongodb::bson::{Document, RawBsonRef, RawDocument, doc};
 
-const USERS: &str = "users";
-const GROUPS: &str = "groups";
+/// A collection whose documents are records.
+struct Watched {
+    name: &'static str,
+    /// The record of an id. `None`: no record can have the id.
+    record: fn(i64) -> Option<FeedRecord>,
+    /// Types of operations whose events say something of one record.
+    operations: &'static [&'static str],
+    /// Which of those events the server sends; `None`: all.
+    only: Option<fn() -> Document>,
+}
+
+/// A new kind of record is one more row.
+const WATCHED: [Watched; 2] = [
+    Watched {
+        name: "users",
+        record: |id| UserId::new(id).ok().map(FeedRecord::User),
+        operations: &CHANGES,
+        only: None,
+    },
+    Watched {
+        name: "groups",
+        record: |id| GroupId::new(id).ok().map(FeedRecord::Group),
+        operations: &CHANGES,
+        only: None,
+    },
+];
+/// Operations on one document.
+const CHANGES: [&str; 4] = ["insert", "update", "replace", "delete"];
+/// Operations that end a collection.
+const COLLECTION_ENDS: [&str; 2] = ["drop", "rename"];
+/// Operations that end all collections.
+const ALL_END: [&str; 2] = ["dropDatabase", "invalidate"];
 /// What the release of the name or of the id of a stub removes. The stub stays what it was, and its version too.
 const RELEASED: [&[&str]; 2] = [&["name_free_at", "name_key"], &["id_held"]];
 
@@ -13,12 +43,7 @@ pub(super) const VERSION_END: i64 = 1 << 62;
 
 /// What the server is asked for: events of records alone, and of them neither names nor values of people.
 pub(super) fn pipeline() -> [Document; 2] {
-    let records = doc! { "$in": [USERS, GROUPS] };
-    let seen = doc! { "$match": { "$or": [
-        { "ns.coll": records.clone() },
-        { "to.coll": records },
-        { "operationType": { "$in": ["dropDatabase", "invalidate"] } },
-    ] } };
+    let seen = doc! { "$match": { "$or": seen(&WATCHED) } };
     let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
     let cut = doc! { "$ifNull": ["$updateDescription.truncatedArrays", []] };
     let told = doc! { "$project": {
@@ -31,6 +56,26 @@ pub(super) fn pipeline() -> [Document; 2] {
         "touched": { "$add": [{ "$size": { "$objectToArray": updated } }, { "$size": cut }] },
     } };
     [seen, told]
+}
+
+/// The events that are about these collections, or about all.
+fn seen(watched: &[Watched]) -> Vec<Document> {
+    let mut seen: Vec<Document> = watched.iter().map(Watched::seen).collect();
+    let names: Vec<&str> = watched.iter().map(|watched| watched.name).collect();
+    seen.push(doc! { "to.coll": { "$in": names } });
+    seen.push(doc! { "operationType": { "$in": &ALL_END[..] } });
+    seen
+}
+
+impl Watched {
+    /// The events of the collection that the server sends. Its end is always sent.
+    fn seen(&self) -> Document {
+        let mut seen = doc! { "ns.coll": self.name };
+        if let Some(only) = self.only {
+            seen.insert("$or", vec![doc! { "operationType": { "$in": &COLLECTION_ENDS[..] } }, only()]);
+        }
+        seen
+    }
 }
 
 /// What is told.
@@ -59,19 +104,26 @@ pub(super) enum Claim {
 
 /// Reads an event. Whatever a hand may have done to a document, it says something.
 pub(super) fn told(event: &RawDocument) -> Told {
-    let claim = match event.get_str("operationType") {
-        Ok("insert") => of_insert(event),
-        Ok("update") if is_release(event) => return Told::Nothing,
-        Ok("update") => of_update(event),
+    let Ok(operation) = event.get_str("operationType") else { return Told::Nothing };
+    if COLLECTION_ENDS.contains(&operation) || ALL_END.contains(&operation) {
+        return Told::End;
+    }
+    match (record(event, operation), claim(event, operation)) {
+        (Some(record), Some(claim)) => Told::Change(record, claim),
+        _ => Told::Nothing,
+    }
+}
+
+/// `None`: the version and the record are as they were.
+fn claim(event: &RawDocument, operation: &str) -> Option<Claim> {
+    match operation {
+        "insert" => Some(of_insert(event)),
+        "update" if is_release(event) => None,
+        "update" => Some(of_update(event)),
         // This program never does.
-        Ok("replace") => Claim::Lost,
-        Ok("delete") => Claim::Gone,
-        Ok("drop" | "rename" | "dropDatabase" | "invalidate") => return Told::End,
-        Ok(_) | Err(_) => return Told::Nothing,
-    };
-    match record(event) {
-        Some(record) => Told::Change(record, claim),
-        None => Told::Nothing,
+        "replace" => Some(Claim::Lost),
+        "delete" => Some(Claim::Gone),
+        _ => None,
     }
 }
 
@@ -100,14 +152,12 @@ fn field<'a>(event: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     event.get(name).ok().flatten()
 }
 
-/// `None`: the id is none that a record can have.
-fn record(event: &RawDocument) -> Option<FeedRecord> {
+/// `None`: the event is about no record.
+fn record(event: &RawDocument, operation: &str) -> Option<FeedRecord> {
+    let name = event.get_document("ns").ok()?.get_str("coll").ok()?;
+    let watched = WATCHED.iter().find(|watched| watched.name == name)?;
     let id = whole(field(event, "id")?)?;
-    match event.get_document("ns").ok()?.get_str("coll").ok()? {
-        USERS => UserId::new(id).ok().map(FeedRecord::User),
-        GROUPS => GroupId::new(id).ok().map(FeedRecord::Group),
-        _ => None,
-    }
+    watched.operations.contains(&operation).then(|| (watched.record)(id)).flatten()
 }
 
 /// This program inserts documents of the first version only: another one comes out of a dump.
@@ -250,6 +300,34 @@ mod tests {
     fn a_collection_that_goes_is_the_end() {
         for kind in ["drop", "rename", "dropDatabase", "invalidate"] {
             assert_eq!(told_of(&event(kind, doc! {})), Told::End);
+        }
+    }
+
+    #[test]
+    fn server_sends_events_of_records_and_ends() {
+        let names = ["users", "groups"];
+        let mut expected: Vec<Document> = names.iter().map(|name| doc! { "ns.coll": *name }).collect();
+        expected.push(doc! { "to.coll": { "$in": ["users", "groups"] } });
+        expected.push(doc! { "operationType": { "$in": ["dropDatabase", "invalidate"] } });
+        assert_eq!(seen(&WATCHED), expected);
+    }
+
+    #[test]
+    fn filter_of_a_collection_lets_its_end_through() {
+        let only = || doc! { "fullDocument.shown": true };
+        let [users, _] = WATCHED;
+        let seen = Watched { only: Some(only), ..users }.seen();
+        let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
+        assert_eq!(seen, doc! { "ns.coll": "users", "$or": [ends, only()] });
+    }
+
+    #[test]
+    fn records_of_each_collection_are_known() {
+        let user = FeedRecord::User(UserId::new(7).unwrap());
+        let group = FeedRecord::Group(GroupId::new(7).unwrap());
+        for (name, record) in [("users", user), ("groups", group)] {
+            let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name } });
+            assert_eq!(told_of(&gone), Told::Change(record, Claim::Gone));
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::{
 
 use super::{
     super::{
+        command::run_read,
         connect::Mongo,
         error::{code, malformed, out_of_time, read_failed},
     },
@@ -86,7 +87,7 @@ async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError>
         // The server says what it cannot read.
         return Ok(false);
     };
-    let pong = mongo.database.run_command(doc! { "ping": 1 }).await;
+    let pong = run_read(&mongo.database, doc! { "ping": 1 }).await;
     let pong = pong.map_err(|error| FeedError::Away(read_failed(error)))?;
     let now = pong.get_timestamp("operationTime").ok();
     Ok(now.is_some_and(|now| seconds > now.time.saturating_add(AHEAD_MAX)))

@@ -10,7 +10,10 @@ use mongodb::{
 };
 
 use super::{
-    super::error::code,
+    super::{
+        command::{run_read, run_write},
+        error::code,
+    },
     Unfit, members,
     wire::{self, Wire},
 };
@@ -65,7 +68,7 @@ impl Host {
     /// Takes at most four times the limit.
     pub(super) async fn ask(self) -> Asked {
         let Ok(client) = Client::with_options(self.driver.clone()) else { return Asked::Silent };
-        let asked = match client.database("admin").run_command(doc! { "hello": 1 }).await {
+        let asked = match run_read(&client.database("admin"), doc! { "hello": 1 }).await {
             Ok(hello) => self.judge(&hello, &client.database(&self.database)).await,
             Err(error) => match of_error(&error, &self.name()) {
                 Some(unfit) => Asked::Unfit(unfit),
@@ -96,12 +99,12 @@ impl Host {
     async fn rights(&self, database: &Database) -> Option<Unfit> {
         let host = self.name();
         let read = doc! { "find": "migrations", "limit": 1, "singleBatch": true };
-        if let Err(error) = database.run_command(read).await {
+        if let Err(error) = run_read(database, read).await {
             return of_error(&error, &host);
         }
         let nothing = doc! { "q": { "_id": "", "$expr": false }, "u": { "$set": { "probed": true } } };
         let write = doc! { "update": "migrations", "updates": [nothing] };
-        let refused = database.run_command(write).await.err();
+        let refused = run_write(database, write).await.err();
         refused.filter(|error| code(error) == Some(UNAUTHORIZED)).map(|_| Unfit::ReadOnly { host })
     }
 
@@ -129,7 +132,7 @@ impl Host {
         driver.tls = Some(Tls::Disabled);
         driver.credential = None;
         let Ok(client) = Client::with_options(driver) else { return false };
-        let hello = client.database("admin").run_command(doc! { "hello": 1 }).await;
+        let hello = run_read(&client.database("admin"), doc! { "hello": 1 }).await;
         client.shutdown().immediate(true).await;
         hello.is_ok()
     }

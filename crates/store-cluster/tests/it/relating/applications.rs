@@ -55,16 +55,16 @@ async fn decide(stores: &Stores, id: ApplicationId, by: i64) -> Result<Applicati
 }
 
 async fn read(stores: &Stores, key: ApplicationKey) -> Application {
-    stores.applications.application(key).await.unwrap().unwrap()
+    stores.applications.get_application(key).await.unwrap().unwrap()
 }
 
 async fn pending(stores: &Stores) -> u32 {
-    stores.applications.docket(Receiver::Group(group())).await.unwrap().requests
+    stores.applications.count_pending(Receiver::Group(group())).await.unwrap().requests
 }
 
 async fn listed(stores: &Stores, list: ApplicationList) -> Vec<Application> {
     let first = ApplicationId::at(Timestamp(Timestamp::now().0 - 86_400_000), 0);
-    let listed = stores.applications.application_list(list, first, 1_000).await.unwrap();
+    let listed = stores.applications.list_applications(list, first, 1_000).await.unwrap();
     listed.into_iter().map(|listed| listed.application).collect()
 }
 

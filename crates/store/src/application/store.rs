@@ -1,10 +1,10 @@
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use async_trait::async_trait;
 
 use crate::{
-    Application, ApplicationChange, ApplicationId, ApplicationKey, Applied, Docket, GroupId, Receiver,
-    StoreError, Timestamp, UserId, Write,
+    Application, ApplicationChange, ApplicationId, ApplicationKey, Applied, GroupId, PendingRequests,
+    Receiver, StoreError, Timestamp, UserId, Write,
 };
 
 /// Most applications that one call marks.
@@ -55,6 +55,17 @@ pub enum ApplicationMark {
     Read,
 }
 
+/// The ids, rising, each once.
+///
+/// # Errors
+/// [`StoreError::Overloaded`] for more than [`APPLICATIONS_AT_ONCE`].
+pub fn distinct_ids(ids: &[ApplicationId]) -> Result<Vec<ApplicationId>, StoreError> {
+    if ids.len() > APPLICATIONS_AT_ONCE {
+        return Err(StoreError::Overloaded);
+    }
+    Ok(BTreeSet::from_iter(ids.iter().copied()).into_iter().collect())
+}
+
 /// An application of which something may have been left undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DueApplication {
@@ -81,7 +92,7 @@ pub struct DueApplications {
 /// [`LEFT_TO_WHO_CHANGED`] after the acceptance on.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
-    /// Makes a change in one atomic step, as [`Docket::change`] decides it by what is stored then, and tells the application
+    /// Makes a change in one atomic step, as [`PendingRequests::change`] decides it by what is stored then, and tells the application
     /// as the change left it. `write.expected` is not looked at: each change says what it needs.
     ///
     /// # Errors
@@ -98,20 +109,20 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// When the store cannot answer.
-    async fn application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError>;
+    async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError>;
 
     /// Reads how many are pending with a receiver. One that has run out counts until it is ended.
     ///
     /// # Errors
     /// When the store cannot answer.
-    async fn docket(&self, receiver: Receiver) -> Result<Docket, StoreError>;
+    async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError>;
 
     /// Reads a list by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any depth, and
     /// something for each month between `after` and the first that is found.
     ///
     /// # Errors
     /// When the store cannot answer.
-    async fn application_list(
+    async fn list_applications(
         &self,
         list: ApplicationList,
         after: ApplicationId,

@@ -9,7 +9,8 @@ use kith_store::{
     DueApplications, LEFT_TO_WHO_CHANGED, Receiver, StoreError, Timestamp,
 };
 
-use super::{
+use super::row::BY_ID_SERIAL;
+use crate::cql::{
     error::malformed,
     follow::AT_A_TIME,
     record::Record,
@@ -112,7 +113,7 @@ impl Cql {
         let DueApplication { key, noted: (minute, stamp) } = due;
         let job = Job { minute, stamp };
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
-        let Some(seen) = self.decided_application(key).await? else {
+        let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
             // Its write may be under way.
             return if has_ended { self.end_job(key, job).await.map(|()| None) } else { Ok(None) };
         };
@@ -144,9 +145,8 @@ impl Cql {
 
 fn part(key: ApplicationKey, job: Job, done: bool, ttl: i32) -> Bound {
     let (side, receiver) = key.receiver.numbers();
-    let mut row = values![shard(receiver), job.minute, job.stamp, side, receiver, key.id.get()];
-    row.extend(values![done, ttl]);
-    Bound(&NOTE, row)
+    let Job { minute, stamp } = job;
+    Bound(&NOTE, values![shard(receiver), minute, stamp, side, receiver, key.id.get(), done, ttl])
 }
 
 fn due(minute: i64, row: &Record) -> Result<DueApplication, StoreError> {

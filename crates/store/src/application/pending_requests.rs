@@ -9,7 +9,7 @@ use crate::{
 
 /// What is pending with one receiver. Every change of one of its applications raises its version by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Docket {
+pub struct PendingRequests {
     /// Of the last change; [`Version::NONE`]: nobody ever applied.
     pub version: Version,
     /// Friend requests of a user, or those who ask to be let into a group.
@@ -21,8 +21,8 @@ pub struct Docket {
 /// What a change comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The docket from then on.
-    pub docket: Docket,
+    /// What is pending from then on.
+    pub pending: PendingRequests,
     /// The application that the change is about, as it leaves it.
     pub application: Application,
     /// One that had run out when another one took its slot, as it is ended by that.
@@ -38,10 +38,10 @@ impl Verdict {
     }
 }
 
-impl Docket {
+impl PendingRequests {
     /// How many are pending, of all kinds.
     #[must_use]
-    pub const fn pending(&self) -> u32 {
+    pub const fn total(&self) -> u32 {
         self.requests.saturating_add(self.invites)
     }
 
@@ -82,20 +82,20 @@ impl Docket {
         new: &NewApplication,
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
-        let pending = found.filter(|found| found.state == ApplicationState::Pending);
-        let (docket, ended) = match pending {
+        let before = found.filter(|found| found.state == ApplicationState::Pending);
+        let (pending, ended) = match before {
             Some(stands) if stands.is_open(now) => return Ok(self.unchanged(stands)),
             Some(expired) => {
-                let Verdict { docket, application, .. } = self.expire(expired, now);
-                (docket, Some(application))
+                let Verdict { pending, application, .. } = self.expire(expired, now);
+                (pending, Some(application))
             }
             None => (self, None),
         };
-        if docket.pending() >= new.pending_max {
+        if pending.total() >= new.pending_max {
             return Err(ApplicationRefusal::TooManyPending.into());
         }
-        let docket = docket.counting(new.asks.kind(), 1);
-        Ok(Verdict { docket, application: made(new, docket.version, now), ended, changed: true })
+        let pending = pending.counting(new.asks.kind(), 1);
+        Ok(Verdict { pending, application: made(new, pending.version, now), ended, changed: true })
     }
 
     fn decide(
@@ -133,21 +133,21 @@ impl Docket {
         if found.effect != ApplicationEffect::Outstanding || effect == ApplicationEffect::Outstanding {
             return self.unchanged(found);
         }
-        let docket = Self { version: self.version.next(), ..self };
-        let application = Application { effect, version: docket.version, ..found };
-        Verdict { docket, application, ended: None, changed: true }
+        let pending = Self { version: self.version.next(), ..self };
+        let application = Application { effect, version: pending.version, ..found };
+        Verdict { pending, application, ended: None, changed: true }
     }
 
     /// Of one that is pending.
     fn end(self, found: Application, state: ApplicationState, by: Option<UserId>, now: Timestamp) -> Verdict {
-        let docket = self.counting(found.asks.kind(), -1);
-        let version = docket.version;
+        let pending = self.counting(found.asks.kind(), -1);
+        let version = pending.version;
         let application = Application { state, decider: by, decided: Some(now), version, ..found };
-        Verdict { docket, application, ended: None, changed: true }
+        Verdict { pending, application, ended: None, changed: true }
     }
 
     fn unchanged(self, application: Application) -> Verdict {
-        Verdict { docket: self, application, ended: None, changed: false }
+        Verdict { pending: self, application, ended: None, changed: false }
     }
 
     fn counting(self, kind: ApplicationKind, more: i32) -> Self {
@@ -215,12 +215,12 @@ mod tests {
     }
 
     fn applied() -> Verdict {
-        Docket::default().change(None, &ApplicationChange::Apply(new(1)), NOW).unwrap()
+        PendingRequests::default().change(None, &ApplicationChange::Apply(new(1)), NOW).unwrap()
     }
 
     fn decide(verdict: &Verdict, decision: Decision, by: i64, now: i64) -> Result<Verdict, StoreError> {
         let change = ApplicationChange::Decide(verdict.application.id, decision, Some(user(by)));
-        verdict.docket.change(Some(verdict.application.clone()), &change, Timestamp(now))
+        verdict.pending.change(Some(verdict.application.clone()), &change, Timestamp(now))
     }
 
     #[track_caller]
@@ -232,15 +232,15 @@ mod tests {
     fn one_that_is_pending_stands_when_another_one_is_made() {
         let first = applied();
         let again = ApplicationChange::Apply(new(2));
-        let second = first.docket.change(Some(first.application.clone()), &again, NOW).unwrap();
+        let second = first.pending.change(Some(first.application.clone()), &again, NOW).unwrap();
         assert!(!second.changed && second.rows().next().is_none());
-        assert_eq!((second.application, second.docket), (first.application, first.docket));
+        assert_eq!((second.application, second.pending), (first.application, first.pending));
     }
 
     #[test]
     fn the_first_decision_stands_and_whoever_comes_later_is_told_it() {
         let accepted = decide(&applied(), Decision::Accept, 2, NOW.0).unwrap();
-        assert_eq!((accepted.docket.requests, accepted.docket.version.get()), (0, 2));
+        assert_eq!((accepted.pending.requests, accepted.pending.version.get()), (0, 2));
         assert_eq!(accepted.application.effect, ApplicationEffect::Outstanding);
         let why = ApplicationRefusal::Decided(ApplicationState::Accepted, Some(user(2)));
         refused(&decide(&accepted, Decision::Refuse, 3, NOW.0), why);
@@ -253,16 +253,16 @@ mod tests {
         let why = ApplicationRefusal::Decided(ApplicationState::Expired, None);
         refused(&decide(&first, Decision::Accept, 2, late), why);
         let again = ApplicationChange::Apply(NewApplication { expires: Timestamp(late + 9), ..new(2) });
-        let second = first.docket.change(Some(first.application.clone()), &again, Timestamp(late)).unwrap();
+        let second = first.pending.change(Some(first.application.clone()), &again, Timestamp(late)).unwrap();
         let states: Vec<_> = second.rows().map(|row| (row.id, row.state)).collect();
         let expected =
             [(first.application.id, ApplicationState::Expired), (new(2).id, ApplicationState::Pending)];
-        assert_eq!((states, second.docket.requests), (expected.to_vec(), 1));
+        assert_eq!((states, second.pending.requests), (expected.to_vec(), 1));
     }
 
     #[test]
     fn no_more_are_pending_than_may_be() {
-        let full = Docket { requests: 1, invites: 1, ..Docket::default() };
+        let full = PendingRequests { requests: 1, invites: 1, ..PendingRequests::default() };
         let change = ApplicationChange::Apply(new(1));
         refused(&full.change(None, &change, NOW), ApplicationRefusal::TooManyPending);
     }
@@ -272,10 +272,10 @@ mod tests {
         let first = applied();
         let close = |then| ApplicationChange::Close(first.application.slot(), Timestamp(then));
         let found = || Some(first.application.clone());
-        assert!(matches!(first.docket.change(found(), &close(NOW.0 - 1), NOW), Err(StoreError::NotFound)));
-        let closed = first.docket.change(found(), &close(NOW.0), NOW).unwrap();
-        assert_eq!((closed.application.state, closed.docket.requests), (ApplicationState::Closed, 0));
-        let again = closed.docket.change(Some(closed.application), &close(NOW.0), NOW);
+        assert!(matches!(first.pending.change(found(), &close(NOW.0 - 1), NOW), Err(StoreError::NotFound)));
+        let closed = first.pending.change(found(), &close(NOW.0), NOW).unwrap();
+        assert_eq!((closed.application.state, closed.pending.requests), (ApplicationState::Closed, 0));
+        let again = closed.pending.change(Some(closed.application), &close(NOW.0), NOW);
         assert!(matches!(again, Err(StoreError::NotFound)));
     }
 
@@ -284,10 +284,10 @@ mod tests {
         let accepted = decide(&applied(), Decision::Accept, 2, NOW.0).unwrap();
         let settle = |effect| ApplicationChange::Settle(accepted.application.id, effect);
         let change = settle(ApplicationEffect::Done);
-        let done = accepted.docket.change(Some(accepted.application.clone()), &change, NOW).unwrap();
-        assert_eq!((done.application.effect, done.docket.version.get()), (ApplicationEffect::Done, 3));
+        let done = accepted.pending.change(Some(accepted.application.clone()), &change, NOW).unwrap();
+        assert_eq!((done.application.effect, done.pending.version.get()), (ApplicationEffect::Done, 3));
         let change = settle(ApplicationEffect::Refused);
-        let again = done.docket.change(Some(done.application.clone()), &change, NOW).unwrap();
+        let again = done.pending.change(Some(done.application.clone()), &change, NOW).unwrap();
         assert!(!again.changed);
         assert_eq!(again.application.effect, ApplicationEffect::Done);
     }

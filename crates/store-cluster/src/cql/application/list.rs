@@ -7,11 +7,12 @@ use kith_store::{
     StoreError, Timestamp,
 };
 
-use super::{
-    application_row::{application, body},
+use super::row::{BY_ID_SERIAL, body};
+use crate::cql::{
     follow::AT_A_TIME,
+    month::month,
     record::Record,
-    session::{Bound, Cql, Statement, Values, values},
+    session::{Bound, Cql, Statement, values},
 };
 
 const PUT: Statement = Statement::plain(
@@ -33,8 +34,6 @@ const READ: Statement = Statement::plain(
     "UPDATE %k.application_lists USING TTL ? SET received = ?, read_at = ? \
      WHERE list = ? AND owner = ? AND month = ? AND id = ?",
 );
-/// Milliseconds of what a list calls a month.
-const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
 /// Above all milliseconds of the next hundred thousand years: the earlier a mark, the higher its timestamp.
 const EARLIEST_STANDS: i64 = 1 << 52;
 
@@ -45,8 +44,7 @@ impl Cql {
         let (body, ttl) = (body(application)?, self.ttl(application.forgotten()));
         let put = |list: ApplicationList| {
             let (list, owner) = list.numbers();
-            let mut row = values![list, owner, month(id.moment()), id.get(), version, body.clone()];
-            row.extend(values![ttl]);
+            let row = values![list, owner, month(id.moment()), id.get(), version, body.clone(), ttl];
             self.write(Bound(&PUT, row), Some(version))
         };
         let puts: Vec<_> = application.lists().map(put).collect();
@@ -55,14 +53,14 @@ impl Cql {
 
     /// Writes an application into its lists once more, once the writes that are under way have ended.
     pub(super) async fn mend_lists(&self, key: ApplicationKey) -> Result<(), StoreError> {
-        match self.decided_application(key).await? {
+        match self.read_application(&BY_ID_SERIAL, key).await? {
             Some(seen) => self.write_lists(&seen.application).await,
             None => Ok(()),
         }
     }
 
-    /// A part of a list.
-    pub(super) async fn listed_after(
+    /// The part of a list above an id.
+    pub(super) async fn listed_above(
         &self,
         list: ApplicationList,
         after: ApplicationId,
@@ -70,30 +68,6 @@ impl Cql {
     ) -> Result<Vec<ListedApplication>, StoreError> {
         let ((list, owner), after) = (list.numbers(), (after.moment(), after.get()));
         self.by_month(&LIST, values![list, owner], after, limit).await?.iter().map(listed).collect()
-    }
-
-    /// The first rows after an id, which is of this moment, of what is kept by months. A month may be empty. `statement` asks for
-    /// the owner, the month, after which id, and how many.
-    pub(super) async fn by_month(
-        &self,
-        statement: &'static Statement,
-        owner: Values,
-        (moment, after): (Timestamp, i64),
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
-        // The clock of another node may be ahead.
-        let until = Timestamp(self.clock.millis()).after(self.options.clocks_apart);
-        let mut found = Vec::new();
-        for month in month(moment)..=month(until) {
-            let left = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
-            if left == 0 {
-                break;
-            }
-            let mut row = owner.clone();
-            row.extend(values![month, after, left]);
-            found.extend(self.records(statement, row).await?);
-        }
-        Ok(found)
     }
 
     /// Marks those that are in a list.
@@ -104,15 +78,12 @@ impl Cql {
         mark: ApplicationMark,
         now: Timestamp,
     ) -> Result<Vec<ListedApplication>, StoreError> {
-        let mut ids = ids.to_vec();
-        ids.sort_unstable();
-        ids.dedup();
         let mut found = Vec::with_capacity(ids.len());
+        let (kind, owner) = list.numbers();
         for of_month in ids.chunk_by(|a, b| month(a.moment()) == month(b.moment())) {
-            let (list, owner) = list.numbers();
             let named: Vec<i64> = of_month.iter().map(|id| id.get()).collect();
             let month = month(of_month[0].moment());
-            for row in self.records(&LISTED, values![list, owner, month, named]).await? {
+            for row in self.records(&LISTED, values![kind, owner, month, named]).await? {
                 // A mark alone is left of what is forgotten.
                 if row.text("body")?.is_some() {
                     found.push(listed(&row)?);
@@ -158,13 +129,8 @@ fn marked(mut listed: ListedApplication, mark: ApplicationMark, now: Timestamp) 
 
 fn listed(row: &Record) -> Result<ListedApplication, StoreError> {
     Ok(ListedApplication {
-        application: application(row)?,
+        application: row.json("body")?,
         received: row.time("received")?,
         read: row.time("read_at")?,
     })
-}
-
-/// In which month this is.
-pub(super) const fn month(moment: Timestamp) -> i64 {
-    moment.0.div_euclid(MONTH)
 }

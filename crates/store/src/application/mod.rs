@@ -1,10 +1,27 @@
+mod pending_requests;
+mod store;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ApplicationId, ApplicationList, GroupId, Invalid, Text, Timestamp, UserId, Version, prose, single_line,
+    GroupId, Invalid, Text, Timestamp, UserId, Version,
+    id::{id, id_of_moment},
+    prose, single_line,
 };
+
+pub use pending_requests::{PendingRequests, Verdict};
+pub use store::{
+    APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,
+    DueApplications, LEFT_TO_WHO_CHANGED, ListedApplication, distinct_ids,
+};
+
+id! {
+    /// Names an application among those to one receiver. The later it was made, the higher.
+    ApplicationId
+}
+id_of_moment! { ApplicationId }
 
 const MESSAGE_CHARS_MAX: usize = 200;
 const REFERENCE_CHARS_MAX: usize = 64;
@@ -92,6 +109,16 @@ impl Asks {
             Self::Friend(user) | Self::Invite(_, user) => Receiver::User(user),
             Self::Join(group) => Receiver::Group(group),
         }
+    }
+
+    /// The slot of an application of this applicant for it. Of an invite all inviters of the group have the same slot.
+    #[must_use]
+    pub const fn slot(self, applicant: UserId) -> ApplicationSlot {
+        let origin = match self {
+            Self::Friend(_) | Self::Join(_) => applicant.get(),
+            Self::Invite(group, _) => group.get(),
+        };
+        ApplicationSlot { kind: self.kind(), origin }
     }
 
     /// The group that it is about, if it is about one.
@@ -195,7 +222,7 @@ pub struct Application {
     pub asks: Asks,
     /// Who asks.
     pub applicant: UserId,
-    /// That of the [`Docket`](crate::Docket) when this was changed last: it rises, not by one.
+    /// That of the [`PendingRequests`](crate::PendingRequests) when this was changed last: it rises, not by one.
     pub version: Version,
     /// What the applicant says.
     pub message: Text,
@@ -232,7 +259,7 @@ impl Application {
     /// Of which those that agree in it one is pending at most.
     #[must_use]
     pub const fn slot(&self) -> ApplicationSlot {
-        slot_of(self.asks, self.applicant)
+        self.asks.slot(self.applicant)
     }
 
     /// The lists that it stands in.
@@ -303,14 +330,6 @@ pub struct NewApplication {
     pub pending_max: u32,
 }
 
-impl NewApplication {
-    /// Of which those that agree in it one is pending at most.
-    #[must_use]
-    pub const fn slot(&self) -> ApplicationSlot {
-        slot_of(self.asks, self.applicant)
-    }
-}
-
 /// What a receiver says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
@@ -340,6 +359,30 @@ pub enum ApplicationChange {
     Settle(ApplicationId, ApplicationEffect),
 }
 
+/// The application that a change is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeTarget {
+    /// That of this id.
+    Id(ApplicationId),
+    /// The last one of this slot.
+    Slot(ApplicationSlot),
+}
+
+impl ApplicationChange {
+    /// The application that it is about. `None`: it is about none.
+    #[must_use]
+    pub const fn target(&self) -> Option<ChangeTarget> {
+        match self {
+            Self::Apply(new) => Some(ChangeTarget::Slot(new.asks.slot(new.applicant))),
+            Self::Close(slot, _) => Some(ChangeTarget::Slot(*slot)),
+            Self::Decide(id, ..) | Self::Withdraw(id, _) | Self::Expire(id) | Self::Settle(id, _) => {
+                Some(ChangeTarget::Id(*id))
+            }
+            Self::Again => None,
+        }
+    }
+}
+
 /// Why an application was not made or not decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplicationRefusal {
@@ -349,14 +392,6 @@ pub enum ApplicationRefusal {
     /// As many are pending with the receiver as may be.
     #[error("as many applications are pending with the receiver as may be")]
     TooManyPending,
-}
-
-const fn slot_of(asks: Asks, applicant: UserId) -> ApplicationSlot {
-    let origin = match asks {
-        Asks::Friend(_) | Asks::Join(_) => applicant.get(),
-        Asks::Invite(group, _) => group.get(),
-    };
-    ApplicationSlot { kind: asks.kind(), origin }
 }
 
 #[cfg(test)]

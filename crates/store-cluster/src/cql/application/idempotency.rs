@@ -3,14 +3,14 @@
 
 use kith_store::{Application, Receiver, StoreError};
 
-use super::{
+use crate::cql::{
     error::malformed,
     request::Key,
     session::{Bound, Cql, Statement, values},
 };
 
 /// It has no condition of its own: whoever answers the same request again has read that nobody has, and the condition of the
-/// docket holds as long as nobody does.
+/// version holds as long as nobody does.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.applications (side, receiver, kind, place, origin, request, reply) \
      VALUES (?, ?, 2, ?, ?, ?, ?) USING TTL 86400",

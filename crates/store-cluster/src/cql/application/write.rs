@@ -7,13 +7,10 @@ use kith_store::{
 };
 
 use super::{
-    application_job::Job,
-    application_row::{SeenApplication, SeenDocket, docket_part},
-    error::as_outcome,
-    member_write::TRIES_MAX,
-    request::Key,
-    session::{Bound, Cql},
+    pending_effects::Job,
+    row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
+use crate::cql::{error::as_outcome, member_write::TRIES_MAX, request::Key, session::Cql};
 
 /// A change that is to be made.
 struct Hearing<'a> {
@@ -31,13 +28,13 @@ struct Hearing<'a> {
 enum Heard {
     /// Nothing is to be written.
     Told(Applied<Application>),
-    /// This is, where the docket is still so.
+    /// This is, where what is pending is still so.
     Decided(Box<Decided>),
 }
 
 /// What is to be written.
 struct Decided {
-    before: SeenDocket,
+    before: SeenRequests,
     verdict: Verdict,
     /// Where the last change of the application was noted.
     stood: Option<Job>,
@@ -104,8 +101,8 @@ impl Cql {
     /// Decides by what is stored.
     async fn listen(&self, hearing: &Hearing<'_>) -> Result<Heard, StoreError> {
         // Before all else that is read: the condition is that it still is so, and then nothing else was older.
-        let before = self.docket_of(hearing.receiver).await?;
-        let found = self.about(hearing).await?;
+        let before = self.read_pending(&PENDING, hearing.receiver).await?;
+        let found = self.target(hearing.receiver, hearing.change).await?;
         // After all else that is read: a request whose effect is among it was answered by then, and is not refused by it.
         if let Some(key) = hearing.key
             && let Some(record) = self.answer_before(hearing.receiver, key).await?
@@ -115,27 +112,11 @@ impl Cql {
         }
         let stood = found.as_ref().map(|seen| seen.noted);
         let found = found.map(|seen| seen.application);
-        let verdict = before.docket.change(found, hearing.change, hearing.write.now)?;
+        let verdict = before.pending.change(found, hearing.change, hearing.write.now)?;
         if !verdict.changed && hearing.key.is_none() {
             return Ok(Heard::Told(Applied { record: verdict.application, replayed: false }));
         }
         Ok(Heard::Decided(Box::new(Decided { before, verdict, stood })))
-    }
-
-    /// What a change is about.
-    async fn about(&self, hearing: &Hearing<'_>) -> Result<Option<SeenApplication>, StoreError> {
-        let receiver = hearing.receiver;
-        match hearing.change {
-            ApplicationChange::Apply(new) => self.application_in(receiver, new.slot()).await,
-            ApplicationChange::Close(slot, _) => self.application_in(receiver, *slot).await,
-            ApplicationChange::Decide(id, ..)
-            | ApplicationChange::Withdraw(id, _)
-            | ApplicationChange::Expire(id)
-            | ApplicationChange::Settle(id, _) => {
-                self.application_of(ApplicationKey { receiver, id: *id }).await
-            }
-            ApplicationChange::Again => Ok(None),
-        }
     }
 
     /// Notes a change before it is made. What settles an effect ends the note of what it was outstanding by.
@@ -167,13 +148,13 @@ impl Cql {
     async fn put_verdict(
         &self,
         hearing: &Hearing<'_>,
-        before: SeenDocket,
+        before: SeenRequests,
         verdict: &Verdict,
         noted: Job,
     ) -> Result<bool, StoreError> {
         let writer = if verdict.changed { rand::random() } else { before.writer };
-        let after = SeenDocket { docket: verdict.docket, writer };
-        let mut parts: Vec<Bound> = vec![docket_part(hearing.receiver, before.docket.version, after)];
+        let after = SeenRequests { pending: verdict.pending, writer };
+        let mut parts = vec![pending_part(hearing.receiver, before.pending.version, after)];
         for row in verdict.rows() {
             parts.push(self.application_part(row, noted)?);
         }
@@ -181,7 +162,7 @@ impl Cql {
             parts.push(self.slot_part(&verdict.application));
         }
         if let Some(key) = hearing.key {
-            parts.push(super::application_answer::part(hearing.receiver, key, &verdict.application)?);
+            parts.push(super::idempotency::part(hearing.receiver, key, &verdict.application)?);
         }
         match self.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
@@ -189,9 +170,9 @@ impl Cql {
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The reading ends what is under way, so that it is written now or never will be.
-                let found = self.decided_docket(hearing.receiver).await;
+                let found = self.read_pending(&PENDING_SERIAL, hearing.receiver).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-                if found.docket.version > after.docket.version {
+                if found.pending.version > after.pending.version {
                     // Others may have written after this one.
                     return Err(error);
                 }

@@ -1,14 +1,14 @@
-//! Who asks to be a friend, or to be in a group. All applications to one receiver stand in one partition, so that one conditional
-//! write decides, counts what is pending, and keeps what was answered.
+//! The application store of the cluster.
 
 use async_trait::async_trait;
 use kith_store::{
-    APPLICATIONS_AT_ONCE, Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList,
-    ApplicationMark, ApplicationStore, Applied, Docket, DueApplication, DueApplications, ListedApplication,
-    Receiver, StoreError, Timestamp, Write,
+    Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
+    ApplicationStore, Applied, DueApplication, DueApplications, ListedApplication, PendingRequests, Receiver,
+    StoreError, Timestamp, Write, distinct_ids,
 };
 
-use super::session::Cql;
+use super::row::{BY_ID, PENDING};
+use crate::cql::session::Cql;
 
 #[async_trait]
 impl ApplicationStore for Cql {
@@ -22,24 +22,24 @@ impl ApplicationStore for Cql {
         Box::pin(self.hear_for_request(receiver, change, write)).await
     }
 
-    async fn application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
+    async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
         let _entered = self.enter()?;
-        Ok(self.application_of(key).await?.map(|seen| seen.application))
+        Ok(self.read_application(&BY_ID, key).await?.map(|seen| seen.application))
     }
 
-    async fn docket(&self, receiver: Receiver) -> Result<Docket, StoreError> {
+    async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError> {
         let _entered = self.enter()?;
-        Ok(self.docket_of(receiver).await?.docket)
+        Ok(self.read_pending(&PENDING, receiver).await?.pending)
     }
 
-    async fn application_list(
+    async fn list_applications(
         &self,
         list: ApplicationList,
         after: ApplicationId,
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError> {
         let _entered = self.enter()?;
-        self.listed_after(list, after, limit).await
+        self.listed_above(list, after, limit).await
     }
 
     async fn mark_applications(
@@ -49,11 +49,9 @@ impl ApplicationStore for Cql {
         mark: ApplicationMark,
         now: Timestamp,
     ) -> Result<Vec<ListedApplication>, StoreError> {
-        if ids.len() > APPLICATIONS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        let ids = distinct_ids(ids)?;
         let _entered = self.enter()?;
-        self.mark_listed(list, ids, mark, now).await
+        self.mark_listed(list, &ids, mark, now).await
     }
 
     async fn due_applications(

@@ -1,0 +1,151 @@
+//! Applications as they are stored: each by its id, which one has a slot, and what is pending with the receiver in the static
+//! columns of the partition. Every change writes these, under the condition that the version is still the one that was read.
+
+use kith_store::{
+    Application, ApplicationChange, ApplicationId, ApplicationKey, ChangeTarget, PendingRequests, Receiver,
+    StoreError, Version,
+};
+
+use super::pending_effects::Job;
+use crate::cql::{
+    error::malformed,
+    roster::count,
+    session::{Bound, Cql, Statement, values},
+};
+
+const PENDING_TEXT: &str =
+    "SELECT version, requests, invites, writer FROM %k.applications WHERE side = ? AND receiver = ? LIMIT 1";
+const BY_ID_TEXT: &str = "SELECT body, noted_minute, noted_stamp FROM %k.applications \
+     WHERE side = ? AND receiver = ? AND kind = 0 AND place = ? AND origin = 0";
+/// What is pending, as a quorum has it.
+pub(super) const PENDING: Statement = Statement::read(PENDING_TEXT);
+/// What is pending, once the writes that are under way have ended.
+pub(super) const PENDING_SERIAL: Statement = Statement::serial(PENDING_TEXT);
+/// An application, as a quorum has it.
+pub(super) const BY_ID: Statement = Statement::read(BY_ID_TEXT);
+/// An application, once the writes that are under way have ended.
+pub(super) const BY_ID_SERIAL: Statement = Statement::serial(BY_ID_TEXT);
+const BY_SLOT: Statement = Statement::read(
+    "SELECT id FROM %k.applications WHERE side = ? AND receiver = ? AND kind = 1 AND place = ? AND origin = ?",
+);
+/// Of a receiver to whom nobody ever applied the version is null, which is compared too.
+const CHANGE: Statement = Statement::conditional(
+    "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
+     WHERE side = ? AND receiver = ? IF version = ?",
+);
+/// For test builds that lack the condition: it holds whatever was decided since.
+const CHANGE_ANYHOW: Statement = Statement::conditional(
+    "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
+     WHERE side = ? AND receiver = ? IF version >= ?",
+);
+const PUT: Statement = Statement::conditional(
+    "INSERT INTO %k.applications (side, receiver, kind, place, origin, body, noted_minute, noted_stamp) \
+     VALUES (?, ?, 0, ?, 0, ?, ?, ?) USING TTL ?",
+);
+const PUT_SLOT: Statement = Statement::conditional(
+    "INSERT INTO %k.applications (side, receiver, kind, place, origin, id) VALUES (?, ?, 1, ?, ?, ?) USING TTL ?",
+);
+
+/// What is pending with a receiver, as it is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SeenRequests {
+    pub(super) pending: PendingRequests,
+    /// Chosen by the write that raised the version last.
+    pub(super) writer: i64,
+}
+
+/// An application as it is stored.
+#[derive(Clone, Debug)]
+pub(super) struct SeenApplication {
+    pub(super) application: Application,
+    /// Where its last change was noted before it was made.
+    pub(super) noted: Job,
+}
+
+impl Cql {
+    /// Reads what is pending with a receiver, by [`PENDING`] or [`PENDING_SERIAL`].
+    pub(super) async fn read_pending(
+        &self,
+        statement: &'static Statement,
+        receiver: Receiver,
+    ) -> Result<SeenRequests, StoreError> {
+        let (side, id) = receiver.numbers();
+        let rows = self.records(statement, values![side, id]).await?;
+        let Some(row) = rows.first() else { return Ok(SeenRequests::default()) };
+        let pending = PendingRequests {
+            version: row.version("version")?,
+            requests: count(row, "requests")?,
+            invites: count(row, "invites")?,
+        };
+        Ok(SeenRequests { pending, writer: row.some_number("writer")? })
+    }
+
+    /// Reads an application, by [`BY_ID`] or [`BY_ID_SERIAL`].
+    pub(super) async fn read_application(
+        &self,
+        statement: &'static Statement,
+        key: ApplicationKey,
+    ) -> Result<Option<SeenApplication>, StoreError> {
+        let (side, id) = key.receiver.numbers();
+        let rows = self.records(statement, values![side, id, key.id.get()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let noted = Job { minute: row.some_number("noted_minute")?, stamp: row.some_number("noted_stamp")? };
+        Ok(Some(SeenApplication { application: row.json("body")?, noted }))
+    }
+
+    /// The application that a change is about.
+    pub(super) async fn target(
+        &self,
+        receiver: Receiver,
+        change: &ApplicationChange,
+    ) -> Result<Option<SeenApplication>, StoreError> {
+        let id = match change.target() {
+            None => return Ok(None),
+            Some(ChangeTarget::Id(id)) => id,
+            Some(ChangeTarget::Slot(slot)) => {
+                let (side, id) = receiver.numbers();
+                let rows = self.records(&BY_SLOT, values![side, id, slot.kind as i64, slot.origin]).await?;
+                let Some(row) = rows.first() else { return Ok(None) };
+                ApplicationId::new(row.some_number("id")?).map_err(|_| malformed("id"))?
+            }
+        };
+        self.read_application(&BY_ID, ApplicationKey { receiver, id }).await
+    }
+
+    /// Puts an application in the place of what it was. While it is pending it stays: it is counted.
+    pub(super) fn application_part(
+        &self,
+        application: &Application,
+        noted: Job,
+    ) -> Result<Bound, StoreError> {
+        let (side, receiver) = application.asks.receiver().numbers();
+        let ttl = application.decided.map_or(0, |_| self.ttl(application.forgotten()));
+        let (id, body) = (application.id.get(), body(application)?);
+        Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
+    }
+
+    /// Gives a slot to an application. Nobody asks for the slot of one that can have run out long ago.
+    pub(super) fn slot_part(&self, application: &Application) -> Bound {
+        let (side, receiver) = application.asks.receiver().numbers();
+        let slot = application.slot();
+        let (id, ttl) = (application.id.get(), self.ttl(application.forgotten()));
+        Bound(&PUT_SLOT, values![side, receiver, slot.kind as i64, slot.origin, id, ttl])
+    }
+}
+
+/// Puts what is pending in the place of that of this version.
+pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenRequests) -> Bound {
+    let (side, id) = receiver.numbers();
+    let SeenRequests { pending, writer } = after;
+    let PendingRequests { version, requests, invites } = pending;
+    let before_or_null = (before > Version::NONE).then(|| before.get());
+    let (requests, invites) = (i64::from(requests), i64::from(invites));
+    let row = values![version.get(), requests, invites, writer, side, id, before_or_null];
+    let is_anyhow = before > Version::NONE && crate::cql::broken::lacks("docket_if_same");
+    Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
+}
+
+/// An application as one text.
+pub(super) fn body(application: &Application) -> Result<String, StoreError> {
+    serde_json::to_string(application).map_err(|_| malformed("body"))
+}

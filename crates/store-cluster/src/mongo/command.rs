@@ -1,0 +1,147 @@
+//! Raw commands. No other file sends one: a reply with `ok: 1` may still say that a write was refused.
+
+use mongodb::{
+    Database,
+    bson::{Bson, Document, deserialize_from_bson},
+    error::{Error, ErrorKind, WriteFailure},
+};
+use serde::de::DeserializeOwned;
+
+/// Why a reply is not a clear answer. The write may have been applied.
+#[derive(Clone, Copy, Debug)]
+enum Unclear {
+    /// Some of the writes of the command were applied, and others were refused.
+    Partial,
+    /// The reply has an error that cannot be read.
+    Malformed,
+}
+
+/// Runs a command that writes nothing. Returns its reply.
+///
+/// # Errors
+/// Those of the driver.
+pub(super) async fn run_read(database: &Database, command: Document) -> Result<Document, Error> {
+    database.run_command(command).await
+}
+
+/// Runs a command that writes. Returns if the whole reply says that it was applied, under its write concern.
+///
+/// # Errors
+/// Those of the driver. [`ErrorKind::Write`] if the reply has `writeErrors` or `writeConcernError`; of both, `writeErrors`.
+/// Another kind, whose outcome is unknown, if a part of the writes was applied, or the error cannot be read.
+pub(super) async fn run_write(database: &Database, command: Document) -> Result<(), Error> {
+    examine(&database.run_command(command).await?)
+}
+
+fn examine(reply: &Document) -> Result<(), Error> {
+    if let Some(refused) = reply.get("writeErrors").filter(|errors| **errors != Bson::Array(Vec::new())) {
+        let first = refused.as_array().and_then(|errors| errors.first()).ok_or_else(malformed)?;
+        let applied = reply.get("n").is_some_and(|n| !is_zero(n));
+        let first = read(first)?;
+        let failure = ErrorKind::Write(WriteFailure::WriteError(first));
+        return Err(if applied { Error::custom(Unclear::Partial) } else { failure.into() });
+    }
+    match reply.get("writeConcernError") {
+        Some(concern) => Err(ErrorKind::Write(WriteFailure::WriteConcernError(read(concern)?)).into()),
+        None => Ok(()),
+    }
+}
+
+fn read<T: DeserializeOwned>(error: &Bson) -> Result<T, Error> {
+    deserialize_from_bson(error.clone()).map_err(|_| malformed())
+}
+
+fn malformed() -> Error {
+    Error::custom(Unclear::Malformed)
+}
+
+fn is_zero(n: &Bson) -> bool {
+    match n {
+        Bson::Int32(n) => *n == 0,
+        Bson::Int64(n) => *n == 0,
+        Bson::Double(n) => *n == 0.0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::{Outcome, StoreError};
+    use mongodb::bson::doc;
+
+    use super::{super::error::write_failed, *};
+
+    fn failed(reply: &Document) -> StoreError {
+        write_failed(examine(reply).unwrap_err())
+    }
+
+    fn refused(code: i32) -> Bson {
+        Bson::Array(vec![doc! { "index": 0, "code": code, "errmsg": "refused" }.into()])
+    }
+
+    fn no_majority() -> Document {
+        doc! { "code": 64, "codeName": "WriteConcernTimeout", "errmsg": "timed out" }
+    }
+
+    #[test]
+    fn ok_alone_is_applied() {
+        for reply in [doc! { "ok": 1 }, doc! { "ok": 1, "n": 1 }, doc! { "ok": 1, "writeErrors": [] }] {
+            assert!(examine(&reply).is_ok(), "{reply}");
+        }
+    }
+
+    #[test]
+    fn write_error_is_not_applied() {
+        for reply in [
+            doc! { "ok": 1, "writeErrors": refused(13) },
+            doc! { "ok": 1, "n": 0, "writeErrors": refused(13) },
+        ] {
+            let error = failed(&reply);
+            assert_eq!(error.outcome(), Outcome::NotApplied);
+            assert!(matches!(error, StoreError::Internal { .. }), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn write_error_of_an_interrupted_write_is_unknown() {
+        let error = failed(&doc! { "ok": 1, "n": 0, "writeErrors": refused(11600) });
+        assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn write_concern_error_is_unknown() {
+        let error = failed(&doc! { "ok": 1, "n": 1, "writeConcernError": no_majority() });
+        assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn of_both_the_write_error_decides() {
+        let reply = doc! { "ok": 1, "n": 0, "writeErrors": refused(13), "writeConcernError": no_majority() };
+        assert_eq!(failed(&reply).outcome(), Outcome::NotApplied);
+    }
+
+    #[test]
+    fn partly_applied_is_unknown() {
+        for n in [Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0)] {
+            let reply = doc! { "ok": 1, "n": n, "writeErrors": refused(13) };
+            assert_eq!(failed(&reply).outcome(), Outcome::Unknown);
+        }
+    }
+
+    #[test]
+    fn unreadable_error_is_unknown() {
+        for reply in [
+            doc! { "ok": 1, "writeErrors": "none" },
+            doc! { "ok": 1, "writeErrors": [7] },
+            doc! { "ok": 1, "writeConcernError": 7 },
+            doc! { "ok": 1, "writeConcernError": { "errmsg": "timed out" } },
+        ] {
+            assert_eq!(failed(&reply).outcome(), Outcome::Unknown, "{reply}");
+        }
+    }
+
+    #[test]
+    fn disk_without_room_is_full() {
+        assert!(matches!(failed(&doc! { "ok": 1, "writeErrors": refused(14031) }), StoreError::Full { .. }));
+    }
+}
