@@ -131,7 +131,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             }
         }
         let strong = matches!(seek, Seek::Strong);
-        let (flight, replaced) = self.begin(key, &mut shard, kept, (flush, strong), open);
+        let (flight, replaced) = self.begin(key, &mut shard, kept, flush, strong, open);
         drop(shard);
         drop(replaced);
         Boarding::Flight(flight)
@@ -143,7 +143,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         key: &K,
         shard: &mut Shard<K, V>,
         kept: Kept,
-        (flush, strong): (u32, bool),
+        flush: u32,
+        strong: bool,
         open: &mut Option<OpenRide<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
         let progress = shard.enter(key, self.node.now());
@@ -211,7 +212,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let mut shard = self.ledger.lock(key);
         if shard.get(key).is_none_or(Progress::is_idle) {
             let kept = self.memory.slot(key).map_or(Kept::Perhaps, |slot| Kept::Expired(slot.version));
-            self.begin(key, &mut shard, kept, (flush, false), &mut open);
+            self.begin(key, &mut shard, kept, flush, false, &mut open);
         }
         drop(shard);
         drop(open.map(OpenRide::seal));

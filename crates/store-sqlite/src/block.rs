@@ -83,7 +83,7 @@ impl BlockStore for Sqlite {
             BlockList::Blocked => BLOCKED,
             BlockList::DoNotDisturb => DO_NOT_DISTURB,
         };
-        self.readers.page(sql, user, (after, limit), blocks_of).await
+        self.readers.page(sql, user, after, limit, blocks_of).await
     }
 }
 

@@ -98,7 +98,7 @@ impl FollowStore for Sqlite {
             FollowList::Following => FOLLOWING,
             FollowList::Fans => FANS,
         };
-        self.readers.page(sql, user, (after, limit), follows_of).await
+        self.readers.page(sql, user, after, limit, follows_of).await
     }
 
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {

@@ -48,7 +48,8 @@ impl Readers {
         &self,
         sql: &'static str,
         user: UserId,
-        (after, limit): (Option<Place>, usize),
+        after: Option<Place>,
+        limit: usize,
         of: fn(Rows<'_>) -> Result<Vec<T>, Failure>,
     ) -> Result<Vec<T>, StoreError> {
         let (at, other) = after.map_or((i64::MAX, i64::MAX), |place| (place.at.0, place.user.get()));

@@ -50,7 +50,8 @@ pub(super) struct Follower<'a> {
 impl<'a> Follower<'a> {
     pub(super) fn new(
         member: &'a Member,
-        (epoch, server): (u64, String),
+        epoch: u64,
+        server: String,
         chain: Chain,
         frames: Box<dyn Frames>,
     ) -> Self {

@@ -159,7 +159,7 @@ impl Member {
             return Err(End::Moved);
         }
         let chain = Chain::at(probed.number, probed.nonce);
-        let mut follower = Follower::new(self, (epoch, server), chain, frames);
+        let mut follower = Follower::new(self, epoch, server, chain, frames);
         follower.adopt(&probed);
         self.shared.accept(&follower.server);
         self.standing.adopted(epoch);

@@ -44,20 +44,22 @@ impl Groups {
         group: GroupId,
         user: UserId,
         standing: &Standing,
-        (version, kept): (i64, Duration),
+        version: i64,
+        kept: Duration,
     ) -> bool {
         self.forget(kept);
         let known = self.groups.get(&group).and_then(|known| known.users.get(&user));
         if known.is_some_and(|known| known.version > standing.version) {
             return false;
         }
-        self.put(group, user, (standing.version, standing.gateways.clone()), version)
+        let of_user = Entry { version: standing.version, gateways: standing.gateways.clone(), went: None };
+        self.put(group, user, of_user, version)
     }
 
     pub(super) fn leave(&mut self, group: GroupId, user: UserId, version: i64) -> bool {
         let known = self.groups.get(&group).and_then(|known| known.users.get(&user));
         let Some(known) = known.map(|known| known.version) else { return false };
-        self.put(group, user, (known, Vec::new()), version)
+        self.put(group, user, Entry { version: known, ..Entry::default() }, version)
     }
 
     pub(super) fn distribution(&self, group: GroupId) -> Distribution {
@@ -76,16 +78,11 @@ impl Groups {
         online.map(member).take(limit).collect()
     }
 
-    fn put(
-        &mut self,
-        id: GroupId,
-        user: UserId,
-        (of_user, gateways): (i64, Vec<GatewayId>),
-        version: i64,
-    ) -> bool {
+    fn put(&mut self, id: GroupId, user: UserId, of_user: Entry, version: i64) -> bool {
         let group = self.groups.entry(id).or_default();
         let entry = group.users.entry(user).or_default();
-        entry.version = of_user;
+        let gateways = of_user.gateways;
+        entry.version = of_user.version;
         let before = std::mem::replace(&mut entry.gateways, gateways.clone());
         entry.went = gateways.is_empty().then(Instant::now);
         if let Some(went) = entry.went {

@@ -157,7 +157,7 @@ impl ActiveStore for MemoryPresence {
         let state = &mut *state;
         let version = state.next_version();
         let kept = self.limits.kept;
-        groups.iter().map(|group| Ok(state.groups.apply(*group, user, standing, (version, kept)))).collect()
+        groups.iter().map(|group| Ok(state.groups.apply(*group, user, standing, version, kept))).collect()
     }
 
     async fn leave(&self, group: GroupId, users: &[UserId]) -> Vec<Result<bool, PresenceError>> {

@@ -14,21 +14,25 @@ const DIGITS_MAX: usize = 8;
 /// Timers are no finer than this; a shorter time is looked at again before the call is taken on.
 const FINEST: Duration = Duration::from_millis(1);
 
-/// When the caller of a request that came at `started` stops waiting. `limits` are what counts when nothing
-/// is said, and the most that counts.
-pub(super) fn of(
-    headers: &HeaderMap,
-    started: Instant,
-    (default, most): (Duration, Duration),
-) -> Result<Instant, Box<Status>> {
-    let Some(value) = headers.get(TIMEOUT) else { return Ok(started + default) };
+/// How long callers may wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadlines {
+    /// Of a call that says nothing.
+    pub(super) default: Duration,
+    /// At most.
+    pub(super) most: Duration,
+}
+
+/// When the caller of a request that came at `started` stops waiting.
+pub(super) fn of(headers: &HeaderMap, started: Instant, limits: Deadlines) -> Result<Instant, Box<Status>> {
+    let Some(value) = headers.get(TIMEOUT) else { return Ok(started + limits.default) };
     let Some(timeout) = parse(value.as_bytes()) else {
         return Err(Box::new(answer::invalid_metadata(
             TIMEOUT,
             "must be 1 to 8 digits and one of H, M, S, m, u, n",
         )));
     };
-    let deadline = started + timeout.min(most);
+    let deadline = started + timeout.min(limits.most);
     if timeout < FINEST && Instant::now() >= deadline {
         return Err(Box::new(answer::deadline_exceeded()));
     }
@@ -91,6 +95,9 @@ mod tests {
             http::HeaderValue::from_static("99999999H"),
         )]);
         let most = Duration::from_secs(10);
-        assert_eq!(of(&headers, started, (Duration::from_secs(2), most)).unwrap(), started + most);
+        assert_eq!(
+            of(&headers, started, Deadlines { default: Duration::from_secs(2), most }).unwrap(),
+            started + most
+        );
     }
 }

@@ -42,6 +42,7 @@ pub(crate) use times::Taken;
 pub(crate) use trace::TARGET as TRACE_TARGET;
 
 use self::{
+    deadline::Deadlines,
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
 };
@@ -94,9 +95,8 @@ impl Load {
 struct Shared {
     methods: Methods,
     gate: Gate,
-    deadline_default: Duration,
-    deadline_max: Duration,
-    stream_max: Duration,
+    unary: Deadlines,
+    streams: Deadlines,
     message_bytes: u64,
     closing: CancellationToken,
 }
@@ -108,9 +108,8 @@ impl Edge {
         let shared = Shared {
             methods: Methods::new(),
             gate: Gate::new(limits.in_flight, limits.queue_wait),
-            deadline_default: limits.deadline_default,
-            deadline_max: limits.deadline_max,
-            stream_max: limits.stream_max,
+            unary: Deadlines { default: limits.deadline_default, most: limits.deadline_max },
+            streams: Deadlines { default: limits.stream_max, most: limits.stream_max },
             message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
             closing: CancellationToken::new(),
         };
@@ -169,11 +168,11 @@ impl Edge {
         method: &Method,
         started: Instant,
     ) -> Result<(Request<B>, Call), Box<Status>> {
-        let limit = match method.kind {
-            Kind::Unary => (self.shared.deadline_default, self.shared.deadline_max),
-            Kind::Stream | Kind::Watch => (self.shared.stream_max, self.shared.stream_max),
+        let limits = match method.kind {
+            Kind::Unary => self.shared.unary,
+            Kind::Stream | Kind::Watch => self.shared.streams,
         };
-        let deadline = deadline::of(request.headers(), started, limit)?;
+        let deadline = deadline::of(request.headers(), started, limits)?;
         let principal = principal(request.headers())?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);

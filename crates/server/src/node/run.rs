@@ -109,7 +109,7 @@ impl Node {
         error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
         let found = Found::of(&config, &store).await?;
-        let node = Self::listen(config, port, operations, metrics, (store, found.about.clone()))?;
+        let node = Self::listen(config, port, operations, metrics, store, found.about.clone())?;
         if let Err(error) = node.bring_up(found).await {
             node.wind_down(std::future::ready(())).await;
             return Err(error);
@@ -149,7 +149,8 @@ impl Node {
         port: Port,
         operations: Option<(TcpListener, SocketAddr)>,
         metrics: PrometheusHandle,
-        (store, about): (Opened, About),
+        store: Opened,
+        about: About,
     ) -> Result<Self, StartError> {
         let health = Reporter::new();
         let edge = Edge::new(base(&health)?, &config.limits).with_sandboxes(config.ephemeral.enabled);

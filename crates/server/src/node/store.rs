@@ -75,8 +75,8 @@ impl Opened {
             Self::Sqlite(_) => About::file(&data_file(config)),
             #[cfg(feature = "cluster")]
             Self::Cluster(handle) => {
-                let relations = (handle.cql_probe(), config.store.cql.keyspace.as_str());
-                About::mongodb(handle.probe(), &config.store.mongodb.database, relations)
+                let (database, keyspace) = (&config.store.mongodb.database, &config.store.cql.keyspace);
+                About::mongodb(handle.probe(), database, handle.cql_probe(), keyspace)
             }
         }
     }

@@ -91,11 +91,7 @@ impl About {
 
     /// Of a database in MongoDB, and of a keyspace for relations where there is one.
     #[cfg(feature = "cluster")]
-    pub(crate) fn mongodb(
-        probe: Probe,
-        database: &str,
-        (relations, keyspace): (Option<CqlProbe>, &str),
-    ) -> Self {
+    pub(crate) fn mongodb(probe: Probe, database: &str, relations: Option<CqlProbe>, keyspace: &str) -> Self {
         let mut place = format!("MongoDB at {} (database {database})", probe.hosts().join(", "));
         if relations.is_some() {
             place.push_str(&format!(" and CQL (keyspace {keyspace})"));

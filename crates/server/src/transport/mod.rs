@@ -277,19 +277,19 @@ impl Server {
         let closing = self.connections.closing.cancelled();
         let Some(tls) = &self.tls else {
             let greeted = timeout(self.handshake, greeting::greeted(socket));
-            if let Some(Ok(Ok(greeted))) = closing_first(closing, greeted).await {
-                self.connection(greeted).await;
+            if let Some(Ok(Ok((protocol, io)))) = closing_first(closing, greeted).await {
+                self.connection(protocol, io).await;
             }
             return;
         };
         let greeted =
             timeout(self.handshake, async { greeting::greeted(tls.acceptor().accept(socket).await?).await });
-        if let Some(Ok(Ok(greeted))) = closing_first(closing, greeted).await {
-            self.connection(greeted).await;
+        if let Some(Ok(Ok((protocol, io)))) = closing_first(closing, greeted).await {
+            self.connection(protocol, io).await;
         }
     }
 
-    async fn connection<I>(&self, (protocol, io): (Protocol, Prefixed<I>))
+    async fn connection<I>(&self, protocol: Protocol, io: Prefixed<I>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -62,7 +62,7 @@ impl Cql {
             let before = row.before();
             let updated = Timestamp(self.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
-            if self.put_block(&before, &after, false, (None, None)).await? {
+            if self.put_block(&before, &after, false, None, None).await? {
                 let told = self.write(Note { version: Some(after.version), ..note }.part(self), None).await;
                 told.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 return Ok(true);

@@ -168,7 +168,7 @@ impl Cql {
             }
             let after = before.patched(patch, write.now);
             let event = block_log::told(&before, &after, write.now);
-            if self.put_block(&before, &after, true, (key, event.as_ref())).await? {
+            if self.put_block(&before, &after, true, key, event.as_ref()).await? {
                 return Ok(Decided::Now((after, event)));
             }
             tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
@@ -182,7 +182,8 @@ impl Cql {
         before: &Block,
         after: &Block,
         live: bool,
-        (key, event): (Option<Key<'_>>, Option<&RelationEvent>),
+        key: Option<Key<'_>>,
+        event: Option<&RelationEvent>,
     ) -> Result<bool, StoreError> {
         let writer: i64 = rand::random();
         let mut parts = vec![record_part(before.version, after, live, writer)];

@@ -225,10 +225,10 @@ impl Cql {
         after: Option<Place>,
         limit: usize,
     ) -> Result<(Vec<E>, usize), StoreError> {
-        let Read { entries, count, last } = self.entries(E::AFTER, of, bucket, (after, limit)).await?;
+        let Read { entries, count, last } = self.entries(E::AFTER, of, bucket, after, limit).await?;
         let missing = limit - entries.len();
         let Some(last) = last.filter(|_| missing > 0 && count == limit) else { return Ok((entries, count)) };
-        let rest = self.entries(E::LIVE_AFTER, of, bucket, (Some(last), missing)).await?;
+        let rest = self.entries(E::LIVE_AFTER, of, bucket, Some(last), missing).await?;
         Ok(([entries, rest.entries].concat(), count))
     }
 
@@ -238,7 +238,8 @@ impl Cql {
         statement: &'static Statement,
         (owner, list): (UserId, FollowList),
         bucket: i32,
-        (after, limit): (Option<Place>, usize),
+        after: Option<Place>,
+        limit: usize,
     ) -> Result<Read<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
         // Nothing stands before the first place that is left.

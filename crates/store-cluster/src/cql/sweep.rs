@@ -167,12 +167,13 @@ impl Sweep {
     /// Looks at the blocks whose writes have ended, one way or the other.
     async fn enforce(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.clock.micros() - WRITE_ENDED;
-        while let Some((stamp, block)) = self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
+        while let Some((stamp, (edge, is_told))) =
+            self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
         {
             if stamp > ended {
                 return Ok(());
             }
-            end(cql, block).await?;
+            end(cql, edge, is_told).await?;
             self.blocks.remove(&stamp);
         }
         Ok(())
@@ -199,14 +200,14 @@ async fn finish(cql: &Cql, closed: Vec<Note>) -> Result<(), StoreError> {
         counted?;
     }
     let (blocks, members) = unended(&closed);
-    for block in blocks {
-        end(cql, block).await?;
+    for (edge, is_told) in blocks {
+        end(cql, edge, is_told).await?;
     }
     cql.mend_memberships(members).await
 }
 
 /// Ends what may have been left undone of the change of a block, of which both logs know or not.
-async fn end(cql: &Cql, (edge, is_told): (Edge, bool)) -> Result<(), StoreError> {
+async fn end(cql: &Cql, edge: Edge, is_told: bool) -> Result<(), StoreError> {
     cql.enforce_block(edge).await?;
     if is_told { Ok(()) } else { cql.resume_log(edge).await }
 }

@@ -32,7 +32,9 @@ impl Mongo {
     /// Sets or removes one secret of an owner.
     pub(super) async fn put_secret(
         &self,
-        (kind, id, name): (&str, i64, &str),
+        kind: &str,
+        id: i64,
+        name: &str,
         secret: Option<&StoredSecret>,
         session: &mut ClientSession,
     ) -> Result<(), Error> {

@@ -71,7 +71,7 @@ impl Mongo {
             self.forget_secrets(R::OWNER, order.id, session).await.map_err(before_commit)?;
         }
         for (name, secret) in &order.secrets {
-            self.put_secret((R::OWNER, order.id, name), secret.as_ref(), session)
+            self.put_secret(R::OWNER, order.id, name, secret.as_ref(), session)
                 .await
                 .map_err(before_commit)?;
         }

@@ -33,7 +33,7 @@ pub fn take(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -> Resul
     }
     let part = files::with_suffix(to, ".part");
     let file = claim(&part, to)?;
-    let written = write(from, (&part, to), &file, progress);
+    let written = write(from, &part, to, &file, progress);
     if written.is_err() {
         files::remove(&part).and_then(|()| files::remove_logs(&part)).ok();
     }
@@ -58,7 +58,8 @@ fn claim(part: &Path, to: &Path) -> Result<File, BackupError> {
 
 fn write(
     from: &Path,
-    (part, to): (&Path, &Path),
+    part: &Path,
+    to: &Path,
     file: &File,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Manifest, BackupError> {

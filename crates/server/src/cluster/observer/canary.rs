@@ -54,7 +54,7 @@ pub(super) async fn turn(
     }
     let Some(version) = canary.write(turn).await else { return true };
     let written = Instant::now();
-    let looks = others.iter().map(|peer| look(nodes, peer, findings, (version, written), bounds));
+    let looks = others.iter().map(|peer| look(nodes, peer, findings, version, written, bounds));
     let stale = join_all(looks).await.into_iter().filter(|stale| *stale).count();
     findings.tell(super::CANARIES, bounds.shown, stale);
     true
@@ -65,7 +65,8 @@ async fn look(
     nodes: &dyn Nodes,
     peer: &Arc<dyn Peer>,
     findings: &Findings,
-    (version, written): (u64, Instant),
+    version: u64,
+    written: Instant,
     bounds: Bounds,
 ) -> bool {
     let stale = match shown(&**peer, version, written, bounds.shown).await {

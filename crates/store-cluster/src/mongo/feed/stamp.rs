@@ -68,7 +68,7 @@ impl Mongo {
         ids: &[i64],
     ) -> Result<(), StoreError> {
         let raise = vec![doc! { "$set": { "v": next(), "u": rand::random::<i64>() } }];
-        self.change_all(collection, ids, (is_number(), raise.into())).await
+        self.change_all(collection, ids, is_number(), raise.into()).await
     }
 
     /// Above any that it can have had, whatever it is now.
@@ -90,14 +90,15 @@ impl Mongo {
         let beyond = doc! { "$and": [is_number(), { "$gte": ["$v", above] }] };
         let version = doc! { "$cond": [beyond, next(), above] };
         let renew = vec![doc! { "$set": { "v": version, "u": rand::random::<i64>() } }];
-        self.change_all(collection, ids, (doc! { "$literal": true }, renew.into())).await
+        self.change_all(collection, ids, doc! { "$literal": true }, renew.into()).await
     }
 
     async fn change_all(
         &self,
         collection: &Collection<RawDocumentBuf>,
         ids: &[i64],
-        (which, change): (Document, UpdateModifications),
+        which: Document,
+        change: UpdateModifications,
     ) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());
