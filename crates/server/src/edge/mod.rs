@@ -16,10 +16,7 @@ mod sandbox;
 mod times;
 mod trace;
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
