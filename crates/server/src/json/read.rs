@@ -10,7 +10,7 @@ use super::{
     tracked::{Place, Tracked},
 };
 
-/// Reads a message from its JSON form: that of proto3, but for masks, see [`Mask`](super::mask::Mask).
+/// Reads a message from its JSON form: that of proto3, but for masks, see `mask.rs`.
 ///
 /// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field. What
 /// the message does not know, and what is given twice, is an error.
