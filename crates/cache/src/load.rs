@@ -113,6 +113,15 @@ impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
     }
 }
 
+/// What a new flight is begun with.
+#[derive(Clone, Copy)]
+struct NewFlight {
+    /// The number of the last flush of memory.
+    flush: u32,
+    /// Whether it reads the store itself.
+    strong: bool,
+}
+
 impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// Joins the flight of the key if that is allowed and there is one, else begins one on the open ride.
     pub(crate) fn board(
@@ -131,7 +140,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             }
         }
         let strong = matches!(seek, Seek::Strong);
-        let (flight, replaced) = self.begin(key, &mut shard, kept, flush, strong, open);
+        let (flight, replaced) = self.begin(key, &mut shard, kept, NewFlight { flush, strong }, open);
         drop(shard);
         drop(replaced);
         Boarding::Flight(flight)
@@ -143,8 +152,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         key: &K,
         shard: &mut Shard<K, V>,
         kept: Kept,
-        flush: u32,
-        strong: bool,
+        new: NewFlight,
         open: &mut Option<OpenRide<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
         let progress = shard.enter(key, self.node.now());
@@ -155,7 +163,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             Kept::Expired(_) | Kept::Perhaps => {}
             Kept::Nothing => progress.maybe_kept = false,
         }
-        let flight = open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, flush, strong);
+        let flight =
+            open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, new.flush, new.strong);
         let replaced = progress.current.replace(Arc::clone(&flight));
         progress.loads += 1;
         (flight, replaced)
@@ -212,7 +221,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         let mut shard = self.ledger.lock(key);
         if shard.get(key).is_none_or(Progress::is_idle) {
             let kept = self.memory.slot(key).map_or(Kept::Perhaps, |slot| Kept::Expired(slot.version));
-            self.begin(key, &mut shard, kept, flush, false, &mut open);
+            self.begin(key, &mut shard, kept, NewFlight { flush, strong: false }, &mut open);
         }
         drop(shard);
         drop(open.map(OpenRide::seal));
