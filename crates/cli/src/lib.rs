@@ -1,4 +1,4 @@
-//! The command `kith`: what it is told, and what it prints.
+//! The `kith` command line.
 
 // They panic where the stream is full or closed; see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -21,7 +21,7 @@ pub fn unit(metric: &Metric) -> Option<Unit> {
     }
 }
 
-/// Tells the recorder what each means, for the HELP lines of `/metrics`.
+/// Registers the description of each metric, for the HELP lines of `/metrics`.
 pub(crate) fn describe() {
     for metric in all() {
         let help = SharedString::from(metric.help);

@@ -16,6 +16,6 @@ pub struct DomainContext<'a> {
     pub tiers: &'a Tiers,
     /// Runs the writes of this node.
     pub mutations: &'a Mutations,
-    /// Hashes secrets, and what tells a repeated request from another one.
+    /// Hashes secrets, and the fingerprints of requests.
     pub hasher: &'a SecretHasher,
 }

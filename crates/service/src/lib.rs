@@ -2,8 +2,8 @@
 //!
 //! From the bottom up: [`error`] and [`metric`]; [`rpc`], which is what calls have in common; [`write`](mod@write), which is
 //! what writes have in common; then a folder for each domain. [`user`] knows no other domain, [`group`] knows users,
-//! [`relation`] knows both, and [`application`] and [`presence`] know all of these. A domain that is above tells those below
-//! nothing: it is told by them, as one of their listeners.
+//! [`relation`] knows both, and [`application`] and [`presence`] know all of these. A domain does not
+//! call the domains above it: it notifies them, through listener traits that it owns.
 
 pub mod application;
 pub mod domain_context;

@@ -40,7 +40,7 @@ impl StoreFeed {
     async fn begin(&self) -> Result<Open, FeedError> {
         let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
         let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
-        let unread = self.told(&first.changes);
+        let unread = self.invalidations(&first.changes);
         Ok(Open { feed: self.clone(), changes, unread, mark: first.mark, saved: Vec::new() })
     }
 }
@@ -86,8 +86,17 @@ impl Feed for StoreFeed {
 
 impl StoreFeed {
     /// What changes mean for copies. A kind of record that no domain keeps copies of means nothing.
-    fn told(&self, changes: &[FeedChange]) -> Vec<Invalidation> {
-        changes.iter().filter_map(|change| told(&self.mappings, change)).collect()
+    fn invalidations(&self, changes: &[FeedChange]) -> Vec<Invalidation> {
+        changes.iter().filter_map(|change| self.invalidation(change)).collect()
+    }
+
+    fn invalidation(&self, change: &FeedChange) -> Option<Invalidation> {
+        let mapped =
+            |mapping: &Arc<dyn FeedMapping>| Some((mapping.namespace(), mapping.key(&change.record)?));
+        let (namespace, key) = self.mappings.iter().find_map(mapped)?;
+        // A change by hand may have set the version back: copies of every version are dropped.
+        let version = change.version.filter(|_| !change.by_hand).map(cache_version);
+        Some(Invalidation { namespace, key, version, copy: None })
     }
 }
 
@@ -117,7 +126,7 @@ impl Changes for Open {
         }
         let batch = self.changes.next(patience).await.map_err(|error| meaning(&error))?;
         self.mark = batch.mark;
-        Ok(self.feed.told(&batch.changes))
+        Ok(self.feed.invalidations(&batch.changes))
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {
@@ -129,15 +138,6 @@ impl Changes for Open {
         self.saved.clone_from(&self.mark);
         Ok(saved)
     }
-}
-
-fn told(mappings: &[Arc<dyn FeedMapping>], change: &FeedChange) -> Option<Invalidation> {
-    let mapped =
-        mappings.iter().find_map(|mapping| Some((mapping.namespace(), mapping.key(&change.record)?)));
-    let (namespace, key) = mapped?;
-    // A change by hand may have set the version back: copies of every version are dropped.
-    let version = change.version.filter(|_| !change.by_hand).map(cache_version);
-    Some(Invalidation { namespace, key, version, copy: None })
 }
 
 fn meaning(error: &kith_store::FeedError) -> FeedError {

@@ -36,7 +36,7 @@ impl Applications {
         self.log.forget_relation_log(self.known_since(now), limit).await.map_err(store_error)
     }
 
-    /// Before which logs tell nothing.
+    /// The time before which the logs have no entries.
     fn known_since(&self, now: Timestamp) -> Timestamp {
         let kept = i64::try_from(self.log_kept.as_millis()).unwrap_or(i64::MAX);
         Timestamp(now.0.saturating_sub(kept))

@@ -1,4 +1,4 @@
-//! Who joined or left groups: told by members, for who of them is online.
+//! The listener of presence: joins and leaves change which members of a group are online.
 
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ pub struct Moved {
     pub(super) done: oneshot::Sender<()>,
 }
 
-/// Tells of them.
+/// Passes joins and leaves on to presence.
 #[derive(Debug)]
 pub struct Moves {
     tell: mpsc::Sender<Moved>,
     wait: Duration,
 }
 
-/// What tells, and waits at most so long until it is dealt with; and what is told.
+/// The listener, which waits at most `wait` until presence has handled a change, and the changes that it passes on.
 pub fn moves(wait: Duration) -> (Moves, mpsc::Receiver<Moved>) {
     let (tell, told) = mpsc::channel(WAITING_MAX);
     (Moves { tell, wait }, told)

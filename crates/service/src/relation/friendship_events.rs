@@ -1,4 +1,4 @@
-//! What users do about friend requests, for whoever keeps those.
+//! Friendship events: how the domain of friend requests is notified.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use kith_store::Edge;
 
 use crate::error::Error;
 
-/// Is told what users do about friend requests otherwise than by deciding them.
+/// Is notified when a user declines friend requests without deciding them.
 #[async_trait]
 pub trait FriendshipListener: Debug + Send + Sync {
     /// `edge.to` does not want to be a friend of `edge.from` any more: it blocked it, or ended their friendship.

@@ -150,7 +150,7 @@ impl WriteContext {
 ///
 /// # Errors
 /// Below 0.
-pub fn expected_version(number: i64) -> Result<Option<Version>, Error> {
+fn expected_version(number: i64) -> Result<Option<Version>, Error> {
     let why = || Error::invalid("expected_version", &Invalid::new("must not be below 0"));
     let version = Version::new(number).ok_or_else(why)?;
     Ok((version != Version::NONE).then_some(version))

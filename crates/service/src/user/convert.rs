@@ -78,7 +78,7 @@ pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
     UserName::new(name).map_err(|why| Error::invalid("user_name", &why))
 }
 
-/// The user as `acting` may see it.
+/// The user as `principal` may see it.
 pub(super) fn to_wire(user: &User, principal: Principal, secret_names: &BTreeSet<String>) -> wire::User {
     let contact = shows_contact(user, principal);
     let shown = |text: &Text| if contact { text.to_string() } else { String::new() };
@@ -99,7 +99,7 @@ pub(super) fn to_wire(user: &User, principal: Principal, secret_names: &BTreeSet
     }
 }
 
-/// Whether `acting` sees email and phone.
+/// Whether `principal` sees email and phone.
 pub(super) fn shows_contact(user: &User, principal: Principal) -> bool {
     match principal {
         Principal::Service => true,

@@ -35,7 +35,7 @@ pub trait AccountCleanup: Debug + Send + Sync {
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 }
 
-/// What a deletion tells. Cheap to clone.
+/// Notes deletions, and hands them to the clean-up. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Deletions {
     store: Arc<dyn EdgeUpkeep>,
@@ -43,7 +43,7 @@ pub struct Deletions {
 }
 
 impl Deletions {
-    /// Over `stores`, with what tells a [`CleanupJob`](super::CleanupJob) of them which users were deleted here.
+    /// Over `stores`, with the channel by which a [`CleanupJob`](super::CleanupJob) learns of users who were deleted here.
     pub fn new(stores: &Stores) -> (Self, mpsc::Receiver<UserId>) {
         let (begun, told) = mpsc::channel(BEGUN_MAX);
         (Self { store: Arc::clone(&stores.edges), begun }, told)

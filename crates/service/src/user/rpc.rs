@@ -49,7 +49,7 @@ impl UserRpc {
         consistency(asked, self.limits.tokens)
     }
 
-    /// The user as `acting` may see it.
+    /// The user as `principal` may see it.
     fn shown(&self, user: &User, principal: Principal) -> wire::User {
         convert::to_wire(user, principal, &self.users.rules.secret_params)
     }

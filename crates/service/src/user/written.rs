@@ -12,7 +12,7 @@ use crate::rpc::{call::Principal, versions::wire_time};
 /// Bytes of all fields but the texts, and of what stands before each of them.
 const ROOM: usize = 160;
 
-/// The answer with this user, as `acting` may see it, without parameters of these names.
+/// The answer with this user, as `principal` may see it, without parameters of these names.
 pub(super) fn answer(user: &User, principal: Principal, secret_names: &BTreeSet<String>) -> GetUserResponse {
     let texts = user.user_name.len() + user.nick_name.len() + user.email.len() + user.phone.len();
     let bytes =

@@ -1,4 +1,4 @@
-//! What writes have in common: they run to their end, tell other nodes, and give up what they make stale.
+//! What writes have in common: they run to their end, invalidate what they make stale, and publish it to other nodes.
 
 pub mod cache_defaults;
 pub mod feed_mapping;

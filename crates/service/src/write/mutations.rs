@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Is told of the writes of a node.
+/// Is notified of the writes of a node.
 pub trait WriteListener: std::fmt::Debug + Send + Sync {
     /// A write was acknowledged that gave the record of this key this version. Called on the way of each write: it must not
     /// wait, nor cost more than it has to.
@@ -40,7 +40,7 @@ pub struct Mutations {
     limit: Duration,
     /// See [`patience`].
     answer: Duration,
-    /// Whoever wants to know of writes.
+    /// Notified of each acknowledged write.
     listener: Option<Arc<dyn WriteListener>>,
 }
 

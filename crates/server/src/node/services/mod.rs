@@ -185,6 +185,7 @@ macro_rules! compressed {
             .accept_compressed(CompressionEncoding::Zstd)
     };
 }
+
 /// What changes in the store mean for the copies of each domain.
 pub(crate) fn feed_mappings(stores: &Stores) -> Arc<[Arc<dyn FeedMapping>]> {
     let mut all = user::feed_mappings();

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Members,
-    membership_events::{Expected, MembershipEvent},
+    membership_events::{EventKind, MembershipEvent},
     service::{FOUNDED_WITHIN, store_error},
 };
 use crate::{
@@ -179,7 +179,7 @@ impl Members {
     /// Ends members first, then bans and the mutes of former members, in steps. The copies of the members of a step are
     /// invalidated around it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
-        self.tell_dismissed(group).await?;
+        self.notify_dismissed(group).await?;
         loop {
             let step = self.ending.step.lock().await;
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
@@ -191,8 +191,9 @@ impl Members {
             }
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
-            let (invalidations, expected) =
-                (self.invalidations_for(group, &change).await, Expected::of(&change));
+            let invalidations = self.invalidations_for(group, &change).await;
+            // The invites of its admins were closed with the group.
+            let event = EventKind::of(&change).event(group, change.users(), &[]);
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {
                 let count = store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
@@ -203,19 +204,18 @@ impl Members {
             });
             let ended = self.write_invalidating(invalidations, keys, write).await?;
             drop(step);
-            // Nobody who decided for a group that is gone has to be told of.
-            self.notify(expected.with(group, &[])).await;
+            self.notify(event).await;
             if ended.record.roster.count == 0 {
                 return Ok(());
             }
         }
     }
 
-    /// Tells that a group is dismissed, before its members leave.
-    async fn tell_dismissed(&self, group: GroupId) -> Result<(), Error> {
+    /// Notifies the listeners that a group is dismissed, before its members leave.
+    async fn notify_dismissed(&self, group: GroupId) -> Result<(), Error> {
         let _step = self.ending.step.lock().await;
         match self.group_created(group, &Consistency::Strong).await? {
-            None => self.listeners.tell(&MembershipEvent::Dismissed(group)).await,
+            None => self.listeners.notify(&MembershipEvent::Dismissed(group)).await,
             // Another group has the id.
             Some(_) => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Changes of memberships, for whoever above has to do something about them.
+//! Membership events: how other domains are notified of joins, leaves, demotions and dismissals.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -7,7 +7,7 @@ use kith_store::{GroupId, Member, MemberChange, MemberKey, MemberRow, Role, User
 
 use crate::error::Error;
 
-/// A change of memberships that stands.
+/// A change of memberships that is stored.
 #[derive(Clone, Debug)]
 pub enum MembershipEvent {
     /// Users came into a group. `members`: those whose rows the change wrote; a user who was in already has none.
@@ -34,8 +34,8 @@ pub enum MembershipEvent {
     Dismissed(GroupId),
 }
 
-/// Is told of each change of memberships, within the write that made it: after it stands, and before it is acknowledged. It
-/// may be told of a change twice, and where a node crashes of none.
+/// Is notified of each change of memberships, within the write that made it: after the change is stored, and before it is
+/// acknowledged. A repeated request notifies again. If the node crashes in between, nobody is notified.
 #[async_trait]
 pub trait MembershipListener: Debug + Send + Sync {
     /// Does what has to be done. The caller of the write waits for it.
@@ -45,7 +45,7 @@ pub trait MembershipListener: Debug + Send + Sync {
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error>;
 }
 
-/// Those who are told, in their order. Cheap to clone.
+/// The listeners, in the order in which they are notified. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MembershipListeners(Arc<[Arc<dyn MembershipListener>]>);
 
@@ -56,69 +56,90 @@ impl MembershipListeners {
         Self(listeners.into())
     }
 
-    /// Tells all of them.
+    /// Notifies all of them.
     ///
     /// # Errors
-    /// The first one; the others were told too.
-    pub(super) async fn tell(&self, event: &MembershipEvent) -> Result<(), Error> {
-        let mut told = Ok(());
+    /// The first error; the other listeners were notified, too.
+    pub(super) async fn notify(&self, event: &MembershipEvent) -> Result<(), Error> {
+        let mut notified = Ok(());
         for listener in self.0.iter() {
-            told = told.and(listener.changed(event).await);
+            notified = notified.and(listener.changed(event).await);
         }
-        told
+        notified
     }
 }
 
-/// What a change will have been, once it stands.
-#[derive(Debug)]
-pub(super) enum Expected {
-    Joined(Vec<UserId>),
-    Left(Vec<UserId>),
+/// Which event a change becomes once it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventKind {
+    Joined,
+    Left,
     Demoted,
-    Nothing,
+    None,
 }
 
-impl Expected {
-    pub(super) fn of(change: &MemberChange) -> Self {
+impl EventKind {
+    pub(super) const fn of(change: &MemberChange) -> Self {
         match change {
-            MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => {
-                Self::Joined(change.users())
-            }
+            MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
             MemberChange::Remove(_)
             | MemberChange::Ban(..)
             | MemberChange::Leave(_)
-            | MemberChange::Depart(_) => Self::Left(change.users()),
+            | MemberChange::Depart(_) => Self::Left,
             MemberChange::SetRole(_, Role::Member) => Self::Demoted,
             MemberChange::SetRole(..)
             | MemberChange::Transfer(_)
             | MemberChange::Mute(..)
             | MemberChange::MuteAll(_)
             | MemberChange::Remark(..)
-            | MemberChange::Unban(_) => Self::Nothing,
+            | MemberChange::Unban(_) => Self::None,
         }
     }
 
     /// Whether it changes who is in the group.
-    pub(super) const fn moves(&self) -> bool {
-        matches!(self, Self::Joined(_) | Self::Left(_))
+    pub(super) const fn moves(self) -> bool {
+        matches!(self, Self::Joined | Self::Left)
     }
 
-    /// The event, once the change wrote these rows. A row of who left has the role that it had.
-    pub(super) fn with(self, group: GroupId, rows: &[MemberRow]) -> Option<MembershipEvent> {
+    /// The event of a change that named these users and wrote these rows; `None`: nobody has to know. A row of a user who left
+    /// has the role that it had.
+    pub(super) fn event(
+        self,
+        group: GroupId,
+        users: Vec<UserId>,
+        rows: &[MemberRow],
+    ) -> Option<MembershipEvent> {
         let keys = |wanted: fn(&MemberRow) -> bool| {
             rows.iter().filter(|row| wanted(row)).map(|row| row.member.key).collect::<Vec<_>>()
         };
         match self {
-            Self::Joined(users) => {
+            Self::Joined | Self::Left if users.is_empty() => None,
+            Self::Joined => {
                 let members = rows.iter().filter(|row| row.live).map(|row| row.member.clone()).collect();
                 Some(MembershipEvent::Joined { group, users, members })
             }
-            Self::Left(users) => {
+            Self::Left => {
                 let deciders = keys(|row| !row.live && row.member.role >= Role::Admin);
                 Some(MembershipEvent::Left { group, users, deciders })
             }
             Self::Demoted => Some(MembershipEvent::Demoted(keys(|row| row.live))),
-            Self::Nothing => None,
+            Self::None => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn change_of_nobody_is_no_event() {
+        let group = GroupId::new(1).unwrap();
+        for change in [MemberChange::Remove(Vec::new()), MemberChange::Add(Vec::new())] {
+            assert!(EventKind::of(&change).event(group, change.users(), &[]).is_none(), "{change:?}");
+        }
+        let change = MemberChange::Leave(UserId::new(2).unwrap());
+        let event = EventKind::of(&change).event(group, change.users(), &[]);
+        assert!(matches!(event, Some(MembershipEvent::Left { .. })), "{event:?}");
     }
 }

@@ -59,7 +59,7 @@ pub struct Members {
     pub(super) rules: MemberRules,
     /// Dismissed groups whose members are being ended.
     pub(super) ending: Arc<Ending>,
-    /// Whoever has to know who came and went.
+    /// Notified of joins, leaves, demotions and dismissals.
     pub(super) listeners: MembershipListeners,
 }
 

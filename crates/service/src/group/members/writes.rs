@@ -11,7 +11,7 @@ use kith_store::{
 
 use super::{
     Members,
-    membership_events::{Expected, MembershipEvent},
+    membership_events::{EventKind, MembershipEvent},
     service::store_error,
 };
 use crate::{
@@ -130,7 +130,7 @@ impl Members {
         write: Write,
     ) -> Result<Committed<MembersChanged>, Error> {
         let keys: Vec<MemberKey> = self.keys(group, &change).await?;
-        let expected = Expected::of(&change);
+        let (kind, users) = (EventKind::of(&change), change.users());
         let invalidations = self.invalidations_for(group, &change).await;
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {
@@ -139,7 +139,7 @@ impl Members {
         });
         let done = self.write_invalidating(invalidations, keys.clone(), write).await?;
         let done = self.invalidate_rest(&keys, done).await?;
-        self.notify(expected.with(group, &done.record.rows)).await;
+        self.notify(kind.event(group, users, &done.record.rows)).await;
         Ok(done)
     }
 
@@ -164,7 +164,7 @@ impl Members {
     /// Notifies the listeners of a change that is stored. What a listener cannot do now, it does when it comes to it again.
     pub(super) async fn notify(&self, event: Option<MembershipEvent>) {
         let Some(event) = event else { return };
-        if let Err(error) = self.listeners.tell(&event).await {
+        if let Err(error) = self.listeners.notify(&event).await {
             tracing::warn!(%error, "something that follows from a change of members could not be done");
         }
     }
@@ -200,7 +200,7 @@ impl Members {
         change: &MemberChange,
     ) -> MemberInvalidations {
         let (members, groups) = match change {
-            change if Expected::of(change).moves() => (true, true),
+            change if EventKind::of(change).moves() => (true, true),
             MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
             _ => (false, false),
         };
