@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use crate::tree::packages;
+use crate::tree::{output, packages};
 
 /// A dependency and the only members that may have it. The laboratory measures the drivers bare, as the
 /// baselines of its ratios, and is part of no product.
@@ -53,5 +53,18 @@ fn every_crate_looks_down_only() {
             let wrong = never.iter().any(|beginning| dependency.starts_with(beginning));
             assert!(!wrong, "{member} knows {dependency}");
         }
+    }
+}
+
+/// A member that depends on the node with its default features would bring the drivers of a cluster back.
+#[test]
+fn single_node_build_has_no_cluster_driver() {
+    let single_node = ["--no-default-features", "--features", "embedded"];
+    let shown = ["--edges", "normal", "--prefix", "none", "--offline"];
+    let tree = output(env!("CARGO"), &[&["tree", "-p", "kith-cli"], &single_node[..], &shown].concat());
+    let crates: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.contains("kith-store-sqlite"));
+    for driver in ["mongodb", "scylla", "fred", "kith-store-cluster"] {
+        assert!(!crates.contains(driver), "single-node mode is built with {driver}");
     }
 }

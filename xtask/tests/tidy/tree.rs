@@ -34,7 +34,8 @@ pub(crate) fn packages() -> Vec<Value> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-fn output(program: &str, arguments: &[&str]) -> String {
+/// What a program that succeeds prints, run in the root.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
