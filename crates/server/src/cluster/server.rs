@@ -145,13 +145,18 @@ impl Server {
         Err(StartError::new("redis.url is given, which this build of kith cannot use"))
     }
 
+    /// Refuses: this build has no client of Redis.
+    ///
+    /// # Errors
+    /// Always.
     #[expect(clippy::unused_async, reason = "other builds connect")]
-    pub(crate) async fn look(_config: &Config, _keys: Option<&Keys>) -> Result<Self, StartError> {
+    pub async fn look(_config: &Config, _keys: Option<&Keys>) -> Result<Self, StartError> {
         Err(StartError::new("redis.url is given, which this build of kith cannot use"))
     }
 
+    /// Returns none: this build has no client of Redis.
     #[expect(clippy::unused_async, reason = "other builds ask it")]
-    pub(crate) async fn refusal(&self) -> Option<Refused> {
+    pub async fn refusal(&self) -> Option<Refused> {
         None
     }
 
@@ -160,8 +165,12 @@ impl Server {
         Ok(false)
     }
 
+    /// Returns false: this build has no client of Redis.
+    ///
+    /// # Errors
+    /// Never.
     #[expect(clippy::unused_async, reason = "other builds ask it")]
-    pub(crate) async fn prefix_of_others(&self, _keys: &Keys) -> Result<bool, SharedError> {
+    pub async fn prefix_of_others(&self, _keys: &Keys) -> Result<bool, SharedError> {
         Ok(false)
     }
 
@@ -173,8 +182,12 @@ impl Server {
     #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) const fn export_metrics(&self) {}
 
+    /// Returns none: this build has no client of Redis.
+    ///
+    /// # Errors
+    /// Never.
     #[expect(clippy::unused_async, reason = "other builds ask it")]
-    pub(crate) async fn findings(&self) -> Result<Vec<String>, SharedError> {
+    pub async fn findings(&self) -> Result<Vec<String>, SharedError> {
         Ok(Vec::new())
     }
 }

@@ -25,7 +25,6 @@ pub struct Data {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// It may come by itself.
-    #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a file does not come by itself"))]
     Away(StartError),
     /// It does not, until somebody changes something.
     Wrong(StartError),
@@ -42,7 +41,6 @@ impl Why {
 
 /// Why a node that serves does not serve relations, members and applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a file holds relations too"))]
 pub struct RelationsUnfit {
     /// In `/readyz`.
     pub(crate) reason: &'static str,
