@@ -66,8 +66,8 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked)
 }
 
 /// C14: once a change is acknowledged, or was read by whoever decides by a memory, nobody decides by what was before. Of the
-/// reads of what is set, too. A strong read asks the store, which has a change before it is acknowledged: what it tells binds
-/// strong reads (C4), and not yet those of memories.
+/// reads of what is set, too. A strong read asks the store, which has a change before it is acknowledged, and so may a read with a
+/// token: what they return binds strong reads (C4), and not yet those of memories.
 pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C14 new enemy");
     for blocks in relations.blocks.values() {
@@ -117,8 +117,8 @@ fn decision(call: &RelationCall) -> Option<Decision> {
     }
 }
 
-const fn is_strong(call: &RelationCall) -> bool {
-    matches!(call.what, About::Get(_, Level::Strong))
+const fn may_ask_the_store(call: &RelationCall) -> bool {
+    matches!(call.what, About::Get(_, Level::Strong | Level::AtLeast(_)))
 }
 
 impl<'a> Blocks<'a> {
@@ -148,7 +148,7 @@ impl<'a> Blocks<'a> {
         self.states.sort_by_key(|state| (state.settings.version, state.began));
         let others = self.told.iter().filter(|(_, read)| !self.is_acknowledged(read.version));
         self.others = others.map(|(_, read)| *read).collect();
-        let by_memories = self.told.iter().filter(|(call, _)| !is_strong(call));
+        let by_memories = self.told.iter().filter(|(call, _)| !may_ask_the_store(call));
         let told = by_memories.map(|(call, read)| (read.version, call.ended));
         let acked = self.states.iter().map(|state| (state.settings.version, state.ended));
         self.until = Until::new(&told.chain(acked).collect::<Vec<_>>());
