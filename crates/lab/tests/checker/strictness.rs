@@ -43,7 +43,7 @@ fn broken(reads: impl IntoIterator<Item = Event>) -> Vec<&'static str> {
 
 #[test]
 fn reads_of_the_store_may_be_ahead_of_memories() {
-    for level in [Level::Strong, Level::AtLeast(1)] {
+    for level in [Level::Strong, Level::AtLeast(0)] {
         let ahead = read(2, (30, 31), level, AFTER);
         let behind = read(3, (40, 41), Level::Cached, BEFORE);
         let decided = call(4, (42, 43), About::Check(PAIR, 0), Relates::Allows(true, 0));
