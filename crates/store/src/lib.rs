@@ -22,6 +22,7 @@ mod id;
 mod invalid;
 mod keyword;
 mod member;
+mod message;
 mod migration;
 mod name;
 mod node;
@@ -66,6 +67,11 @@ pub use keyword::Keyword;
 pub use member::{
     MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRefusal,
     MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster,
+};
+pub use message::{
+    Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash,
+    ConversationId, DOCUMENT, LogEnd, MENTIONS_MAX, Message, MessageKey, MessageKind, MessageStore,
+    NewMessage, Seq, document_of,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};

@@ -1,0 +1,77 @@
+//! Messages of conversations: what is stored of them, and how they are numbered.
+
+mod conversation_id;
+mod new_message;
+mod store;
+
+use bytes::Bytes;
+
+use crate::{Text, Timestamp, UserId};
+
+pub use conversation_id::ConversationId;
+pub use new_message::{
+    BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash, MENTIONS_MAX,
+    MessageKey, NewMessage,
+};
+pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of};
+
+/// The number of a message in its conversation. The first is 1, and there are no holes. 0 stands for "before the first".
+pub type Seq = i64;
+
+/// A message as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its number in the conversation.
+    pub seq: Seq,
+    /// The user who sent it; `None`: a service.
+    pub sender: Option<UserId>,
+    /// When the node took it. Informative: the order is that of the numbers.
+    pub sent: Timestamp,
+    /// Whether users wrote it or Kith did.
+    pub kind: MessageKind,
+    /// Media type of the body, as the sender gave it; may be empty.
+    pub content_type: Text,
+    /// What the sender wrote; of an event: the event as JSON.
+    pub body: Bytes,
+    /// The users whom it mentions, in the order of the sender.
+    pub mentions: Vec<UserId>,
+    /// Whether it mentions every reader.
+    pub mention_all: bool,
+    /// Whether it leaves unread counts as they are.
+    pub silent: bool,
+    /// The number of the message that it answers.
+    pub reply_to: Option<Seq>,
+    /// The id that the sender gave it.
+    pub client_message_id: Option<Text>,
+}
+
+impl Message {
+    /// Approximate size in bytes, for the bounds of pages and caches.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let mentions = self.mentions.len() * size_of::<UserId>();
+        size_of::<Self>() + self.body.len() + self.content_type.len() + mentions
+    }
+}
+
+/// Who made a message. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum MessageKind {
+    /// A user or a service.
+    Message = 1,
+    /// Kith, about the conversation: a member joined, a message was recalled.
+    Event = 2,
+}
+
+impl MessageKind {
+    /// The kind with this number; `None`: there is none.
+    #[must_use]
+    pub const fn of(number: i64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Message),
+            2 => Some(Self::Event),
+            _ => None,
+        }
+    }
+}

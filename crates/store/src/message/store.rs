@@ -1,0 +1,102 @@
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::{ConversationId, Message, NewMessage, Seq};
+use crate::{StoreError, Timestamp};
+
+/// Number of messages that are stored together. An append adds at most this many.
+pub const DOCUMENT: i64 = 100;
+
+/// The document that holds the message with this number, from 0. The number is above 0.
+#[must_use]
+pub const fn document_of(seq: Seq) -> i64 {
+    (seq - 1) / DOCUMENT
+}
+
+/// What became of one message of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It was appended and has this number.
+    New(Seq),
+    /// A message with its key and content was there already.
+    Replayed {
+        /// The number of that message.
+        seq: Seq,
+        /// When it was sent.
+        sent: Timestamp,
+    },
+    /// A message with its key and another content is there. This one was not appended.
+    OtherContent,
+}
+
+/// Where a log ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The number of the last message; 0: there is none.
+    pub seq: Seq,
+    /// When the last message was sent; `None`: there is none.
+    pub sent: Option<Timestamp>,
+}
+
+/// Durable home of the messages of each conversation.
+///
+/// A message gets its number from its append. The numbers of a conversation are contiguous from 1 and rise in the order of the
+/// appends. An acknowledged message is durable, keeps its number, and is seen by every later read.
+///
+/// Any number of callers on any number of nodes may append to one conversation at once. Rights, ranges and limits are checked by
+/// the caller.
+#[async_trait]
+pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
+    /// Appends up to [`DOCUMENT`] messages in their order and returns what became of each, in the same order. Each key occurs once.
+    /// Repeating an append, whatever its outcome was, adds each message once.
+    ///
+    /// The new messages are durable together or one part after the other: where the batch crosses the border of a document,
+    /// messages of other callers may stand between its two parts.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`] for more messages or a repeated key: nothing is appended then. Else see [`StoreError::outcome`];
+    /// a part of the batch may have been appended.
+    async fn append(
+        &self,
+        conversation: ConversationId,
+        batch: &[NewMessage],
+    ) -> Result<Vec<Appended>, StoreError>;
+
+    /// Reads the messages from `first` to `last`, both included, by rising number. Both are above 0 and in one document (see
+    /// [`document_of`]). Those that do not exist are left out.
+    ///
+    /// Costs one read of the store, of the asked messages alone.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for a range that is not in one document.
+    async fn messages(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<Message>, StoreError>;
+
+    /// Reads the ends of up to [`BATCH_MAX`](crate::BATCH_MAX) logs, in the order of `conversations`. Sees every append that was
+    /// acknowledged before it began, except for some seconds after a failover.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more conversations.
+    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError>;
+
+    /// Reads the end of a log, also right after a failover: a deposed primary cannot answer. Costs more than
+    /// [`MessageStore::ends`]: a round trip to the majority.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError>;
+
+    /// Reads the smallest number of a message that was sent at `time` or later; the end + 1 if there is none. Times are
+    /// informative: clocks of nodes differ, so numbers around the result may be out of the order of times.
+    ///
+    /// Costs two reads of the store.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError>;
+}
