@@ -6,8 +6,8 @@ use std::{
     fs,
     net::TcpListener,
     os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    path::{Path, PathBuf},
+    process::{Child, Command},
     time::{Duration, Instant},
 };
 
@@ -19,6 +19,8 @@ use mongodb::{
 };
 
 const BOUND: Duration = Duration::from_secs(60);
+const PORT_TRIES: usize = 3;
+const LOG: &str = "mongod.log";
 
 /// A mongod in a folder of its own; killed when dropped.
 struct Mongod {
@@ -28,16 +30,29 @@ struct Mongod {
 }
 
 impl Mongod {
-    /// `arguments` may name files of the folder, which is given.
+    /// `arguments` may name files of the folder, which is given. Another program may take the free port before it does: then it
+    /// ends, and the next try has another port.
+    async fn start(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
+        let mut tries = PORT_TRIES;
+        loop {
+            tries -= 1;
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let mut process = Self::spawn(folder.path(), port, arguments);
+            if listens(&mut process, folder.path()).await {
+                return Self { process, port, folder };
+            }
+            assert!(tries > 0, "mongod ends: {}", fs::read_to_string(folder.path().join(LOG)).unwrap());
+        }
+    }
+
     #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
-    fn start(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
+    fn spawn(folder: &Path, port: u16, arguments: &[&str]) -> Child {
         let program = std::env::var("KITH_TEST_MONGOD").expect("KITH_TEST_MONGOD names a mongod");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new(program);
         command.args(["--replSet", "rs0", "--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB=0.25"]);
-        command.args(["--port", &port.to_string(), "--dbpath"]).arg(folder.path()).args(arguments);
-        let process = command.current_dir(folder.path()).stdout(Stdio::null()).spawn().unwrap();
-        Self { process, port, folder }
+        command.args(["--port", &port.to_string(), "--dbpath"]).arg(folder).args(arguments);
+        let log = fs::File::create(folder.join(LOG)).unwrap();
+        command.current_dir(folder).stdout(log).spawn().unwrap()
     }
 
     fn host(&self) -> String {
@@ -72,6 +87,20 @@ impl Mongod {
     }
 }
 
+/// Waits until the server says that it accepts connections; false: it has ended. Asking the port would not do: another program
+/// may answer there.
+async fn listens(process: &mut Child, folder: &Path) -> bool {
+    let begun = Instant::now();
+    while !fs::read_to_string(folder.join(LOG)).unwrap().contains("Waiting for connections") {
+        if process.try_wait().unwrap().is_some() {
+            return false;
+        }
+        assert!(begun.elapsed() < BOUND, "mongod does not listen");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    true
+}
+
 impl Drop for Mongod {
     fn drop(&mut self) {
         drop(self.process.kill());
@@ -94,7 +123,7 @@ async fn tls_on_one_side_is_named() {
     let pem = certificate(&folder);
     let pem = pem.to_str().unwrap();
     let tls = ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", pem, "--tlsCAFile", pem];
-    let mongod = Mongod::start(folder, &tls);
+    let mongod = Mongod::start(folder, &tls).await;
     let host = mongod.host();
     assert_eq!(mongod.unfit("", "replicaSet=rs0").await, Some(Unfit::TlsWanted { host: host.clone() }));
     assert_eq!(mongod.unfit("", "replicaSet=rs0&tls=true").await, Some(Unfit::TlsFailed { host }));
@@ -108,7 +137,7 @@ async fn user_who_may_only_read_is_named() {
     let key = folder.path().join("key");
     fs::write(&key, "a".repeat(64)).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-    let mongod = Mongod::start(folder, &["--auth", "--keyFile", key.to_str().unwrap()]);
+    let mongod = Mongod::start(folder, &["--auth", "--keyFile", key.to_str().unwrap()]).await;
     let members = vec![doc! { "_id": 0, "host": mongod.host() }];
     mongod.run("", "admin", doc! { "replSetInitiate": { "_id": "rs0", "members": members } }).await;
     mongod.run("", "admin", doc! { "createUser": "root", "pwd": "sesame", "roles": ["root"] }).await;
