@@ -27,7 +27,7 @@ pub(super) struct Blocks<'a> {
     pub(super) end: Option<Settings>,
     /// Acknowledged changes by version: what was set, when the change was sent, and when it was acknowledged.
     states: Vec<State>,
-    /// What was read and nobody was told to have made.
+    /// What was read and is of no acknowledged change.
     others: Vec<Settings>,
     until: Until,
 }
@@ -65,9 +65,9 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked)
     }
 }
 
-/// C14: once a change is acknowledged, or was read by whoever decides by a memory, nobody decides by what was before. Of the
-/// reads of what is set, too. A strong read asks the store, which has a change before it is acknowledged, and so may a read with a
-/// token: what they return binds strong reads (C4), and not yet those of memories.
+/// C14: once a change is acknowledged, or a read from memory has returned it, no node decides by the previous value, and no read
+/// returns it. A strong read asks the store, and a read with a token may: both can return a change that is committed and not yet
+/// acknowledged. What they return binds later strong reads (C4), but not reads from memory.
 pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C14 new enemy");
     for blocks in relations.blocks.values() {

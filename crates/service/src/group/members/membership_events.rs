@@ -10,7 +10,7 @@ use crate::error::Error;
 /// A change of memberships that is stored.
 #[derive(Clone, Debug)]
 pub enum MembershipEvent {
-    /// Users came into a group. `members`: those whose rows the change wrote; a user who was in already has none.
+    /// Users joined a group. `members`: those whose rows the change wrote; a user who was a member already has none.
     Joined {
         /// Of which group.
         group: GroupId,
@@ -35,13 +35,13 @@ pub enum MembershipEvent {
 }
 
 /// Is notified of each change of memberships, within the write that made it: after the change is stored, and before it is
-/// acknowledged. A repeated request notifies again. If the node crashes in between, nobody is notified.
+/// acknowledged. A repeated request notifies again. If the node crashes in between, no listener is notified.
 #[async_trait]
 pub trait MembershipListener: Debug + Send + Sync {
-    /// Does what has to be done. The caller of the write waits for it.
+    /// Handles the event. The caller of the write waits for it.
     ///
     /// # Errors
-    /// What a failing store makes. The write stands all the same; the end of a dismissed group is tried again.
+    /// The error of the store. The write is kept; ending a dismissed group is retried.
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error>;
 }
 
@@ -101,8 +101,8 @@ impl EventKind {
         matches!(self, Self::Joined | Self::Left)
     }
 
-    /// The event of a change that named these users and wrote these rows; `None`: nobody has to know. A row of a user who left
-    /// has the role that it had.
+    /// The event of a change that named these users and wrote these rows; `None`: there is no event. A row of a user who left
+    /// keeps its role.
     pub(super) fn event(
         self,
         group: GroupId,
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn change_of_nobody_is_no_event() {
+    fn change_of_no_user_is_no_event() {
         let group = GroupId::new(1).unwrap();
         for change in [MemberChange::Remove(Vec::new()), MemberChange::Add(Vec::new())] {
             assert!(EventKind::of(&change).event(group, change.users(), &[]).is_none(), "{change:?}");
