@@ -15,8 +15,8 @@ use crate::process::{cargo, outlive_ctrl_c, root, succeed, target};
 
 /// The file that an edit is made in: policy of one domain.
 const EDITED: &str = "crates/service/src/user/users.rs";
-/// The line that an edit changes: a function of the file uses it.
-const LINE: &str = "const ID_TRIES: usize = 16;";
+/// The number in the line that an edit changes: a function of the file uses it.
+const NUMBER: usize = 16;
 /// How long a node that was built may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 const MEGABYTE: u64 = 1_000_000;
@@ -91,6 +91,11 @@ fn laboratory(folder: &Path) -> Result<()> {
     succeed(command.arg(folder))
 }
 
+/// The line that an edit changes, with this number.
+fn line(number: usize) -> String {
+    format!("const ID_TRIES: usize = {number};")
+}
+
 /// A file of the product that is edited, and put back as it was when this is dropped.
 struct EditedFile {
     path: PathBuf,
@@ -102,15 +107,16 @@ impl EditedFile {
     fn read() -> Result<Self> {
         let path = root().join(EDITED);
         let original = fs::read_to_string(&path)?;
-        ensure!(original.contains(LINE), "{EDITED} has no line `{LINE}`");
+        ensure!(original.contains(&line(NUMBER)), "{EDITED} has no line `{}`", line(NUMBER));
         Ok(Self { path, original, edits: 0 })
     }
 
     /// Changes the line, and moves all lines below it.
     fn edit(&mut self) -> Result<()> {
         self.edits += 1;
-        let line = format!("\nconst ID_TRIES: usize = {};", 16 + self.edits);
-        fs::write(&self.path, self.original.replace(LINE, &line)).context("the file cannot be edited")
+        let edited = format!("\n{}", line(NUMBER + self.edits));
+        fs::write(&self.path, self.original.replace(&line(NUMBER), &edited))
+            .context("the file cannot be edited")
     }
 }
 

@@ -139,10 +139,13 @@ const SILENT: &str = "Redis takes what is published and does not deliver it (som
                       cannot tell each other what changes; allow the channels of redis.prefix";
 
 #[cfg(not(feature = "cluster"))]
+const NO_REDIS: &str = "redis.url is given, which this build of kith cannot use";
+
+#[cfg(not(feature = "cluster"))]
 impl Server {
     #[expect(clippy::unused_async, reason = "other builds connect")]
     pub(crate) async fn connect(_config: &Config, _keys: &Keys) -> Result<Self, StartError> {
-        Err(StartError::new("redis.url is given, which this build of kith cannot use"))
+        Err(StartError::new(NO_REDIS))
     }
 
     /// Refuses: this build has no client of Redis.
@@ -151,7 +154,7 @@ impl Server {
     /// Always.
     #[expect(clippy::unused_async, reason = "other builds connect")]
     pub async fn look(_config: &Config, _keys: Option<&Keys>) -> Result<Self, StartError> {
-        Err(StartError::new("redis.url is given, which this build of kith cannot use"))
+        Err(StartError::new(NO_REDIS))
     }
 
     /// Returns none: this build has no client of Redis.
