@@ -111,10 +111,10 @@ impl EditedFile {
         Ok(Self { path, original, edits: 0 })
     }
 
-    /// Changes the line, and moves all lines below it.
+    /// Changes the line, and moves all lines below it by one.
     fn edit(&mut self) -> Result<()> {
         self.edits += 1;
-        let edited = format!("\n{}", line(NUMBER + self.edits));
+        let edited = "\n".repeat(self.edits) + &line(NUMBER + self.edits);
         fs::write(&self.path, self.original.replace(&line(NUMBER), &edited))
             .context("the file cannot be edited")
     }
