@@ -44,6 +44,8 @@ const DEATH_EVERY: Duration = Duration::from_secs(5);
 const DEATH_FIRST: Duration = Duration::from_secs(1);
 /// What a dead node left is done by others after at most so long, and some more for a machine that has much to do.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
+/// Lines about the progress of a run.
+const PROGRESS_LINES: u64 = 10;
 /// Longer than it takes where nothing is wrong with the laboratory itself.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
@@ -102,6 +104,7 @@ async fn decide_all(desk: &Arc<Desk>, site: &mut Site) -> Result<(Vec<Bench>, u6
                     return anyhow::Ok(benches);
                 }
                 benches.push(Bench::decided(&desk, i64::try_from(number)? + 1).await?);
+                report_progress(number, desk.groups);
             }
         });
     }
@@ -115,6 +118,14 @@ async fn decide_all(desk: &Arc<Desk>, site: &mut Site) -> Result<(Vec<Bench>, u6
     };
     let (benches, deaths) = tokio::join!(all, kill_by_turns(desk, site));
     Ok((benches?, deaths?))
+}
+
+/// Says ten times in a run how far it is: it may take half an hour.
+fn report_progress(number: u64, groups: u64) {
+    let step = groups.div_ceil(PROGRESS_LINES);
+    if (number + 1).is_multiple_of(step) {
+        eprintln!("group {} of {groups} is decided", number + 1);
+    }
 }
 
 async fn kill_by_turns(desk: &Desk, site: &mut Site) -> Result<u64> {
