@@ -14,5 +14,6 @@ pub mod metric;
 pub mod presence;
 pub mod relation;
 pub mod rpc;
+pub mod schema_agreement;
 pub mod user;
 pub mod write;

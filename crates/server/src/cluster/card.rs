@@ -24,17 +24,25 @@ pub(crate) struct Card {
     pub(crate) version: String,
     /// When it started.
     pub(crate) started: Timestamp,
+    /// The newest migration that its program knows; 0: of a program from before this was said.
+    pub(crate) schema: u32,
 }
 
 impl Card {
-    /// Of a node that starts now and listens there.
-    pub(crate) fn new(config: &Config, listens: SocketAddr) -> Self {
+    /// Of a node that starts now, listens there, and knows this schema.
+    pub(crate) fn new(config: &Config, listens: SocketAddr, schema: u32) -> Self {
         Self {
             id: Uuid::new_v4().to_string(),
             address: config.cluster.advertise.clone().unwrap_or_else(|| reached_at(config, listens)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: Timestamp::now(),
+            schema,
         }
+    }
+
+    /// Whether it is that of a node with an older schema. A card that cannot be read is of a later version.
+    pub(super) fn is_older_than(&self, other: &Self) -> bool {
+        !self.id.is_empty() && self.schema < other.schema
     }
 
     /// Its number in the registry.
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_card_comes_back_and_what_is_none_is_empty() {
-        let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)));
+        let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
         assert_eq!(Card::decode(&card.encode()), card);
         assert_eq!(card.address, "http://127.0.0.1:7600");
         for text in ["", "{", "[1]", "{\"id\": 7}", "\u{0}"] {
@@ -87,12 +95,22 @@ mod tests {
     }
 
     #[test]
+    fn card_without_a_schema_is_of_an_older_node() {
+        let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
+        let of = |schema| Card { schema, ..card.clone() };
+        assert!(of(9).is_older_than(&card) && !of(10).is_older_than(&card) && !of(11).is_older_than(&card));
+        let before = r#"{"id":"6f1f54ae-3ac0-4b06-b5b2-f0b8be3f9a25","address":"http://a:1"}"#;
+        assert!(Card::decode(before).is_older_than(&card));
+        assert!(!Card::decode("{").is_older_than(&card), "of a much later version");
+    }
+
+    #[test]
     fn who_listens_everywhere_is_reached_somewhere() {
-        let card = Card::new(&Config::default(), SocketAddr::from(([0, 0, 0, 0], 7600)));
+        let card = Card::new(&Config::default(), SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
         assert!(!card.address.contains("0.0.0.0:") && card.address.ends_with(":7600"), "{}", card.address);
         let mut config = Config::default();
         config.cluster.advertise = Some("http://node-1:9".to_owned());
-        let card = Card::new(&config, SocketAddr::from(([0, 0, 0, 0], 7600)));
+        let card = Card::new(&config, SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
         assert_eq!(card.address, "http://node-1:9");
     }
 }

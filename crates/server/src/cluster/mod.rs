@@ -11,6 +11,7 @@ mod feed;
 mod keys;
 pub mod observer;
 mod refused;
+mod schemas;
 mod server;
 mod watch;
 
@@ -25,7 +26,10 @@ use kith_cache::{
     },
 };
 use kith_presence::Presences;
-use kith_service::write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers};
+use kith_service::{
+    schema_agreement::SchemaAgreement,
+    write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers},
+};
 use kith_store::Stores;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -37,7 +41,7 @@ pub use keys::Keys;
 pub(crate) use refused::Refused;
 pub use server::Server;
 
-use self::feed::StoreFeed;
+use self::{feed::StoreFeed, schemas::Schemas};
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
@@ -64,6 +68,7 @@ pub(crate) struct Cluster {
     member: Member,
     bus: Arc<SharedBus>,
     card: Card,
+    schemas: Schemas,
     calls: Calls,
     /// Of the store, where others can change it.
     feeds: Vec<Arc<dyn Feed>>,
@@ -116,11 +121,18 @@ impl Cluster {
             following,
             random: Arc::new(ThreadRandom),
         };
+        let schemas = Schemas {
+            coordination: Arc::clone(&stores.coordination),
+            shared: Arc::clone(&sharing.shared),
+            node: node.clone(),
+            card: card.clone(),
+            agreement: SchemaAgreement::unknown(),
+        };
         let calls = Calls::new(keys, config);
         let feeds = StoreFeed::all(stores, mappings, &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let tiers = Tiers::shared(node, sharing.clone());
-        Self { server, tiers, sharing, member, bus, card, calls, feeds, tasks: Tasks::default() }
+        Self { server, tiers, sharing, member, bus, card, schemas, calls, feeds, tasks: Tasks::default() }
     }
 
     /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
@@ -139,6 +151,7 @@ impl Cluster {
             let reader = self.reader(Arc::clone(feed));
             tasks.spawn(async move { reader.read().await });
         }
+        tasks.spawn(self.schemas.clone().watch(health.clone()));
         tasks.spawn(watch::keep_prefix(self.server.clone(), health.clone()));
         tasks.spawn(watch::watch(self.server.clone(), node, queue, health));
     }
@@ -159,6 +172,16 @@ impl Cluster {
     /// Waits until the node follows, at most so long. Whether it does.
     pub(crate) async fn follows_within(&self, limit: Duration) -> bool {
         within(limit, || self.node().trusted()).await
+    }
+
+    /// Waits until the nodes agree on the schema, at most so long. Whether they do.
+    pub(crate) async fn agrees_within(&self, limit: Duration) -> bool {
+        within(limit, || self.schemas.agreement.check().is_ok()).await
+    }
+
+    /// Whether all nodes know the schema of this one.
+    pub(crate) const fn agreement(&self) -> &SchemaAgreement {
+        &self.schemas.agreement
     }
 
     /// Tells what waits, for at most so long, and leaves the others. What could not be told they learn from the

@@ -26,7 +26,7 @@ const PREFIX_TAKEN: &str = "nodes of another database use the redis.prefix of th
 
 /// Reports whether Redis can be used, until it is dropped. The node serves in any case.
 pub(super) async fn watch(server: Server, node: Node, queue: Arc<Queue>, health: Reporter) {
-    let remark = |reason| Remark { health: health.clone(), reason, said: None };
+    let remark = |reason| Remark::new(health.clone(), reason);
     let (mut away, mut refused) = (remark("redis_away"), remark("redis_refused"));
     let mut unfit = remark("redis_unfit");
     let (mut proved, mut looked) = ((Instant::now(), SystemTime::now()), None::<Instant>);
@@ -61,7 +61,7 @@ pub(super) async fn watch(server: Server, node: Node, queue: Arc<Queue>, health:
 
 /// Keeps the prefix for the database of this node, and reports nodes of another database under it.
 pub(super) async fn keep_prefix(server: Server, health: Reporter) {
-    let mut taken = Remark { health, reason: "redis_prefix_taken", said: None };
+    let mut taken = Remark::new(health, "redis_prefix_taken");
     loop {
         // While Redis is away nothing is known of others.
         if let Ok(is_taken) = server.prefix_taken().await {
@@ -72,19 +72,23 @@ pub(super) async fn keep_prefix(server: Server, health: Reporter) {
 }
 
 /// One reason in `/readyz`, logged when it comes, changes and goes.
-struct Remark {
+pub(super) struct Remark {
     health: Reporter,
     reason: &'static str,
     said: Option<String>,
 }
 
 impl Remark {
+    pub(super) const fn new(health: Reporter, reason: &'static str) -> Self {
+        Self { health, reason, said: None }
+    }
+
     const fn is_said(&self) -> bool {
         self.said.is_some()
     }
 
     /// `since`: from when on the message holds.
-    fn set(&mut self, message: Option<String>, since: SystemTime) {
+    pub(super) fn set(&mut self, message: Option<String>, since: SystemTime) {
         if self.said == message {
             return;
         }

@@ -42,6 +42,8 @@ const AWAY: Duration = Duration::from_secs(3);
 
 /// How long a node that starts waits for the others before it serves without them.
 const FOLLOWS: Duration = Duration::from_secs(1);
+/// For how long a start waits until the nodes agree on the schema.
+const AGREES: Duration = Duration::from_secs(1);
 
 /// How often requests that are remembered long enough are forgotten.
 const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
@@ -264,7 +266,9 @@ impl BringUp {
         if let Some(cluster) = &services.cluster {
             cluster.start(self.health.clone());
             // Without Redis it serves too.
-            cluster.follows_within(FOLLOWS).await;
+            if cluster.follows_within(FOLLOWS).await {
+                cluster.agrees_within(AGREES).await;
+            }
         }
         self.edge.open(self.beside_sandboxes(services.routes.clone()));
         if let Some(observer) = &services.observer {
@@ -291,7 +295,9 @@ impl BringUp {
         if let Ok(true) = server.prefix_taken().await {
             return Err(Hitch::Claimed(Claimed::Prefix));
         }
-        let card = Card::new(config, self.listens);
+        let known = stores.migrations.status().await?;
+        let schema = known.last().map_or(0, |newest| newest.number);
+        let card = Card::new(config, self.listens, schema);
         let cluster = Cluster::new(server, &keys, stores, config, card, &services::feed_mappings(stores));
         Ok(services::services_of_cluster(stores, config, vitals, cluster).await?)
     }

@@ -1,0 +1,87 @@
+//! Looks for nodes of an older schema during a rolling upgrade.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use kith_cache::{Node, remote::Shared};
+use kith_service::schema_agreement::SchemaAgreement;
+use kith_store::{Coordination, StoreError};
+use tokio::time::sleep;
+
+use super::{Card, watch::Remark};
+use crate::health::Reporter;
+
+/// Name of the lease and of the mark.
+const AGREED: &str = "schema_agreed";
+/// For setting the mark, which takes one command.
+const LEASE_LASTS: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_secs(2);
+/// How often it is looked whether the node follows.
+const UNTRUSTED: Duration = Duration::from_millis(50);
+const OLDER: &str =
+    "a node of an older version is registered: messages are not available until all nodes are upgraded";
+
+/// Finds out whether all nodes know the schema of this one. Cheap to clone.
+///
+/// It is asked until it is so once, and then noted in the store for all nodes: a program that does not know the schema of the store
+/// does not start, so only nodes that started before the migration can be older.
+#[derive(Clone, Debug)]
+pub(super) struct Schemas {
+    pub(super) coordination: Arc<dyn Coordination>,
+    pub(super) shared: Arc<dyn Shared>,
+    pub(super) node: Node,
+    /// Of this node.
+    pub(super) card: Card,
+    pub(super) agreement: SchemaAgreement,
+}
+
+impl Schemas {
+    /// Looks until all nodes know the schema, and says so while one does not.
+    pub(super) async fn watch(self, health: Reporter) {
+        let mut remark = Remark::new(health, "older_nodes");
+        while !self.is_noted().await.unwrap_or(false) {
+            // Before the node follows, the registry of its epoch need not have the others.
+            while !self.node.trusted() {
+                sleep(UNTRUSTED).await;
+            }
+            if let Some(is_reached) = self.look().await {
+                self.agreement.set(is_reached);
+                remark.set((!is_reached).then(|| OLDER.to_owned()), SystemTime::now());
+                if is_reached && self.note().await.unwrap_or(false) {
+                    return;
+                }
+            }
+            sleep(EVERY).await;
+        }
+        self.agreement.set(true);
+        remark.set(None, SystemTime::now());
+    }
+
+    /// Whether all registered nodes know the schema. `None`: the registry does not answer.
+    async fn look(&self) -> Option<bool> {
+        let peers = self.shared.peers(self.node.epoch()).await.ok()?;
+        Some(!peers.iter().any(|peer| Card::decode(&peer.about).is_older_than(&self.card)))
+    }
+
+    async fn is_noted(&self) -> Result<bool, StoreError> {
+        let mark = self.coordination.mark(AGREED).await?;
+        Ok(mark.is_some_and(|mark| mark >= self.noted()))
+    }
+
+    async fn note(&self) -> Result<bool, StoreError> {
+        let holder = &self.card.id;
+        if !self.coordination.lease(AGREED, holder, LEASE_LASTS).await? {
+            return Ok(false);
+        }
+        let noted = self.coordination.set_mark(AGREED, holder, &self.noted()).await?;
+        self.coordination.release(AGREED, holder).await?;
+        Ok(noted)
+    }
+
+    /// The schema as the mark has it: later ones are above it as bytes, too.
+    fn noted(&self) -> Vec<u8> {
+        self.card.schema.to_be_bytes().to_vec()
+    }
+}
