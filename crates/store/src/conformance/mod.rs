@@ -44,6 +44,10 @@ pub mod member_bans;
 pub mod member_lists;
 pub mod member_requests;
 mod member_sample;
+pub mod message;
+pub mod message_at_once;
+pub mod message_pages;
+mod message_sample;
 pub mod node;
 pub mod relation_log;
 mod relation_sample;
@@ -66,7 +70,7 @@ macro_rules! conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about users, groups, secrets and nodes.
+/// The part of [`conformance!`](crate::conformance) about users, groups, messages, secrets and nodes.
 #[macro_export]
 macro_rules! records_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
@@ -75,6 +79,9 @@ macro_rules! records_conformance {
         $crate::group_at_once_conformance!($open, [$($attribute),*]);
         $crate::group_requests_conformance!($open, [$($attribute),*]);
         $crate::group_search_conformance!($open, [$($attribute),*]);
+        $crate::message_conformance!($open, [$($attribute),*]);
+        $crate::message_at_once_conformance!($open, [$($attribute),*]);
+        $crate::message_pages_conformance!($open, [$($attribute),*]);
         $crate::node_conformance!($open, [$($attribute),*]);
         $crate::secret_conformance!($open, [$($attribute),*]);
         $crate::user_conformance!($open, [$($attribute),*]);
