@@ -4,9 +4,9 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, Ban, Bans, FormerMember, GroupId, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member,
-    MemberChange, MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Room,
-    Roster, Seq, StoreError, Stored, Timestamp, UserId, Version, Write,
+    Applied, BATCH_MAX, Ban, Bans, ConversationId, FormerMember, GroupId, MEMBER_CHANGES_KEPT,
+    MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms,
+    MembersChanged, Role, Room, Roster, Seq, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, Params, params};
 
@@ -14,6 +14,7 @@ use crate::{
     Sqlite, ban,
     batch::BatchQuery,
     error::{Failure, corrupt, internal},
+    message,
     request::once,
     row::{earlier_bytes, former_member, member_of, roster_of, size, stored_member},
     state::expect,
@@ -208,10 +209,9 @@ fn decided(room: &Room) -> Result<MembersChanged, Failure> {
     Ok(room.outcome())
 }
 
-/// The end of the log of a group. There are no logs before migration 9.
-#[expect(clippy::unnecessary_wraps, reason = "the form of a read")]
-fn log_end(_: &Connection, _: GroupId) -> Result<Seq, Failure> {
-    Ok(0)
+/// The end of the log of a group. Read in the transaction of the change, so that no message comes between.
+fn log_end(connection: &Connection, group: GroupId) -> Result<Seq, Failure> {
+    Ok(message::end(connection, &ConversationId::Group(group).to_string())?.seq)
 }
 
 /// The bans that a change is decided by.
