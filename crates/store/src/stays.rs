@@ -1,5 +1,7 @@
 //! When a user was a member, in numbers of messages, and how changes of members decide it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Member, MemberKey, MemberRow, Role, Room, Seq, Text, UserId, Version};
@@ -51,6 +53,16 @@ pub struct FormerMember {
     pub left_seq: Seq,
 }
 
+impl FormerMember {
+    /// What these users may read as former members, in their order, by the rows that were found of them.
+    #[must_use]
+    pub fn of(keys: &[MemberKey], rows: &[MemberRow]) -> Vec<Option<Self>> {
+        let former = rows.iter().filter_map(|row| row.former().map(|former| (row.member.key, former)));
+        let former: BTreeMap<MemberKey, Self> = former.collect();
+        keys.iter().map(|key| former.get(key).copied()).collect()
+    }
+}
+
 /// The end of the log by which a [`Room`] decides from and to where its members read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoomLogEnd {
@@ -69,8 +81,9 @@ impl RoomLogEnd {
 impl Room {
     /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may come or go.
     #[must_use]
-    pub fn with_log_end(self, read: Option<Seq>) -> Self {
-        Self { log_end: RoomLogEnd { read, is_lacking: false }, ..self }
+    pub fn with_log_end(mut self, read: Option<Seq>) -> Self {
+        self.log_end = RoomLogEnd { read, is_lacking: false };
+        self
     }
 
     /// Whether a user came or went while the end of the log was not known. What was decided must not be written then.
@@ -115,8 +128,6 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
