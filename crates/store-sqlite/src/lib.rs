@@ -19,6 +19,7 @@ mod group;
 mod identity;
 mod lock;
 mod member;
+mod message;
 mod metrics;
 mod migrate;
 mod node;
@@ -69,6 +70,7 @@ impl SqliteHandle {
             relation_log: Arc::<Sqlite>::clone(&self.sqlite),
             members: Arc::<Sqlite>::clone(&self.sqlite),
             applications: Arc::<Sqlite>::clone(&self.sqlite),
+            messages: Arc::<Sqlite>::clone(&self.sqlite),
             edges: Arc::<Sqlite>::clone(&self.sqlite),
             strong: Arc::<Sqlite>::clone(&self.sqlite),
             secrets: Arc::<Sqlite>::clone(&self.sqlite),

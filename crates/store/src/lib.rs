@@ -30,6 +30,7 @@ mod params;
 mod relation_log;
 mod room;
 mod secret;
+mod stays;
 mod strong;
 mod text;
 mod user;
@@ -80,6 +81,7 @@ pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
 pub use room::Room;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
+pub use stays::{EARLIER_STAYS_MAX, FormerMember, Stays};
 pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
 pub use text::{Text, fold, prose, single_line};
@@ -118,6 +120,8 @@ pub struct Stores {
     pub members: Arc<dyn MemberStore>,
     /// Who asks to be a friend, or to be in a group.
     pub applications: Arc<dyn ApplicationStore>,
+    /// Messages of conversations.
+    pub messages: Arc<dyn MessageStore>,
     /// Upkeep of follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
     /// Users and groups, for readers that must not be answered with what was before.

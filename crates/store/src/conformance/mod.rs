@@ -42,8 +42,13 @@ pub mod member;
 pub mod member_at_once;
 pub mod member_bans;
 pub mod member_lists;
+pub mod member_ranges;
 pub mod member_requests;
 mod member_sample;
+pub mod message;
+pub mod message_at_once;
+pub mod message_pages;
+mod message_sample;
 pub mod node;
 pub mod relation_log;
 mod relation_sample;
@@ -66,7 +71,7 @@ macro_rules! conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about users, groups, secrets and nodes.
+/// The part of [`conformance!`](crate::conformance) about users, groups, messages, secrets and nodes.
 #[macro_export]
 macro_rules! records_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
@@ -75,6 +80,9 @@ macro_rules! records_conformance {
         $crate::group_at_once_conformance!($open, [$($attribute),*]);
         $crate::group_requests_conformance!($open, [$($attribute),*]);
         $crate::group_search_conformance!($open, [$($attribute),*]);
+        $crate::message_conformance!($open, [$($attribute),*]);
+        $crate::message_at_once_conformance!($open, [$($attribute),*]);
+        $crate::message_pages_conformance!($open, [$($attribute),*]);
         $crate::node_conformance!($open, [$($attribute),*]);
         $crate::secret_conformance!($open, [$($attribute),*]);
         $crate::user_conformance!($open, [$($attribute),*]);
@@ -108,6 +116,7 @@ macro_rules! relations_conformance {
         $crate::member_at_once_conformance!($open, [$($attribute),*]);
         $crate::member_bans_conformance!($open, [$($attribute),*]);
         $crate::member_lists_conformance!($open, [$($attribute),*]);
+        $crate::member_ranges_conformance!($open, [$($attribute),*]);
         $crate::member_requests_conformance!($open, [$($attribute),*]);
         $crate::relation_log_conformance!($open, [$($attribute),*]);
     };
