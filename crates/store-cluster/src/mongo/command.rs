@@ -7,6 +7,8 @@ use mongodb::{
 };
 use serde::de::DeserializeOwned;
 
+const DUPLICATE_KEY: i64 = 11000;
+
 /// Why a reply is not a clear answer. The write may have been applied.
 #[derive(Clone, Copy, Debug)]
 enum Unclear {
@@ -31,6 +33,35 @@ pub(super) async fn run_read(database: &Database, command: Document) -> Result<D
 /// Another kind, whose outcome is unknown, if a part of the writes was applied, or the error cannot be read.
 pub(super) async fn run_write(database: &Database, command: Document) -> Result<(), Error> {
     examine(&database.run_command(command).await?)
+}
+
+/// Runs an unordered `update` command. Returns which of its statements a unique index refused, by their place in it, if the
+/// whole reply says that all others were applied.
+///
+/// # Errors
+/// As [`run_write`]. A part of the statements may have been applied, whatever the error.
+pub(super) async fn run_updates(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
+    duplicates(&database.run_command(command).await?)
+}
+
+fn duplicates(reply: &Document) -> Result<Vec<usize>, Error> {
+    let errors = match reply.get("writeErrors") {
+        Some(errors) => errors.as_array().ok_or_else(malformed)?,
+        None => &Vec::new(),
+    };
+    let mut duplicates = Vec::with_capacity(errors.len());
+    for error in errors {
+        let number = |field| error.as_document().and_then(|error| error.get(field)).and_then(whole);
+        if number("code") != Some(DUPLICATE_KEY) {
+            return examine(reply).map(|()| Vec::new());
+        }
+        let index = number("index").and_then(|index| usize::try_from(index).ok());
+        duplicates.push(index.ok_or_else(malformed)?);
+    }
+    match reply.get("writeConcernError") {
+        Some(concern) => Err(ErrorKind::Write(WriteFailure::WriteConcernError(read(concern)?)).into()),
+        None => Ok(duplicates),
+    }
 }
 
 fn examine(reply: &Document) -> Result<(), Error> {
@@ -61,6 +92,15 @@ fn is_zero(n: &Bson) -> bool {
         Bson::Int64(n) => *n == 0,
         Bson::Double(n) => *n == 0.0,
         _ => false,
+    }
+}
+
+/// A whole number that the server counts.
+fn whole(number: &Bson) -> Option<i64> {
+    match number {
+        Bson::Int32(number) => Some((*number).into()),
+        Bson::Int64(number) => Some(*number),
+        _ => None,
     }
 }
 
@@ -138,6 +178,29 @@ mod tests {
         ] {
             assert_eq!(failed(&reply).outcome(), Outcome::Unknown, "{reply}");
         }
+    }
+
+    fn refused_by_index(statements: &[i32]) -> Bson {
+        let error = |index: &i32| doc! { "index": *index, "code": 11000, "errmsg": "refused" };
+        statements.iter().map(error).collect::<Vec<_>>().into()
+    }
+
+    #[test]
+    fn updates_name_their_duplicates() {
+        assert_eq!(duplicates(&doc! { "ok": 1, "n": 3 }).unwrap(), Vec::<usize>::new());
+        let reply = doc! { "ok": 1, "n": 1, "writeErrors": refused_by_index(&[0, 2]) };
+        assert_eq!(duplicates(&reply).unwrap(), [0, 2]);
+    }
+
+    #[test]
+    fn other_errors_of_updates_are_errors() {
+        let failed = |reply: Document| write_failed(duplicates(&reply).unwrap_err()).outcome();
+        assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": refused(13) }), Outcome::NotApplied);
+        assert_eq!(failed(doc! { "ok": 1, "n": 1, "writeErrors": refused(13) }), Outcome::Unknown);
+        let both = doc! { "ok": 1, "n": 1, "writeErrors": refused_by_index(&[0]), "writeConcernError": no_majority() };
+        assert_eq!(failed(both), Outcome::Unknown);
+        assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": 7 }), Outcome::Unknown);
+        assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": [{ "code": 11000 }] }), Outcome::Unknown);
     }
 
     #[test]

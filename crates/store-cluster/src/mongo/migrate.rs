@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 8] = [
+const KNOWN: [(u32, &str, &str); 9] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
@@ -30,6 +30,7 @@ const KNOWN: [(u32, &str, &str); 8] = [
     (6, "applications", include_str!("../../../../migrations/mongodb/0006_applications.json")),
     (7, "relation log", include_str!("../../../../migrations/mongodb/0007_relation_log.json")),
     (8, "bans", include_str!("../../../../migrations/mongodb/0008_bans.json")),
+    (11, "dialogs", include_str!("../../../../migrations/mongodb/0011_dialogs.json")),
 ];
 /// The migrations whose part is that of the store of relations.
 const OF_RELATIONS: [i64; 5] = [4, 5, 6, 7, 8];

@@ -26,7 +26,11 @@ pub mod block;
 pub mod block_at_once;
 pub mod block_lists;
 pub mod block_requests;
+pub mod conversation;
 pub mod coordination;
+pub mod dialog;
+pub mod dialog_reduced;
+mod dialog_sample;
 pub mod edges;
 pub mod follow;
 pub mod follow_at_once;
@@ -45,6 +49,7 @@ pub mod member_lists;
 pub mod member_requests;
 mod member_sample;
 pub mod node;
+pub mod read_marks;
 pub mod relation_log;
 mod relation_sample;
 mod sample;
@@ -66,16 +71,20 @@ macro_rules! conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about users, groups, secrets and nodes.
+/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, secrets and nodes.
 #[macro_export]
 macro_rules! records_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
+        $crate::conversation_conformance!($open, [$($attribute),*]);
         $crate::coordination_conformance!($open, [$($attribute),*]);
+        $crate::dialog_conformance!($open, [$($attribute),*]);
+        $crate::dialog_reduced_conformance!($open, [$($attribute),*]);
         $crate::group_conformance!($open, [$($attribute),*]);
         $crate::group_at_once_conformance!($open, [$($attribute),*]);
         $crate::group_requests_conformance!($open, [$($attribute),*]);
         $crate::group_search_conformance!($open, [$($attribute),*]);
         $crate::node_conformance!($open, [$($attribute),*]);
+        $crate::read_marks_conformance!($open, [$($attribute),*]);
         $crate::secret_conformance!($open, [$($attribute),*]);
         $crate::user_conformance!($open, [$($attribute),*]);
         $crate::user_at_once_conformance!($open, [$($attribute),*]);
