@@ -21,6 +21,7 @@ mod group;
 mod identity;
 mod lock;
 mod member;
+mod message;
 mod metrics;
 mod migrate;
 mod node;
@@ -73,6 +74,7 @@ impl SqliteHandle {
             applications: Arc::<Sqlite>::clone(&self.sqlite),
             dialogs: Arc::<Sqlite>::clone(&self.sqlite),
             conversations: Arc::<Sqlite>::clone(&self.sqlite),
+            messages: Arc::<Sqlite>::clone(&self.sqlite),
             edges: Arc::<Sqlite>::clone(&self.sqlite),
             strong: Arc::<Sqlite>::clone(&self.sqlite),
             secrets: Arc::<Sqlite>::clone(&self.sqlite),

@@ -130,6 +130,8 @@ pub struct Stores {
     pub conversations: Arc<dyn ConversationStore>,
     /// Who asks to be a friend, or to be in a group.
     pub applications: Arc<dyn ApplicationStore>,
+    /// Messages of conversations.
+    pub messages: Arc<dyn MessageStore>,
     /// Upkeep of follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
     /// Users and groups, for readers that must not be answered with what was before.

@@ -2,6 +2,9 @@ use std::collections::BTreeMap;
 
 use crate::tree::tracked;
 
+/// A store, and a migration of which it has no part.
+const WITHOUT: [(&str, &str); 1] = [("migrations/cql", "0009_messages")];
+
 #[test]
 fn the_same_number_is_the_same_migration_on_every_store_and_none_is_left_out() {
     let mut stores: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -13,7 +16,11 @@ fn the_same_number_is_the_same_migration_on_every_store_and_none_is_left_out() {
     assert!(stores.len() > 1, "{stores:?}");
     let longest = stores.values().max_by_key(|names| names.len()).unwrap();
     // That of a store that came later begins with the one that brought it.
-    assert!(stores.values().all(|names| longest.ends_with(names)), "{stores:#?}");
+    for (store, names) in &stores {
+        let has = |name: &&String| !WITHOUT.contains(&(store, name));
+        let expected: Vec<String> = longest.iter().filter(has).cloned().collect();
+        assert!(expected.ends_with(names), "{store}: {names:#?}");
+    }
     for (at, name) in longest.iter().enumerate() {
         assert!(name.starts_with(&format!("{:04}_", at + 1)), "{name}");
     }

@@ -3,6 +3,7 @@
 mod applications;
 mod file;
 mod members;
+mod messages;
 mod relations;
 
 use std::{

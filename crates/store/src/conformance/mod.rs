@@ -48,6 +48,10 @@ pub mod member_bans;
 pub mod member_lists;
 pub mod member_requests;
 mod member_sample;
+pub mod message;
+pub mod message_at_once;
+pub mod message_pages;
+mod message_sample;
 pub mod node;
 pub mod read_marks;
 pub mod relation_log;
@@ -71,7 +75,7 @@ macro_rules! conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, secrets and nodes.
+/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, messages, secrets and nodes.
 #[macro_export]
 macro_rules! records_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
@@ -83,6 +87,9 @@ macro_rules! records_conformance {
         $crate::group_at_once_conformance!($open, [$($attribute),*]);
         $crate::group_requests_conformance!($open, [$($attribute),*]);
         $crate::group_search_conformance!($open, [$($attribute),*]);
+        $crate::message_conformance!($open, [$($attribute),*]);
+        $crate::message_at_once_conformance!($open, [$($attribute),*]);
+        $crate::message_pages_conformance!($open, [$($attribute),*]);
         $crate::node_conformance!($open, [$($attribute),*]);
         $crate::read_marks_conformance!($open, [$($attribute),*]);
         $crate::secret_conformance!($open, [$($attribute),*]);

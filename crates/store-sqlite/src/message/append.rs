@@ -1,0 +1,86 @@
+//! Appending: numbers, and messages that are sent again.
+
+use std::collections::BTreeSet;
+
+use kith_store::{
+    Appended, ContentHash, DOCUMENT, MessageKey, MessageKind, NewMessage, Seq, StoreError, Timestamp, UserId,
+};
+use rusqlite::{Connection, params};
+
+use super::{end, packed::Packed, page};
+use crate::{error::Failure, row::size};
+
+/// Adds nothing if the log has a message with the key.
+const INSERT: &str = "INSERT INTO messages
+        (conversation, seq, sender, sent_ms, flags, version, key, hash, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8) ON CONFLICT (conversation, key) DO NOTHING";
+/// Index `messages_sent`, then the primary key.
+pub(crate) const BY_KEY: &str =
+    "SELECT seq, sent_ms, hash FROM messages WHERE conversation = ?1 AND key = ?2";
+
+/// A new message as its row has it.
+#[derive(Debug)]
+pub(super) struct NewRow {
+    key: MessageKey,
+    hash: ContentHash,
+    sender: i64,
+    sent: Timestamp,
+    flags: i64,
+    body: Vec<u8>,
+}
+
+impl NewRow {
+    /// Packs a message.
+    ///
+    /// # Errors
+    /// When it cannot be written down.
+    pub(super) fn of(new: &NewMessage) -> Result<Self, StoreError> {
+        let is_event = new.kind == MessageKind::Event;
+        let flags =
+            [(new.silent, page::SILENT), (new.mention_all, page::MENTION_ALL), (is_event, page::EVENT)];
+        Ok(Self {
+            key: new.key,
+            hash: new.hash,
+            sender: new.sender.map_or(0, UserId::get),
+            sent: new.sent,
+            flags: flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum(),
+            body: Packed::of(new).encode(&new.body)?,
+        })
+    }
+}
+
+/// Whether one append may have these messages.
+pub(super) fn fits(batch: &[NewMessage]) -> bool {
+    let keys = || batch.iter().map(|new| new.key).collect::<BTreeSet<_>>();
+    size(batch.len()) <= DOCUMENT && keys().len() == batch.len()
+}
+
+/// Appends the rows in their order. No other append comes between: there is one connection that writes.
+pub(super) fn append(connection: &Connection, log: &str, rows: &[NewRow]) -> Result<Vec<Appended>, Failure> {
+    let mut next = end(connection, log)?.seq + 1;
+    let mut appended = Vec::with_capacity(rows.len());
+    for row in rows {
+        let one = append_one(connection, log, next, row)?;
+        next += i64::from(one == Appended::New(next));
+        appended.push(one);
+    }
+    Ok(appended)
+}
+
+fn append_one(connection: &Connection, log: &str, seq: Seq, row: &NewRow) -> Result<Appended, Failure> {
+    let (key, hash) = (row.key.0, row.hash.0);
+    let values = params![log, seq, row.sender, row.sent.0, row.flags, key, hash, row.body];
+    match connection.prepare_cached(INSERT)?.execute(values)? {
+        0 => sent_before(connection, log, row),
+        _ => Ok(Appended::New(seq)),
+    }
+}
+
+fn sent_before(connection: &Connection, log: &str, row: &NewRow) -> Result<Appended, Failure> {
+    let mut read = connection.prepare_cached(BY_KEY)?;
+    let found = read.query_row(params![log, row.key.0], |found| {
+        Ok((found.get(0)?, Timestamp(found.get(1)?), ContentHash(found.get(2)?)))
+    });
+    let (seq, sent, hash) = found?;
+    Ok(if hash == row.hash { Appended::Replayed { seq, sent } } else { Appended::OtherContent })
+}

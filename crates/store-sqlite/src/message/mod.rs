@@ -1,0 +1,98 @@
+//! The messages of each conversation: a row per message, in the order of their numbers.
+
+pub(crate) mod append;
+mod packed;
+pub(crate) mod page;
+
+use async_trait::async_trait;
+use kith_store::{
+    Appended, BATCH_MAX, ConversationId, LogEnd, Message, MessageStore, NewMessage, Seq, StoreError,
+    Timestamp, document_of,
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::{Sqlite, error::Failure};
+
+/// Primary key, its end.
+pub(crate) const END: &str =
+    "SELECT seq, sent_ms FROM messages WHERE conversation = ?1 ORDER BY seq DESC LIMIT 1";
+/// Primary key, its beginning.
+pub(crate) const BEGINNING: &str = "SELECT seq FROM messages WHERE conversation = ?1 ORDER BY seq LIMIT 1";
+/// Primary key.
+pub(crate) const SENT: &str = "SELECT sent_ms FROM messages WHERE conversation = ?1 AND seq = ?2";
+
+#[async_trait]
+impl MessageStore for Sqlite {
+    async fn append(
+        &self,
+        conversation: ConversationId,
+        batch: &[NewMessage],
+    ) -> Result<Vec<Appended>, StoreError> {
+        if !append::fits(batch) {
+            return Err(StoreError::Overloaded);
+        }
+        // Packed here: all other writes wait while the thread that writes is busy.
+        let rows = batch.iter().map(append::NewRow::of).collect::<Result<Vec<_>, _>>()?;
+        let log = conversation.to_string();
+        self.writer.write(move |connection| append::append(connection, &log, &rows)).await
+    }
+
+    async fn messages(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<Message>, StoreError> {
+        if first < 1 || document_of(first) != document_of(last) {
+            return Err(StoreError::Overloaded);
+        }
+        let log = conversation.to_string();
+        self.readers.read(move |connection| page::read(connection, &log, first, last)).await
+    }
+
+    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        if conversations.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let logs: Vec<String> = conversations.iter().map(ConversationId::to_string).collect();
+        self.readers.read(move |connection| logs.iter().map(|log| end(connection, log)).collect()).await
+    }
+
+    /// One process writes and reads the file, so no read can be behind.
+    async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
+        let log = conversation.to_string();
+        self.readers.read(move |connection| Ok(end(connection, &log)?.seq)).await
+    }
+
+    async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
+        let log = conversation.to_string();
+        self.readers.read(move |connection| seq_at(connection, &log, time)).await
+    }
+}
+
+fn end(connection: &Connection, log: &str) -> Result<LogEnd, Failure> {
+    let mut read = connection.prepare_cached(END)?;
+    let found =
+        read.query_row([log], |row| Ok(LogEnd { seq: row.get(0)?, sent: Some(Timestamp(row.get(1)?)) }));
+    Ok(found.optional()?.unwrap_or_default())
+}
+
+/// Bisects the log, which needs no index that every append would have to write. Where times are out of order, the message
+/// before the result was sent before `time`, and the result was not.
+fn seq_at(connection: &Connection, log: &str, time: Timestamp) -> Result<Seq, Failure> {
+    let first: Option<Seq> =
+        connection.prepare_cached(BEGINNING)?.query_row([log], |row| row.get(0)).optional()?;
+    let Some(mut low) = first else { return Ok(1) };
+    let mut high = end(connection, log)?.seq + 1;
+    let mut sent = connection.prepare_cached(SENT)?;
+    while low < high {
+        let middle: Seq = low + (high - low) / 2;
+        let moment = sent.query_row(params![log, middle], |row| row.get(0)).optional()?;
+        if moment.is_some_and(|moment: i64| moment >= time.0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low)
+}

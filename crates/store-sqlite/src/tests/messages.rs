@@ -1,0 +1,185 @@
+//! Messages: restarts, commits, plans, damage.
+
+use kith_store::{
+    Appended, ContentHash, ConversationId, GroupId, Message, MessageKey, MessageKind, NewMessage, Seq,
+};
+
+use super::*;
+use crate::message::{self, append, page};
+
+fn log_of(group: i64) -> ConversationId {
+    ConversationId::Group(GroupId::new(group).unwrap())
+}
+
+fn message(text: &str) -> NewMessage {
+    NewMessage {
+        key: MessageKey::of(None, text),
+        hash: ContentHash::of("", text.as_bytes()),
+        sender: None,
+        sent: Timestamp(1_000),
+        kind: MessageKind::Message,
+        content_type: "".into(),
+        body: text.to_owned().into(),
+        mentions: Vec::new(),
+        mention_all: false,
+        silent: false,
+        reply_to: None,
+        client_message_id: None,
+    }
+}
+
+fn batch(ids: &str, count: usize) -> Vec<NewMessage> {
+    (1..=count).map(|number| message(&format!("{ids}{number}"))).collect()
+}
+
+async fn append_to(handle: &SqliteHandle, group: i64, batch: &[NewMessage]) -> Vec<Appended> {
+    handle.stores().messages.append(log_of(group), batch).await.unwrap()
+}
+
+fn new_from(first: Seq, count: usize) -> Vec<Appended> {
+    (first..).take(count).map(Appended::New).collect()
+}
+
+fn new_number(appended: &Appended) -> Seq {
+    match appended {
+        Appended::New(seq) => *seq,
+        Appended::Replayed { .. } | Appended::OtherContent => panic!("not appended: {appended:?}"),
+    }
+}
+
+async fn first_page(handle: &SqliteHandle, group: i64) -> Result<Vec<Message>, StoreError> {
+    handle.stores().messages.messages(log_of(group), 1, 100).await
+}
+
+async fn bodies(handle: &SqliteHandle, group: i64) -> Vec<String> {
+    let found = first_page(handle, group).await.unwrap();
+    found.into_iter().map(|one| String::from_utf8(one.body.to_vec()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn numbers_go_on_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    append_to(&handle, 9, &batch("a", 2)).await;
+    append_to(&handle, 8, &batch("b", 1)).await;
+    handle.close().await;
+    let again = open(options(&folder)).await.unwrap();
+    assert_eq!(bodies(&again, 9).await, ["a1", "a2"]);
+    let appended = append_to(&again, 9, &[message("a2"), message("a3")]).await;
+    assert_eq!(appended, [Appended::Replayed { seq: 2, sent: Timestamp(1_000) }, Appended::New(3)]);
+    assert_eq!(append_to(&again, 8, &batch("c", 1)).await, new_from(2, 1));
+    assert_eq!(bodies(&again, 9).await, ["a1", "a2", "a3"]);
+}
+
+#[tokio::test]
+async fn acknowledged_messages_are_in_a_copy_of_the_files() {
+    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let handle = open_migrated(&folder).await;
+    for number in 1..=20 {
+        append_to(&handle, 9, &[message(&format!("a{number}"))]).await;
+    }
+    // What a machine that loses power at this moment has on its disk.
+    std::fs::create_dir(copy.path().join("data")).unwrap();
+    for name in ["kith.db", "kith.db-wal"] {
+        std::fs::copy(folder.path().join("data").join(name), copy.path().join("data").join(name)).unwrap();
+    }
+    let copied = open(options(&copy)).await.unwrap();
+    assert_eq!(bodies(&copied, 9).await.len(), 20);
+    assert_eq!(append_to(&copied, 9, &batch("b", 1)).await, new_from(21, 1));
+}
+
+#[tokio::test]
+async fn appends_that_wait_together_share_one_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    let wal = folder.path().join("data").join("kith.db-wal");
+    let before = commits(&wal);
+    let (release, released) = hold_writer(&handle).await;
+    let mut appends = JoinSet::new();
+    for number in 0..30 {
+        let messages = handle.stores().messages;
+        let (group, batch) = (number % 3 + 1, batch(&format!("{number}-"), 2));
+        appends.spawn(async move { (group, messages.append(log_of(group), &batch).await.unwrap()) });
+    }
+    let_others_queue().await;
+    drop(release);
+    released.await;
+    let appended = appends.join_all().await;
+    assert_eq!(commits(&wal) - before, 1);
+    for group in 1..=3 {
+        let of_group = appended.iter().filter(|(of, _)| *of == group);
+        let mut numbers: Vec<Seq> = of_group.flat_map(|(_, results)| results).map(new_number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
+        assert_eq!(bodies(&handle, group).await.len(), 20);
+    }
+}
+
+#[tokio::test]
+async fn append_on_a_full_disk_uses_no_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    append_to(&handle, 9, &batch("a", 1)).await;
+    limit_growth(&handle, 20).await;
+    let large = |text: &String| NewMessage { body: text.repeat(60_000).into(), ..message(text) };
+    let batch: Vec<_> = ["b", "c", "d"].map(str::to_owned).iter().map(large).collect();
+    let error = handle.stores().messages.append(log_of(9), &batch).await.unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert_eq!(bodies(&handle, 9).await, ["a1"], "the messages before the one that failed");
+    limit_growth(&handle, 1_000).await;
+    assert_eq!(append_to(&handle, 9, &batch).await, new_from(2, 3));
+}
+
+#[tokio::test]
+async fn damaged_message_is_corrupt_and_not_shown() {
+    let of = |sql: &'static str| async move {
+        let handle = open_in_memory().await.unwrap();
+        append_to(&handle, 9, &[message("private")]).await;
+        assert_eq!(bodies(&handle, 9).await, ["private"]);
+        let damage = move |connection: &Connection| Ok(connection.execute(sql, [])?);
+        assert_eq!(handle.sqlite.writer.write(damage).await.unwrap(), 1, "{sql}");
+        first_page(&handle, 9).await.unwrap_err()
+    };
+    for sql in [
+        "UPDATE messages SET body = x''",
+        "UPDATE messages SET body = substr(body, 1, length(body) - 1)",
+        "UPDATE messages SET body = zeroblob(20)",
+        "UPDATE messages SET body = CAST('private' AS BLOB)",
+        "UPDATE messages SET sender = -1",
+    ] {
+        let error = of(sql).await;
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{sql}: {error:?}");
+        assert!(!format!("{error:?}").contains("private"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn times_out_of_order_give_a_border() {
+    let handle = open_in_memory().await.unwrap();
+    // The clock of the node was ahead, then behind.
+    let times = [10, 20, 90, 30, 40, 5, 50];
+    let sent_at = |time: &i64| NewMessage { sent: Timestamp(*time), ..message(&format!("at {time}")) };
+    let batch: Vec<_> = times.iter().map(sent_at).collect();
+    append_to(&handle, 9, &batch).await;
+    for time in 0..=100 {
+        let seq = handle.stores().messages.seq_at(log_of(9), Timestamp(time)).await.unwrap();
+        let at = usize::try_from(seq).unwrap();
+        assert!(at == 1 || times[at - 2] < time, "{time}: {seq}");
+        assert!(at > times.len() || times[at - 1] >= time, "{time}: {seq}");
+    }
+}
+
+#[tokio::test]
+async fn queries_of_messages_read_their_index() {
+    let handle = open_in_memory().await.unwrap();
+    for (sql, expected) in [
+        (page::PAGE, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
+        (message::END, "messages USING PRIMARY KEY (conversation=?)"),
+        (message::BEGINNING, "messages USING PRIMARY KEY (conversation=?)"),
+        (message::SENT, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
+        (append::BY_KEY, "messages USING INDEX messages_sent (conversation=? AND key=?)"),
+    ] {
+        let plan = plan(&handle, sql).await.join("\n");
+        assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");
+    }
+}
