@@ -12,5 +12,7 @@ mod cql;
 mod mongo;
 mod reach;
 
+#[doc(hidden)]
+pub use cql::LogEnds;
 pub use cql::{CqlOptions, CqlProbe, CqlUnfit};
 pub use mongo::{ClusterHandle, MongoOptions, OpenError, Probe, Unfit, connect};

@@ -1,27 +1,29 @@
 //! Who is in which group. A change is decided and written in one transaction.
 
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, Ban, Bans, GroupId, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange,
-    MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Room, Roster,
-    StoreError, Stored, Timestamp, UserId, Version, Write,
+    Applied, BATCH_MAX, Ban, Bans, ConversationId, FormerMember, GroupId, MEMBER_CHANGES_KEPT,
+    MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms,
+    MembersChanged, Role, Room, Roster, Seq, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, Params, params};
 
 use crate::{
     Sqlite, ban,
     batch::BatchQuery,
-    error::{Failure, corrupt},
+    error::{Failure, corrupt, internal},
+    message,
     request::once,
-    row::{member_of, roster_of, size, stored_member},
+    row::{earlier_bytes, former_member, member_of, roster_of, size, stored_member},
     state::expect,
 };
 
 macro_rules! select {
     () => {
-        "SELECT group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms FROM members"
+        "SELECT group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms, from_seq, joined_seq, \
+         left_seq, first_seq, earlier FROM members"
     };
 }
 
@@ -54,8 +56,9 @@ pub(crate) static ROSTERS: LazyLock<BatchQuery> =
     LazyLock::new(|| BatchQuery::new("SELECT id, version, count, ordinals, owner, muted_ms FROM rosters"));
 /// On conflict: the member as it was, which the new state takes the place of.
 const PUT: &str = "INSERT OR REPLACE INTO members
-        (group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        (group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms, from_seq, joined_seq,
+         left_seq, first_seq, earlier)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 /// On conflict: the roster as it was.
 const PUT_ROSTER: &str = "INSERT OR REPLACE INTO rosters (id, version, count, ordinals, owner, muted_ms)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -64,6 +67,12 @@ const PUT_ROSTER: &str = "INSERT OR REPLACE INTO rosters (id, version, count, or
 impl MemberStore for Sqlite {
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
         self.readers.by_keys(&BY_KEYS, keys, stored_member).await
+    }
+
+    async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
+        let found = self.readers.by_keys(&BY_KEYS, keys, former_member).await?;
+        let found: HashMap<MemberKey, Option<FormerMember>> = found.into_iter().collect();
+        Ok(keys.iter().map(|key| found.get(key).copied().flatten()).collect())
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
@@ -182,13 +191,27 @@ fn decide(
         Ok(())
     })?;
     let bans = bans(connection, group, change, write.now)?;
-    let mut room = Room::new(group, before, rows, write.now).with_bans(bans);
+    let log_end = if change.reads_end() { Some(log_end(connection, group)?) } else { None };
+    let mut room = Room::new(group, before, rows, write.now).with_bans(bans).with_log_end(log_end);
     room.change(change, terms).map_err(StoreError::from)?;
-    let changed = room.outcome();
+    let changed = decided(&room)?;
     if changed.roster != before {
         put_all(connection, group, &changed)?;
     }
     Ok(changed)
+}
+
+/// What a room decided.
+fn decided(room: &Room) -> Result<MembersChanged, Failure> {
+    if room.lacks_log_end() {
+        return Err(internal("a change that needs the end of the log was decided without it").into());
+    }
+    Ok(room.outcome())
+}
+
+/// The end of the log of a group. Read in the transaction of the change, so that no message comes between.
+fn log_end(connection: &Connection, group: GroupId) -> Result<Seq, Failure> {
+    Ok(message::end(connection, &ConversationId::Group(group).to_string())?.seq)
 }
 
 /// The bans that a change is decided by.
@@ -219,7 +242,7 @@ fn put_all(
     let row = params![group.get(), roster.version.get(), roster.count, roster.ordinals, owner, muted];
     connection.prepare_cached(PUT_ROSTER)?.execute(row)?;
     let mut put = connection.prepare_cached(PUT)?;
-    for MemberRow { member, live } in rows {
+    for MemberRow { member, live, stays } in rows {
         put.execute(params![
             group.get(),
             member.key.user.get(),
@@ -229,7 +252,12 @@ fn put_all(
             member.ordinal,
             member.remark.as_str(),
             member.muted_until.map(|at| at.0),
-            member.joined.0
+            member.joined.0,
+            member.from_seq,
+            member.joined_seq,
+            stays.left_seq,
+            stays.first_seq,
+            earlier_bytes(stays)
         ])?;
     }
     Ok(())
@@ -285,9 +313,11 @@ fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) ->
         rows.extend(muted);
     }
     let before = roster(connection, group)?;
-    let mut room = Room::new(group, before, rows, now).with_bans(Bans { named, count: 0 });
+    let log_end = Some(log_end(connection, group)?);
+    let mut room =
+        Room::new(group, before, rows, now).with_bans(Bans { named, count: 0 }).with_log_end(log_end);
     room.end();
-    let ended = room.outcome();
+    let ended = decided(&room)?;
     if ended.roster != before {
         put_all(connection, group, &ended)?;
     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use kith_store::{
-    Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey, MemberRow, Params,
-    Permissions, Role, Roster, StoreError, Stored, Text, Timestamp, User, UserId, Version, Visibility,
+    Block, Edge, Follow, FormerMember, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey,
+    MemberRow, Params, Permissions, Role, Roster, Seq, Stays, StoreError, Stored, Text, Timestamp, User,
+    UserId, Version, Visibility,
 };
 use rusqlite::{Row, Rows, types::ValueRef};
 
@@ -99,8 +100,26 @@ pub(crate) fn member_of(row: &Row<'_>) -> Result<MemberRow, Failure> {
         remark: text(row, 6)?,
         muted_until: row.get::<_, Option<i64>>(7)?.map(Timestamp),
         joined: Timestamp(row.get(8)?),
+        from_seq: row.get(9)?,
+        joined_seq: row.get(10)?,
     };
-    Ok(MemberRow { member, live: row.get(3)? })
+    let earlier = earlier_of(row.get_ref(13)?)?;
+    let stays = Stays { left_seq: row.get(11)?, first_seq: row.get(12)?, earlier };
+    Ok(MemberRow { member, live: row.get(3)?, stays })
+}
+
+/// Earlier stays as a column holds them: eight bytes a number, first and last by turns. NULL: there are none.
+pub(crate) fn earlier_bytes(Stays { earlier, .. }: &Stays) -> Option<Vec<u8>> {
+    let numbers = earlier.iter().flat_map(|(first, last)| [*first, *last]);
+    (!earlier.is_empty()).then(|| numbers.flat_map(Seq::to_be_bytes).collect())
+}
+
+fn earlier_of(column: ValueRef<'_>) -> Result<Vec<(Seq, Seq)>, Failure> {
+    let bytes = column.as_blob_or_null().map_err(|_| corrupt("members.earlier"))?.unwrap_or_default();
+    let (numbers, []) = bytes.as_chunks::<8>() else { return Err(corrupt("members.earlier").into()) };
+    let numbers: Vec<Seq> = numbers.iter().map(|number| Seq::from_be_bytes(*number)).collect();
+    let (stays, []) = numbers.as_chunks::<2>() else { return Err(corrupt("members.earlier").into()) };
+    Ok(stays.iter().map(|[first, last]| (*first, *last)).collect())
 }
 
 /// What all of a group have in common.
@@ -165,9 +184,15 @@ pub(crate) fn stored_block(row: &Row<'_>) -> Result<(Edge, Stored<Block>), Failu
 
 /// A member with its key, in the group or not any more.
 pub(crate) fn stored_member(row: &Row<'_>) -> Result<(MemberKey, Stored<Member>), Failure> {
-    let MemberRow { member, live } = member_of(row)?;
+    let MemberRow { member, live, .. } = member_of(row)?;
     let (key, version) = (member.key, member.version);
     Ok((key, if live { Stored::Live(Arc::new(member)) } else { Stored::Deleted(version) }))
+}
+
+/// What a former member may read, with its key.
+pub(crate) fn former_member(row: &Row<'_>) -> Result<(MemberKey, Option<FormerMember>), Failure> {
+    let row = member_of(row)?;
+    Ok((row.member.key, row.former()))
 }
 
 /// Parameters as a column holds them.

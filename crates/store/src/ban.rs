@@ -171,7 +171,7 @@ mod tests {
     }
 
     const fn service() -> MemberTerms {
-        MemberTerms { by: None, members_max: 100, bans_max: 3 }
+        MemberTerms { by: None, members_max: 100, bans_max: 3, history: false }
     }
 
     /// User 1 owns it, 2 is an admin, 3 to 5 are members.

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, Ban, BanRow, GroupId, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write,
-    heap_bytes, single_line,
+    Applied, Ban, BanRow, FormerMember, GroupId, Invalid, Seq, Stays, StoreError, Stored, Text, Timestamp,
+    UserId, Version, Write, heap_bytes, single_line,
 };
 
 const REMARK_CHARS_MAX: usize = 64;
@@ -81,6 +81,13 @@ pub struct Member {
     pub muted_until: Option<Timestamp>,
     /// Since when it is in the group, without a break.
     pub joined: Timestamp,
+    /// The lowest number of a message of the group that it may read; 0: it may read from the first.
+    #[serde(default)]
+    pub from_seq: Seq,
+    /// The number of the first message of its current stay. 0, in rows that were written before there were messages, counts
+    /// as 1. Differs from `from_seq` in groups that show earlier messages to new members.
+    #[serde(default)]
+    pub joined_seq: Seq,
 }
 
 impl Member {
@@ -121,6 +128,19 @@ pub struct MemberRow {
     pub member: Member,
     /// Whether it is in the group.
     pub live: bool,
+    /// What is stored of its stays besides `from_seq` and `joined_seq`.
+    #[serde(default)]
+    pub stays: Stays,
+}
+
+impl MemberRow {
+    /// What a former member may read; `None`: it is in the group, or may read nothing.
+    #[must_use]
+    pub fn former(&self) -> Option<FormerMember> {
+        let Self { member, live, stays } = self;
+        let is_open = !live && stays.left_seq > 0 && member.from_seq <= stays.left_seq;
+        is_open.then_some(FormerMember { from_seq: member.from_seq, left_seq: stays.left_seq })
+    }
 }
 
 /// A change of who is in a group, or of what they may.
@@ -175,6 +195,26 @@ impl MemberChange {
         }
     }
 
+    /// Whether a user may come or go by it, so that the end of the log of the group is read for it.
+    #[must_use]
+    pub const fn reads_end(&self) -> bool {
+        match self {
+            Self::Found(_)
+            | Self::Join(_)
+            | Self::Add(_)
+            | Self::Remove(_)
+            | Self::Ban(..)
+            | Self::Leave(_)
+            | Self::Depart(_) => true,
+            Self::Unban(_)
+            | Self::SetRole(..)
+            | Self::Transfer(_)
+            | Self::Mute(..)
+            | Self::MuteAll(_)
+            | Self::Remark(..) => false,
+        }
+    }
+
     /// Whether the bans of the users decide it, or are changed by it.
     #[must_use]
     pub const fn reads_bans(&self) -> bool {
@@ -220,6 +260,8 @@ pub struct MemberTerms {
     pub members_max: u32,
     /// How many users may be banned from the group at the same time.
     pub bans_max: u32,
+    /// Whether new members may read earlier messages.
+    pub history: bool,
 }
 
 /// What a change of members did.
@@ -261,6 +303,15 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError>;
 
+    /// Reads what up to [`BATCH_MAX`](crate::BATCH_MAX) former members may read, in the order of `keys`. `None` for a user who
+    /// is a member, never was one, or may read nothing. Sees every change that was acknowledged before it began.
+    ///
+    /// Costs one read of the store for each group; nothing of it is cached.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError>;
+
     /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default of one that nobody was
     /// ever in.
     ///
@@ -271,7 +322,12 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// Makes a change of members in one atomic step, as [`Room::change`](crate::Room::change) decides it by what is stored then.
     /// `write.expected` is compared with the version of the roster.
     ///
+    /// The end of the log of the group is read in the step, after the roster that the write depends on, so that ends never
+    /// fall in the order of the changes. After an acknowledged join every later message has a number from its `joined_seq` on,
+    /// and after an acknowledged leave one above its `left_seq`. A change by which no user comes or goes does without the end.
+    ///
     /// # Errors
+    /// [`StoreError::Unavailable`], not applied, where a user would come or go and the end of the log cannot be read.
     /// [`StoreError::Member`] where it is refused, [`StoreError::Conflict`], [`StoreError::RequestMismatch`],
     /// [`StoreError::Overloaded`] for more than [`MEMBERS_AT_ONCE`] users: nothing is changed then. Else see
     /// [`StoreError::outcome`].
@@ -353,9 +409,9 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
 
     /// Ends up to `limit` of the members of a group that is dismissed, owner included, whatever their roles, and then up to
     /// `limit` of its bans and of the mutes of former members. Returns how many members are left, and at least 1 while there
-    /// may be bans or mutes. Versions and ordinals are kept.
+    /// may be bans or mutes. Versions and ordinals are kept. Their stays end at the end of the log of the group, as by a leave.
     ///
     /// # Errors
-    /// When the store cannot answer; some may have been ended then.
+    /// When the store, or the end of the log, cannot be read; some may have been ended then.
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError>;
 }

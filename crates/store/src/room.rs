@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Bans, GroupId, Member, MemberChange, MemberKey, MemberRefusal, MemberRow, MemberTerms, MembersChanged,
-    Role, Roster, Text, Timestamp, UserId, Version, ban::RoomBans,
+    Bans, GroupId, Member, MemberChange, MemberRefusal, MemberRow, MemberTerms, MembersChanged, Role, Roster,
+    Timestamp, UserId, Version, ban::RoomBans, stays::RoomLogEnd,
 };
 
 /// A group and those of its members whom changes name, as one moment has them: what changes of members are decided by, in
@@ -14,10 +14,11 @@ use crate::{
 pub struct Room {
     pub(crate) group: GroupId,
     pub(crate) roster: Roster,
-    rows: BTreeMap<UserId, MemberRow>,
+    pub(crate) rows: BTreeMap<UserId, MemberRow>,
     changed: BTreeSet<UserId>,
     pub(crate) bans: RoomBans,
     pub(crate) now: Timestamp,
+    pub(crate) log_end: RoomLogEnd,
 }
 
 impl Room {
@@ -30,7 +31,8 @@ impl Room {
         now: Timestamp,
     ) -> Self {
         let rows = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
-        Self { group, roster, rows, changed: BTreeSet::new(), bans: RoomBans::default(), now }
+        let (changed, bans, log_end) = (BTreeSet::new(), RoomBans::default(), RoomLogEnd::default());
+        Self { group, roster, rows, changed, bans, now, log_end }
     }
 
     /// The same with these bans: those of all users whom a change names that [reads bans](MemberChange::reads_bans).
@@ -118,9 +120,10 @@ impl Room {
         let version = self.begins(&ending);
         self.roster.count = self.roster.count.saturating_sub(u32::try_from(live).unwrap_or(u32::MAX));
         for user in &ending {
-            if let (Some(row), Some(version)) = (self.rows.get_mut(user), version) {
-                row.live = false;
-                row.member.version = version;
+            if let Some(version) = version {
+                self.end_stay(*user, version);
+            }
+            if let Some(row) = self.rows.get_mut(user) {
                 row.member.muted_until = None;
             }
         }
@@ -171,22 +174,7 @@ impl Room {
         let Some(version) = self.begins(&coming) else { return Ok(coming) };
         self.roster.count += coming_count;
         for user in &coming {
-            let key = MemberKey { group: self.group, user: *user };
-            let before = self.rows.get(user).map(|row| &row.member);
-            let ordinal = before.map_or(self.roster.ordinals, |before| before.ordinal);
-            self.roster.ordinals = self.roster.ordinals.max(ordinal + 1);
-            // Role and remark end with a membership. A mute does not: leaving and joining must not end it.
-            let muted_until = before.and_then(|before| before.muted_until).filter(|until| *until > self.now);
-            let member = Member {
-                key,
-                version,
-                role: Role::Member,
-                ordinal,
-                remark: Text::default(),
-                muted_until,
-                joined: self.now,
-            };
-            self.rows.insert(*user, MemberRow { member, live: true });
+            self.begin_stay(*user, version, terms.history);
         }
         Ok(coming)
     }
@@ -234,10 +222,7 @@ impl Room {
         let count = u32::try_from(going.len()).unwrap_or(u32::MAX);
         self.roster.count = self.roster.count.saturating_sub(count);
         for user in &going {
-            if let Some(row) = self.rows.get_mut(user) {
-                row.live = false;
-                row.member.version = version;
-            }
+            self.end_stay(*user, version);
         }
         going
     }
@@ -286,12 +271,14 @@ impl Room {
         user: UserId,
         change: impl FnOnce(&mut Member) -> bool,
     ) -> Result<Vec<UserId>, MemberRefusal> {
-        let mut member = self.live(user).ok_or(MemberRefusal::NotAMember)?.clone();
-        if !change(&mut member) {
+        let row = self.rows.get_mut(&user).filter(|row| row.live).ok_or(MemberRefusal::NotAMember)?;
+        if !change(&mut row.member) {
             return Ok(Vec::new());
         }
-        let version = self.begins(&[user]).unwrap_or(member.version);
-        self.rows.insert(user, MemberRow { member: Member { version, ..member }, live: true });
+        let version = self.begins(&[user]);
+        if let (Some(row), Some(version)) = (self.rows.get_mut(&user), version) {
+            row.member.version = version;
+        }
         Ok(vec![user])
     }
 
@@ -335,6 +322,7 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Text;
 
     const LARGE: u32 = 100;
 
@@ -347,7 +335,7 @@ mod tests {
     }
 
     fn service() -> MemberTerms {
-        MemberTerms { by: None, members_max: LARGE, bans_max: LARGE }
+        MemberTerms { by: None, members_max: LARGE, bans_max: LARGE, history: false }
     }
 
     /// User 1 owns it, 2 is an admin, 3 to 5 are members.

@@ -139,7 +139,7 @@ async fn follow_changes(store: &Arc<dyn MemberStore>, group: GroupId) -> Result<
 }
 
 async fn change(store: &Arc<dyn MemberStore>, group: GroupId, change: MemberChange) -> Result<()> {
-    let terms = MemberTerms { by: None, members_max: MEMBERS_MAX, bans_max: 0 };
+    let terms = MemberTerms { by: None, members_max: MEMBERS_MAX, bans_max: 0, history: false };
     store.change_members(group, change, terms, Write::at(Timestamp::now())).await?;
     Ok(())
 }

@@ -69,7 +69,7 @@ async fn over(folder: &TempDir) -> TestNode {
 }
 
 async fn change(stores: &Stores, group: i64, change: MemberChange) {
-    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100 };
+    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100, history: false };
     stores.members.change_members(group_id(group), change, terms, now()).await.unwrap();
 }
 

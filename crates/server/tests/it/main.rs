@@ -27,6 +27,7 @@ mod moments;
 mod node;
 mod online;
 mod policy;
+mod ranges_of_members;
 mod reasons;
 mod relating;
 mod reused_ids_restarted;

@@ -102,7 +102,7 @@ async fn founded(stores: &Stores) -> i64 {
     };
     let id = new.id;
     stores.groups.create_group(new, Write::at(at)).await.unwrap();
-    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100 };
+    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100, history: false };
     stores.members.change_members(id, MemberChange::Found(creator), terms, Write::at(at)).await.unwrap();
     id.get()
 }

@@ -3,10 +3,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kith_store::{
     Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Edge, EdgeUpkeep,
-    EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, GroupId, ImportedFollow, Member,
-    MemberChange, MemberChanged, MemberKey, MemberStore, MemberTerms, MembersChanged, Place, RelationEvent,
-    RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp, UserId, Version,
-    Write,
+    EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, FormerMember, GroupId, ImportedFollow,
+    Member, MemberChange, MemberChanged, MemberKey, MemberStore, MemberTerms, MembersChanged, Place,
+    RelationEvent, RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp,
+    UserId, Version, Write,
 };
 
 /// Names the store of relations.
@@ -78,6 +78,10 @@ impl BlockStore for NoRelations {
 #[async_trait]
 impl MemberStore for NoRelations {
     async fn members(&self, _: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
+        absent()
+    }
+
+    async fn former(&self, _: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
         absent()
     }
 

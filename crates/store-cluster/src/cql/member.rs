@@ -1,14 +1,14 @@
 //! Who is in which group. All of one group stands in one partition, so that the roster, the members, whom the last versions
 //! changed and what was answered to requests change by one conditional write.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
-    Applied, BATCH_MAX, Ban, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey,
-    MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster, StoreError, Stored, Timestamp, UserId,
-    Write,
+    Applied, BATCH_MAX, Ban, FormerMember, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged,
+    MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster, StoreError, Stored,
+    Timestamp, UserId, Write,
 };
 
 use super::{follow::AT_A_TIME, session::Cql};
@@ -20,16 +20,19 @@ impl MemberStore for Cql {
             return Err(StoreError::Overloaded);
         }
         let _entered = self.enter()?;
-        let mut sorted = keys.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let groups: Vec<(GroupId, Vec<UserId>)> =
-            sorted.chunk_by(|a, b| a.group == b.group).map(named).collect();
-        let reads =
-            groups.into_iter().map(|(group, users)| async move { self.members_of(group, &users).await });
-        let found: Vec<Vec<MemberRow>> =
-            stream::iter(reads).buffer_unordered(AT_A_TIME).try_collect().await?;
-        Ok(found.into_iter().flatten().map(|row| (row.member.key, stored(row))).collect())
+        let found = self.member_rows(keys).await?;
+        Ok(found.into_iter().map(|row| (row.member.key, stored(row))).collect())
+    }
+
+    async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        let found = self.member_rows(keys).await?;
+        let found: HashMap<MemberKey, Option<FormerMember>> =
+            found.into_iter().map(|row| (row.member.key, row.former())).collect();
+        Ok(keys.iter().map(|key| found.get(key).copied().flatten()).collect())
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
@@ -116,6 +119,22 @@ impl MemberStore for Cql {
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
         let _entered = self.enter()?;
         Box::pin(self.end_some(group, limit, now)).await
+    }
+}
+
+impl Cql {
+    /// The rows of these members, each once, in any order.
+    async fn member_rows(&self, keys: &[MemberKey]) -> Result<Vec<MemberRow>, StoreError> {
+        let mut sorted = keys.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let groups: Vec<(GroupId, Vec<UserId>)> =
+            sorted.chunk_by(|a, b| a.group == b.group).map(named).collect();
+        let reads =
+            groups.into_iter().map(|(group, users)| async move { self.members_of(group, &users).await });
+        let found: Vec<Vec<MemberRow>> =
+            stream::iter(reads).buffer_unordered(AT_A_TIME).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
     }
 }
 

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kith_store::{
-    Ban, BanRow, Bans, GroupId, MemberRow, MembersChanged, Room, Roster, StoreError, Timestamp, UserId,
+    Ban, BanRow, Bans, GroupId, MemberRow, MembersChanged, Room, Roster, Seq, StoreError, Timestamp, UserId,
     Version,
 };
 
 use super::{
     journal::{Note, Subject},
+    log_end::not_read,
     member_ban::ban_part,
     member_queue::Wish,
     member_ring::ring_part,
@@ -35,6 +36,8 @@ pub(super) struct Draft {
     /// The last version that changed nobody.
     of_all: Option<Version>,
     answers: Vec<Bound>,
+    /// Of the log of the group.
+    log_end: Result<Seq, StoreError>,
 }
 
 impl Draft {
@@ -54,6 +57,7 @@ impl Draft {
             changes: Vec::new(),
             of_all: None,
             answers: Vec::new(),
+            log_end: Err(not_read()),
         }
     }
 
@@ -61,6 +65,12 @@ impl Draft {
     pub(super) fn with_bans(self, Bans { named, count }: Bans) -> Self {
         let bans = named.into_iter().map(|ban| (ban.key.user, ban)).collect();
         Self { bans, ban_count: count, ..self }
+    }
+
+    /// The same with the end of the log of the group, which was read after the roster too. Where it could not be read, those
+    /// changes fail by which a user comes or goes.
+    pub(super) fn with_log_end(self, log_end: Result<Seq, StoreError>) -> Self {
+        Self { log_end, ..self }
     }
 
     /// Decides a change by what those before it have left, each with a moment of its own.
@@ -73,21 +83,22 @@ impl Draft {
         let rows = named.iter().filter_map(|user| self.rows.get(user)).cloned();
         let bans = named.iter().filter_map(|user| self.bans.get(user)).copied().collect();
         let bans = Bans { named: bans, count: self.ban_count };
-        let mut room = Room::new(self.group, self.roster, rows, wish.write.now).with_bans(bans);
+        let mut room = self.room(rows, bans, wish.write.now);
         room.change(&wish.change, wish.terms)?;
-        let changed = room.outcome();
+        let changed = self.decided(&room)?;
         self.answers.extend(wish.answer_part(self.group, &changed)?);
         self.take(&changed);
         Ok(changed)
     }
 
     /// Ends all whose rows were read.
-    pub(super) fn end(&mut self, now: Timestamp) -> Roster {
+    pub(super) fn end(&mut self, now: Timestamp) -> Result<Roster, StoreError> {
         let bans = Bans { named: self.bans.values().copied().collect(), count: self.ban_count };
-        let mut room = Room::new(self.group, self.roster, self.rows.values().cloned(), now).with_bans(bans);
+        let mut room = self.room(self.rows.values().cloned(), bans, now);
         room.end();
-        self.take(&room.outcome());
-        self.roster
+        let ended = self.decided(&room)?;
+        self.take(&ended);
+        Ok(self.roster)
     }
 
     /// Whether nothing is to be written.
@@ -141,6 +152,20 @@ impl Draft {
     /// The bans that are made and ended, each with its version.
     pub(super) fn ban_changes(&self) -> &[(Version, BanRow)] {
         &self.ban_changes
+    }
+
+    /// What was read, for one change.
+    fn room(&self, rows: impl IntoIterator<Item = MemberRow>, bans: Bans, now: Timestamp) -> Room {
+        let log_end = self.log_end.as_ref().ok().copied();
+        Room::new(self.group, self.roster, rows, now).with_bans(bans).with_log_end(log_end)
+    }
+
+    /// What a change did, if it could be decided.
+    fn decided(&self, room: &Room) -> Result<MembersChanged, StoreError> {
+        if room.lacks_log_end() {
+            return Err(self.log_end.clone().err().unwrap_or_else(not_read));
+        }
+        Ok(room.outcome())
     }
 
     fn take(&mut self, changed: &MembersChanged) {

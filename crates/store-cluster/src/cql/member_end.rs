@@ -4,6 +4,7 @@ use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
 use super::{
     journal::{Note, Subject},
+    log_end::not_read,
     member_draft::Draft,
     member_write::TRIES_MAX,
     session::Cql,
@@ -43,8 +44,11 @@ impl Cql {
                 is_more = muted.len() >= limit || named.len() >= limit;
                 rows.extend(muted);
             }
-            let mut draft = Draft::new(group, before, rows).with_bans(Bans { named, count: 0 });
-            let left = draft.end(now).count.max(u32::from(is_more));
+            let log_end =
+                if rows.iter().any(|row| row.live) { self.log_end(group).await } else { Err(not_read()) };
+            let bans = Bans { named, count: 0 };
+            let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
+            let left = draft.end(now)?.count.max(u32::from(is_more));
             let after = draft.after(rand::random());
             if let Some(notes) = self.make(&draft, after, about).await? {
                 self.follow_up(&draft, notes).await?;

@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn wish(count: i64) -> (Wish, oneshot::Receiver<Answer>) {
-        let terms = MemberTerms { by: None, members_max: 9, bans_max: 9 };
+        let terms = MemberTerms { by: None, members_max: 9, bans_max: 9, history: false };
         Wish::new(MemberChange::Add(users(count)), terms, Write::at(Timestamp(7)), None)
     }
 

@@ -1,7 +1,7 @@
 //! Members as they are stored: each once among all who were ever in the group, and those whose role is above that of a member
 //! once more among their like, so that these are found among many.
 
-use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, StoreError, UserId};
+use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, Stays, StoreError, UserId};
 
 use super::{
     error::malformed,
@@ -11,29 +11,30 @@ use super::{
 };
 
 const ROWS: Statement = Statement::read(
-    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 0 AND place = 0 AND member IN ?",
 );
 const DECIDED: Statement = Statement::serial(
-    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 0 AND place = 0 AND member IN ?",
 );
 const LIST: Statement = Statement::read(
-    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 0 AND place = 0 AND member > ? AND live = 1 LIMIT ? ALLOW FILTERING",
 );
 const ABOVE: Statement = Statement::read(
-    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? LIMIT ? ALLOW FILTERING",
 );
 /// Former members with a mute.
 const MUTED: Statement = Statement::read(
-    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined FROM %k.members \
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 0 AND place = 0 AND live = 0 AND muted_until > ? LIMIT ? ALLOW FILTERING",
 );
 const PUT: Statement = Statement::conditional(
-    "INSERT INTO %k.members (live, changed, role, ordinal, remark, muted_until, joined, grp, kind, place, member) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+    "INSERT INTO %k.members \
+     (live, changed, role, ordinal, remark, muted_until, joined, named, grp, kind, place, member) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
 );
 /// Users that one request names: ScyllaDB takes no more.
 const NAMED_MAX: usize = 100;
@@ -108,18 +109,19 @@ impl Cql {
 
 /// The rows of a member that was changed.
 pub(super) fn member_parts(before: Option<&MemberRow>, after: &MemberRow) -> Vec<Bound> {
-    let mut parts = vec![part(&after.member, after.live, 0)];
+    let mut parts = vec![part(after, after.live, 0)];
     // Among those above it is flipped and not deleted: what is deleted makes pages slow, too.
     if is_above(after) || before.is_some_and(is_above) {
-        parts.push(part(&after.member, is_above(after), 1));
+        parts.push(part(after, is_above(after), 1));
     }
     parts
 }
 
-fn part(member: &Member, live: bool, kind: i32) -> Bound {
-    let Member { key, version, role, ordinal, remark, muted_until, joined } = member;
+fn part(MemberRow { member, stays, .. }: &MemberRow, live: bool, kind: i32) -> Bound {
+    let Member { key, version, role, ordinal, remark, muted_until, joined, .. } = member;
     let mut row = values![live, version.get(), number(*role), i64::from(*ordinal), remark.to_string()];
-    row.extend(values![until_number(*muted_until), joined.0, key.group.get(), kind, key.user.get()]);
+    row.extend(values![until_number(*muted_until), joined.0, numbers_of(member, stays)]);
+    row.extend(values![key.group.get(), kind, key.user.get()]);
     Bound(&PUT, row)
 }
 
@@ -132,6 +134,7 @@ fn number(role: Role) -> i32 {
 }
 
 fn member_row(group: GroupId, row: &Record) -> Result<MemberRow, StoreError> {
+    let (from_seq, joined_seq, stays) = ranges_of(row)?;
     let member = Member {
         key: MemberKey { group, user: row.user("member")? },
         version: row.version("changed")?,
@@ -140,6 +143,29 @@ fn member_row(group: GroupId, row: &Record) -> Result<MemberRow, StoreError> {
         remark: row.text("remark")?.unwrap_or_default().into(),
         muted_until: until(row.some_number("muted_until")?),
         joined: row.time("joined")?.ok_or_else(|| malformed("joined"))?,
+        from_seq,
+        joined_seq,
     };
-    Ok(MemberRow { member, live: row.some_number("live")? != 0 })
+    Ok(MemberRow { member, live: row.some_number("live")? != 0, stays })
+}
+
+/// The numbers of messages of a member, as `named` holds them: `from_seq`, `joined_seq`, `left_seq`, `first_seq`, and then the
+/// first and the last of each earlier stay. These rows had the column and did not use it, so that no table has to be altered.
+fn numbers_of(member: &Member, stays: &Stays) -> Vec<Seq> {
+    let last = [member.from_seq, member.joined_seq, stays.left_seq, stays.first_seq];
+    last.into_iter().chain(stays.earlier.iter().flat_map(|(first, last)| [*first, *last])).collect()
+}
+
+/// The same as `from_seq`, `joined_seq` and the rest; all are 0 in a row that was written before there were messages.
+fn ranges_of(row: &Record) -> Result<(Seq, Seq, Stays), StoreError> {
+    let numbers = row.numbers("named")?;
+    if numbers.is_empty() {
+        return Ok((0, 0, Stays::default()));
+    }
+    let [from_seq, joined_seq, left_seq, first_seq, earlier @ ..] = numbers.as_slice() else {
+        return Err(malformed("named"));
+    };
+    let (earlier, []) = earlier.as_chunks::<2>() else { return Err(malformed("named")) };
+    let earlier = earlier.iter().map(|[first, last]| (*first, *last)).collect();
+    Ok((*from_seq, *joined_seq, Stays { left_seq: *left_seq, first_seq: *first_seq, earlier }))
 }

@@ -150,10 +150,12 @@ impl Cql {
         let mut users: Vec<UserId> = wishes.iter().flat_map(Wish::users).chain(before.roster.owner).collect();
         users.sort_unstable();
         users.dedup();
-        let (rows, bans) = tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*wishes))?;
+        let read = async { tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*wishes)) };
+        let (read, log_end) = tokio::join!(read, self.log_end_for(group, &*wishes));
+        let (rows, bans) = read?;
         // After all else that is read: a request whose effect is among it was answered by then, and is not refused by it.
         self.answer_again(group, wishes).await?;
-        let mut draft = Draft::new(group, before, rows).with_bans(bans);
+        let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
         let decided: Vec<_> = wishes.iter().map(|wish| draft.decide(wish)).collect();
         if known.is_some() && draft.is_empty() {
             // No write proves that what is known still is so, and answers may be by what is not.

@@ -59,7 +59,7 @@ impl Cql {
     }
 }
 
-fn part(MemberRow { member, live }: &MemberRow) -> Bound {
+fn part(MemberRow { member, live, .. }: &MemberRow) -> Bound {
     let (key, version) = (member.key, member.version.get());
     Bound(&PUT, values![key.user.get(), key.group.get(), *live, version, version])
 }

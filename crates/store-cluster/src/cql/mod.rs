@@ -22,6 +22,7 @@ mod import;
 mod journal;
 mod list;
 mod lock;
+mod log_end;
 mod mark;
 mod member;
 mod member_answer;
@@ -51,6 +52,7 @@ mod window;
 mod write;
 
 pub(crate) use absent::NoRelations;
+pub use log_end::LogEnds;
 pub use options::CqlOptions;
 pub use probe::{CqlProbe, CqlUnfit};
 pub(crate) use session::Cql;

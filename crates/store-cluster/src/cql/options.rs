@@ -1,4 +1,6 @@
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::log_end::LogEnds;
 
 /// Where Cassandra or ScyllaDB is, and how long and how much this node asks of it.
 #[derive(Clone)]
@@ -31,6 +33,9 @@ pub struct CqlOptions {
     /// Where calls of this node end as if it had died there, for tests.
     #[doc(hidden)]
     pub dies_at: Option<&'static str>,
+    /// Where the ends of the logs are read from instead of MongoDB, for tests.
+    #[doc(hidden)]
+    pub log_ends: Option<Arc<dyn LogEnds>>,
 }
 
 impl CqlOptions {
@@ -78,6 +83,7 @@ impl Default for CqlOptions {
             log_kept: Duration::from_secs(180 * 24 * 60 * 60),
             clock_ahead: 0,
             dies_at: None,
+            log_ends: None,
         }
     }
 }

@@ -31,6 +31,7 @@ use super::{
     feed::Feed,
     heads::Heads,
     lock::Locks,
+    log_end::LogEnds,
     member_queue::Wishes,
     options::CqlOptions,
     record::Record,
@@ -156,6 +157,7 @@ pub(crate) struct Cql {
     pub(super) heads: Heads,
     pub(super) locks: Locks,
     pub(super) wishes: Wishes,
+    pub(super) log_ends: OnceLock<Weak<dyn LogEnds>>,
     /// For what goes on when the call that began it has gone.
     pub(super) this: Weak<Self>,
     session: OnceLock<Session>,
@@ -179,6 +181,7 @@ impl Cql {
             heads: Heads::new(options.bucket_entries),
             locks: Locks::default(),
             wishes: Wishes::new(calls),
+            log_ends: OnceLock::new(),
             this: Weak::clone(this),
             session: OnceLock::new(),
             refused: AtomicBool::new(false),

@@ -159,6 +159,7 @@ impl ClusterHandle {
         let cql = Cql::open(options).ok_or(OpenError::Relations)?;
         self.mongo.relations.set(Arc::clone(&cql)).map_err(|_| OpenError::Relations)?;
         let coordination: Weak<dyn Coordination> = Arc::<Mongo>::downgrade(&self.mongo);
+        cql.set_log_ends(Arc::<Mongo>::downgrade(&self.mongo));
         cql.sweep(&coordination);
         self.cql = Some(cql);
         Ok(self)
@@ -220,6 +221,14 @@ impl ClusterHandle {
             cql.close();
         }
         self.mongo.client.clone().shutdown().immediate(true).await;
+    }
+}
+
+/// There are no logs before migration 9.
+#[async_trait::async_trait]
+impl crate::cql::LogEnds for Mongo {
+    async fn log_end(&self, _: kith_store::GroupId) -> Result<kith_store::Seq, StoreError> {
+        Ok(0)
     }
 }
 

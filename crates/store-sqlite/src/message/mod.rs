@@ -70,7 +70,8 @@ impl MessageStore for Sqlite {
     }
 }
 
-fn end(connection: &Connection, log: &str) -> Result<LogEnd, Failure> {
+/// The end of a log.
+pub(crate) fn end(connection: &Connection, log: &str) -> Result<LogEnd, Failure> {
     let mut read = connection.prepare_cached(END)?;
     let found =
         read.query_row([log], |row| Ok(LogEnd { seq: row.get(0)?, sent: Some(Timestamp(row.get(1)?)) }));

@@ -1,6 +1,8 @@
-//! Members: plans.
+//! Members: plans, rows of older versions.
 
-use super::*;
+use kith_store::{ConversationId, FormerMember, GroupId, MemberChange, MemberKey, MemberTerms};
+
+use super::{messages::message, *};
 use crate::{ban, member};
 
 #[tokio::test]
@@ -27,4 +29,29 @@ async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");
     }
+}
+
+#[tokio::test]
+async fn row_from_before_messages_opens_nothing_until_a_leave() {
+    let handle = open_in_memory().await.unwrap();
+    // As migration 10 leaves the rows that it meets. User 2 has left, 3 is a member.
+    let rows = |connection: &Connection| {
+        Ok(connection.execute_batch(
+            "INSERT INTO rosters (id, version, count, ordinals) VALUES (9, 3, 1, 2);
+             INSERT INTO members (group_id, user_id, version, live, role, ordinal, remark, joined_ms)
+             VALUES (9, 2, 2, 0, 1, 0, '', 0), (9, 3, 3, 1, 1, 1, '', 0)",
+        )?)
+    };
+    handle.sqlite.writer.alone(rows).await.unwrap();
+    let (stores, group) = (handle.stores(), GroupId::new(9).unwrap());
+    let [left, stays] = [2, 3].map(|user| MemberKey { group, user: id(user) });
+    stores.messages.append(ConversationId::Group(group), &[message("a")]).await.unwrap();
+    assert_eq!(stores.members.former(&[left, stays]).await.unwrap(), [None, None]);
+    let found = stores.members.members(&[stays]).await.unwrap()[0].1.clone().live().unwrap();
+    assert_eq!((found.from_seq, found.joined_seq), (0, 0));
+    let terms = MemberTerms { by: None, members_max: 9, bans_max: 9, history: false };
+    let leave = MemberChange::Leave(stays.user);
+    stores.members.change_members(group, leave, terms, write()).await.unwrap();
+    let open = FormerMember { from_seq: 0, left_seq: 1 };
+    assert_eq!(stores.members.former(&[left, stays]).await.unwrap(), [None, Some(open)]);
 }

@@ -11,7 +11,7 @@ fn log_of(group: i64) -> ConversationId {
     ConversationId::Group(GroupId::new(group).unwrap())
 }
 
-fn message(text: &str) -> NewMessage {
+pub(super) fn message(text: &str) -> NewMessage {
     NewMessage {
         key: MessageKey::of(None, text),
         hash: ContentHash::of("", text.as_bytes()),

@@ -77,6 +77,8 @@ pub async fn whoever_is_taken_in_is_told_with_all_that_is_known(stores: Stores) 
             remark: "".into(),
             muted_until: None,
             joined: moment(60),
+            from_seq: 1,
+            joined_seq: 1,
         };
         assert_eq!((&row.member, row.live), (&expected, true));
         assert_eq!(member(&stores, row.member.key.user.get()).await, expected);

@@ -21,12 +21,12 @@ pub(super) fn users(ids: impl IntoIterator<Item = i64>) -> Vec<UserId> {
 
 /// On behalf of a service.
 pub(super) const fn service() -> MemberTerms {
-    MemberTerms { by: None, members_max: ROOM, bans_max: ROOM }
+    MemberTerms { by: None, members_max: ROOM, bans_max: ROOM, history: false }
 }
 
 /// On behalf of this user.
 pub(super) fn by(user: i64) -> MemberTerms {
-    MemberTerms { by: Some(user_id(user)), members_max: ROOM, bans_max: ROOM }
+    MemberTerms { by: Some(user_id(user)), ..service() }
 }
 
 pub(super) async fn changing(

@@ -46,6 +46,7 @@ pub mod member;
 pub mod member_at_once;
 pub mod member_bans;
 pub mod member_lists;
+pub mod member_ranges;
 pub mod member_requests;
 mod member_sample;
 pub mod message;
@@ -124,6 +125,7 @@ macro_rules! relations_conformance {
         $crate::member_at_once_conformance!($open, [$($attribute),*]);
         $crate::member_bans_conformance!($open, [$($attribute),*]);
         $crate::member_lists_conformance!($open, [$($attribute),*]);
+        $crate::member_ranges_conformance!($open, [$($attribute),*]);
         $crate::member_requests_conformance!($open, [$($attribute),*]);
         $crate::relation_log_conformance!($open, [$($attribute),*]);
     };

@@ -30,6 +30,13 @@ impl SeqRange {
     }
 }
 
+/// The first and the last number, as [`Stays`](crate::Stays) have them.
+impl From<(Seq, Seq)> for SeqRange {
+    fn from((first, last): (Seq, Seq)) -> Self {
+        Self { first, last }
+    }
+}
+
 /// The mark would leave more than [`UNREAD_RANGES_MAX`] unread ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the mark would leave too many unread ranges")]

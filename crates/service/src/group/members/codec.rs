@@ -2,8 +2,11 @@ use kith_cache::remote::Codec;
 use kith_store::{GroupId, Member, MemberKey, Role, Roster, Timestamp, UserId, Version};
 use prost::Message;
 
-/// Form of the bytes of all of these; nodes of another one miss.
+/// Form of the bytes of rosters and ids; nodes of another one miss.
 const SCHEMA: u16 = 1;
+/// Form of the bytes of members. 2: with the lowest number of a message that the member may read. A node that does not know it
+/// must not answer from such bytes, and one that does must not take those without it for "from the first".
+const MEMBER_SCHEMA: u16 = 2;
 
 /// How members are written down in the tier that nodes share.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +21,7 @@ pub(super) struct RosterCodec;
 pub(super) struct IdCodec;
 
 /// A member as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
-/// [`SCHEMA`].
+/// [`MEMBER_SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedMember {
     #[prost(int64, tag = "1")]
@@ -37,12 +40,16 @@ struct PackedMember {
     muted_until: Option<i64>,
     #[prost(sint64, tag = "8")]
     joined: i64,
+    #[prost(int64, tag = "9")]
+    from_seq: i64,
+    #[prost(int64, tag = "10")]
+    joined_seq: i64,
     /// Written last: bytes that were cut off lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }
 
-/// A roster as bytes; of its numbers the same holds.
+/// A roster as bytes; of its numbers the same holds, with [`SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedRoster {
     #[prost(int64, tag = "1")]
@@ -61,7 +68,7 @@ struct PackedRoster {
 
 impl Codec<Member> for MemberCodec {
     fn schema(&self) -> u16 {
-        SCHEMA
+        MEMBER_SCHEMA
     }
 
     fn encode(&self, member: &Member) -> Vec<u8> {
@@ -74,6 +81,8 @@ impl Codec<Member> for MemberCodec {
             remark: member.remark.to_string(),
             muted_until: member.muted_until.map(|at| at.0),
             joined: member.joined.0,
+            from_seq: member.from_seq,
+            joined_seq: member.joined_seq,
             whole: true,
         }
         .encode_to_vec()
@@ -90,6 +99,8 @@ impl Codec<Member> for MemberCodec {
             remark: packed.remark.into(),
             muted_until: packed.muted_until.map(Timestamp),
             joined: Timestamp(packed.joined),
+            from_seq: packed.from_seq,
+            joined_seq: packed.joined_seq,
         })
     }
 }
@@ -165,6 +176,8 @@ mod tests {
             remark: "Žo".into(),
             muted_until: Some(Timestamp(-1)),
             joined: Timestamp(5),
+            from_seq: 0,
+            joined_seq: i64::MAX,
         }
     }
 

@@ -162,7 +162,7 @@ impl Members {
         if let Some(creator) = self.roles.founder(&group).await?
             && self.lives(creator).await?
         {
-            self.found(id, creator).await?;
+            self.found(&group, creator).await?;
         }
         Ok(group)
     }
@@ -193,7 +193,7 @@ impl Members {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
             if let Some(creator) = self.roles.creator(&group).await? {
-                self.found(id, creator).await?;
+                self.found(&group, creator).await?;
             }
             Ok::<(), Error>(())
         };
@@ -210,11 +210,10 @@ impl Members {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub async fn found(&self, group: GroupId, creator: UserId) -> Result<(), Error> {
-        let this = self.clone();
+    pub async fn found(&self, group: &Group, creator: UserId) -> Result<(), Error> {
+        let (this, terms, group) = (self.clone(), self.terms_of(group, Principal::Service), group.id);
         let deadline = Instant::now() + FOUNDED_WITHIN;
         let work = async move {
-            let terms = this.terms(Principal::Service);
             let write = Write::at(Timestamp::now());
             match this.change(group, MemberChange::Found(creator), terms, write).await {
                 // Whoever came first owns it.
@@ -247,11 +246,18 @@ impl Members {
         Ok(entry.map(|entry| *entry.value).unwrap_or_default())
     }
 
+    /// Who wants a change of this group, what bounds it, and what its new members may read.
+    pub(super) fn terms_of(&self, group: &Group, principal: Principal) -> MemberTerms {
+        MemberTerms { history: group.history_for_new_members, ..self.terms(principal) }
+    }
+
+    /// The same for a change by which no user joins.
     pub(super) const fn terms(&self, principal: Principal) -> MemberTerms {
         MemberTerms {
             by: principal.user(),
             members_max: self.rules.members_max,
             bans_max: self.rules.bans_max,
+            history: false,
         }
     }
 }

@@ -45,10 +45,10 @@ impl Members {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            this.group(id).await?;
+            let group = this.group(id).await?;
             this.all_live(&change).await?;
-            let by = this.terms(context.principal);
-            this.change(id, change, by, write).await
+            let terms = this.terms_of(&group, context.principal);
+            this.change(id, change, terms, write).await
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }

@@ -30,7 +30,7 @@ fn key(of: i64, id: i64) -> MemberKey {
 }
 
 fn service() -> MemberTerms {
-    MemberTerms { by: None, members_max: LARGE, bans_max: LARGE }
+    MemberTerms { by: None, members_max: LARGE, bans_max: LARGE, history: false }
 }
 
 fn asking(id: &str) -> Write {

@@ -8,6 +8,7 @@ mod importing;
 mod logs;
 mod members;
 mod migrating;
+mod ranges;
 mod telling;
 
 use std::time::Duration;

@@ -1,0 +1,57 @@
+//! The ends of the logs of groups, which decide from and to where members read. The logs are in another store.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
+
+use async_trait::async_trait;
+use kith_store::{GroupId, Outcome, Seq, StoreError};
+
+use super::{
+    error::{as_outcome, unavailable},
+    member_queue::Wish,
+    session::Cql,
+};
+
+/// Reads the ends of the logs of groups.
+#[async_trait]
+pub trait LogEnds: Send + Sync + fmt::Debug + 'static {
+    /// Reads the end of the log of a group; 0: it has no message. Sees every message that was acknowledged before it began, also
+    /// right after a failover.
+    ///
+    /// # Errors
+    /// When the store of the logs cannot answer.
+    async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError>;
+}
+
+impl Cql {
+    /// Names the store of the logs. It is set once; without one no user can come or go.
+    pub(crate) fn set_log_ends(&self, ends: Weak<dyn LogEnds>) {
+        self.log_ends.set(ends).ok();
+    }
+
+    /// The end of the log of a group, for a change of its members. To be read after the roster that the write depends on, so that
+    /// ends never fall in the order of the changes.
+    pub(super) async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError> {
+        let ends = match &self.options.log_ends {
+            Some(ends) => Arc::clone(ends),
+            None => self.log_ends.get().and_then(Weak::upgrade).ok_or_else(not_read)?,
+        };
+        ends.log_end(group).await.map_err(|error| as_outcome(error, Outcome::NotApplied))
+    }
+
+    /// The same once for all of these changes, if one of them needs it.
+    pub(super) async fn log_end_for(&self, group: GroupId, wishes: &[Wish]) -> Result<Seq, StoreError> {
+        if wishes.iter().any(|wish| wish.change.reads_end()) {
+            self.log_end(group).await
+        } else {
+            Err(not_read())
+        }
+    }
+}
+
+/// What a change is refused with that needs the end of the log, where it was not read.
+pub(super) fn not_read() -> StoreError {
+    unavailable("the end of the log of the group is not known", Outcome::NotApplied)
+}

@@ -1,0 +1,476 @@
+//! When a user was a member, in numbers of messages, and how changes of members decide it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Member, MemberKey, MemberRow, Role, Room, Seq, Text, UserId, Version};
+
+/// Most stays that are stored besides the last one.
+pub const EARLIER_STAYS_MAX: usize = 16;
+
+/// The stays of a user in a group, besides what the strict record has of the last one: `from_seq` and `joined_seq` of [`Member`].
+///
+/// A stay begins after the end of the log that was read in the step of the join, and ends with the end that was read in the step
+/// of the leave. All numbers are 0 in rows that were written before there were messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stays {
+    /// The number of the last message of the last stay. 0 while the user is a member; in the row of a former member: it may
+    /// read nothing.
+    pub left_seq: Seq,
+    /// The number of the first message of the first stay. It never changes. 0 counts as 1.
+    pub first_seq: Seq,
+    /// The numbers of the first and the last message of the stays before the last one, the earliest first; of at most
+    /// [`EARLIER_STAYS_MAX`]. Stays without a message are left out.
+    pub earlier: Vec<(Seq, Seq)>,
+}
+
+impl Stays {
+    /// Those of a user who comes for the first time, and the number of the first message of the stay. `end` is that of the log.
+    fn first(end: Seq) -> (Self, Seq) {
+        let joined_seq = end + 1;
+        (Self { first_seq: joined_seq, ..Self::default() }, joined_seq)
+    }
+
+    /// The same of a user who comes again, by what is left of the stay before.
+    fn next(MemberRow { member, stays, .. }: &MemberRow, end: Seq) -> (Self, Seq) {
+        let (from, to) = (member.joined_seq.max(1), stays.left_seq);
+        let mut earlier = stays.earlier.clone();
+        earlier.extend((from <= to).then_some((from, to)));
+        let forgotten = earlier.len().saturating_sub(EARLIER_STAYS_MAX);
+        earlier.drain(..forgotten);
+        // An end below that of the last stay would make the two stays overlap.
+        (Self { left_seq: 0, first_seq: stays.first_seq, earlier }, end.max(to) + 1)
+    }
+}
+
+/// What a former member may read: the messages with these numbers, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormerMember {
+    /// The lowest; 0: from the first.
+    pub from_seq: Seq,
+    /// The highest. Above 0.
+    pub left_seq: Seq,
+}
+
+/// The end of the log by which a [`Room`] decides from and to where its members read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoomLogEnd {
+    read: Option<Seq>,
+    is_lacking: bool,
+}
+
+impl RoomLogEnd {
+    /// The end. Where it was not read, that is noted.
+    fn needed(&mut self) -> Seq {
+        self.is_lacking |= self.read.is_none();
+        self.read.unwrap_or_default()
+    }
+}
+
+impl Room {
+    /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may come or go.
+    #[must_use]
+    pub fn with_log_end(self, read: Option<Seq>) -> Self {
+        Self { log_end: RoomLogEnd { read, is_lacking: false }, ..self }
+    }
+
+    /// Whether a user came or went while the end of the log was not known. What was decided must not be written then.
+    #[must_use]
+    pub const fn lacks_log_end(&self) -> bool {
+        self.log_end.is_lacking
+    }
+
+    /// Begins the stay of a user who is not a member.
+    pub(crate) fn begin_stay(&mut self, user: UserId, version: Version, history: bool) {
+        let end = self.log_end.needed();
+        let before = self.rows.get(&user);
+        let (stays, joined_seq) = before.map_or_else(|| Stays::first(end), |row| Stays::next(row, end));
+        // Role and remark end with a membership. A mute does not: leaving and joining must not end it.
+        let muted_until = before.and_then(|row| row.member.muted_until).filter(|until| *until > self.now);
+        let ordinal = before.map_or(self.roster.ordinals, |row| row.member.ordinal);
+        let member = Member {
+            key: MemberKey { group: self.group, user },
+            version,
+            role: Role::Member,
+            ordinal,
+            remark: Text::default(),
+            muted_until,
+            joined: self.now,
+            from_seq: if history { 0 } else { joined_seq },
+            joined_seq,
+        };
+        self.roster.ordinals = self.roster.ordinals.max(ordinal + 1);
+        self.rows.insert(user, MemberRow { member, live: true, stays });
+    }
+
+    /// Ends the stay of a user, if it is a member. What is left of a former member has a new version, too.
+    pub(crate) fn end_stay(&mut self, user: UserId, version: Version) {
+        let Some(row) = self.rows.get_mut(&user) else { return };
+        row.member.version = version;
+        if std::mem::replace(&mut row.live, false) {
+            // An end below the begin of the stay would make the stay end before it begins.
+            row.stays.left_seq = self.log_end.needed().max(row.member.joined_seq - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{GroupId, MemberChange, MemberTerms, Roster, Timestamp, UserId};
+
+    const OWNER: i64 = 100;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    const fn service(history: bool) -> MemberTerms {
+        MemberTerms { by: None, members_max: 100, bans_max: 100, history }
+    }
+
+    /// A group as it is stored between changes.
+    #[derive(Debug)]
+    struct Group {
+        roster: Roster,
+        rows: BTreeMap<UserId, MemberRow>,
+    }
+
+    impl Group {
+        /// Owned by a user whom no case changes.
+        fn founded() -> Self {
+            let mut group = Self { roster: Roster::default(), rows: BTreeMap::new() };
+            group.change(&MemberChange::Found(user(OWNER)), 0);
+            group
+        }
+
+        fn change(&mut self, change: &MemberChange, end: Seq) {
+            self.change_with(change, service(false), end);
+        }
+
+        fn change_with(&mut self, change: &MemberChange, terms: MemberTerms, end: Seq) {
+            let mut room = self.room(Some(end));
+            room.change(change, terms).unwrap();
+            self.take(&room);
+        }
+
+        fn dismiss(&mut self, end: Seq) {
+            let mut room = self.room(Some(end));
+            room.end();
+            self.take(&room);
+        }
+
+        fn room(&self, end: Option<Seq>) -> Room {
+            let rows = self.rows.values().cloned();
+            Room::new(GroupId::new(9).unwrap(), self.roster, rows, Timestamp(7)).with_log_end(end)
+        }
+
+        fn take(&mut self, room: &Room) {
+            assert!(!room.lacks_log_end());
+            let changed = room.outcome();
+            self.roster = changed.roster;
+            self.rows.extend(changed.rows.into_iter().map(|row| (row.member.key.user, row)));
+        }
+
+        fn row(&self, id: i64) -> &MemberRow {
+            &self.rows[&user(id)]
+        }
+
+        /// `from_seq`, `joined_seq` and `left_seq`.
+        fn numbers(&self, id: i64) -> [Seq; 3] {
+            let MemberRow { member, stays, .. } = self.row(id);
+            [member.from_seq, member.joined_seq, stays.left_seq]
+        }
+    }
+
+    fn join(id: i64) -> MemberChange {
+        MemberChange::Join(user(id))
+    }
+
+    fn leave(id: i64) -> MemberChange {
+        MemberChange::Leave(user(id))
+    }
+
+    #[test]
+    fn join_begins_above_the_end() {
+        let mut group = Group::founded();
+        assert_eq!(group.numbers(OWNER), [1, 1, 0]);
+        group.change(&join(3), 7);
+        assert_eq!(group.numbers(3), [8, 8, 0]);
+        assert_eq!(group.row(3).stays.first_seq, 8);
+    }
+
+    #[test]
+    fn history_opens_earlier_messages() {
+        let mut group = Group::founded();
+        group.change_with(&join(3), service(true), 7);
+        assert_eq!(group.numbers(3), [0, 8, 0]);
+    }
+
+    #[test]
+    fn every_way_out_ends_the_stay() {
+        let out = [
+            leave(3),
+            MemberChange::Remove(vec![user(3)]),
+            MemberChange::Ban(vec![user(3)], None),
+            MemberChange::Depart(user(3)),
+        ];
+        for change in out {
+            let mut group = Group::founded();
+            group.change(&join(3), 7);
+            group.change(&change, 12);
+            assert_eq!(group.numbers(3), [8, 8, 12], "{change:?}");
+            assert_eq!(group.row(3).former(), Some(FormerMember { from_seq: 8, left_seq: 12 }), "{change:?}");
+        }
+        let mut group = Group::founded();
+        group.change(&join(3), 7);
+        group.dismiss(12);
+        assert_eq!((group.numbers(3), group.numbers(OWNER)), ([8, 8, 12], [1, 1, 12]));
+    }
+
+    #[test]
+    fn dismissal_keeps_stays_of_former_members() {
+        let mut group = Group::founded();
+        group.change(&join(3), 7);
+        group.change(&MemberChange::Mute(user(3), Some(Timestamp(9))), 7);
+        group.change(&leave(3), 12);
+        group.dismiss(20);
+        assert_eq!(group.numbers(3), [8, 8, 12]);
+        assert_eq!(group.row(3).member.muted_until, None);
+    }
+
+    #[test]
+    fn kick_with_an_older_end_ends_an_empty_stay() {
+        let mut group = Group::founded();
+        group.change(&join(3), 7);
+        group.change(&leave(3), 4);
+        assert_eq!(group.numbers(3), [8, 8, 7]);
+        assert_eq!(group.row(3).former(), None);
+    }
+
+    #[test]
+    fn rejoin_with_an_older_end_begins_above_the_last_stay() {
+        let mut group = Group::founded();
+        group.change(&join(3), 7);
+        group.change(&leave(3), 12);
+        group.change(&join(3), 9);
+        assert_eq!(group.numbers(3), [13, 13, 0]);
+        assert_eq!(group.row(3).stays.earlier, [(8, 12)]);
+    }
+
+    #[test]
+    fn other_changes_keep_the_numbers_and_need_no_end() {
+        let mut group = Group::founded();
+        group.change(&join(3), 7);
+        group.change(&leave(3), 9);
+        group.change(&join(3), 12);
+        let before = (group.numbers(3), group.row(3).stays.clone());
+        for change in [
+            MemberChange::SetRole(user(3), Role::Admin),
+            MemberChange::Mute(user(3), Some(Timestamp(9))),
+            MemberChange::Remark(user(3), "Bo".into()),
+            MemberChange::Transfer(user(3)),
+            MemberChange::MuteAll(Some(Timestamp(9))),
+            MemberChange::Unban(vec![user(3)]),
+        ] {
+            let mut room = group.room(None);
+            room.change(&change, service(true)).unwrap();
+            assert!(!room.lacks_log_end() && !change.reads_end(), "{change:?}");
+            group.take(&room);
+            assert_eq!((group.numbers(3), group.row(3).stays.clone()), before, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn no_user_comes_or_goes_without_the_end() {
+        let mut group = Group::founded();
+        group.change(&join(3), 7);
+        for (change, crosses) in [
+            (join(4), true),
+            (MemberChange::Add(vec![user(3), user(4)]), true),
+            (leave(3), true),
+            (MemberChange::Ban(vec![user(3)], None), true),
+            (join(3), false),
+            (MemberChange::Remove(vec![user(4)]), false),
+            (MemberChange::Ban(vec![user(4)], None), false),
+            (MemberChange::Found(user(OWNER)), false),
+        ] {
+            let mut room = group.room(None);
+            room.change(&change, service(false)).unwrap();
+            assert_eq!(room.lacks_log_end(), crosses, "{change:?}");
+            assert!(change.reads_end(), "{change:?}");
+        }
+        let mut room = group.room(None);
+        room.end();
+        assert!(room.lacks_log_end());
+    }
+
+    #[test]
+    fn row_from_before_messages_opens_nothing_until_a_leave() {
+        let mut group = Group::founded();
+        group.change(&join(3), 0);
+        group.change(&join(4), 0);
+        group.change(&leave(4), 0);
+        for row in group.rows.values_mut() {
+            (row.member.from_seq, row.member.joined_seq, row.stays) = (0, 0, Stays::default());
+        }
+        assert_eq!(group.row(4).former(), None, "it left before there were messages");
+        group.change(&leave(3), 12);
+        assert_eq!(group.row(3).former(), Some(FormerMember { from_seq: 0, left_seq: 12 }));
+        for id in [3, 4] {
+            group.change(&join(id), 20);
+        }
+        assert_eq!((group.numbers(3), group.numbers(4)), ([21, 21, 0], [21, 21, 0]));
+        assert_eq!((&*group.row(3).stays.earlier, &*group.row(4).stays.earlier), (&[(1, 12)][..], &[][..]));
+    }
+
+    #[test]
+    fn replies_from_before_messages_are_read() {
+        let mut row = serde_json::to_value(Group::founded().row(OWNER)).unwrap();
+        row.as_object_mut().unwrap().remove("stays");
+        for field in ["from_seq", "joined_seq"] {
+            row["member"].as_object_mut().unwrap().remove(field).unwrap();
+        }
+        let row: MemberRow = serde_json::from_value(row).unwrap();
+        assert_eq!((row.member.joined_seq, row.stays), (0, Stays::default()));
+    }
+
+    /// A stay in the plain model: the messages that were sent in it.
+    #[derive(Clone, Debug, Default)]
+    struct PlainStay {
+        messages: Vec<Seq>,
+        /// Those before it, in a group that shows them.
+        before: Vec<Seq>,
+        is_over: bool,
+    }
+
+    /// A log, and who was a member when each of its messages was sent.
+    #[derive(Debug, Default)]
+    struct Plain {
+        end: Seq,
+        stays: BTreeMap<i64, Vec<PlainStay>>,
+    }
+
+    #[derive(Clone, Debug)]
+    enum Deed {
+        Send(i64),
+        Come(i64, bool),
+        Go(i64, u8),
+    }
+
+    impl Plain {
+        fn is_member(&self, id: i64) -> bool {
+            self.stays.get(&id).and_then(|stays| stays.last()).is_some_and(|stay| !stay.is_over)
+        }
+
+        fn send(&mut self) {
+            self.end += 1;
+            for stay in
+                self.stays.values_mut().filter_map(|stays| stays.last_mut()).filter(|stay| !stay.is_over)
+            {
+                stay.messages.push(self.end);
+            }
+        }
+
+        fn come(&mut self, id: i64, history: bool) {
+            let before = if history { (1..=self.end).collect() } else { Vec::new() };
+            self.stays.entry(id).or_default().push(PlainStay { before, ..PlainStay::default() });
+        }
+
+        fn go(&mut self, id: i64) {
+            if let Some(stay) = self.stays.get_mut(&id).and_then(|stays| stays.last_mut()) {
+                stay.is_over = true;
+            }
+        }
+
+        /// What the user may read now.
+        fn readable(&self, id: i64) -> Vec<Seq> {
+            let stay = self.stays[&id].last().unwrap();
+            [stay.before.clone(), stay.messages.clone()].concat()
+        }
+
+        /// First and last message of the stays before the last one that had messages.
+        fn earlier(&self, id: i64) -> Vec<(Seq, Seq)> {
+            let (_, before) = self.stays[&id].split_last().unwrap();
+            let all: Vec<_> = before
+                .iter()
+                .filter_map(|stay| Some((*stay.messages.first()?, *stay.messages.last()?)))
+                .collect();
+            all[all.len().saturating_sub(EARLIER_STAYS_MAX)..].to_vec()
+        }
+    }
+
+    fn deed() -> impl Strategy<Value = Deed> {
+        prop_oneof![
+            (1..4_i64).prop_map(Deed::Send),
+            (1..=2_i64, any::<bool>()).prop_map(|(id, history)| Deed::Come(id, history)),
+            (1..=2_i64, 0..4_u8).prop_map(|(id, how)| Deed::Go(id, how)),
+        ]
+    }
+
+    fn way_out(id: i64, how: u8) -> MemberChange {
+        match how {
+            0 => leave(id),
+            1 => MemberChange::Remove(vec![user(id)]),
+            2 => MemberChange::Ban(vec![user(id)], Some(Timestamp(8))),
+            _ => MemberChange::Depart(user(id)),
+        }
+    }
+
+    fn agree(group: &Group, plain: &Plain, id: i64) {
+        let row = group.row(id);
+        let range = if row.live {
+            Some((row.member.from_seq, plain.end))
+        } else {
+            row.former().map(|former| (former.from_seq, former.left_seq))
+        };
+        let readable: Vec<Seq> = range.map_or_else(Vec::new, |(from, to)| (from.max(1)..=to).collect());
+        assert_eq!((row.live, readable), (plain.is_member(id), plain.readable(id)), "{row:?}");
+        assert_eq!(row.stays.earlier, plain.earlier(id), "{row:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn stays_agree_with_a_plain_model(deeds in prop::collection::vec(deed(), 0..200)) {
+            let (mut group, mut plain) = (Group::founded(), Plain::default());
+            let mut firsts = BTreeMap::new();
+            for deed in deeds {
+                match deed {
+                    Deed::Send(count) => (0..count).for_each(|_| plain.send()),
+                    Deed::Come(id, history) if !plain.is_member(id) => {
+                        firsts.entry(id).or_insert(plain.end + 1);
+                        group.change_with(&join(id), service(history), plain.end);
+                        plain.come(id, history);
+                    }
+                    Deed::Go(id, how) if plain.is_member(id) => {
+                        group.change(&way_out(id, how), plain.end);
+                        plain.go(id);
+                    }
+                    Deed::Come(..) | Deed::Go(..) => {}
+                }
+                for (id, first) in &firsts {
+                    agree(&group, &plain, *id);
+                    prop_assert_eq!(group.row(*id).stays.first_seq, *first);
+                }
+            }
+        }
+
+        #[test]
+        fn stays_never_overlap_whatever_end_is_read(ends in prop::collection::vec(0..50_i64, 0..80)) {
+            let mut group = Group::founded();
+            for (at, end) in ends.into_iter().enumerate() {
+                let change = if at % 2 == 0 { join(3) } else { leave(3) };
+                group.change(&change, end);
+                let MemberRow { member, stays, .. } = group.row(3);
+                let last = (member.joined_seq, if at % 2 == 0 { Seq::MAX } else { stays.left_seq });
+                prop_assert!(last.0 <= last.1 + i64::from(last.1 != Seq::MAX));
+                let all: Vec<_> = stays.earlier.iter().copied().chain([last]).collect();
+                prop_assert!(all.windows(2).all(|pair| pair[0].0 <= pair[0].1 && pair[0].1 < pair[1].0), "{all:?}");
+                prop_assert!(stays.first_seq <= all[0].0 && stays.earlier.len() <= EARLIER_STAYS_MAX);
+            }
+        }
+    }
+}
