@@ -10,8 +10,10 @@ mod ban;
 mod batch;
 mod block;
 mod blocked;
+mod conversation;
 mod coordination;
 mod counts;
+mod dialog;
 mod edges;
 mod error;
 mod follow;
@@ -70,6 +72,8 @@ impl SqliteHandle {
             relation_log: Arc::<Sqlite>::clone(&self.sqlite),
             members: Arc::<Sqlite>::clone(&self.sqlite),
             applications: Arc::<Sqlite>::clone(&self.sqlite),
+            dialogs: Arc::<Sqlite>::clone(&self.sqlite),
+            conversations: Arc::<Sqlite>::clone(&self.sqlite),
             messages: Arc::<Sqlite>::clone(&self.sqlite),
             edges: Arc::<Sqlite>::clone(&self.sqlite),
             strong: Arc::<Sqlite>::clone(&self.sqlite),

@@ -1,6 +1,6 @@
 use std::{error::Error, sync::Arc};
 
-use crate::{ApplicationRefusal, MemberRefusal, Version};
+use crate::{ApplicationRefusal, MemberRefusal, TooManyRanges, Version};
 
 /// Whether a failed write may have landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub enum StoreError {
     /// An application cannot be made, or is not to be decided any more.
     #[error(transparent)]
     Application(#[from] ApplicationRefusal),
+    /// A mark would leave more unread ranges in a dialog than it may have.
+    #[error(transparent)]
+    TooManyRanges(#[from] TooManyRanges),
     /// The request id has been used with another body.
     #[error("the request id was used with another body")]
     RequestMismatch,
@@ -96,7 +99,12 @@ impl StoreError {
     pub const fn is_decided(&self) -> bool {
         matches!(
             self,
-            Self::Member(_) | Self::Application(_) | Self::Conflict { .. } | Self::NotFound | Self::Blocked
+            Self::Member(_)
+                | Self::Application(_)
+                | Self::TooManyRanges(_)
+                | Self::Conflict { .. }
+                | Self::NotFound
+                | Self::Blocked
         )
     }
 
@@ -113,6 +121,7 @@ impl StoreError {
             | Self::Blocked
             | Self::Member(_)
             | Self::Application(_)
+            | Self::TooManyRanges(_)
             | Self::RequestMismatch
             | Self::ParamsTooLarge
             | Self::Full { .. }
@@ -132,6 +141,7 @@ mod tests {
         let decided = [
             StoreError::Member(MemberRefusal::Full),
             StoreError::Application(ApplicationRefusal::TooManyPending),
+            StoreError::TooManyRanges(TooManyRanges),
             StoreError::Conflict { current: Version::FIRST },
             StoreError::NotFound,
             StoreError::Blocked,

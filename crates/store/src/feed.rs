@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{Edge, GroupId, MemberKey, StoreError, UserId, Version};
+use crate::{ConversationId, DialogKey, Edge, GroupId, MemberKey, StoreError, UserId, Version};
 
 /// Most changes in one [`Batch`].
 pub const FEED_BATCH_MAX: usize = 256;
@@ -79,6 +79,10 @@ pub enum FeedRecord {
     Member(MemberKey),
     /// What all members of a group have in common, and none of them.
     Roster(GroupId),
+    /// What a user keeps about a conversation.
+    Dialog(DialogKey),
+    /// What is set for all users of a conversation.
+    Conversation(ConversationId),
 }
 
 /// Why a feed tells no more.

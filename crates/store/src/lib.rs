@@ -12,7 +12,9 @@ mod application;
 mod ban;
 mod block;
 mod characters;
+mod conversation;
 mod coordination;
+mod dialog;
 mod edges;
 mod error;
 mod feed;
@@ -52,7 +54,13 @@ pub use application::{
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
+pub use conversation::{Conversation, ConversationStore};
 pub use coordination::Coordination;
+pub use dialog::{
+    DIALOG_EXT_BYTES_MAX, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace, DialogStore,
+    MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, MarkRaise, MessageHeader, MinSeq, ReadMark, ReadRanges,
+    SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
+};
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use error::{Outcome, StoreError};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
@@ -118,6 +126,10 @@ pub struct Stores {
     pub relation_log: Arc<dyn RelationLog>,
     /// Who is in which group.
     pub members: Arc<dyn MemberStore>,
+    /// What each user keeps about its conversations.
+    pub dialogs: Arc<dyn DialogStore>,
+    /// What is set for all users of a conversation.
+    pub conversations: Arc<dyn ConversationStore>,
     /// Who asks to be a friend, or to be in a group.
     pub applications: Arc<dyn ApplicationStore>,
     /// Messages of conversations.

@@ -101,6 +101,7 @@ impl Error {
             StoreError::Blocked => Self::new(Reason::StateForbids, "the other user does not allow it"),
             StoreError::Member(refusal) => refused(*refusal),
             StoreError::Application(refusal) => not_to_be_decided(*refusal),
+            StoreError::TooManyRanges(refusal) => Self::new(Reason::TooManyRanges, refusal.to_string()),
             StoreError::RequestMismatch => {
                 Self::new(Reason::RequestIdReused, "request_id was used with another body").at("request_id")
             }

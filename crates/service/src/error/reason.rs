@@ -49,6 +49,8 @@ pub enum Reason {
     TooManySessions,
     /// As many applications are pending as may be.
     TooManyPending,
+    /// A read mark would leave too many unread ranges.
+    TooManyRanges,
     /// More work than the node takes on.
     Overloaded,
     /// The store has no room.

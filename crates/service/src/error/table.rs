@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 28] = [
+pub(super) const TABLE: [Entry; 29] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -178,6 +178,14 @@ pub(super) const TABLE: [Entry; 28] = [
         code: Code::ResourceExhausted,
         cause: "As many applications are pending with the receiver as may be.",
         fix: "Apply again once some of them were decided. Operators set `applications.pending_max`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::TooManyRanges,
+        name: "TOO_MANY_RANGES",
+        code: Code::ResourceExhausted,
+        cause: "The mark would leave more unread ranges in the dialog than the 256 that it may have.",
+        fix: "Mark everything up to a number as read, which is never refused; then mark ranges again.",
         retry: Retry::Never,
     },
     Entry {

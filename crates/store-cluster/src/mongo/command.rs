@@ -9,6 +9,8 @@ use mongodb::{
 };
 use serde::de::DeserializeOwned;
 
+const DUPLICATE_KEY: i64 = 11000;
+
 /// Why a reply is not a clear answer. The write may have been applied.
 #[derive(Clone, Copy, Debug)]
 enum Unclear {
@@ -30,7 +32,7 @@ const CHECK_COMMENT: &str = "topology check";
 /// # Errors
 /// Those of the driver, and those that [`run_write`] adds.
 pub(super) async fn run_read(database: &Database, command: Document) -> Result<Document, Error> {
-    run(database, command).await
+    run(database, command, examine).await.map(|(reply, ())| reply)
 }
 
 /// Runs a command that writes. Returns the reply if the whole of it says that the command was applied, under its write
@@ -42,12 +44,16 @@ pub(super) async fn run_read(database: &Database, command: Document) -> Result<D
 /// Those of the driver. [`ErrorKind::Write`] if the reply has `writeErrors` or `writeConcernError`; of both, `writeErrors`.
 /// Another kind, whose outcome is unknown, if a part of the writes was applied, or the error cannot be read.
 pub(super) async fn run_write(database: &Database, command: Document) -> Result<Document, Error> {
-    let written = run(database, command).await;
-    if written.as_ref().is_err_and(is_deposed) {
-        // Nothing waits for it: it may take as long as an election.
-        tokio::spawn(check_topology(database.collection("node")));
-    }
-    written
+    written(database, command, examine).await.map(|(reply, ())| reply)
+}
+
+/// Runs an unordered `update` command as [`run_write`] does. Returns which of its statements a unique index refused, by their
+/// place in it, if the whole reply says that all others were applied.
+///
+/// # Errors
+/// As [`run_write`]. A part of the statements may have been applied, whatever the error.
+pub(super) async fn run_updates(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
+    written(database, command, duplicates).await.map(|(_, duplicates)| duplicates)
 }
 
 /// An error for a reply that cannot be read. The outcome of its write is unknown.
@@ -55,11 +61,29 @@ pub(super) fn malformed() -> Error {
     Error::custom(Unclear::Malformed)
 }
 
+/// Runs a command that writes. A server that stops being the primary makes the driver look for the new one.
+async fn written<T>(
+    database: &Database,
+    command: Document,
+    examine: fn(&Document) -> Result<T, Error>,
+) -> Result<(Document, T), Error> {
+    let written = run(database, command, examine).await;
+    if written.as_ref().is_err_and(is_deposed) {
+        // Nothing waits for it: it may take as long as an election.
+        tokio::spawn(check_topology(database.collection("node")));
+    }
+    written
+}
+
 /// Every reply passes here.
-async fn run(database: &Database, command: Document) -> Result<Document, Error> {
+async fn run<T>(
+    database: &Database,
+    command: Document,
+    examine: fn(&Document) -> Result<T, Error>,
+) -> Result<(Document, T), Error> {
     let reply = database.run_command(command).await?;
-    examine(&reply)?;
-    Ok(reply)
+    let examined = examine(&reply)?;
+    Ok((reply, examined))
 }
 
 /// Whether a reply with `ok: 1` says that its server is no primary any more. The driver examines those with `ok: 0` itself.
@@ -75,6 +99,27 @@ async fn check_topology(any: Collection<RawDocumentBuf>) {
     let nothing = any.find_one(doc! { "_id": Bson::Null }).max_time(CHECK).comment(CHECK_COMMENT);
     if nothing.await.is_err() {
         tracing::debug!("no primary answers");
+    }
+}
+
+/// The statements that a unique index refused, in a reply without other errors.
+fn duplicates(reply: &Document) -> Result<Vec<usize>, Error> {
+    let errors = match reply.get("writeErrors") {
+        Some(errors) => errors.as_array().ok_or_else(malformed)?,
+        None => &Vec::new(),
+    };
+    let mut duplicates = Vec::with_capacity(errors.len());
+    for error in errors {
+        let number = |field| error.as_document().and_then(|error| error.get(field)).and_then(whole);
+        if number("code") != Some(DUPLICATE_KEY) {
+            return examine(reply).map(|()| Vec::new());
+        }
+        let index = number("index").and_then(|index| usize::try_from(index).ok());
+        duplicates.push(index.ok_or_else(malformed)?);
+    }
+    match reply.get("writeConcernError") {
+        Some(concern) => Err(ErrorKind::Write(WriteFailure::WriteConcernError(read(concern)?)).into()),
+        None => Ok(duplicates),
     }
 }
 
@@ -102,6 +147,15 @@ fn is_zero(n: &Bson) -> bool {
         Bson::Int64(n) => *n == 0,
         Bson::Double(n) => *n == 0.0,
         _ => false,
+    }
+}
+
+/// A whole number that the server counts.
+fn whole(number: &Bson) -> Option<i64> {
+    match number {
+        Bson::Int32(number) => Some((*number).into()),
+        Bson::Int64(number) => Some(*number),
+        _ => None,
     }
 }
 
@@ -179,6 +233,29 @@ mod tests {
         ] {
             assert_eq!(failed(&reply).outcome(), Outcome::Unknown, "{reply}");
         }
+    }
+
+    fn refused_by_index(statements: &[i32]) -> Bson {
+        let error = |index: &i32| doc! { "index": *index, "code": 11000, "errmsg": "refused" };
+        statements.iter().map(error).collect::<Vec<_>>().into()
+    }
+
+    #[test]
+    fn updates_name_their_duplicates() {
+        assert_eq!(duplicates(&doc! { "ok": 1, "n": 3 }).unwrap(), Vec::<usize>::new());
+        let reply = doc! { "ok": 1, "n": 1, "writeErrors": refused_by_index(&[0, 2]) };
+        assert_eq!(duplicates(&reply).unwrap(), [0, 2]);
+    }
+
+    #[test]
+    fn other_errors_of_updates_are_errors() {
+        let failed = |reply: Document| write_failed(duplicates(&reply).unwrap_err()).outcome();
+        assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": refused(13) }), Outcome::NotApplied);
+        assert_eq!(failed(doc! { "ok": 1, "n": 1, "writeErrors": refused(13) }), Outcome::Unknown);
+        let both = doc! { "ok": 1, "n": 1, "writeErrors": refused_by_index(&[0]), "writeConcernError": no_majority() };
+        assert_eq!(failed(both), Outcome::Unknown);
+        assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": 7 }), Outcome::Unknown);
+        assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": [{ "code": 11000 }] }), Outcome::Unknown);
     }
 
     #[test]

@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    Gender, GroupId, GroupPatch, GroupType, GroupWords, JoinPolicy, Keyword, NewGroup, NewUser, Params,
-    Request, SecretChange, SecretOwner, StoredSecret, Stores, Timestamp, UserId, UserName, UserPatch,
-    Visibility, Write,
+    DialogKey, DialogList, DialogMark, DialogPatch, Gender, GroupId, GroupPatch, GroupType, GroupWords,
+    JoinPolicy, Keyword, MarkKind, NewGroup, NewUser, Params, ReadMark, Request, SecretChange, SecretOwner,
+    StoredSecret, Stores, Timestamp, UserId, UserName, UserPatch, Visibility, Write,
 };
 use mongodb::{
     bson::Document,
@@ -94,6 +94,15 @@ fn group(id: i64) -> NewGroup {
     }
 }
 
+fn dialog() -> DialogKey {
+    DialogKey { user: UserId::new(7).unwrap(), conversation: "g9".parse().unwrap() }
+}
+
+async fn mark(stores: &Stores, kind: MarkKind) {
+    let mark = DialogMark { key: dialog(), mark: ReadMark::direct(kind) };
+    stores.dialogs.mark_dialogs(&[mark], Timestamp::now()).await.unwrap()[0].clone().unwrap();
+}
+
 fn write() -> Write {
     Write::at(Timestamp::now())
 }
@@ -123,12 +132,30 @@ async fn every_read_of_users_and_groups_asks_the_primary_for_what_a_majority_has
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
+async fn reads_of_dialogs_ask_for_what_a_majority_has() {
+    let seen = commands(&["find"], async |stores| {
+        let key = dialog();
+        stores.dialogs.dialogs(&[key]).await.unwrap();
+        stores.dialogs.dialog_list(key.user, DialogList::All, None, 20).await.unwrap();
+        stores.dialogs.dialog_conversations(key.user, None, 20).await.unwrap();
+        stores.conversations.conversations(&[key.conversation]).await.unwrap();
+        // The second mark meets unread ranges, and reads them.
+        for kind in [MarkKind::Hidden(5), MarkKind::UpTo(3)] {
+            mark(stores, kind).await;
+        }
+    });
+    assert_reads(&seen.await, "majority", 5);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
 async fn a_strong_read_asks_a_primary_that_a_majority_confirms() {
     let seen = commands(&["find"], async |stores| {
         stores.strong.strong_users(&[UserId::new(1).unwrap()]).await.unwrap();
         stores.strong.strong_groups(&[GroupId::new(1).unwrap(), GroupId::new(2).unwrap()]).await.unwrap();
+        stores.conversations.strong_conversations(&[dialog().conversation]).await.unwrap();
     });
-    assert_reads(&seen.await, "linearizable", 2);
+    assert_reads(&seen.await, "linearizable", 3);
 }
 
 #[tokio::test]
@@ -155,8 +182,16 @@ async fn every_write_of_one_command_is_acknowledged_by_a_journaled_majority() {
         stores.coordination.lease("feed", "a", Duration::from_secs(60)).await.unwrap();
         stores.coordination.set_mark("feed", "a", b"1").await.unwrap();
         stores.coordination.release("feed", "a").await.unwrap();
+        stores.dialogs.make_dialogs(&[dialog()], Timestamp::now()).await.unwrap();
+        for kind in [MarkKind::Hidden(5), MarkKind::UpTo(3)] {
+            mark(stores, kind).await;
+        }
+        stores.dialogs.change_dialog(dialog(), DialogPatch::default(), write()).await.unwrap();
+        let ends = [(dialog().conversation, 5)];
+        stores.dialogs.reduce_dialogs(dialog().user, &ends, Timestamp::now()).await.unwrap();
+        stores.conversations.raise_min_seq(dialog().conversation, 5, true).await.unwrap();
     });
-    assert_majority_writes(&seen.await, 8);
+    assert_majority_writes(&seen.await, 16);
 }
 
 #[tokio::test]
@@ -169,10 +204,13 @@ async fn every_transaction_is_committed_by_a_journaled_majority() {
         let requested = Write { request: Some(request), ..write() };
         stores.users.create_user(user(1, "ann", secrets), requested).await.unwrap();
         stores.users.delete_user(UserId::new(1).unwrap(), Timestamp(0), write()).await.unwrap();
+        let request = Request { id: "r2".parse().unwrap(), fingerprint: [7; 32] };
+        let requested = Write { request: Some(request), ..write() };
+        stores.dialogs.change_dialog(dialog(), DialogPatch::default(), requested).await.unwrap();
     });
     let (commits, steps): (Vec<Document>, Vec<Document>) =
         seen.await.into_iter().partition(|command| command.contains_key("commitTransaction"));
-    assert_majority_writes(&commits, 2);
+    assert_majority_writes(&commits, 3);
     for step in steps {
         assert!(step.contains_key("txnNumber") && !step.contains_key("writeConcern"), "{step}");
     }

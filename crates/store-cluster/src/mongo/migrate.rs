@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 10] = [
+const KNOWN: [(u32, &str, &str); 11] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
@@ -32,6 +32,7 @@ const KNOWN: [(u32, &str, &str); 10] = [
     (8, "bans", include_str!("../../../../migrations/mongodb/0008_bans.json")),
     (9, "messages", include_str!("../../../../migrations/mongodb/0009_messages.json")),
     (10, "member ranges", include_str!("../../../../migrations/mongodb/0010_member_ranges.json")),
+    (11, "dialogs", include_str!("../../../../migrations/mongodb/0011_dialogs.json")),
 ];
 /// The migrations whose part is that of the store of relations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];

@@ -1,10 +1,14 @@
-//! Users, groups, messages, secrets, requests and what nodes share, in MongoDB.
+//! Users, groups, messages, dialogs, secrets, requests and what nodes share, in MongoDB.
 
 mod command;
 #[cfg(test)]
 mod concerns;
 mod connect;
+mod conversation;
 mod coordination;
+mod dialog;
+mod dialog_mark;
+mod dialog_row;
 mod document;
 mod error;
 mod feed;

@@ -137,7 +137,8 @@ impl Mongo {
         collection.find_one(filter).max_time(self.options.command).await.map_err(read_failed)
     }
 
-    async fn cursor(
+    /// Reads documents as this concern has them, at most `limit`; with an index by ascending id.
+    pub(super) async fn cursor(
         &self,
         collection: &Collection<RawDocumentBuf>,
         filter: Document,

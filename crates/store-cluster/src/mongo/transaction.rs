@@ -32,6 +32,13 @@ impl Mongo {
         way: Way,
         nonce: i64,
     ) -> Result<Done, Failure> {
+        let mut session = self.begin_transaction().await?;
+        let made = Box::pin(self.steps::<R>(order, way, nonce, &mut session)).await;
+        self.end_transaction(session, made).await
+    }
+
+    /// Begins a transaction. Nothing is sent yet.
+    pub(super) async fn begin_transaction(&self) -> Result<ClientSession, Failure> {
         let mut session = self.client.start_session().await.map_err(before_commit)?;
         session
             .start_transaction()
@@ -40,7 +47,17 @@ impl Mongo {
             .max_commit_time(self.options.command)
             .await
             .map_err(before_commit)?;
-        match Box::pin(self.steps::<R>(order, way, nonce, &mut session)).await {
+        Ok(session)
+    }
+
+    /// Commits a transaction whose steps were made, and returns what they returned; aborts the others. A failure of a step
+    /// changes nothing.
+    pub(super) async fn end_transaction<T>(
+        &self,
+        mut session: ClientSession,
+        made: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match made {
             // That of an earlier write is committed too, though it wrote nothing: only then a majority has what it
             // read, and a new primary may have been about to lose it.
             Ok(done) => commit(&mut session).await.map(|()| done),

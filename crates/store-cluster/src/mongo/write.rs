@@ -26,7 +26,7 @@ const BACKOFF_MAX: Duration = Duration::from_millis(64);
 /// Field of a stub under whose id nothing may be created yet.
 pub(super) const ID_HELD: &str = "id_held";
 /// Tries of one write, however fast they fail.
-const TRIES_MAX: u32 = 256;
+pub(super) const TRIES_MAX: u32 = 256;
 
 /// What a write does to the record.
 #[derive(Clone, Debug)]

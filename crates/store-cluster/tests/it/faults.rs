@@ -7,8 +7,9 @@ use crate::server;
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    Gender, NewUser, Outcome, Params, Request, SecretChange, SecretOwner, StoreError, Stored, StoredSecret,
-    Stores, Timestamp, UserId, UserName, UserPatch, Version, Write,
+    DialogKey, DialogMark, DialogPatch, Gender, MarkKind, NewUser, Outcome, Params, ReadMark, Request,
+    SecretChange, SecretOwner, StoreError, Stored, StoredSecret, Stores, Timestamp, UserId, UserName,
+    UserPatch, Version, Write,
 };
 use kith_store_cluster::{MongoOptions, connect};
 use mongodb::{
@@ -207,6 +208,72 @@ async fn a_transaction_that_dies_before_its_commit_leaves_nothing() {
     assert_eq!(faulty.stores.secrets.secret(SecretOwner::User(id()), "pwd").await.unwrap(), None);
     let made = users.create_user(ann(secret()), requested("r")).await.unwrap();
     assert!(!made.replayed);
+}
+
+fn dialog(user: i64) -> DialogKey {
+    DialogKey { user: UserId::new(user).unwrap(), conversation: "g9".parse().unwrap() }
+}
+
+/// Marks of two users.
+fn marks(kind: &MarkKind) -> [DialogMark; 2] {
+    [7, 8].map(|user| DialogMark { key: dialog(user), mark: ReadMark::direct(kind.clone()) })
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn mark_without_a_majority_has_an_unknown_outcome() {
+    let faulty = Faulty::open().await;
+    let dialogs = Arc::clone(&faulty.stores.dialogs);
+    faulty.fail(&["update"], 1, majority_unknown(64)).await;
+    let error = dialogs.mark_dialogs(&marks(&MarkKind::UpTo(5)), Timestamp::now()).await.unwrap_err();
+    faulty.heal().await;
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
+    dialogs.mark_dialogs(&marks(&MarkKind::UpTo(5)), Timestamp::now()).await.unwrap();
+    let found = dialogs.dialogs(&[dialog(7), dialog(8)]).await.unwrap();
+    assert!(found.iter().all(|dialog| dialog.version == Version::FIRST), "once each: {found:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn refused_marks_are_not_applied() {
+    let faulty = Faulty::open().await;
+    let dialogs = Arc::clone(&faulty.stores.dialogs);
+    faulty.fail(&["update"], 1, doc! { "errorCode": 13 }).await;
+    let error = dialogs.mark_dialogs(&marks(&MarkKind::UpTo(5)), Timestamp::now()).await.unwrap_err();
+    faulty.heal().await;
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn marks_that_fail_after_others_are_unknown() {
+    let faulty = Faulty::open().await;
+    let dialogs = Arc::clone(&faulty.stores.dialogs);
+    let hidden = DialogMark { key: dialog(7), mark: ReadMark::direct(MarkKind::Hidden(3)) };
+    dialogs.mark_dialogs(&[hidden], Timestamp::now()).await.unwrap();
+    // The mark of user 8 is made; the dialog of user 7 has to be read.
+    faulty.fail(&["find"], 1, doc! { "errorCode": 13 }).await;
+    let error = dialogs.mark_dialogs(&marks(&MarkKind::UpTo(5)), Timestamp::now()).await.unwrap_err();
+    faulty.heal().await;
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
+    let found = dialogs.dialogs(&[dialog(8)]).await.unwrap();
+    assert_eq!(found[0].read.read_seq(), 5);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn settings_whose_answer_was_lost_change_once() {
+    let faulty = Faulty::open().await;
+    let dialogs = Arc::clone(&faulty.stores.dialogs);
+    let now = Timestamp::now();
+    for commands in [["findAndModify"], ["commitTransaction"]] {
+        faulty.fail(&commands, 1, cut()).await;
+        let write = if commands == ["findAndModify"] { Write::at(now) } else { requested("r") };
+        dialogs.change_dialog(dialog(7), DialogPatch::default(), write).await.unwrap();
+    }
+    faulty.heal().await;
+    let found = dialogs.dialogs(&[dialog(7)]).await.unwrap();
+    assert_eq!(found[0].settings_version, Version::FIRST.next());
 }
 
 #[tokio::test]

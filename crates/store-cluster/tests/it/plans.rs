@@ -5,7 +5,10 @@
 
 use crate::server;
 use futures::TryStreamExt as _;
-use kith_store::{GroupWords, Keyword, Stores, UserName};
+use kith_store::{
+    ConversationId, Dialog, DialogKey, DialogList, GroupId, GroupWords, Keyword, Stores, Timestamp, UserId,
+    UserName,
+};
 use kith_store_cluster::MongoOptions;
 use mongodb::{
     Database,
@@ -39,6 +42,8 @@ const PHONE: &str = "IXSCAN { phone: 1, _id: 1 }";
 const EMAIL: &str = "IXSCAN { email_key: 1, _id: 1 }";
 const NAME: &str = "IXSCAN { name_key: 1 }";
 const ID: &str = "IXSCAN { _id: 1 }";
+
+const RECENT: &str = "IXSCAN { _id.u: 1, day: -1, _id.c: -1 }";
 
 async fn search(stores: &Stores, keyword: &str) {
     stores.users.search_users(&Keyword::new(keyword).unwrap(), None, 20).await.unwrap();
@@ -83,4 +88,61 @@ async fn a_search_of_groups_walks_the_indexes_of_names_and_tags() {
         stores.groups.search_groups(&GroupWords::exact_key("chess"), None, 20).await.unwrap();
     };
     assert_walks(("groups", &indexes), work).await;
+}
+
+fn user() -> UserId {
+    UserId::new(7).unwrap()
+}
+
+/// Dialogs of one day.
+fn dialogs(count: i64) -> Vec<DialogKey> {
+    let group = |id| ConversationId::Group(GroupId::new(id).unwrap());
+    (1..=count).map(|id| DialogKey { user: user(), conversation: group(id) }).collect()
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn dialogs_are_read_by_their_ids() {
+    let work = async |stores: &Stores| {
+        stores.dialogs.dialogs(&dialogs(3)).await.unwrap();
+        stores.dialogs.dialog_conversations(user(), None, 20).await.unwrap();
+        stores.dialogs.dialog_conversations(user(), Some("g9".parse().unwrap()), 20).await.unwrap();
+    };
+    assert_walks(("dialogs", &[ID, ID, ID]), work).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn conversations_are_read_by_their_ids() {
+    let ids = ["g8", "g9"].map(|id| id.parse().unwrap());
+    let work = async |stores: &Stores| drop(stores.conversations.conversations(&ids).await.unwrap());
+    assert_walks(("conversations", &[ID]), work).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn lists_of_dialogs_walk_the_index_of_days() {
+    let work = async |stores: &Stores| {
+        for list in [DialogList::All, DialogList::Direct] {
+            stores.dialogs.dialog_list(user(), list, None, 20).await.unwrap();
+        }
+    };
+    assert_walks(("dialogs", &[RECENT, RECENT]), work).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn deep_page_of_dialogs_reads_no_entry_before_it() {
+    let options: MongoOptions = server::options();
+    let (stores, _guard) = server::open_with(options.clone()).await;
+    stores.dialogs.make_dialogs(&dialogs(200), Timestamp::now()).await.unwrap();
+    let first = stores.dialogs.dialog_list(user(), DialogList::All, None, 150).await.unwrap();
+    let database = server::database(&options).await;
+    database.run_command(doc! { "profile": 2 }).await.unwrap();
+    let after = first.last().map(Dialog::place);
+    assert_eq!(stores.dialogs.dialog_list(user(), DialogList::All, after, 5).await.unwrap().len(), 5);
+    for note in noted(&database, "dialogs").await {
+        let keys = note.get_i32("keysExamined").unwrap();
+        assert!(keys <= 6, "{note}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What the suite of the contract cannot see: commits, queues, files, plans.
 
 mod applications;
+mod dialogs;
 mod file;
 mod members;
 mod messages;

@@ -26,7 +26,11 @@ pub mod block;
 pub mod block_at_once;
 pub mod block_lists;
 pub mod block_requests;
+pub mod conversation;
 pub mod coordination;
+pub mod dialog;
+pub mod dialog_reduced;
+mod dialog_sample;
 pub mod edges;
 pub mod follow;
 pub mod follow_at_once;
@@ -50,6 +54,7 @@ pub mod message_at_once;
 pub mod message_pages;
 mod message_sample;
 pub mod node;
+pub mod read_marks;
 pub mod relation_log;
 mod relation_sample;
 mod sample;
@@ -71,11 +76,14 @@ macro_rules! conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about users, groups, messages, secrets and nodes.
+/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, messages, secrets and nodes.
 #[macro_export]
 macro_rules! records_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
+        $crate::conversation_conformance!($open, [$($attribute),*]);
         $crate::coordination_conformance!($open, [$($attribute),*]);
+        $crate::dialog_conformance!($open, [$($attribute),*]);
+        $crate::dialog_reduced_conformance!($open, [$($attribute),*]);
         $crate::group_conformance!($open, [$($attribute),*]);
         $crate::group_at_once_conformance!($open, [$($attribute),*]);
         $crate::group_requests_conformance!($open, [$($attribute),*]);
@@ -84,6 +92,7 @@ macro_rules! records_conformance {
         $crate::message_at_once_conformance!($open, [$($attribute),*]);
         $crate::message_pages_conformance!($open, [$($attribute),*]);
         $crate::node_conformance!($open, [$($attribute),*]);
+        $crate::read_marks_conformance!($open, [$($attribute),*]);
         $crate::secret_conformance!($open, [$($attribute),*]);
         $crate::user_conformance!($open, [$($attribute),*]);
         $crate::user_at_once_conformance!($open, [$($attribute),*]);

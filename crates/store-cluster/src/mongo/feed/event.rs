@@ -1,13 +1,17 @@
 //! What an event of a change stream says of a record.
 
-use kith_store::{FeedRecord, GroupId, UserId, Version};
-use mongodb::bson::{Document, RawBsonRef, RawDocument, doc};
+use kith_store::{DialogKey, FeedRecord, GroupId, UserId, Version};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
+
+use super::super::dialog_row;
 
 /// A collection whose documents are records.
-struct Watched {
-    name: &'static str,
+pub(super) struct Watched {
+    pub(super) name: &'static str,
     /// The record of an id. `None`: no record can have the id.
-    record: fn(i64) -> Option<FeedRecord>,
+    pub(super) record: fn(RawBsonRef<'_>) -> Option<FeedRecord>,
+    /// The id of a record. `None`: it is in another collection.
+    pub(super) id: fn(&FeedRecord) -> Option<Bson>,
     /// Types of operations whose events say something of one record.
     operations: &'static [&'static str],
     /// Which of those events the server sends; `None`: all.
@@ -15,16 +19,44 @@ struct Watched {
 }
 
 /// A new kind of record is one more row.
-const WATCHED: [Watched; 2] = [
+pub(super) static WATCHED: [Watched; 4] = [
     Watched {
         name: "users",
-        record: |id| UserId::new(id).ok().map(FeedRecord::User),
+        record: |id| UserId::new(whole(id)?).ok().map(FeedRecord::User),
+        id: |record| match record {
+            FeedRecord::User(id) => Some(id.get().into()),
+            _ => None,
+        },
         operations: &CHANGES,
         only: None,
     },
     Watched {
         name: "groups",
-        record: |id| GroupId::new(id).ok().map(FeedRecord::Group),
+        record: |id| GroupId::new(whole(id)?).ok().map(FeedRecord::Group),
+        id: |record| match record {
+            FeedRecord::Group(id) => Some(id.get().into()),
+            _ => None,
+        },
+        operations: &CHANGES,
+        only: None,
+    },
+    Watched {
+        name: "dialogs",
+        record: |id| dialog(id).map(FeedRecord::Dialog),
+        id: |record| match record {
+            FeedRecord::Dialog(key) => Some(dialog_row::id(*key).into()),
+            _ => None,
+        },
+        operations: &CHANGES,
+        only: None,
+    },
+    Watched {
+        name: "conversations",
+        record: |id| id.as_str()?.parse().ok().map(FeedRecord::Conversation),
+        id: |record| match record {
+            FeedRecord::Conversation(id) => Some(id.to_string().into()),
+            _ => None,
+        },
         operations: &CHANGES,
         only: None,
     },
@@ -152,11 +184,17 @@ fn field<'a>(event: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     event.get(name).ok().flatten()
 }
 
+fn dialog(id: RawBsonRef<'_>) -> Option<DialogKey> {
+    let id = id.as_document()?;
+    let user = UserId::new(whole(field(id, "u")?)?).ok()?;
+    Some(DialogKey { user, conversation: id.get_str("c").ok()?.parse().ok()? })
+}
+
 /// `None`: the event is about no record.
 fn record(event: &RawDocument, operation: &str) -> Option<FeedRecord> {
     let name = event.get_document("ns").ok()?.get_str("coll").ok()?;
     let watched = WATCHED.iter().find(|watched| watched.name == name)?;
-    let id = whole(field(event, "id")?)?;
+    let id = field(event, "id")?;
     watched.operations.contains(&operation).then(|| (watched.record)(id)).flatten()
 }
 
@@ -305,9 +343,9 @@ mod tests {
 
     #[test]
     fn server_sends_events_of_records_and_ends() {
-        let names = ["users", "groups"];
+        let names = ["users", "groups", "dialogs", "conversations"];
         let mut expected: Vec<Document> = names.iter().map(|name| doc! { "ns.coll": *name }).collect();
-        expected.push(doc! { "to.coll": { "$in": ["users", "groups"] } });
+        expected.push(doc! { "to.coll": { "$in": names.to_vec() } });
         expected.push(doc! { "operationType": { "$in": ["dropDatabase", "invalidate"] } });
         assert_eq!(seen(&WATCHED), expected);
     }
@@ -315,19 +353,57 @@ mod tests {
     #[test]
     fn filter_of_a_collection_lets_its_end_through() {
         let only = || doc! { "fullDocument.shown": true };
-        let [users, _] = WATCHED;
-        let seen = Watched { only: Some(only), ..users }.seen();
+        let users = &WATCHED[0];
+        let filtered = Watched { only: Some(only), ..*users };
         let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
-        assert_eq!(seen, doc! { "ns.coll": "users", "$or": [ends, only()] });
+        assert_eq!(filtered.seen(), doc! { "ns.coll": "users", "$or": [ends, only()] });
     }
 
     #[test]
     fn records_of_each_collection_are_known() {
-        let user = FeedRecord::User(UserId::new(7).unwrap());
-        let group = FeedRecord::Group(GroupId::new(7).unwrap());
-        for (name, record) in [("users", user), ("groups", group)] {
-            let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name } });
+        let user = UserId::new(7).unwrap();
+        let key = DialogKey { user, conversation: "g9".parse().unwrap() };
+        for (name, id, record) in [
+            ("users", Bson::Int64(7), FeedRecord::User(user)),
+            ("groups", Bson::Int64(7), FeedRecord::Group(GroupId::new(7).unwrap())),
+            ("dialogs", bson!({ "u": 7_i64, "c": "g9" }), FeedRecord::Dialog(key)),
+            ("dialogs", bson!({ "u": 7.0, "c": "g9" }), FeedRecord::Dialog(key)),
+            ("conversations", bson!("g9"), FeedRecord::Conversation(key.conversation)),
+        ] {
+            let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name }, "id": id });
             assert_eq!(told_of(&gone), Told::Change(record, Claim::Gone));
+        }
+    }
+
+    #[test]
+    fn record_is_found_by_its_own_id() {
+        let user = UserId::new(7).unwrap();
+        let conversation = "d7-8".parse().unwrap();
+        for record in [
+            FeedRecord::User(user),
+            FeedRecord::Group(GroupId::new(7).unwrap()),
+            FeedRecord::Dialog(DialogKey { user, conversation }),
+            FeedRecord::Conversation(conversation),
+        ] {
+            let ids: Vec<(&Watched, Bson)> =
+                WATCHED.iter().filter_map(|watched| Some((watched, (watched.id)(&record)?))).collect();
+            let [(watched, id)] = &ids[..] else { panic!("{record:?} is in one collection: {}", ids.len()) };
+            let document = RawDocumentBuf::try_from(&doc! { "_id": id.clone() }).unwrap();
+            assert_eq!((watched.record)(document.get("_id").unwrap().unwrap()), Some(record));
+        }
+    }
+
+    #[test]
+    fn ids_that_name_no_dialog_tell_nothing() {
+        for id in [
+            bson!({ "u": 0, "c": "g9" }),
+            bson!({ "u": 7, "c": "x" }),
+            bson!({ "u": "7", "c": "g9" }),
+            bson!({ "u": 7 }),
+            bson!("7,g9"),
+        ] {
+            let gone = event("delete", doc! { "ns": { "db": "kith", "coll": "dialogs" }, "id": id });
+            assert_eq!(told_of(&gone), Told::Nothing);
         }
     }
 }

@@ -11,8 +11,8 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{
-    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, GroupId, Outcome,
-    StoreError, UserId, Version,
+    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, Outcome, StoreError,
+    Version,
 };
 use tokio::{
     sync::mpsc::Receiver,
@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{connect::Mongo, error::out_of_time};
-use event::{Claim, Told};
+use event::{Claim, Told, WATCHED, Watched};
 use reader::Item;
 #[cfg(test)]
 pub(super) use reader::watch;
@@ -136,13 +136,13 @@ impl Open {
 
     /// Awaits versions for what is held and was changed by hand.
     async fn stamped(&mut self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
-        let (users, groups) = by_hand(&self.held);
-        if users.is_empty() && groups.is_empty() {
+        let by_hand = by_hand(&self.held);
+        if by_hand.is_empty() {
             return Ok(HashMap::new());
         }
         let Stamping { task, until } = self.stamping.get_or_insert_with(|| {
             let limit = self.mongo.options.write_majority + self.mongo.options.command;
-            let task = tokio::spawn(stamp(Arc::clone(&self.mongo), users, groups));
+            let task = tokio::spawn(stamp(Arc::clone(&self.mongo), by_hand));
             Stamping { task, until: Instant::now() + limit }
         });
         let stamped = timeout_at(*until, task).await.map_err(|_| out_of_time(Outcome::Unknown))?;
@@ -152,38 +152,33 @@ impl Open {
 
 async fn stamp(
     mongo: Arc<Mongo>,
-    users: ByHand,
-    groups: ByHand,
+    by_hand: Vec<(&'static Watched, ByHand)>,
 ) -> Result<HashMap<FeedRecord, Version>, StoreError> {
-    let of_users = mongo.stamp(&mongo.users, users).await?;
-    let of_groups = mongo.stamp(&mongo.groups, groups).await?;
-    tracing::info!(users = of_users.len(), groups = of_groups.len(), "hand edits were given versions");
-    let users = of_users.into_iter().filter_map(|(id, version)| Some((user(id)?, version)));
-    let groups = of_groups.into_iter().filter_map(|(id, version)| Some((group(id)?, version)));
-    Ok(users.chain(groups).collect())
+    let mut stamped = HashMap::new();
+    for (watched, by_hand) in by_hand {
+        stamped.extend(mongo.stamp(watched, by_hand).await?);
+    }
+    tracing::info!(records = stamped.len(), "hand edits were given versions");
+    Ok(stamped)
 }
 
-/// What was changed by hand: users and groups. One whose version was changed in one event and left in another
-/// counts as changed.
-fn by_hand(held: &[Item]) -> (ByHand, ByHand) {
+/// What was changed by hand, by collection. A record whose version was changed in one event and left in another counts as changed.
+fn by_hand(held: &[Item]) -> Vec<(&'static Watched, ByHand)> {
     let mut edits: HashMap<FeedRecord, bool> = HashMap::new();
     for item in held {
         if let Told::Change(record, claim @ (Claim::Left | Claim::Lost)) = item.told {
             *edits.entry(record).or_default() |= claim == Claim::Lost;
         }
     }
-    let (mut users, mut groups) = (ByHand::default(), ByHand::default());
-    for (record, is_lost) in edits {
-        let (of_kind, id) = match record {
-            FeedRecord::User(id) => (&mut users, id.get()),
-            FeedRecord::Group(id) => (&mut groups, id.get()),
-            FeedRecord::Follow(_) | FeedRecord::Block(_) | FeedRecord::Member(_) | FeedRecord::Roster(_) => {
-                continue;
-            }
-        };
-        if is_lost { of_kind.lost.push(id) } else { of_kind.left.push(id) }
-    }
-    (users, groups)
+    let of = |watched: &'static Watched| {
+        let mut of_kind = ByHand::default();
+        for (record, is_lost) in &edits {
+            let ids = if *is_lost { &mut of_kind.lost } else { &mut of_kind.left };
+            ids.extend((watched.id)(record));
+        }
+        (!of_kind.is_empty()).then_some((watched, of_kind))
+    };
+    WATCHED.iter().filter_map(of).collect()
 }
 
 fn change(told: Told, stamped: &HashMap<FeedRecord, Version>) -> Option<FeedChange> {
@@ -197,12 +192,4 @@ fn change(told: Told, stamped: &HashMap<FeedRecord, Version>) -> Option<FeedChan
         Claim::Gone => (None, true),
     };
     Some(FeedChange { record, version, by_hand })
-}
-
-fn user(id: i64) -> Option<FeedRecord> {
-    UserId::new(id).ok().map(FeedRecord::User)
-}
-
-fn group(id: i64) -> Option<FeedRecord> {
-    GroupId::new(id).ok().map(FeedRecord::Group)
 }

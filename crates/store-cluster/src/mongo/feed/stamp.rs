@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use kith_store::{StoreError, Version};
+use kith_store::{FeedRecord, StoreError, Version};
 use mongodb::{
     Collection,
-    bson::{Document, RawDocumentBuf, doc},
+    bson::{Bson, Document, RawDocumentBuf, doc},
     options::UpdateModifications,
 };
 
@@ -15,7 +15,7 @@ use super::{
         document::number_in,
         error::{malformed, read_failed, write_failed},
     },
-    event::{VERSION_END, version, whole},
+    event::{VERSION_END, Watched, version},
 };
 
 /// Counts how often versions were given again.
@@ -23,13 +23,13 @@ const RENEWALS: &str = "versions.renewed";
 /// No record is ever written so often that its version rises by this much.
 const BEYOND: i64 = 1 << 32;
 
-/// Records of one kind that a hand has changed.
+/// The ids of records of one kind that a hand has changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByHand {
     /// Those whose version was left as it was.
-    pub(super) left: Vec<i64>,
+    pub(super) left: Vec<Bson>,
     /// Those whose version was changed.
-    pub(super) lost: Vec<i64>,
+    pub(super) lost: Vec<Bson>,
 }
 
 impl ByHand {
@@ -44,28 +44,29 @@ impl Mongo {
     /// change for one by hand.
     pub(super) async fn stamp(
         &self,
-        collection: &Collection<RawDocumentBuf>,
+        watched: &Watched,
         by_hand: ByHand,
-    ) -> Result<HashMap<i64, Version>, StoreError> {
+    ) -> Result<HashMap<FeedRecord, Version>, StoreError> {
+        let collection = &self.database.collection(watched.name);
         let ByHand { left, lost } = by_hand;
         self.raise_versions(collection, &left).await?;
         self.renew_versions(collection, &lost).await?;
         let ids = [left, lost].concat();
-        let found = self.versions(collection, &ids).await?;
-        let damaged: Vec<i64> =
-            found.iter().filter(|(_, version)| version.is_none()).map(|(id, _)| *id).collect();
+        let found = self.versions(collection, watched, &ids).await?;
+        let damaged = found.iter().filter(|(_, version)| version.is_none());
+        let damaged: Vec<Bson> = damaged.filter_map(|(record, _)| (watched.id)(record)).collect();
         if damaged.is_empty() {
             return Ok(readable(found));
         }
         self.renew_versions(collection, &damaged).await?;
-        self.versions(collection, &ids).await.map(readable)
+        self.versions(collection, watched, &ids).await.map(readable)
     }
 
     /// One above what it is, where it is a number.
     async fn raise_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
-        ids: &[i64],
+        ids: &[Bson],
     ) -> Result<(), StoreError> {
         let raise = vec![doc! { "$set": { "v": next(), "u": rand::random::<i64>() } }];
         self.change_all(collection, ids, is_number(), raise.into()).await
@@ -75,7 +76,7 @@ impl Mongo {
     async fn renew_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
-        ids: &[i64],
+        ids: &[Bson],
     ) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());
@@ -96,7 +97,7 @@ impl Mongo {
     async fn change_all(
         &self,
         collection: &Collection<RawDocumentBuf>,
-        ids: &[i64],
+        ids: &[Bson],
         which: Document,
         change: UpdateModifications,
     ) -> Result<(), StoreError> {
@@ -111,16 +112,17 @@ impl Mongo {
     async fn versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
-        ids: &[i64],
-    ) -> Result<HashMap<i64, Option<Version>>, StoreError> {
+        watched: &Watched,
+        ids: &[Bson],
+    ) -> Result<HashMap<FeedRecord, Option<Version>>, StoreError> {
         let find = collection.find(doc! { "_id": { "$in": ids } }).projection(doc! { "v": 1 });
         let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
         let mut found = HashMap::new();
         while cursor.advance().await.map_err(read_failed)? {
             let document = cursor.current();
             let field = |name: &str| document.get(name).ok().flatten();
-            let id = field("_id").and_then(whole).ok_or_else(|| malformed("_id"))?;
-            found.insert(id, field("v").and_then(version));
+            let record = field("_id").and_then(watched.record).ok_or_else(|| malformed("_id"))?;
+            found.insert(record, field("v").and_then(version));
         }
         Ok(found)
     }
@@ -128,8 +130,8 @@ impl Mongo {
 
 /// As damaged ones are left out, they are told to be of unknown version; whoever damaged them once more will be
 /// told of too.
-fn readable(found: HashMap<i64, Option<Version>>) -> HashMap<i64, Version> {
-    found.into_iter().filter_map(|(id, version)| Some((id, version?))).collect()
+fn readable(found: HashMap<FeedRecord, Option<Version>>) -> HashMap<FeedRecord, Version> {
+    found.into_iter().filter_map(|(record, version)| Some((record, version?))).collect()
 }
 
 /// Whether the version is a number that it may be, whichever kind of number, and so is the next one.

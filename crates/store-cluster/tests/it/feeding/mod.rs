@@ -3,6 +3,7 @@
 mod away;
 mod by_hand;
 mod damaged;
+mod dialogs;
 mod leased;
 mod lost;
 mod marks;

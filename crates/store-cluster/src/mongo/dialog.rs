@@ -1,0 +1,335 @@
+//! What each user keeps about its conversations; see `dialog_row.rs` for the documents and `dialog_mark.rs` for read marks.
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace,
+    DialogStore, MARKS_AT_ONCE, Outcome, Seq, StoreError, Timestamp, UserId, Version, Write,
+};
+use mongodb::{
+    ClientSession,
+    bson::{Bson, Document, RawDocumentBuf, doc},
+    error::Error,
+    options::{Hint, ReadConcern, ReturnDocument},
+};
+use tokio::time::Instant;
+
+use super::{
+    connect::Mongo,
+    dialog_mark::has_too_many_ranges,
+    dialog_row::{dialog, id, key_in, next, settings, stages, written},
+    document::{count, number_in},
+    error::{is_duplicate, malformed, read_failed, write_failed},
+    transaction::before_commit,
+    write::{Done, Failure, TRIES_MAX, backoff},
+};
+
+/// Index of the lists of a user.
+const RECENT: &str = "recent";
+
+#[async_trait]
+impl DialogStore for Mongo {
+    async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
+        let _entered = self.enter()?;
+        self.read_dialogs(keys).await?.into_iter().map(|(_, dialog)| dialog).collect()
+    }
+
+    async fn dialog_list(
+        &self,
+        user: UserId,
+        list: DialogList,
+        after: Option<DialogPlace>,
+        limit: usize,
+    ) -> Result<Vec<Dialog>, StoreError> {
+        let _entered = self.enter()?;
+        let Some(DialogPlace { day, conversation }) = after else {
+            return self.dialogs_of(listed(user, list, None), limit).await;
+        };
+        // Two ranges of the index instead of one condition, so that no entry before the place is looked at.
+        let mut of_day = listed(user, list, Some(conversation));
+        of_day.insert("day", day);
+        let mut found = self.dialogs_of(of_day, limit).await?;
+        let mut earlier = listed(user, list, None);
+        earlier.insert("day", doc! { "$lt": day });
+        found.extend(self.dialogs_of(earlier, limit - found.len()).await?);
+        Ok(found)
+    }
+
+    async fn dialog_conversations(
+        &self,
+        user: UserId,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<ConversationId>, StoreError> {
+        let _entered = self.enter()?;
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        // A range of the index on `_id`, since MongoDB compares subdocuments field by field.
+        let after = after.map_or(Bson::MinKey, |after| after.to_string().into());
+        let from = doc! { "u": user.get(), "c": after };
+        let to = doc! { "u": user.get(), "c": Bson::MaxKey };
+        let find =
+            self.dialogs.find(doc! { "_id": { "$gt": from, "$lt": to } }).projection(doc! { "_id": 1 });
+        let find = find.sort(doc! { "_id": 1 }).limit(count(limit)).max_time(self.options.command);
+        let mut cursor = find.await.map_err(read_failed)?;
+        let mut found = Vec::new();
+        while cursor.advance().await.map_err(read_failed)? {
+            found.push(key_in(cursor.current())?.conversation);
+        }
+        Ok(found)
+    }
+
+    async fn mark_dialogs(
+        &self,
+        marks: &[DialogMark],
+        now: Timestamp,
+    ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+        let _entered = self.enter()?;
+        if marks.len() > MARKS_AT_ONCE || marks.iter().any(has_too_many_ranges) {
+            return Err(StoreError::Overloaded);
+        }
+        Box::pin(self.make_marks(marks, now)).await
+    }
+
+    async fn change_dialog(
+        &self,
+        key: DialogKey,
+        patch: DialogPatch,
+        write: Write,
+    ) -> Result<Applied<Dialog>, StoreError> {
+        let _entered = self.enter()?;
+        let done = Box::pin(self.change_settings(&SettingsChange { key, patch, write })).await?;
+        Ok(Applied { record: dialog(&done.document)?, replayed: done.replayed })
+    }
+
+    async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let nonce: i64 = rand::random();
+        let day = Dialog::day_of(now);
+        let made = doc! { "v": Version::FIRST.get(), "sv": 0_i64, "read": 0_i64, "day": day, "w": nonce };
+        let statement = |key: &DialogKey| {
+            doc! { "q": { "_id": id(*key) }, "u": { "$setOnInsert": made.clone() }, "upsert": true }
+        };
+        // One that is refused is there.
+        self.update_dialogs(keys.iter().map(statement).collect()).await.map(drop)
+    }
+
+    async fn reduce_dialogs(
+        &self,
+        user: UserId,
+        ends: &[(ConversationId, Seq)],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        if ends.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let reduce = |(conversation, end): &(ConversationId, Seq)| {
+            reducing(DialogKey { user, conversation: *conversation }, *end, now)
+        };
+        self.update_dialogs(ends.iter().map(reduce).collect()).await.map(drop)
+    }
+}
+
+/// A change of settings.
+struct SettingsChange {
+    key: DialogKey,
+    patch: DialogPatch,
+    write: Write,
+}
+
+impl Mongo {
+    /// Reads dialogs; of one that cannot be read why not.
+    pub(super) async fn read_dialogs(
+        &self,
+        keys: &[DialogKey],
+    ) -> Result<Vec<(DialogKey, Result<Dialog, StoreError>)>, StoreError> {
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let mut found = Vec::with_capacity(keys.len());
+        if keys.is_empty() {
+            return Ok(found);
+        }
+        let ids: Vec<Document> = keys.iter().copied().map(id).collect();
+        let filter = doc! { "_id": { "$in": ids } };
+        let mut cursor =
+            self.cursor(&self.dialogs, filter, None, keys.len(), ReadConcern::majority()).await?;
+        while cursor.advance().await.map_err(read_failed)? {
+            let document = cursor.current();
+            found.push((key_in(document)?, dialog(document)));
+        }
+        Ok(found)
+    }
+
+    async fn dialogs_of(&self, filter: Document, limit: usize) -> Result<Vec<Dialog>, StoreError> {
+        let mut found = Vec::new();
+        if limit == 0 {
+            return Ok(found);
+        }
+        let find = self.dialogs.find(filter).sort(doc! { "day": -1, "_id.c": -1 }).limit(count(limit));
+        let find = find.hint(Hint::Name(RECENT.to_owned())).max_time(self.options.command);
+        let mut cursor = find.await.map_err(read_failed)?;
+        while cursor.advance().await.map_err(read_failed)? {
+            found.push(dialog(cursor.current())?);
+        }
+        Ok(found)
+    }
+
+    /// Does a change of settings, or nothing.
+    async fn change_settings(&self, change: &SettingsChange) -> Result<Done, StoreError> {
+        let give_up = Instant::now() + self.options.retry;
+        let mut tries = 0;
+        loop {
+            let failure = match self.try_settings(change).await {
+                Ok(done) => return Ok(done),
+                Err(failure) => failure,
+            };
+            let error = match self.settings_refused(change, failure).await {
+                Ok(error) => error,
+                Err(error) => return self.replayed_settings(change, error).await,
+            };
+            if tries == TRIES_MAX || Instant::now() >= give_up {
+                return Err(error);
+            }
+            tries += 1;
+            tokio::time::sleep(backoff(tries)).await;
+        }
+    }
+
+    async fn try_settings(&self, change: &SettingsChange) -> Result<Done, Failure> {
+        if change.write.request.is_some() {
+            let mut session = self.begin_transaction().await?;
+            let made = Box::pin(self.settings_steps(change, &mut session)).await;
+            return self.end_transaction(session, made).await;
+        }
+        let document = self.put_settings(change, None).await.map_err(|error| match error {
+            error if is_duplicate(&error) => Failure::Duplicate,
+            error => Failure::Final(write_failed(error)),
+        })?;
+        document.map(|document| Done { document, replayed: false }).ok_or(Failure::Unmatched)
+    }
+
+    async fn settings_steps(
+        &self,
+        change: &SettingsChange,
+        session: &mut ClientSession,
+    ) -> Result<Done, Failure> {
+        let now = change.write.now;
+        if let Some(request) = &change.write.request
+            && let Some(document) = self.replay_in(request, now, session).await?
+        {
+            return Ok(Done { document, replayed: true });
+        }
+        let document = self.put_settings(change, Some(session)).await.map_err(|error| match error {
+            error if is_duplicate(&error) => Failure::Duplicate,
+            error => before_commit(error),
+        })?;
+        let document = document.ok_or(Failure::Unmatched)?;
+        if let Some(request) = &change.write.request {
+            self.remember(request, now, &document, session).await.map_err(before_commit)?;
+        }
+        Ok(Done { document, replayed: false })
+    }
+
+    /// Sends the one command that changes the dialog, and returns the document that it leaves; `None`: the settings version is
+    /// another one. A dialog that does not exist has version 0: the command makes it.
+    async fn put_settings(
+        &self,
+        SettingsChange { key, patch, write }: &SettingsChange,
+        session: Option<&mut ClientSession>,
+    ) -> Result<Option<RawDocumentBuf>, Error> {
+        let mut filter = doc! { "_id": id(*key) };
+        let makes = write.expected.is_none_or(|expected| expected == Version::NONE);
+        match write.expected {
+            // Null is an absent field, of a document that was made by hand.
+            Some(Version::NONE) => drop(filter.insert("sv", doc! { "$in": [0_i64, Bson::Null] })),
+            Some(expected) => drop(filter.insert("sv", expected.get())),
+            None => {}
+        }
+        let action = self
+            .dialogs
+            .find_one_and_update(filter, settings(patch, write.now, rand::random()))
+            .upsert(makes)
+            .return_document(ReturnDocument::After)
+            .max_time(self.options.command);
+        match session {
+            Some(session) => action.session(session).await,
+            None => action.await,
+        }
+    }
+
+    /// Reads why a try did nothing. Returns the error of the write, in case that no further try is made.
+    ///
+    /// # Errors
+    /// When there is no use in another try.
+    async fn settings_refused(
+        &self,
+        change: &SettingsChange,
+        failure: Failure,
+    ) -> Result<StoreError, StoreError> {
+        match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Collision(error) => return Ok(error),
+            Failure::Unmatched | Failure::Duplicate => {}
+        }
+        let found = self.find_one(&self.dialogs, doc! { "_id": id(change.key) }).await?;
+        let current = found.map(|found| number_in(&found, "sv")).transpose()?.flatten().unwrap_or_default();
+        let current = Version::new(current).ok_or_else(|| malformed("sv"))?;
+        if change.write.expected.is_some_and(|expected| expected != current) {
+            return Err(StoreError::Conflict { current });
+        }
+        Ok(StoreError::Overloaded)
+    }
+
+    /// A twin of this call may have committed since the try looked for one. A server that is away cannot tell.
+    async fn replayed_settings(
+        &self,
+        change: &SettingsChange,
+        error: StoreError,
+    ) -> Result<Done, StoreError> {
+        let may_be =
+            !matches!(error, StoreError::Unavailable { .. }) && error.outcome() == Outcome::NotApplied;
+        let Some(request) = change.write.request.as_ref().filter(|_| may_be) else {
+            return Err(error);
+        };
+        let document = self.replay(request, change.write.now).await?.ok_or(error)?;
+        Ok(Done { document, replayed: true })
+    }
+}
+
+/// The dialogs of a list; those of conversations below `before` alone. Texts of direct conversations, and no others, begin with d.
+fn listed(user: UserId, list: DialogList, before: Option<ConversationId>) -> Document {
+    let mut conversations = Document::new();
+    if list == DialogList::Direct {
+        conversations.insert("$gte", "d");
+        conversations.insert("$lt", "e");
+    }
+    if let Some(before) = before {
+        // Of a list of direct ones the place is that of a direct one.
+        conversations.insert("$lt", before.to_string());
+    }
+    let mut filter = doc! { "_id.u": user.get() };
+    if !conversations.is_empty() {
+        filter.insert("_id.c", conversations);
+    }
+    filter
+}
+
+/// Reduces a dialog of a deleted user as [`Dialog::reduced`] does, unless it is so already.
+fn reducing(key: DialogKey, end: Seq, now: Timestamp) -> Document {
+    let min_seq = end.saturating_add(1);
+    let settings = ["max", "pin", "dnd", "mark", "ext"];
+    let mut differs: Vec<Document> =
+        settings.iter().map(|field| doc! { *field: { "$exists": true } }).collect();
+    differs.push(doc! { "min": { "$not": { "$gte": min_seq } } });
+    differs.push(doc! { "hide": { "$not": { "$gte": end } } });
+    let mut set = written(now, rand::random());
+    set.insert("sv", next("$sv"));
+    set.insert("min", doc! { "$max": ["$min", min_seq] });
+    set.insert("hide", doc! { "$max": ["$hide", end] });
+    doc! { "q": { "_id": id(key), "$or": differs }, "u": stages(set, &settings) }
+}

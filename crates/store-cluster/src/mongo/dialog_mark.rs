@@ -1,0 +1,171 @@
+//! Read marks: one `update` command for all that are given, each statement an upsert.
+//!
+//! A statement matches the dialog in the state for which it was made, so that the mark can be written without a read: no unread
+//! ranges, and nothing is skipped (see [`ReadMark::raise`](kith_store::ReadMark::raise)). If there is no dialog, it makes one. If
+//! there is a dialog in another state, the index of ids refuses the upsert, and the reply says which statements that were. These
+//! dialogs are read, and written by statements that match what was read, again until none is refused.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kith_store::{
+    Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MarkKind, Outcome, ReadMark, ReadRanges, StoreError,
+    Timestamp,
+};
+use mongodb::bson::{Bson, Document, doc};
+use tokio::time::Instant;
+
+use super::{
+    command::run_updates,
+    connect::{Mongo, durable_document, millis},
+    dialog_row::{id, packed, stages, written},
+    error::{out_of_time, write_failed},
+    write::{TRIES_MAX, backoff},
+};
+
+/// What became of each mark.
+type Results = Vec<Result<(), StoreError>>;
+
+impl Mongo {
+    /// See [`DialogStore::mark_dialogs`](kith_store::DialogStore::mark_dialogs).
+    pub(super) async fn make_marks(
+        &self,
+        marks: &[DialogMark],
+        now: Timestamp,
+    ) -> Result<Results, StoreError> {
+        let mut results: Results = vec![Ok(()); marks.len()];
+        let statement = |mark: &DialogMark| raising(mark, now, rand::random());
+        let (blind, mut left): (Vec<usize>, Vec<usize>) =
+            (0..marks.len()).partition(|at| ReadRanges::default().mark(&marks[*at].mark).is_ok());
+        let statements: Vec<Document> = blind.iter().filter_map(|at| statement(&marks[*at])).collect();
+        let refused = self.update_dialogs(statements).await?;
+        left.extend(refused.into_iter().filter_map(|at| blind.get(at)));
+        left.sort_unstable();
+        let give_up = Instant::now() + self.options.retry;
+        let mut tries = 0;
+        while !left.is_empty() {
+            left = self.decide_marks(marks, &left, &mut results, now).await.map_err(partly)?;
+            if left.is_empty() {
+                break;
+            }
+            if tries == TRIES_MAX || Instant::now() >= give_up {
+                return Err(out_of_time(Outcome::Unknown));
+            }
+            tries += 1;
+            tokio::time::sleep(backoff(tries)).await;
+        }
+        Ok(results)
+    }
+
+    /// Sends statements in one command. Returns which of them the index of ids refused.
+    pub(super) async fn update_dialogs(&self, statements: Vec<Document>) -> Result<Vec<usize>, StoreError> {
+        if statements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let command = doc! {
+            "update": self.dialogs.name(),
+            "updates": statements,
+            "ordered": false,
+            "writeConcern": durable_document(self.options.write_majority),
+            "maxTimeMS": millis(self.options.command),
+        };
+        run_updates(&self.database, command).await.map_err(write_failed)
+    }
+
+    /// Reads the dialogs of these marks, and writes what the marks make of them. Returns the marks of those that others have
+    /// changed meanwhile.
+    async fn decide_marks(
+        &self,
+        marks: &[DialogMark],
+        which: &[usize],
+        results: &mut Results,
+        now: Timestamp,
+    ) -> Result<Vec<usize>, StoreError> {
+        let mut of_key: BTreeMap<DialogKey, Vec<usize>> = BTreeMap::new();
+        for at in which {
+            of_key.entry(marks[*at].key).or_default().push(*at);
+        }
+        let keys: Vec<DialogKey> = of_key.keys().copied().collect();
+        let mut stored: BTreeMap<_, _> = self.read_dialogs(&keys).await?.into_iter().collect();
+        let (mut statements, mut written) = (Vec::new(), Vec::new());
+        for (key, of_dialog) in of_key {
+            let before = match stored.remove(&key).unwrap_or_else(|| Ok(Dialog::absent(key))) {
+                Ok(dialog) => dialog,
+                Err(error) => {
+                    of_dialog.into_iter().for_each(|at| results[at] = Err(error.clone()));
+                    continue;
+                }
+            };
+            let mut after = before.clone();
+            for at in &of_dialog {
+                results[*at] = mark_one(&mut after, &marks[*at].mark, now);
+            }
+            if after != before {
+                statements.push(replacing(&before, &after, now, rand::random()));
+                written.push(of_dialog);
+            }
+        }
+        let refused = self.update_dialogs(statements).await?;
+        Ok(refused.into_iter().filter_map(|at| written.get(at)).flatten().copied().collect())
+    }
+}
+
+/// Whether the mark has more ranges than one may have.
+pub(super) fn has_too_many_ranges(mark: &DialogMark) -> bool {
+    matches!(&mark.mark.kind, MarkKind::Ranges(ranges) if ranges.len() > MARK_RANGES_MAX)
+}
+
+fn mark_one(dialog: &mut Dialog, mark: &ReadMark, now: Timestamp) -> Result<(), StoreError> {
+    if let Some(marked) = dialog.marked(mark, now)? {
+        *dialog = marked;
+    }
+    Ok(())
+}
+
+/// Raises the read mark of a dialog without unread ranges in which the mark skips nothing, or makes the dialog.
+fn raising(mark: &DialogMark, now: Timestamp, nonce: i64) -> Option<Document> {
+    let made = ReadRanges::default().mark(&mark.mark).ok()?;
+    let raise = mark.mark.raise();
+    let is_absent = doc! { "$eq": [{ "$type": "$v" }, "missing"] };
+    let changes = doc! { "$or": [is_absent.clone(), { "$lt": ["$read", raise.to] }] };
+    let mut set = Document::new();
+    for (field, value) in written(now, nonce) {
+        let unchanged = format!("${field}");
+        set.insert(field, doc! { "$cond": [changes.clone(), value, unchanged] });
+    }
+    set.insert(
+        "read",
+        doc! { "$cond": [is_absent.clone(), made.read_seq(), { "$max": ["$read", raise.to] }] },
+    );
+    if let Some(unread) = packed(&made) {
+        set.insert("ur", doc! { "$cond": [is_absent, { "$literal": unread }, "$ur"] });
+    }
+    let filter = doc! { "_id": id(mark.key), "ur": { "$exists": false }, "read": { "$gte": raise.from } };
+    Some(upsert(filter, stages(set, &[])))
+}
+
+/// Writes what marks made of a dialog, if what is read in it is still what it was.
+fn replacing(before: &Dialog, after: &Dialog, now: Timestamp, nonce: i64) -> Document {
+    let unread = packed(&before.read).unwrap_or_else(|| doc! { "$exists": false }.into());
+    let filter = doc! { "_id": id(before.key), "read": before.read.read_seq(), "ur": unread };
+    let mut set = written(now, nonce);
+    set.insert("read", after.read.read_seq());
+    match packed(&after.read) {
+        Some(unread) => {
+            set.insert("ur", doc! { "$literal": unread });
+            upsert(filter, stages(set, &[]))
+        }
+        None => upsert(filter, stages(set, &["ur"])),
+    }
+}
+
+fn upsert(filter: Document, update: impl Into<Bson>) -> Document {
+    doc! { "q": filter, "u": update.into(), "upsert": true }
+}
+
+/// A part of a batch was written before this.
+fn partly(error: StoreError) -> StoreError {
+    match error.outcome() {
+        Outcome::Unknown => error,
+        Outcome::NotApplied => StoreError::Unavailable { outcome: Outcome::Unknown, source: Arc::new(error) },
+    }
+}

@@ -1,0 +1,151 @@
+//! Dialogs as documents: `{_id: {u: user, c: conversation}, v, sv, read, ur, min, max, pin, hide, dnd, mark, ext, day, w, u}`.
+//! `ur` has the first and the last number of each unread range, one after the other. Whatever is not set is an absent field.
+//! `w` is a random number of the insert, `u` one of the last update.
+
+use kith_store::{
+    ConversationId, Dialog, DialogKey, DialogPatch, MinSeq, ReadRanges, Seq, SeqRange, StoreError, Timestamp,
+    UserId, Version,
+};
+use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
+
+use super::{
+    document::{fields, moment, number, version},
+    error::malformed,
+};
+
+/// The id of a dialog.
+pub(super) fn id(key: DialogKey) -> Document {
+    doc! { "u": key.user.get(), "c": key.conversation.to_string() }
+}
+
+/// Reads the id of a dialog.
+pub(super) fn key(value: RawBsonRef<'_>) -> Result<DialogKey, StoreError> {
+    let id = value.as_document().ok_or_else(|| malformed("_id"))?;
+    let user = id.get("u").ok().flatten().ok_or_else(|| malformed("_id"))?;
+    let user = UserId::new(number(user, "_id")?).map_err(|_| malformed("_id"))?;
+    let conversation: ConversationId =
+        id.get_str("c").map_err(|_| malformed("_id"))?.parse().map_err(|_| malformed("_id"))?;
+    Ok(DialogKey { user, conversation })
+}
+
+/// Reads the id in a document.
+pub(super) fn key_in(document: &RawDocument) -> Result<DialogKey, StoreError> {
+    key(document.get("_id").ok().flatten().ok_or_else(|| malformed("_id"))?)
+}
+
+/// Reads a dialog.
+pub(super) fn dialog(document: &RawDocument) -> Result<Dialog, StoreError> {
+    let mut dialog = Dialog::absent(key_in(document)?);
+    let (mut read_seq, mut unread) = (None, Vec::new());
+    for field in fields(document) {
+        let (name, value) = field?;
+        match name {
+            "v" => dialog.version = version(value)?,
+            "sv" => dialog.settings_version = version(value)?,
+            "read" => read_seq = Some(number(value, "read")?),
+            "ur" => unread = ranges(value)?,
+            "min" => dialog.min_seq = Some(number(value, "min")?),
+            "max" => dialog.max_seq = Some(number(value, "max")?),
+            "pin" => dialog.pinned = Some(moment(value, "pin")?),
+            "hide" => dialog.hidden_seq = Some(number(value, "hide")?),
+            "dnd" => dialog.do_not_disturb = flag(value, "dnd")?,
+            "mark" => dialog.marked_unread = flag(value, "mark")?,
+            "ext" => dialog.ext = bytes(value)?,
+            "day" => dialog.day = number(value, "day")?,
+            _ => {}
+        }
+    }
+    let read_seq = read_seq.filter(|_| dialog.version != Version::NONE).ok_or_else(|| malformed("read"))?;
+    dialog.read = ReadRanges::new(read_seq, unread).ok_or_else(|| malformed("ur"))?;
+    Ok(dialog)
+}
+
+/// Unread ranges as they are stored; `None`: there are none.
+pub(super) fn packed(read: &ReadRanges) -> Option<Bson> {
+    let numbers: Vec<Seq> = read.unread().iter().flat_map(|range| [range.first, range.last]).collect();
+    (!numbers.is_empty()).then(|| numbers.into())
+}
+
+/// Operand of `$set` of each write of a dialog: makes what is not there, and raises the version.
+pub(super) fn written(now: Timestamp, nonce: i64) -> Document {
+    doc! {
+        "v": next("$v"),
+        "sv": or_none("$sv"),
+        "read": or_none("$read"),
+        "day": { "$max": ["$day", Dialog::day_of(now)] },
+        "w": { "$ifNull": ["$w", nonce] },
+        "u": nonce,
+    }
+}
+
+/// A pipeline that changes settings.
+pub(super) fn settings(patch: &DialogPatch, now: Timestamp, nonce: i64) -> Vec<Document> {
+    let mut set = written(now, nonce);
+    set.insert("sv", next("$sv"));
+    let mut changes: Vec<(&str, Option<Bson>)> = Vec::new();
+    match patch.min_seq {
+        Some(MinSeq::Set(min)) => changes.push(("min", min.map(Bson::from))),
+        Some(MinSeq::Raise(least)) => drop(set.insert("min", doc! { "$max": ["$min", least] })),
+        None => {}
+    }
+    let flag = |set: bool| set.then_some(Bson::Boolean(true));
+    changes.extend(patch.max_seq.map(|max| ("max", max.map(Bson::from))));
+    changes.extend(patch.pinned.map(|pinned| ("pin", pinned.map(|pinned| pinned.0.into()))));
+    changes.extend(patch.hidden_seq.map(|hidden| ("hide", hidden.map(Bson::from))));
+    changes.extend(patch.do_not_disturb.map(|dnd| ("dnd", flag(dnd))));
+    changes.extend(patch.marked_unread.map(|marked| ("mark", flag(marked))));
+    changes.extend(patch.ext.as_ref().map(|ext| ("ext", binary(ext))));
+    let mut unset = Vec::new();
+    for (field, value) in changes {
+        match value {
+            Some(value) => drop(set.insert(field, value)),
+            None => unset.push(field),
+        }
+    }
+    stages(set, &unset)
+}
+
+/// Stages that set and remove fields.
+pub(super) fn stages(set: Document, unset: &[&str]) -> Vec<Document> {
+    let mut stages = vec![doc! { "$set": set }];
+    if !unset.is_empty() {
+        stages.push(doc! { "$unset": unset });
+    }
+    stages
+}
+
+/// One above the number in a field.
+pub(super) fn next(field: &str) -> Document {
+    doc! { "$add": [or_none(field), 1_i64] }
+}
+
+/// The number in a field, 0 if it is absent.
+fn or_none(field: &str) -> Document {
+    doc! { "$ifNull": [field, 0_i64] }
+}
+
+fn binary(bytes: &[u8]) -> Option<Bson> {
+    let binary = || Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() };
+    (!bytes.is_empty()).then(|| Bson::Binary(binary()))
+}
+
+fn bytes(value: RawBsonRef<'_>) -> Result<Vec<u8>, StoreError> {
+    value.as_binary().map(|binary| binary.bytes.to_vec()).ok_or_else(|| malformed("ext"))
+}
+
+fn flag(value: RawBsonRef<'_>, field: &'static str) -> Result<bool, StoreError> {
+    value.as_bool().ok_or_else(|| malformed(field))
+}
+
+fn ranges(value: RawBsonRef<'_>) -> Result<Vec<SeqRange>, StoreError> {
+    let array = value.as_array().ok_or_else(|| malformed("ur"))?;
+    let numbers: Vec<Seq> = array
+        .into_iter()
+        .map(|item| number(item.map_err(|_| malformed("ur"))?, "ur"))
+        .collect::<Result<_, _>>()?;
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(malformed("ur"));
+    }
+    Ok(pairs.iter().map(|[first, last]| SeqRange { first: *first, last: *last }).collect())
+}

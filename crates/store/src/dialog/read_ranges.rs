@@ -1,0 +1,147 @@
+use serde::{Deserialize, Serialize};
+
+use super::{MarkKind, ReadMark};
+use crate::Seq;
+
+/// Most unread ranges that a range or a hidden mark may leave in a dialog.
+pub const UNREAD_RANGES_MAX: usize = 256;
+
+/// Consecutive numbers of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SeqRange {
+    /// The first of them.
+    pub first: Seq,
+    /// The last of them; not below the first.
+    pub last: Seq,
+}
+
+impl SeqRange {
+    /// Whether it contains a number.
+    #[must_use]
+    pub const fn contains(self, seq: Seq) -> bool {
+        self.first <= seq && seq <= self.last
+    }
+
+    /// What it shares with another one.
+    #[must_use]
+    pub fn common(self, other: Self) -> Option<Self> {
+        let (first, last) = (self.first.max(other.first), self.last.min(other.last));
+        (first <= last).then_some(Self { first, last })
+    }
+}
+
+/// The first and the last number, as [`Stays`](crate::Stays) have them.
+impl From<(Seq, Seq)> for SeqRange {
+    fn from((first, last): (Seq, Seq)) -> Self {
+        Self { first, last }
+    }
+}
+
+/// The mark would leave more than [`UNREAD_RANGES_MAX`] unread ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the mark would leave too many unread ranges")]
+pub struct TooManyRanges;
+
+/// Which messages of a conversation a user has read: all up to a number, without those that were skipped.
+///
+/// A set that only grows: marks may come in any order and more than once, and give the same set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadRanges {
+    read_seq: Seq,
+    /// Rising, with at least one read number between two, none above `read_seq`.
+    unread: Vec<SeqRange>,
+}
+
+impl ReadRanges {
+    /// Takes what is stored. `None`: it has not the form that marks leave.
+    #[must_use]
+    pub fn new(read_seq: Seq, unread: Vec<SeqRange>) -> Option<Self> {
+        let rising = unread.windows(2).all(|pair| pair[0].last < pair[1].first.saturating_sub(1));
+        let whole = unread.iter().all(|range| 1 <= range.first && range.first <= range.last);
+        let below = unread.last().is_none_or(|range| range.last <= read_seq);
+        (read_seq >= 0 && rising && whole && below).then_some(Self { read_seq, unread })
+    }
+
+    /// The highest number that a mark has reached; 0: none. Never falls.
+    #[must_use]
+    pub const fn read_seq(&self) -> Seq {
+        self.read_seq
+    }
+
+    /// The numbers up to [`ReadRanges::read_seq`] that were not read, rising.
+    #[must_use]
+    pub fn unread(&self) -> &[SeqRange] {
+        &self.unread
+    }
+
+    /// Whether the message with this number was read.
+    #[must_use]
+    pub fn contains(&self, seq: Seq) -> bool {
+        let at = self.unread.partition_point(|range| range.last < seq);
+        let skipped = self.unread.get(at).is_some_and(|range| range.contains(seq));
+        1 <= seq && seq <= self.read_seq && !skipped
+    }
+
+    /// The number up to which all was read: the mark that the other user of a direct conversation is shown.
+    #[must_use]
+    pub fn shown_seq(&self) -> Seq {
+        self.unread.first().map_or(self.read_seq, |range| range.first - 1)
+    }
+
+    /// What is read after a mark: at least what was.
+    ///
+    /// # Errors
+    /// [`TooManyRanges`] when a mark of ranges, or a hidden one, adds unread ranges and leaves more than
+    /// [`UNREAD_RANGES_MAX`] of them. A plain mark is never refused.
+    pub fn mark(&self, mark: &ReadMark) -> Result<Self, TooManyRanges> {
+        let mut marked = self.clone();
+        match &mark.kind {
+            MarkKind::UpTo(last) => marked.take(SeqRange { first: 1, last: *last }, mark),
+            MarkKind::Ranges(ranges) => ranges.iter().for_each(|range| marked.take(*range, mark)),
+            MarkKind::Hidden(last) if *last >= mark.joined => marked.pass(*last, mark),
+            MarkKind::Hidden(_) => {}
+        }
+        let plain = matches!(mark.kind, MarkKind::UpTo(_));
+        let count = marked.unread.len();
+        if !plain && count > UNREAD_RANGES_MAX && count > self.unread.len() {
+            return Err(TooManyRanges);
+        }
+        Ok(marked)
+    }
+
+    /// Reads the numbers of a range, as far as it is within the current stay.
+    fn take(&mut self, range: SeqRange, mark: &ReadMark) {
+        let Some(range) = range.common(mark.stay()) else { return };
+        self.pass(range.last, mark);
+        let left = |unread: SeqRange| {
+            let before = unread.common(SeqRange { first: 1, last: range.first - 1 });
+            let behind = unread.common(SeqRange { first: range.last.saturating_add(1), last: Seq::MAX });
+            before.into_iter().chain(behind)
+        };
+        self.unread = self.unread.drain(..).flat_map(left).collect();
+    }
+
+    /// Raises `read_seq`. What is passed is unread, as far as it is within a known stay; what is in no known stay is forgotten.
+    fn pass(&mut self, to: Seq, mark: &ReadMark) {
+        if to <= self.read_seq {
+            return;
+        }
+        let stays = || mark.earlier.iter().copied().chain([mark.stay()]);
+        if self.read_seq < mark.joined - 1 {
+            let known = |range: SeqRange| stays().filter_map(move |stay| range.common(stay));
+            let before = std::mem::take(&mut self.unread);
+            before.into_iter().flat_map(known).for_each(|range| self.add(range));
+        }
+        let passed = SeqRange { first: self.read_seq + 1, last: to };
+        stays().filter_map(|stay| passed.common(stay)).for_each(|range| self.add(range));
+        self.read_seq = to;
+    }
+
+    /// Adds an unread range above the others.
+    fn add(&mut self, range: SeqRange) {
+        match self.unread.last_mut() {
+            Some(last) if last.last + 1 == range.first => last.last = range.last,
+            _ => self.unread.push(range),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::{Dialog, DialogKey, DialogPatch, ReadMark};
+use crate::{Applied, ConversationId, Seq, StoreError, Timestamp, UserId, Write};
+
+/// Most marks of one [`DialogStore::mark_dialogs`].
+pub const MARKS_AT_ONCE: usize = 250;
+
+/// A mark of one dialog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialogMark {
+    /// Of which dialog.
+    pub key: DialogKey,
+    /// What was read.
+    pub mark: ReadMark,
+}
+
+/// A list of the dialogs of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DialogList {
+    /// All.
+    All,
+    /// Those of direct conversations.
+    Direct,
+}
+
+/// A place in a list of dialogs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DialogPlace {
+    /// See [`Dialog::day`].
+    pub day: i64,
+    /// The conversation of the dialog.
+    pub conversation: ConversationId,
+}
+
+/// Durable home of [`Dialog`] records. A dialog is made by the first write that names it, and is never removed.
+///
+/// Any number of callers on any number of nodes may write one dialog at once: each write is atomic, and marks never lower what
+/// others marked. Whether the conversation, the message or the user exists is not looked up.
+#[async_trait]
+pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) dialogs; each once, in any order. Those that do not exist are left out; see
+    /// [`Dialog::absent`]. Sees every write that was acknowledged before it began, except for some seconds after a failover.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError>;
+
+    /// Reads a list of a user after a place, by falling day, then by falling text of the conversation, at most `limit`: fewer
+    /// only at the end. Costs the same at any depth. A dialog that is written while its list is read may be left out.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn dialog_list(
+        &self,
+        user: UserId,
+        list: DialogList,
+        after: Option<DialogPlace>,
+        limit: usize,
+    ) -> Result<Vec<Dialog>, StoreError>;
+
+    /// Reads about which conversations a user has a dialog, by rising text after `after`, at most `limit`: fewer only at the
+    /// end. Leaves out none that existed when the first page was read.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn dialog_conversations(
+        &self,
+        user: UserId,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<ConversationId>, StoreError>;
+
+    /// Makes up to [`MARKS_AT_ONCE`] marks in their order, and returns for each whether it was made. A mark that changes nothing
+    /// leaves the dialog and its version as they are; one of a dialog that does not exist makes it in any case. Of several marks
+    /// of one dialog each is made.
+    ///
+    /// Each dialog is changed atomically, not the batch. Costs one command for all, and two more if a dialog has unread ranges or
+    /// gets some. Repeating a batch, whatever its outcome was, changes nothing that was marked already.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`] for more marks, or a mark of more than [`MARK_RANGES_MAX`](super::MARK_RANGES_MAX) ranges:
+    /// nothing is changed then. Else see [`StoreError::outcome`]; a part of the marks may have been made.
+    ///
+    /// Of one mark: [`StoreError::TooManyRanges`], see [`ReadRanges::mark`](super::ReadRanges::mark); [`StoreError::Corrupt`]
+    /// when its dialog cannot be read. It changes nothing then.
+    async fn mark_dialogs(
+        &self,
+        marks: &[DialogMark],
+        now: Timestamp,
+    ) -> Result<Vec<Result<(), StoreError>>, StoreError>;
+
+    /// Changes settings of a dialog and returns the dialog as the write left it. Raises both versions, whatever is changed.
+    /// `write.expected` is compared with [`Dialog::settings_version`], 0 for a dialog that does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] with the settings version, [`StoreError::RequestMismatch`]: nothing is changed then. Else see
+    /// [`StoreError::outcome`].
+    async fn change_dialog(
+        &self,
+        key: DialogKey,
+        patch: DialogPatch,
+        write: Write,
+    ) -> Result<Applied<Dialog>, StoreError>;
+
+    /// Makes those of up to [`BATCH_MAX`](crate::BATCH_MAX) dialogs that do not exist, with nothing read and nothing set; leaves
+    /// the others as they are. See [`DialogKey::both`].
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`] for more keys. Else see [`StoreError::outcome`]; some may have been made.
+    async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError>;
+
+    /// Reduces dialogs of a deleted user about up to [`BATCH_MAX`](crate::BATCH_MAX) conversations, each given with the end of
+    /// its log, to what [`Dialog::reduced`] leaves. Makes no dialog. Repeating it changes nothing.
+    ///
+    /// A step of a longer work, which pages through [`DialogStore::dialog_conversations`] and may be continued after any
+    /// conversation or begun again.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`] for more conversations. Else see [`StoreError::outcome`]; some may have been reduced.
+    async fn reduce_dialogs(
+        &self,
+        user: UserId,
+        ends: &[(ConversationId, Seq)],
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
+}

@@ -1,0 +1,80 @@
+use crate::{Message, MessageKind, Seq, UserId};
+
+/// What unread counts need of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageHeader<'a> {
+    /// Its number in the conversation.
+    pub seq: Seq,
+    /// The user who sent it; `None`: a service.
+    pub sender: Option<UserId>,
+    /// Whether it leaves unread counts as they are. Events do.
+    pub silent: bool,
+    /// Whether it was recalled or erased.
+    pub recalled: bool,
+    /// The users whom it mentions.
+    pub mentions: &'a [UserId],
+    /// Whether it mentions every reader.
+    pub mention_all: bool,
+}
+
+impl<'a> From<&'a Message> for MessageHeader<'a> {
+    fn from(message: &'a Message) -> Self {
+        Self {
+            seq: message.seq,
+            sender: message.sender,
+            silent: message.silent || message.kind == MessageKind::Event,
+            recalled: false,
+            mentions: &message.mentions,
+            mention_all: message.mention_all,
+        }
+    }
+}
+
+/// Whose unread messages are counted, and in which range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnreadRange {
+    /// Who reads.
+    pub user: UserId,
+    /// See [`ReadRanges::read_seq`](super::ReadRanges::read_seq).
+    pub read_seq: Seq,
+    /// The lowest number that the user may read.
+    pub min_seq: Seq,
+    /// The highest number that the user may read; `None`: the end of the log.
+    pub max_seq: Option<Seq>,
+}
+
+/// What is unread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// How many messages.
+    pub count: u64,
+    /// The lowest number of those that mention the user.
+    pub first_mention: Option<Seq>,
+}
+
+/// Counts the unread ones of these messages, each of which occurs once, in any order: those above the read mark and within the
+/// range that the user sent not itself, and that are neither silent nor recalled. Unread ranges do not count: a user has passed
+/// them. The counts of parts of a log add up.
+pub fn count_unread<'a>(range: UnreadRange, headers: impl IntoIterator<Item = MessageHeader<'a>>) -> Unread {
+    let mut unread = Unread::default();
+    for header in headers {
+        if range.counts(&header) {
+            unread.count += 1;
+            if header.mention_all || header.mentions.contains(&range.user) {
+                let first = unread.first_mention.map_or(header.seq, |seq| seq.min(header.seq));
+                unread.first_mention = Some(first);
+            }
+        }
+    }
+    unread
+}
+
+impl UnreadRange {
+    /// Whether the message is one of those that count.
+    fn counts(&self, header: &MessageHeader<'_>) -> bool {
+        let within = header.seq > self.read_seq
+            && header.seq >= self.min_seq
+            && self.max_seq.is_none_or(|max| header.seq <= max);
+        within && header.sender != Some(self.user) && !header.silent && !header.recalled
+    }
+}
