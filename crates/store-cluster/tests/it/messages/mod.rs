@@ -3,6 +3,7 @@
 mod at_once;
 mod faults;
 mod plans;
+mod times;
 
 use kith_store::{
     Appended, ContentHash, ConversationId, GroupId, Message, MessageKey, MessageKind, NewMessage, Seq,

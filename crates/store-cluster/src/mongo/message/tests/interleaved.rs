@@ -200,6 +200,7 @@ async fn ends_follow_hints_of_any_age() {
         fill(other, &batch("fourth", 93)).await;
         assert_eq!((end(near).await, end(far).await), (200, 200), "the next one of some is full");
         fill(other, &batch("fifth", 207)).await;
+        assert_eq!(end(far).await, 407, "the next one is full, and others follow");
         for trimmed in 0..3 {
             stage.delete(trimmed).await;
         }
