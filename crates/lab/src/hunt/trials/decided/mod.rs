@@ -116,8 +116,8 @@ async fn decide_all(desk: &Arc<Desk>, site: &mut Site) -> Result<(Vec<Bench>, u6
         desk.over.store(true, Ordering::Relaxed);
         anyhow::Ok(benches)
     };
-    let (benches, deaths) = tokio::join!(all, kill_by_turns(desk, site));
-    Ok((benches?, deaths?))
+    // An error ends the run at once: what could still be decided would not be judged.
+    tokio::try_join!(all, kill_by_turns(desk, site))
 }
 
 /// Says ten times in a run how far it is: it may take half an hour.
