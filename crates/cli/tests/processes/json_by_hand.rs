@@ -41,9 +41,15 @@ async fn a_mask_may_be_written_in_both_forms() {
     let updated = post(node.address, UPDATE_USER, body.to_string()).await.json();
     assert_eq!((&updated["user"]["nickName"], &updated["user"]["age"]), (&json!("Annie"), &json!(31)));
     assert_eq!(updated["user"]["params"], json!({"theKey": "1"}));
-    let body = json!({"user": {"userId": id}, "updateMask": "nick_name"});
-    let updated = post(node.address, UPDATE_USER, body.to_string()).await.json();
-    assert!(updated["user"].get("nickName").is_none(), "{updated}");
+    for (mask, nick) in [
+        (json!("nick_name"), "a"),
+        (json!({"paths": ["nick_name"]}), "b"),
+        (json!({"paths": ["nickName"]}), "c"),
+    ] {
+        let body = json!({"user": {"userId": id, "nickName": nick}, "updateMask": mask});
+        let updated = post(node.address, UPDATE_USER, body.to_string()).await.json();
+        assert_eq!(updated["user"]["nickName"], nick, "{mask}");
+    }
 }
 
 #[tokio::test]

@@ -135,14 +135,28 @@ fn two_users_become_friends_and_have_a_group_as_their_tour_says() {
     follow(FRIENDS_AND_GROUPS);
 }
 
+/// The lines of the README that start several nodes.
+fn lines_of_several_nodes() -> Vec<&'static str> {
+    let (_, section) = README.split_once("\n## Several nodes\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    section.lines().filter_map(|line| line.strip_prefix("    ")).collect()
+}
+
+#[test]
+fn readme_starts_each_server_before_the_nodes() {
+    let lines = lines_of_several_nodes();
+    let at = |program: &str| lines.iter().position(|line| line.starts_with(program)).expect(program);
+    let initiate = "mongosh --quiet --eval 'rs.initiate({_id: \"rs0\", members: [{_id: 0, host: \"127.0.0.1:27017\"}]})'";
+    let order = ["mongod --replSet rs0 ", initiate, "redis-server ", "target/release/kith serve"].map(at);
+    assert!(order.is_sorted(), "{lines:?}");
+}
+
 /// The lines of "Several nodes" that run Kith, over servers that are there already; the lines before them start those.
 #[cfg(feature = "cluster")]
 #[test]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 fn nodes_start_as_the_readme_says() {
-    let (_, section) = README.split_once("\n## Several nodes\n").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
-    let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
+    let lines = lines_of_several_nodes().into_iter();
     let lines: Vec<_> = lines.skip_while(|line| !line.starts_with("export ")).collect();
     let of_tests = |name| env::var_os(name).expect(name).into_string().unwrap();
     let [grpc, operations, second, its_operations] = [(); 4].map(|()| process::free_address());

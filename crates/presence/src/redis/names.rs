@@ -50,6 +50,7 @@ pub(super) fn padded(user: UserId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Incarnation;
 
     #[test]
     fn keys_of_one_thing_have_one_tag_and_those_of_others_another() {
@@ -60,6 +61,18 @@ mod tests {
         assert!(tags.iter().all(|other| *other == tags[0]));
         assert_ne!(tags[0], tag(&names.group(eight)[0]));
         assert_ne!(tag(&names.gateways()[0]), tag(&names.user(UserId::new(7).unwrap())));
+    }
+
+    #[test]
+    fn two_databases_share_no_name() {
+        let names = |tag: &str| {
+            let names = Names::new(tag.to_owned(), 0);
+            let instance = Instance { gateway: "g1".parse().unwrap(), incarnation: Incarnation::random() };
+            let one = [names.channel(), names.user(UserId::new(7).unwrap()), names.of_gateway(&instance)];
+            [one.to_vec(), names.gateways(), names.group(GroupId::new(7).unwrap())].concat()
+        };
+        let (one, other) = (names("kith:1"), names("kith:2"));
+        assert!(one.len() == 10 && one.iter().all(|name| !other.contains(name)), "{one:?}");
     }
 
     #[test]

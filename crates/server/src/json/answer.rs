@@ -188,7 +188,24 @@ fn details(status: &Status) -> Vec<Detail> {
 
 #[cfg(test)]
 mod tests {
+    use kith_proto::member::v1::{ListMembersResponse, Member};
+    use prost_types::Timestamp;
+
     use super::*;
+
+    #[tokio::test]
+    async fn answer_without_json_form_names_its_record() {
+        let mute_time = Some(Timestamp { seconds: 253_402_300_800, nanos: 0 });
+        let member = Member { group_id: 9, user_id: 2, mute_time, ..Member::default() };
+        let answer = ListMembersResponse { members: vec![member], ..ListMembersResponse::default() };
+        let framed = [vec![0; PREFIX], answer.encode_to_vec()].concat();
+        let rpc = catalogue::rpc("/kith.member.v1.MemberService/ListMembers").unwrap();
+        let response = success(rpc, &framed, &HeaderMap::new(), &HeaderMap::new());
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains("members[0].mute_time (group_id 9, user_id 2)"), "{body}");
+    }
 
     #[test]
     fn the_codes_are_named_by_their_number() {

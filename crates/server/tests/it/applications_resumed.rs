@@ -6,6 +6,7 @@
 use crate::relating;
 use std::{path::Path, time::Duration};
 
+use crate::applications_void_at_use::replace;
 use crate::applying::*;
 use crate::node::TestNode;
 use kith_proto::{
@@ -96,6 +97,27 @@ async fn what_became_impossible_between_is_noted_as_refused() {
     assert_eq!((found.state(), found.effect()), (State::Accepted, Effect::Refused));
     assert!(!is_in(&node, chess, bob).await);
     assert_eq!(pending(&node, of_group(chess)).await, (1, 0));
+    node.stop().await;
+    drop(data);
+}
+
+/// The account that accepted ended before its node brought anything about, and another one has its id.
+#[tokio::test]
+async fn effect_with_a_later_account_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().join("data");
+    let node = over(&data_dir).await;
+    let [ann, bob] = relating::users(&node).await;
+    let id = befriend(&node, ann, bob).await.application_id;
+    let data = node.stop().await;
+    decided_and_died(&data_dir, Receiver::User(user(bob)), id, bob).await;
+    let handle = kith_store_sqlite::open(SqliteOptions::new(data_dir.join("kith.db"))).await.unwrap();
+    replace(&handle.stores(), bob).await;
+    handle.close().await;
+    let node = over(&data_dir).await;
+    let found = settled(&node, ann, of_user(bob), id).await;
+    assert_eq!((found.state(), found.effect()), (State::Accepted, Effect::Refused));
+    assert!(!are_friends(&node, ann, bob).await);
     node.stop().await;
     drop(data);
 }

@@ -74,7 +74,7 @@ async fn change(stores: &Stores, group: i64, change: MemberChange) {
 }
 
 /// Deletes a user, and creates another one under its id.
-async fn replace(stores: &Stores, id: i64) {
+pub(crate) async fn replace(stores: &Stores, id: i64) {
     let deletion = now();
     stores.users.delete_user(user(id), deletion.now, deletion.clone()).await.unwrap();
     stores.users.release_id(user(id), deletion.now).await.unwrap();

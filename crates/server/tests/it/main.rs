@@ -5,6 +5,7 @@
 mod answer_size;
 mod applications_resumed;
 mod applications_void_at_use;
+mod applications_void_between;
 mod applying;
 mod broken;
 mod cancelled;

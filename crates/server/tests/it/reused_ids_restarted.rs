@@ -9,7 +9,7 @@ use crate::applying::*;
 use crate::messaging::{
     by_seqs, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
 };
-use crate::node::{TestNode, assert_denied, principal, until};
+use crate::node::{TestNode, assert_denied, assert_forbidden, principal, until};
 use crate::relating::{follow, members, users};
 use kith_proto::{
     application::v1::{ListRelationLogRequest, State, list_applications_request::List},
@@ -25,6 +25,7 @@ use kith_store::{
 };
 use kith_store_sqlite::{SqliteHandle, SqliteOptions};
 use tempfile::TempDir;
+use tonic::Status;
 
 const CHOSEN: i64 = 11;
 /// Long ago, so that the clean-up is not waited for.
@@ -42,12 +43,16 @@ async fn open(folder: &Path) -> (SqliteHandle, Stores) {
     (handle, stores)
 }
 
-/// Deletes the user as a node does that crashes right after that.
+/// Deletes the user long ago, as a node does that crashes right after that.
 async fn deleted_and_crashed(folder: &TempDir) {
+    deleted_at(folder, CHOSEN, LONG_AGO).await;
+}
+
+async fn deleted_at(folder: &TempDir, user: i64, at: Timestamp) {
     let (handle, stores) = open(folder.path()).await;
-    let user = UserId::new(CHOSEN).unwrap();
-    stores.edges.note_removal(user, LONG_AGO).await.unwrap();
-    stores.users.delete_user(user, LONG_AGO, Write::at(LONG_AGO)).await.unwrap();
+    let user = UserId::new(user).unwrap();
+    stores.edges.note_removal(user, at).await.unwrap();
+    stores.users.delete_user(user, at, Write::at(at)).await.unwrap();
     handle.close().await;
 }
 
@@ -108,10 +113,36 @@ async fn new_account_reads_no_message_of_the_old_one() {
     drop(data);
 }
 
-async fn create(node: &TestNode, name: &str) -> bool {
+async fn try_create(node: &TestNode, name: &str) -> Result<(), Status> {
     let user = User { user_id: CHOSEN, user_name: name.to_owned(), ..Default::default() };
     let request = CreateUserRequest { user: Some(user), ..Default::default() };
-    node.users().create_user(request).await.is_ok()
+    node.users().create_user(request).await.map(drop)
+}
+
+async fn create(node: &TestNode, name: &str) -> bool {
+    try_create(node, name).await.is_ok()
+}
+
+/// Writes that began while the user existed may come in after the clean-up.
+#[tokio::test]
+async fn id_is_held_for_a_while_after_the_clean_up() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    let [ann, bob] = users(&node).await;
+    assert!(create(&node, "first").await);
+    let shared = group(&node, ann, groups::JoinPolicy::Open).await;
+    make_admin(&node, shared, bob).await;
+    let data = node.stop().await;
+    let now = Timestamp::now();
+    deleted_at(&folder, CHOSEN, now).await;
+    deleted_at(&folder, bob, Timestamp(now.0 + 1)).await;
+
+    let node = over(&folder).await;
+    // Notes are taken up in the order of their times, one after the other: with that of bob, the one before is done.
+    until(async || members(&node, shared).await.iter().all(|(user, _)| *user == ann)).await;
+    assert_forbidden(try_create(&node, "second").await);
+    node.stop().await;
+    drop(data);
 }
 
 #[tokio::test]

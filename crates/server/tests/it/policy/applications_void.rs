@@ -121,9 +121,12 @@ async fn applications_of_a_dismissed_group_are_closed() {
     let (node, [ann, bob, cid]) = with_users().await;
     let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
     let invite = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
-    apply(&node, cid, to_join(chess, "")).await.unwrap();
+    let join = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
     let request = groups::DismissGroupRequest { group_id: chess, ..Default::default() };
     node.groups().dismiss_group(principal(ann, request)).await.unwrap();
+    // Before an acceptance, or the group of that id that follows, could close them.
+    until(async || pending(&node, of_user(bob)).await == (0, 0)).await;
+    until(async || state(&node, cid, of_group(chess), join).await == State::Closed).await;
     assert_closed(accept(&node, bob, of_user(bob), invite).await);
     let again = groups::Group {
         group_id: chess,

@@ -73,7 +73,7 @@ async fn id_is_refused_while_groups_are_left() {
         }
     }
     until(async || groups_of(&node, CHOSEN).await.is_empty()).await;
-    // What began while the user existed may come in later: the id is held for longer than that.
+    // Not yet either: the note of the deletion is still there.
     assert_forbidden(create(&node, CHOSEN, "second").await);
 }
 

@@ -1,4 +1,6 @@
-use kith_store::StoreError;
+use std::time::Duration;
+
+use kith_store::{Outcome, StoreError};
 use kith_store_cluster::{CqlOptions, CqlUnfit, connect};
 
 use super::{BOUND, KEPT, Stage, edge, now};
@@ -36,4 +38,19 @@ async fn a_cassandra_that_is_away_is_unavailable_and_says_so() {
     assert_eq!(away.unfit(BOUND).await, Some(CqlUnfit::Away));
     let (_stores, handle) = stage.node(|_| ()).await;
     assert_eq!(handle.cql_probe().unwrap().unfit(BOUND).await, None);
+}
+
+#[tokio::test]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn lost_cassandra_is_not_waited_for() {
+    let stage = Stage::open().await;
+    let (node, handle) = stage.node(|_| ()).await;
+    let probe = handle.cql_probe().unwrap();
+    for _ in 0..2 {
+        assert_eq!(probe.unfit(Duration::ZERO).await, Some(CqlUnfit::Away), "no server answers in no time");
+    }
+    let error = node.follows.follow(edge(1, 2), KEPT, now()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
+    assert_eq!(probe.unfit(BOUND).await, None);
+    node.follows.follow(edge(1, 2), KEPT, now()).await.unwrap();
 }

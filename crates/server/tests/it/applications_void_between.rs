@@ -1,0 +1,154 @@
+//! What an application rests on may end after it was looked at, and before there is an application to close.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::Arc;
+
+use crate::applying::of_group;
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use kith_proto::{
+    application::v1::{
+        self as wire, ApplyRequest, CountPendingRequest, Kind, State,
+        application_service_client::ApplicationServiceClient,
+    },
+    group::v1::{self as groups, CreateGroupRequest, group_service_client::GroupServiceClient},
+    user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient},
+};
+use kith_server::{
+    admin::Vitals,
+    config::Config,
+    edge::{Edge, Routes},
+    health::Reporter,
+    node::services,
+};
+use kith_store::*;
+use parking_lot::Mutex;
+
+/// The store of applications, to which something happens right before an application is written.
+#[derive(Clone)]
+struct Between {
+    inner: Arc<dyn ApplicationStore>,
+    happens: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
+}
+
+impl std::fmt::Debug for Between {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Between").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl ApplicationStore for Between {
+    async fn change_application(
+        &self,
+        receiver: Receiver,
+        change: ApplicationChange,
+        write: Write,
+    ) -> Result<Applied<Application>, StoreError> {
+        let happens = self.happens.lock().take();
+        if let Some(happens) = happens {
+            happens.await;
+        }
+        self.inner.change_application(receiver, change, write).await
+    }
+
+    async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
+        self.inner.get_application(key).await
+    }
+
+    async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError> {
+        self.inner.count_pending(receiver).await
+    }
+
+    async fn list_applications(
+        &self,
+        list: ApplicationList,
+        after: ApplicationId,
+        limit: usize,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        self.inner.list_applications(list, after, limit).await
+    }
+
+    async fn mark_applications(
+        &self,
+        list: ApplicationList,
+        ids: &[ApplicationId],
+        mark: ApplicationMark,
+        now: Timestamp,
+    ) -> Result<Vec<ListedApplication>, StoreError> {
+        self.inner.mark_applications(list, ids, mark, now).await
+    }
+
+    async fn due_applications(
+        &self,
+        from: Option<&[u8]>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<DueApplications, StoreError> {
+        self.inner.due_applications(from, now, limit).await
+    }
+
+    async fn resume_application(
+        &self,
+        due: DueApplication,
+        now: Timestamp,
+    ) -> Result<Option<Application>, StoreError> {
+        self.inner.resume_application(due, now).await
+    }
+
+    async fn forget_applications(&self, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
+        self.inner.forget_applications(now, limit).await
+    }
+}
+
+/// A node without a network.
+async fn edge(stores: &Stores) -> Edge {
+    let config = Config::default();
+    let edge = Edge::new(Routes::default(), &config.limits);
+    let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
+    edge.open(services::services(stores, &config, vitals).await.unwrap().routes);
+    edge
+}
+
+async fn user(edge: &Edge, user_id: i64) {
+    let user = User { user_id, user_name: format!("user{user_id}"), ..Default::default() };
+    let request = CreateUserRequest { user: Some(user), ..Default::default() };
+    UserServiceClient::new(edge.clone()).create_user(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn request_of_who_came_in_meanwhile_is_closed() {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let mut stores = file.stores();
+    let between = Between { inner: Arc::clone(&stores.applications), happens: Arc::default() };
+    stores.applications = Arc::new(between.clone());
+    let edge = edge(&stores).await;
+    user(&edge, 1).await;
+    user(&edge, 2).await;
+    let group = groups::Group {
+        group_id: 9,
+        name: "Chess".into(),
+        join_policy: groups::JoinPolicy::Approval.into(),
+        visibility: groups::Visibility::Public.into(),
+        creator_id: 1,
+        ..Default::default()
+    };
+    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
+    GroupServiceClient::new(edge.clone()).create_group(request).await.unwrap();
+
+    let members = Arc::clone(&stores.members);
+    *between.happens.lock() = Some(Box::pin(async move {
+        let add = MemberChange::Add(vec![UserId::new(2).unwrap()]);
+        let terms = MemberTerms { by: None, members_max: 100, bans_max: 100 };
+        let now = Write::at(Timestamp::now());
+        members.change_members(GroupId::new(9).unwrap(), add, terms, now).await.unwrap();
+    }));
+    let mut applications = ApplicationServiceClient::new(edge);
+    let join = ApplyRequest { kind: Kind::Join.into(), applicant_id: 2, group_id: 9, ..Default::default() };
+    let made = applications.apply(join).await.unwrap().into_inner().application.unwrap();
+    assert_eq!(made.state(), State::Closed);
+    let pending = applications.count_pending(CountPendingRequest { receiver: of_group(9) }).await.unwrap();
+    assert_eq!(pending.into_inner(), wire::CountPendingResponse::default());
+}
