@@ -1,10 +1,8 @@
-use std::{collections::BTreeMap, fs};
+use std::fs;
 
 use crate::tree::{root, text, tracked};
 
 const LINES_MAX: usize = 500;
-/// A store that came later, and its first migration.
-const LATER: (&str, usize) = ("migrations/cql", 4);
 
 #[test]
 fn no_source_file_is_longer_than_500_lines() {
@@ -15,23 +13,14 @@ fn no_source_file_is_longer_than_500_lines() {
 }
 
 #[test]
-fn migrations_and_decisions_are_numbered_without_gaps() {
-    let mut folders: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in tracked("")
-        .into_iter()
-        .filter(|file| file.starts_with("migrations/") || file.starts_with("docs/adr/"))
-    {
-        let (folder, name) = file.rsplit_once('/').unwrap();
-        folders.entry(folder.to_owned()).or_default().push(name.to_owned());
-    }
-    assert!(folders.len() >= 2, "found only {folders:?}");
-    for (folder, mut names) in folders {
-        names.sort();
-        let first = if folder == LATER.0 { LATER.1 } else { 1 };
-        for (at, name) in names.iter().enumerate() {
-            let number = format!("{:04}", at + first);
-            assert!(name.starts_with(&number), "{folder}/{name} should begin with {number}");
-        }
+fn decisions_are_numbered_without_gaps() {
+    let mut decisions: Vec<String> =
+        tracked("").into_iter().filter(|file| file.starts_with("docs/adr/")).collect();
+    assert!(decisions.len() >= 2, "found only {decisions:?}");
+    decisions.sort();
+    for (at, name) in decisions.iter().enumerate() {
+        let begin = format!("docs/adr/{:04}-", at + 1);
+        assert!(name.starts_with(&begin), "{name} should begin with {begin}");
     }
 }
 
