@@ -8,7 +8,10 @@ use std::collections::BTreeSet;
 
 use crate::http::post;
 use crate::node::{TestNode, assert_refused};
-use kith_proto::{admin::v1::*, group::v1::Group, member::v1::*, relation::v1::*, r#type::v1::import_result};
+use kith_proto::{
+    admin::v1::*, group::v1::Group, member::v1::*, message::v1::GetSeqByTimeRequest, relation::v1::*,
+    r#type::v1::import_result,
+};
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
 use tonic::{Code, Status};
@@ -31,12 +34,13 @@ const WRONG_TIMES: [Duration; 4] = [
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
 /// The fields of requests that hold a timestamp or a duration, as this file knows them.
-const KNOWN: [&str; 6] = [
+const KNOWN: [&str; 7] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
     "kith.member.v1.MuteGroupRequest.mute_time",
     "kith.member.v1.MuteMemberRequest.mute_time",
     "kith.member.v1.RemoveMembersRequest.ban_until",
+    "kith.message.v1.GetSeqByTimeRequest.time",
     "kith.relation.v1.ImportFollow.follow_time",
 ];
 /// Fields of records that requests carry and only answers fill: they are ignored.
@@ -96,6 +100,9 @@ async fn wrong_moment_is_refused_by_field() {
         let ban =
             RemoveMembersRequest { group_id, user_ids, ban: true, ban_until: time, ..Default::default() };
         assert_field(node.members().remove_members(ban).await, "ban_until");
+        let conversation_id = format!("g{group_id}");
+        let asked = GetSeqByTimeRequest { user_id: ann, conversation_id, time };
+        assert_field(node.messages().get_seq_by_time(asked).await, "time");
         let follow = ImportFollow { record: 1, user_id: ann, target_id: bob, follow_time: time };
         let messages = tokio_stream::iter([ImportFollowsRequest { records: vec![follow] }]);
         let mut answers = node.relations().import_follows(messages).await.unwrap().into_inner();

@@ -13,14 +13,14 @@ use crate::{
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MessagesConfig {
-    /// Most bytes of a body. From 1 to 64KiB.
+    /// Most bytes of a body. Above 0, at most 64KiB.
     #[serde(with = "size")]
     pub body_bytes_max: usize,
     /// From whom users take direct messages.
     pub direct_from: DirectFrom,
-    /// Most messages that wait on a node to be stored. Not below `messages.queue_of_one`.
+    /// Most messages that wait on a node to be stored. Above 0, not below `messages.queue_of_one`.
     pub queue: usize,
-    /// Most messages that wait on a node for one conversation. Not below 100, which one BatchSend may send.
+    /// Most messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may send so many.
     pub queue_of_one: usize,
 }
 

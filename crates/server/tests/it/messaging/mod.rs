@@ -20,7 +20,7 @@ pub fn direct(one: i64, other: i64) -> String {
     format!("d{}-{}", one.min(other), one.max(other))
 }
 
-/// A text to whoever this is.
+/// A text.
 pub fn text(to: To, text: &str) -> SendMessageRequest {
     SendMessageRequest {
         to: Some(to),
