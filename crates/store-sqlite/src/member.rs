@@ -16,7 +16,7 @@ use crate::{
     error::{Failure, corrupt, internal},
     message,
     request::once,
-    row::{earlier_bytes, former_member, member_of, roster_of, size, stored_member},
+    row::{earlier_bytes, member_of, roster_of, size, stored_member},
     state::expect,
 };
 
@@ -70,9 +70,15 @@ impl MemberStore for Sqlite {
     }
 
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
-        let found = self.readers.by_keys(&BY_KEYS, keys, former_member).await?;
-        let found: HashMap<MemberKey, Option<FormerMember>> = found.into_iter().collect();
-        Ok(keys.iter().map(|key| found.get(key).copied().flatten()).collect())
+        let found = self.stored_members(keys).await?;
+        Ok(found.into_iter().map(|row| row?.former()).collect())
+    }
+
+    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
+        let found = self.readers.by_keys(&BY_KEYS, keys, member_of).await?;
+        let found: HashMap<MemberKey, MemberRow> =
+            found.into_iter().map(|row| (row.member.key, row)).collect();
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {

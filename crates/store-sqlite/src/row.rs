@@ -189,12 +189,6 @@ pub(crate) fn stored_member(row: &Row<'_>) -> Result<(MemberKey, Stored<Member>)
     Ok((key, if live { Stored::Live(Arc::new(member)) } else { Stored::Deleted(version) }))
 }
 
-/// What a former member may read, with its key.
-pub(crate) fn former_member(row: &Row<'_>) -> Result<(MemberKey, Option<FormerMember>), Failure> {
-    let row = member_of(row)?;
-    Ok((row.member.key, row.former()))
-}
-
 /// Parameters as a column holds them.
 pub(crate) fn params_text(params: &Params) -> Result<String, Failure> {
     Ok(serde_json::to_string(params).map_err(|_| internal("parameters cannot be written down"))?)

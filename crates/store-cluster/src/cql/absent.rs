@@ -85,6 +85,10 @@ impl MemberStore for NoRelations {
         absent()
     }
 
+    async fn stored_members(&self, _: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
+        absent()
+    }
+
     async fn rosters(&self, _: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
         absent()
     }

@@ -25,14 +25,19 @@ impl MemberStore for Cql {
     }
 
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
+        let found = self.stored_members(keys).await?;
+        Ok(found.into_iter().map(|row| row?.former()).collect())
+    }
+
+    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
         if keys.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
         let _entered = self.enter()?;
         let found = self.member_rows(keys).await?;
-        let found: HashMap<MemberKey, Option<FormerMember>> =
-            found.into_iter().map(|row| (row.member.key, row.former())).collect();
-        Ok(keys.iter().map(|key| found.get(key).copied().flatten()).collect())
+        let found: HashMap<MemberKey, MemberRow> =
+            found.into_iter().map(|row| (row.member.key, row)).collect();
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {

@@ -18,8 +18,16 @@ fn every_case_of_the_suite_is_listed() {
     for file in fs::read_dir(&folder).unwrap() {
         let path = file.unwrap().path();
         let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        if ["mod", "sample", "application_sample", "dialog_sample", "member_sample", "relation_sample"]
-            .contains(&stem.as_str())
+        if [
+            "mod",
+            "sample",
+            "application_sample",
+            "dialog_sample",
+            "member_sample",
+            "message_sample",
+            "relation_sample",
+        ]
+        .contains(&stem.as_str())
         {
             continue;
         }
