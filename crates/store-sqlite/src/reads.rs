@@ -1,6 +1,6 @@
 //! Reads of one form for records of every kind: by their keys, and by pages of a list of a user.
 
-use kith_store::{BATCH_MAX, Place, StoreError, Stored, UserId};
+use kith_store::{BATCH_MAX, Place, StoreError, UserId};
 use rusqlite::{Row, Rows, params};
 
 use crate::{
@@ -10,20 +10,17 @@ use crate::{
     row::size,
 };
 
-/// What is stored of a key.
-type Found<K, T> = (K, Stored<T>);
-
 impl Readers {
     /// What is stored of up to [`BATCH_MAX`] keys, each once, in any order.
     ///
     /// # Errors
     /// [`StoreError::Overloaded`] for more keys, or when the store cannot answer.
-    pub(crate) async fn by_keys<K: Key, T: Send + Sync + 'static>(
+    pub(crate) async fn by_keys<K: Key, T: Send + 'static>(
         &self,
         query: &'static BatchQuery,
         keys: &[K],
-        of: fn(&Row<'_>) -> Result<Found<K, T>, Failure>,
-    ) -> Result<Vec<Found<K, T>>, StoreError> {
+        of: fn(&Row<'_>) -> Result<(K, T), Failure>,
+    ) -> Result<Vec<(K, T)>, StoreError> {
         if keys.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }

@@ -1,8 +1,10 @@
 //! Raw commands. No other file sends one: a reply with `ok: 1` may still say that a write was refused.
 
+use std::time::Duration;
+
 use mongodb::{
-    Database,
-    bson::{Bson, Document, deserialize_from_bson},
+    Collection, Database,
+    bson::{Bson, Document, RawDocumentBuf, deserialize_from_bson, doc},
     error::{Error, ErrorKind, WriteFailure},
 };
 use serde::de::DeserializeOwned;
@@ -18,32 +20,89 @@ enum Unclear {
     Malformed,
 }
 
+/// Codes by which a server says that it is not the primary, or is about to stop being it.
+const NOT_PRIMARY: [i32; 8] = [91, 189, 10058, 10107, 11600, 11602, 13435, 13436];
+/// How long the server works on the read that looks for the primary.
+const CHECK: Duration = Duration::from_secs(1);
+/// By what the read that looks for the primary is known in a log of the server.
+const CHECK_COMMENT: &str = "topology check";
+
 /// Runs a command that writes nothing. Returns its reply.
 ///
 /// # Errors
-/// Those of the driver.
+/// Those of the driver, and those that [`run_write`] adds.
 pub(super) async fn run_read(database: &Database, command: Document) -> Result<Document, Error> {
-    database.run_command(command).await
+    run(database, command, examine).await.map(|(reply, ())| reply)
 }
 
-/// Runs a command that writes. Returns if the whole reply says that it was applied, under its write concern.
+/// Runs a command that writes. Returns the reply if the whole of it says that the command was applied, under its write
+/// concern. The command names its own write concern and time limit: those of the client are not added.
+///
+/// A write concern that fails because the server stops being the primary makes the driver look for the new one.
 ///
 /// # Errors
 /// Those of the driver. [`ErrorKind::Write`] if the reply has `writeErrors` or `writeConcernError`; of both, `writeErrors`.
 /// Another kind, whose outcome is unknown, if a part of the writes was applied, or the error cannot be read.
-pub(super) async fn run_write(database: &Database, command: Document) -> Result<(), Error> {
-    examine(&database.run_command(command).await?)
+pub(super) async fn run_write(database: &Database, command: Document) -> Result<Document, Error> {
+    written(database, command, examine).await.map(|(reply, ())| reply)
 }
 
-/// Runs an unordered `update` command. Returns which of its statements a unique index refused, by their place in it, if the
-/// whole reply says that all others were applied.
+/// Runs an unordered `update` command as [`run_write`] does. Returns which of its statements a unique index refused, by their
+/// place in it, if the whole reply says that all others were applied.
 ///
 /// # Errors
 /// As [`run_write`]. A part of the statements may have been applied, whatever the error.
 pub(super) async fn run_updates(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
-    duplicates(&database.run_command(command).await?)
+    written(database, command, duplicates).await.map(|(_, duplicates)| duplicates)
 }
 
+/// An error for a reply that cannot be read. The outcome of its write is unknown.
+pub(super) fn malformed() -> Error {
+    Error::custom(Unclear::Malformed)
+}
+
+/// Runs a command that writes. A server that stops being the primary makes the driver look for the new one.
+async fn written<T>(
+    database: &Database,
+    command: Document,
+    examine: fn(&Document) -> Result<T, Error>,
+) -> Result<(Document, T), Error> {
+    let written = run(database, command, examine).await;
+    if written.as_ref().is_err_and(is_deposed) {
+        // Nothing waits for it: it may take as long as an election.
+        tokio::spawn(check_topology(database.collection("node")));
+    }
+    written
+}
+
+/// Every reply passes here.
+async fn run<T>(
+    database: &Database,
+    command: Document,
+    examine: fn(&Document) -> Result<T, Error>,
+) -> Result<(Document, T), Error> {
+    let reply = database.run_command(command).await?;
+    let examined = examine(&reply)?;
+    Ok((reply, examined))
+}
+
+/// Whether a reply with `ok: 1` says that its server is no primary any more. The driver examines those with `ok: 0` itself.
+fn is_deposed(error: &Error) -> bool {
+    match &*error.kind {
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => NOT_PRIMARY.contains(&concern.code),
+        _ => false,
+    }
+}
+
+/// Reads from the primary. A server that is none refuses with `ok: 0`, and the driver looks for the primary then.
+async fn check_topology(any: Collection<RawDocumentBuf>) {
+    let nothing = any.find_one(doc! { "_id": Bson::Null }).max_time(CHECK).comment(CHECK_COMMENT);
+    if nothing.await.is_err() {
+        tracing::debug!("no primary answers");
+    }
+}
+
+/// The statements that a unique index refused, in a reply without other errors.
 fn duplicates(reply: &Document) -> Result<Vec<usize>, Error> {
     let errors = match reply.get("writeErrors") {
         Some(errors) => errors.as_array().ok_or_else(malformed)?,
@@ -80,10 +139,6 @@ fn examine(reply: &Document) -> Result<(), Error> {
 
 fn read<T: DeserializeOwned>(error: &Bson) -> Result<T, Error> {
     deserialize_from_bson(error.clone()).map_err(|_| malformed())
-}
-
-fn malformed() -> Error {
-    Error::custom(Unclear::Malformed)
 }
 
 fn is_zero(n: &Bson) -> bool {
@@ -194,13 +249,23 @@ mod tests {
 
     #[test]
     fn other_errors_of_updates_are_errors() {
-        let failed = |reply: Document| write_failed(duplicates(&reply).unwrap_err()).outcome();
+        let failed = |reply: Document| write_failed(duplicates(reply).unwrap_err()).outcome();
         assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": refused(13) }), Outcome::NotApplied);
         assert_eq!(failed(doc! { "ok": 1, "n": 1, "writeErrors": refused(13) }), Outcome::Unknown);
         let both = doc! { "ok": 1, "n": 1, "writeErrors": refused_by_index(&[0]), "writeConcernError": no_majority() };
         assert_eq!(failed(both), Outcome::Unknown);
         assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": 7 }), Outcome::Unknown);
         assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": [{ "code": 11000 }] }), Outcome::Unknown);
+    }
+
+    #[test]
+    fn only_concern_of_deposed_primary_checks_topology() {
+        let concern = |code: i32| doc! { "ok": 1, "writeConcernError": { "code": code, "errmsg": "made" } };
+        for code in NOT_PRIMARY {
+            assert!(is_deposed(&examine(&concern(code)).unwrap_err()), "{code}");
+        }
+        assert!(!is_deposed(&examine(&concern(64)).unwrap_err()));
+        assert!(!is_deposed(&examine(&doc! { "ok": 1, "writeErrors": refused(10107) }).unwrap_err()));
     }
 
     #[test]

@@ -7,13 +7,18 @@ use std::{
 use kith_store::{Coordination, NamedFeed, RelationStores, StoreError, Stores};
 use mongodb::{
     Client, Collection, Database,
-    bson::RawDocumentBuf,
+    bson::{Document, RawDocumentBuf, doc},
     error::ErrorKind,
     options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{error::lost, feed::Feed, probe::Probe};
+use super::{
+    error::lost,
+    feed::Feed,
+    message::{Hints, MESSAGES},
+    probe::Probe,
+};
 use crate::{
     cql::{Cql, CqlOptions, CqlProbe, NoRelations},
     reach::Reach,
@@ -44,6 +49,8 @@ pub struct MongoOptions {
     pub write_majority: Duration,
     /// How long a write that collides with others is tried again.
     pub retry: Duration,
+    /// How long an append of messages is tried again while others append to the same conversation.
+    pub append: Duration,
     /// How long a migration waits for another node that migrates.
     pub migration_wait: Duration,
 }
@@ -68,6 +75,7 @@ impl Default for MongoOptions {
             command: Duration::from_secs(5),
             write_majority: Duration::from_secs(5),
             retry: Duration::from_millis(1_500),
+            append: Duration::from_secs(10),
             migration_wait: Duration::from_secs(300),
         }
     }
@@ -206,6 +214,7 @@ impl ClusterHandle {
             groups: Arc::<Mongo>::clone(&self.mongo),
             dialogs: Arc::<Mongo>::clone(&self.mongo),
             conversations: Arc::<Mongo>::clone(&self.mongo),
+            messages: Arc::<Mongo>::clone(&self.mongo),
             strong: Arc::<Mongo>::clone(&self.mongo),
             secrets: Arc::<Mongo>::clone(&self.mongo),
             node: Arc::<Mongo>::clone(&self.mongo),
@@ -240,6 +249,16 @@ pub(super) fn durable(limit: Duration) -> WriteConcern {
     concern
 }
 
+/// As [`durable`], for a command that names its own write concern.
+pub(super) fn durable_document(limit: Duration) -> Document {
+    doc! { "w": "majority", "j": true, "wtimeout": millis(limit) }
+}
+
+/// A time as MongoDB counts it.
+pub(super) fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// The database that a connection string names after its hosts, where it is not the one that is used. `admin` says where
 /// the user is known, and can be no other database.
 fn other_database(named: Option<&str>, used: &str) -> Option<String> {
@@ -264,6 +283,9 @@ pub(super) struct Mongo {
     pub(super) node: Collection<RawDocumentBuf>,
     pub(super) migrations: Collection<RawDocumentBuf>,
     pub(super) leases: Collection<RawDocumentBuf>,
+    pub(super) messages: Collection<RawDocumentBuf>,
+    /// Where conversations go on.
+    pub(super) hints: Hints,
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
@@ -286,6 +308,8 @@ impl Mongo {
             node: database.collection("node"),
             migrations: database.collection("migrations"),
             leases: database.collection("leases"),
+            messages: database.collection(MESSAGES),
+            hints: Hints::default(),
             relations: OnceLock::new(),
             reach: Reach::default(),
             gate: Semaphore::new(calls),

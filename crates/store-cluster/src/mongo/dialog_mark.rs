@@ -11,14 +11,14 @@ use kith_store::{
     Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MarkKind, Outcome, ReadMark, ReadRanges, StoreError,
     Timestamp,
 };
-use mongodb::bson::{Bson, Document, doc, serialize_to_bson};
+use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
 use super::{
     command::run_updates,
-    connect::{Mongo, durable},
+    connect::{Mongo, durable_document, millis},
     dialog_row::{id, next, packed, stages, written},
-    error::{malformed, out_of_time, write_failed},
+    error::{out_of_time, write_failed},
     write::{TRIES_MAX, backoff},
 };
 
@@ -61,13 +61,12 @@ impl Mongo {
         if statements.is_empty() {
             return Ok(Vec::new());
         }
-        let concern = serialize_to_bson(&durable(self.options.write_majority));
         let command = doc! {
             "update": self.dialogs.name(),
             "updates": statements,
             "ordered": false,
-            "writeConcern": concern.map_err(|_| malformed("writeConcern"))?,
-            "maxTimeMS": i64::try_from(self.options.command.as_millis()).unwrap_or(i64::MAX),
+            "writeConcern": durable_document(self.options.write_majority),
+            "maxTimeMS": millis(self.options.command),
         };
         run_updates(&self.database, command).await.map_err(write_failed)
     }

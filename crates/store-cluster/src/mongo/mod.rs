@@ -1,4 +1,4 @@
-//! Users, groups, dialogs, secrets, requests and what nodes share, in MongoDB.
+//! Users, groups, messages, dialogs, secrets, requests and what nodes share, in MongoDB.
 
 mod command;
 #[cfg(test)]
@@ -13,6 +13,7 @@ mod document;
 mod error;
 mod feed;
 mod group;
+mod message;
 mod migrate;
 mod node;
 mod probe;
