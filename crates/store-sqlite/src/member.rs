@@ -16,7 +16,7 @@ use crate::{
     error::{Failure, corrupt, internal},
     message,
     request::once,
-    row::{earlier_bytes, member_of, roster_of, size, stored_member},
+    row::{earlier_bytes, keyed_member, member_of, roster_of, size, stored_member},
     state::expect,
 };
 
@@ -75,9 +75,8 @@ impl MemberStore for Sqlite {
     }
 
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
-        let found = self.readers.by_keys(&BY_KEYS, keys, member_of).await?;
-        let found: HashMap<MemberKey, MemberRow> =
-            found.into_iter().map(|row| (row.member.key, row)).collect();
+        let found = self.readers.by_keys(&BY_KEYS, keys, keyed_member).await?;
+        let found: HashMap<MemberKey, MemberRow> = found.into_iter().collect();
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
