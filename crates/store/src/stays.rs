@@ -69,8 +69,9 @@ impl RoomLogEnd {
 impl Room {
     /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may come or go.
     #[must_use]
-    pub fn with_log_end(self, read: Option<Seq>) -> Self {
-        Self { log_end: RoomLogEnd { read, is_lacking: false }, ..self }
+    pub fn with_log_end(mut self, read: Option<Seq>) -> Self {
+        self.log_end = RoomLogEnd { read, is_lacking: false };
+        self
     }
 
     /// Whether a user came or went while the end of the log was not known. What was decided must not be written then.

@@ -52,7 +52,8 @@ impl Messages {
         conversation: ConversationId,
         at_least: Seq,
     ) -> Result<Range, Error> {
-        let bounds = self.bounds(reader, &[conversation]).await?.pop().unwrap_or_else(|| Err(no_conversation()))?;
+        let bounds =
+            self.bounds(reader, &[conversation]).await?.pop().unwrap_or_else(|| Err(no_conversation()))?;
         if let Some(to) = bounds.to {
             return Ok(bounds.with(to));
         }
@@ -111,7 +112,8 @@ impl Messages {
         reader: Option<UserId>,
         conversations: &[ConversationId],
     ) -> Result<Vec<Result<Bounds, Error>>, Error> {
-        let groups: Vec<GroupId> = conversations.iter().filter_map(|conversation| group_of(*conversation)).collect();
+        let groups: Vec<GroupId> =
+            conversations.iter().filter_map(|conversation| group_of(*conversation)).collect();
         let of_groups = self.bounds_in_groups(reader, &groups).await?;
         let of_direct = self.bounds_in_direct(reader, conversations.len() > groups.len()).await?;
         let mut of_groups = of_groups.into_iter();
