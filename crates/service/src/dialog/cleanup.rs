@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kith_store::{ConversationId, MessageStore, Seq, UserId};
+use kith_store::{ConversationId, MessageStore, Seq, StoreError, UserId};
 use tokio::time::Instant;
 
 use super::DialogRecords;
@@ -40,7 +40,10 @@ impl DialogCleanup {
 
     /// Reduces dialogs with the ends of their logs, which are read in a way that a failover of the store does not affect.
     async fn reduce(&self, user: UserId, conversations: Vec<ConversationId>) -> Result<(), Error> {
-        let end = async |conversation| Ok((conversation, self.messages.strong_end(conversation).await?));
+        let end = |conversation| {
+            let messages = Arc::clone(&self.messages);
+            async move { Ok::<_, StoreError>((conversation, messages.strong_end(conversation).await?)) }
+        };
         let ends: Result<Vec<(ConversationId, Seq)>, _> =
             stream::iter(conversations).map(end).buffer_unordered(ENDS_AT_ONCE).try_collect().await;
         self.records.reduce(user, ends.map_err(store_error)?).await

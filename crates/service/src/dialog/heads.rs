@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     BATCH_MAX, ConversationId, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore, Seq, StoredHeader,
 };
 
 use crate::{error::Error, message::store_error};
-
-/// Reads of the store at one time, for one call.
-const READ_AT_ONCE: usize = 2;
 
 /// What lists and counts read of logs. What answers before the store comes in here. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,10 +24,11 @@ impl Heads {
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
-        let reads = conversations.chunks(BATCH_MAX).map(|some| self.store.ends(some));
-        let ends: Vec<Vec<LogEnd>> =
-            stream::iter(reads).buffered(READ_AT_ONCE).try_collect().await.map_err(store_error)?;
-        Ok(ends.concat())
+        let mut ends = Vec::with_capacity(conversations.len());
+        for some in conversations.chunks(BATCH_MAX) {
+            ends.extend(self.store.ends(some).await.map_err(store_error)?);
+        }
+        Ok(ends)
     }
 
     /// The end of a log, also right after a failover of the store.
@@ -47,10 +44,11 @@ impl Heads {
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error> {
-        let reads = asked.chunks(HEADS_AT_ONCE).map(|some| self.store.heads(some));
-        let heads: Vec<Vec<LogHead>> =
-            stream::iter(reads).buffered(READ_AT_ONCE).try_collect().await.map_err(store_error)?;
-        Ok(heads.into_iter().flatten().collect())
+        let mut heads = Vec::with_capacity(asked.len());
+        for some in asked.chunks(HEADS_AT_ONCE) {
+            heads.extend(self.store.heads(some).await.map_err(store_error)?);
+        }
+        Ok(heads)
     }
 
     /// The headers from one number to another, which are in one document.

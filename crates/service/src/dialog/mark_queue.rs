@@ -8,7 +8,7 @@ use std::{
 use kith_cache::Consistency;
 use kith_store::{
     BATCH_MAX, ConversationId, Dialog, DialogKey, DialogMark, MarkKind, MemberKey, MessageStore, ReadMark,
-    Seq, SeqRange, StoreError, Timestamp,
+    Seq, SeqRange, Timestamp,
 };
 use tokio::sync::oneshot;
 

@@ -47,24 +47,24 @@ impl Dialogs {
         let asked: Vec<(ConversationId, Seq)> =
             views.iter().map(|(view, _)| (view.key().conversation, view.read_up_to())).collect();
         let heads = self.heads.heads(&asked).await?;
-        let (mut counted, mut parts_left) = (Vec::with_capacity(views.len()), PARTS_MAX);
-        for ((view, _), head) in views.iter().zip(heads) {
-            let (unread, more) = self.count_one(view, head, &mut parts_left).await?;
-            counted.extend((unread > 0 || more).then_some((view, unread, more)));
+        let (mut counts, mut parts_left) = (Vec::with_capacity(views.len()), PARTS_MAX);
+        for ((view, _), head) in views.into_iter().zip(heads) {
+            let (unread, more) = self.count_one(&view, head, &mut parts_left).await?;
+            let (conversation, do_not_disturb) = (view.key().conversation, view.dialog.do_not_disturb);
+            counts.extend((unread > 0 || more).then_some(Count { conversation, unread, more, do_not_disturb }));
         }
-        self.with_noise(counted).await
+        self.with_peers(user, counts).await
     }
 
-    async fn with_noise(&self, counted: Vec<(&View, u64, bool)>) -> Result<Vec<Count>, Error> {
-        let keys: Vec<DialogKey> = counted.iter().map(|(view, ..)| view.key()).collect();
+    /// Adds of direct conversations whether the user wants no noise of them.
+    async fn with_peers(&self, user: UserId, mut counts: Vec<Count>) -> Result<Vec<Count>, Error> {
+        let keys: Vec<DialogKey> =
+            counts.iter().map(|count| DialogKey { user, conversation: count.conversation }).collect();
         let peers = self.peers(&keys, &Consistency::Cached).await?;
-        let count = |((view, unread, more), peer): ((&View, u64, bool), super::peers::Peer)| Count {
-            conversation: view.key().conversation,
-            unread,
-            more,
-            do_not_disturb: view.dialog.do_not_disturb || peer.do_not_disturb,
-        };
-        Ok(counted.into_iter().zip(peers).map(count).collect())
+        for (count, peer) in counts.iter_mut().zip(peers) {
+            count.do_not_disturb |= peer.do_not_disturb;
+        }
+        Ok(counts)
     }
 
     /// All that are listed, each with the end of its log.

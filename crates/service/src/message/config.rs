@@ -67,8 +67,10 @@ impl MessagesConfig {
             return wrong("messages.queue_of_one", &text);
         }
         if self.queue < self.queue_of_one {
-            let text =
-                format!("is {}; it must not be below messages.queue_of_one, {}", self.queue, self.queue_of_one);
+            let text = format!(
+                "is {}; it must not be below messages.queue_of_one, {}",
+                self.queue, self.queue_of_one
+            );
             return wrong("messages.queue", &text);
         }
         if !(1..=CONVERSATIONS_MAX).contains(&self.conversations_max) {

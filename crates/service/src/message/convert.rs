@@ -3,11 +3,12 @@
 use std::fmt::Display;
 
 use kith_proto::message::v1::{
-    self as wire, max_seq_result::Result as MaxAnswer, send_message_request::To, send_result::Result as SendAnswer,
+    self as wire, max_seq_result::Result as MaxAnswer, send_message_request::To,
+    send_result::Result as SendAnswer,
 };
 use kith_store::{
-    ContentHash, ConversationId, GroupId, Invalid, MENTIONS_MAX, Message, MessageKey, MessageKind, NewMessage,
-    Seq, Text, Timestamp, UserId,
+    ContentHash, ConversationId, GroupId, Invalid, MENTIONS_MAX, Message, MessageKey, MessageKind,
+    NewMessage, Seq, Text, Timestamp, UserId,
 };
 
 use super::{

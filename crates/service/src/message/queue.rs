@@ -100,7 +100,9 @@ impl AppendQueue {
 
     async fn try_append(&self, conversation: ConversationId, messages: &Arc<[NewMessage]>) -> Appends {
         let (store, messages) = (Arc::clone(&self.store), Arc::clone(messages));
-        self.mutations.run_uncached(Box::pin(async move { store.append(conversation, &messages).await })).await
+        self.mutations
+            .run_uncached(Box::pin(async move { store.append(conversation, &messages).await }))
+            .await
     }
 }
 

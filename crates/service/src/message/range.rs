@@ -20,7 +20,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    pub(super) const fn contains(&self, seq: Seq) -> bool {
+    pub(crate) const fn contains(&self, seq: Seq) -> bool {
         self.min <= seq && seq <= self.max
     }
 }
@@ -174,7 +174,8 @@ impl Messages {
         reader: Option<UserId>,
         conversations: &[ConversationId],
     ) -> Result<Vec<Result<Bounds, Error>>, Error> {
-        let groups: Vec<GroupId> = conversations.iter().filter_map(|conversation| group_of(*conversation)).collect();
+        let groups: Vec<GroupId> =
+            conversations.iter().filter_map(|conversation| group_of(*conversation)).collect();
         let of_groups = self.bounds_in_groups(reader, &groups).await?;
         let of_direct = self.bounds_in_direct(reader, conversations.len() > groups.len()).await?;
         let mut of_groups = of_groups.into_iter();

@@ -1,7 +1,9 @@
 //! Who may send a message where.
 
 use kith_cache::Consistency;
-use kith_store::{ConversationId, Edge, GroupId, GroupType, Member, MemberKey, Role, Roster, Timestamp, UserId};
+use kith_store::{
+    ConversationId, Edge, GroupId, GroupType, Member, MemberKey, Role, Roster, Timestamp, UserId,
+};
 
 use super::{DirectFrom, Messages, range::no_conversation};
 use crate::{
@@ -16,7 +18,7 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
-    pub(super) async fn may_send(
+    pub(crate) async fn may_send(
         &self,
         sender: Option<UserId>,
         conversation: ConversationId,
@@ -35,12 +37,12 @@ impl Messages {
         if !users.contains(&sender) {
             return Err(no_conversation());
         }
-        self.all_exist(&users).await?;
-        match users.into_iter().find(|user| *user != sender) {
-            Some(other) => self.takes_messages_of(other, sender).await,
+        let Some(other) = users.into_iter().find(|user| *user != sender) else {
             // Notes to oneself.
-            None => Ok(()),
-        }
+            return self.all_exist(&[sender]).await;
+        };
+        let (exist, takes) = tokio::join!(self.all_exist(&users), self.takes_messages_of(other, sender));
+        exist.and(takes)
     }
 
     /// Makes sure that none of two users has blocked the other, and that `user` takes messages of `sender`. The error says
@@ -95,7 +97,8 @@ fn muted_until(member: &Member, roster: &Roster, now: Timestamp) -> Option<Times
 }
 
 fn muted(until: Timestamp) -> Error {
-    Error::new(Reason::Muted, "the member, or the group, is muted").with("until", wire_time(until).to_string())
+    Error::new(Reason::Muted, "the member, or the group, is muted")
+        .with("until", wire_time(until).to_string())
 }
 
 fn not_taken() -> Error {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures::future::join_all;
-use kith_store::{Appended, ConversationId, NewMessage, Seq, StoreError, Timestamp, UserId};
+use kith_store::{Appended, ConversationId, NewMessage, Seq, Timestamp, UserId};
 use tokio::time::Instant;
 
 use super::{Messages, range::store_error, waiting::Answer};
@@ -130,8 +130,8 @@ const fn right_of(draft: &Draft) -> Right {
 fn without_repeated_ids(drafts: Vec<Result<Draft, Error>>) -> Vec<Result<Draft, Error>> {
     let mut keys = HashSet::new();
     let mut is_new = |draft: &Draft| keys.insert((draft.conversation, draft.message.key));
-    let once = |draft: Draft| if is_new(&draft) { Ok(draft) } else { Err(repeated_id()) };
-    drafts.into_iter().map(|draft| draft.and_then(once)).collect()
+    let mut once = |draft: Draft| if is_new(&draft) { Ok(draft) } else { Err(repeated_id()) };
+    drafts.into_iter().map(|draft| draft.and_then(&mut once)).collect()
 }
 
 fn repeated_id() -> Error {

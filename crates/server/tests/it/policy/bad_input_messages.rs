@@ -59,11 +59,36 @@ fn with(mut right: Value, fields: Value) -> Value {
 async fn conversations_of_every_wrong_form_are_refused() {
     let (node, ann, _) = started().await;
     let ids = [
-        "", "d", "g", "7", "d7", "d8-7", "d7-", "d-7", "d0-7", "d7--8", "d7-8-9", "d7,8", "g0", "g-9", "g9 ",
-        "d07-8", "d+7-8", "G9", "x9", "o0", "g9223372036854775808", "g９", "d7-8\n", "g9\u{200B}",
+        "",
+        "d",
+        "g",
+        "7",
+        "d7",
+        "d8-7",
+        "d7-",
+        "d-7",
+        "d0-7",
+        "d7--8",
+        "d7-8-9",
+        "d7,8",
+        "g0",
+        "g-9",
+        "g9 ",
+        "d07-8",
+        "d+7-8",
+        "G9",
+        "x9",
+        "o0",
+        "g9223372036854775808",
+        "g９",
+        "d7-8\n",
+        "g9\u{200B}",
     ];
     for id in ids {
-        let (to, of) = (json!({ "conversationId": id, "body": "aGk=", "senderId": ann }), json!({ "conversationId": id }));
+        let (to, of) = (
+            json!({ "conversationId": id, "body": "aGk=", "senderId": ann }),
+            json!({ "conversationId": id }),
+        );
         assert_field_refused(&node, "SendMessage", &to, "conversation_id", "must").await;
         assert_field_refused(&node, "PullMessages", &of, "conversation_id", "must").await;
         assert_field_refused(&node, "PullBySeqs", &of, "conversation_id", "must").await;

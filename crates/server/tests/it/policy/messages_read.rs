@@ -52,7 +52,10 @@ async fn pull_returns_the_range_that_was_asked() {
     let (node, [ann, _], _, conversation) = filled(120).await;
     let page = async |from, to, limit| {
         let page = pull(&node, ann, to_pull(&conversation, from, to, limit)).await.unwrap();
-        assert_eq!(texts(&page.messages), seqs(&page.messages).iter().map(i64::to_string).collect::<Vec<_>>());
+        assert_eq!(
+            texts(&page.messages),
+            seqs(&page.messages).iter().map(i64::to_string).collect::<Vec<_>>()
+        );
         (seqs(&page.messages), page.more)
     };
     assert_eq!(page(95, 105, 0).await, ((95..=105).collect(), false));
@@ -81,7 +84,7 @@ async fn page_has_1000_messages_at_most() {
 async fn page_has_1_mib_at_most() {
     let (node, [ann, _], group, conversation) = filled(0).await;
     let large = SendMessageRequest { body: vec![7; 65_536].into(), ..text(To::GroupId(group), "") };
-    for some in vec![large; 40].chunks(20) {
+    for some in vec![large; 40].chunks(10) {
         assert!(send_batch(&node, some.to_vec()).await.iter().all(Result::is_ok));
     }
     let page = pull(&node, ann, to_pull(&conversation, 0, 0, 0)).await.unwrap();

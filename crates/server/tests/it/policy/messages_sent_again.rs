@@ -141,7 +141,10 @@ async fn message_of_a_batch_fails_by_itself() {
             for_user(ann, text(To::GroupId(group), "one")),
             for_user(cid, text(To::GroupId(group), "no member")),
             for_user(cid, text(To::UserId(bea), "blocked")),
-            for_user(ann, SendMessageRequest { body: vec![0; 65_537].into(), ..text(To::GroupId(group), "") }),
+            for_user(
+                ann,
+                SendMessageRequest { body: vec![0; 65_537].into(), ..text(To::GroupId(group), "") },
+            ),
             for_user(ann, text(To::ConversationId("g0".into()), "no id")),
             for_user(ann, text(To::GroupId(987_654_321), "no group")),
             for_user(ann, text(To::GroupId(group), "two")),

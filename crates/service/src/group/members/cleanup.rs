@@ -5,7 +5,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{
-    ConversationId, GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId, Version, Write,
+    ConversationId, GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId,
+    Version, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};

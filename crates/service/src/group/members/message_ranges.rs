@@ -105,7 +105,8 @@ impl Members {
             if !exists? {
                 return Ok(Seen::NoGroup);
             }
-            Ok(member?.map_or(Seen::Absent(*key), Seen::Member))
+            let member: Option<Entry<Member>> = member?;
+            Ok(member.map_or(Seen::Absent(*key), Seen::Member))
         };
         exist.into_iter().zip(members).zip(&keys).map(seen).collect()
     }

@@ -4,8 +4,8 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::{Consistency, Entry};
 use kith_store::{
-    Group, GroupId, Member, MemberChange, MemberKey, MemberStore, MemberTerms, MessageStore, Role, Roster, StoreError,
-    Timestamp, UserId, Visibility, Write,
+    Group, GroupId, Member, MemberChange, MemberKey, MemberStore, MemberTerms, MessageStore, Role, Roster,
+    StoreError, Timestamp, UserId, Visibility, Write,
 };
 use tokio::time::{Instant, timeout};
 
