@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::Error,
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget},
+        answer_size::{ANSWER_BYTES, ByteBudget, left_out},
         batch::{Limits, only_services},
         call::{Call, Principal},
         page_token::PageTokens,
@@ -113,8 +113,12 @@ impl DialogRpc {
         let conversations = convert::conversations(&request.conversation_ids, self.limits.batch_ids)?;
         let consistency = consistency(request.consistency.as_ref(), self.limits.tokens)?;
         let states = self.dialogs.read_states(user, &conversations, &consistency).await?;
-        let results = conversations.into_iter().zip(states);
-        let results = results.map(|(conversation, state)| convert::read_result(conversation, state)).collect();
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let result = |(conversation, state)| {
+            let result = convert::read_result(conversation, state);
+            if budget.takes(&result) { result } else { convert::read_result(conversation, Err(left_out())) }
+        };
+        let results = conversations.into_iter().zip(states).map(result).collect();
         Ok(Response::new(wire::GetReadSeqsResponse { results }))
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use kith_store::{
     Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Edge, EdgeUpkeep,
     EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, FormerMember, GroupId, ImportedFollow,
-    Member, MemberChange, MemberChanged, MemberKey, MemberStore, MemberTerms, MembersChanged, Place,
+    Member, MemberChange, MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Place,
     RelationEvent, RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp,
     UserId, Version, Write,
 };

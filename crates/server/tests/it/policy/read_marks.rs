@@ -299,3 +299,8 @@ async fn ranges_that_cross_lose_none() {
     let read = read(&node, ann, &id).await;
     assert_eq!((read.read_seq, read.unread_ranges), (100, vec![]));
 }
+
+#[tokio::test]
+async fn users_see_what_a_plain_model_says() {
+    crate::plain_chat::run(6, 400).await;
+}
