@@ -1,8 +1,10 @@
 //! Raw commands. No other file sends one: a reply with `ok: 1` may still say that a write was refused.
 
+use std::time::Duration;
+
 use mongodb::{
-    Database,
-    bson::{Bson, Document, deserialize_from_bson},
+    Collection, Database,
+    bson::{Bson, Document, RawDocumentBuf, deserialize_from_bson, doc},
     error::{Error, ErrorKind, WriteFailure},
 };
 use serde::de::DeserializeOwned;
@@ -16,21 +18,64 @@ enum Unclear {
     Malformed,
 }
 
+/// Codes by which a server says that it is not the primary, or is about to stop being it.
+const NOT_PRIMARY: [i32; 8] = [91, 189, 10058, 10107, 11600, 11602, 13435, 13436];
+/// How long the server works on the read that looks for the primary.
+const CHECK: Duration = Duration::from_secs(1);
+/// By what the read that looks for the primary is known in a log of the server.
+const CHECK_COMMENT: &str = "topology check";
+
 /// Runs a command that writes nothing. Returns its reply.
 ///
 /// # Errors
-/// Those of the driver.
+/// Those of the driver, and those that [`run_write`] adds.
 pub(super) async fn run_read(database: &Database, command: Document) -> Result<Document, Error> {
-    database.run_command(command).await
+    run(database, command).await
 }
 
-/// Runs a command that writes. Returns if the whole reply says that it was applied, under its write concern.
+/// Runs a command that writes. Returns the reply if the whole of it says that the command was applied, under its write
+/// concern. The command names its own write concern and time limit: those of the client are not added.
+///
+/// A write concern that fails because the server stops being the primary makes the driver look for the new one.
 ///
 /// # Errors
 /// Those of the driver. [`ErrorKind::Write`] if the reply has `writeErrors` or `writeConcernError`; of both, `writeErrors`.
 /// Another kind, whose outcome is unknown, if a part of the writes was applied, or the error cannot be read.
-pub(super) async fn run_write(database: &Database, command: Document) -> Result<(), Error> {
-    examine(&database.run_command(command).await?)
+pub(super) async fn run_write(database: &Database, command: Document) -> Result<Document, Error> {
+    let written = run(database, command).await;
+    if written.as_ref().is_err_and(is_deposed) {
+        // Nothing waits for it: it may take as long as an election.
+        tokio::spawn(check_topology(database.collection("node")));
+    }
+    written
+}
+
+/// An error for a reply that cannot be read. The outcome of its write is unknown.
+pub(super) fn malformed() -> Error {
+    Error::custom(Unclear::Malformed)
+}
+
+/// Every reply passes here.
+async fn run(database: &Database, command: Document) -> Result<Document, Error> {
+    let reply = database.run_command(command).await?;
+    examine(&reply)?;
+    Ok(reply)
+}
+
+/// Whether a reply with `ok: 1` says that its server is no primary any more. The driver examines those with `ok: 0` itself.
+fn is_deposed(error: &Error) -> bool {
+    match &*error.kind {
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => NOT_PRIMARY.contains(&concern.code),
+        _ => false,
+    }
+}
+
+/// Reads from the primary. A server that is none refuses with `ok: 0`, and the driver looks for the primary then.
+async fn check_topology(any: Collection<RawDocumentBuf>) {
+    let nothing = any.find_one(doc! { "_id": Bson::Null }).max_time(CHECK).comment(CHECK_COMMENT);
+    if nothing.await.is_err() {
+        tracing::debug!("no primary answers");
+    }
 }
 
 fn examine(reply: &Document) -> Result<(), Error> {
@@ -49,10 +94,6 @@ fn examine(reply: &Document) -> Result<(), Error> {
 
 fn read<T: DeserializeOwned>(error: &Bson) -> Result<T, Error> {
     deserialize_from_bson(error.clone()).map_err(|_| malformed())
-}
-
-fn malformed() -> Error {
-    Error::custom(Unclear::Malformed)
 }
 
 fn is_zero(n: &Bson) -> bool {
@@ -138,6 +179,16 @@ mod tests {
         ] {
             assert_eq!(failed(&reply).outcome(), Outcome::Unknown, "{reply}");
         }
+    }
+
+    #[test]
+    fn only_concern_of_deposed_primary_checks_topology() {
+        let concern = |code: i32| doc! { "ok": 1, "writeConcernError": { "code": code, "errmsg": "made" } };
+        for code in NOT_PRIMARY {
+            assert!(is_deposed(&examine(&concern(code)).unwrap_err()), "{code}");
+        }
+        assert!(!is_deposed(&examine(&concern(64)).unwrap_err()));
+        assert!(!is_deposed(&examine(&doc! { "ok": 1, "writeErrors": refused(10107) }).unwrap_err()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::connect::{ClusterHandle, MongoOptions, driver_options};
 
 /// The commands of these kinds that were sent while `work` ran, over connections that ask for less.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
-async fn commands(kinds: &[&str], work: impl AsyncFnOnce(&Stores)) -> Vec<Document> {
+pub(super) async fn commands(kinds: &[&str], work: impl AsyncFnOnce(&Stores)) -> Vec<Document> {
     let uri = std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set");
     let joint = if uri.contains('?') { '&' } else { '?' };
     let less = "readConcernLevel=local&readPreference=secondaryPreferred&w=1&journal=false";
@@ -43,7 +43,7 @@ async fn commands(kinds: &[&str], work: impl AsyncFnOnce(&Stores)) -> Vec<Docume
 }
 
 /// Reads outside of transactions.
-fn assert_reads(commands: &[Document], level: &str, at_least: usize) {
+pub(super) fn assert_reads(commands: &[Document], level: &str, at_least: usize) {
     assert!(commands.len() >= at_least, "{commands:?}");
     for command in commands {
         let text = |document: &str, field: &str| {
@@ -54,7 +54,7 @@ fn assert_reads(commands: &[Document], level: &str, at_least: usize) {
     }
 }
 
-fn assert_majority_writes(commands: &[Document], at_least: usize) {
+pub(super) fn assert_majority_writes(commands: &[Document], at_least: usize) {
     assert!(commands.len() >= at_least, "{commands:?}");
     for command in commands {
         let concern = command.get_document("writeConcern").unwrap();

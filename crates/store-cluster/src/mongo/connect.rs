@@ -7,13 +7,18 @@ use std::{
 use kith_store::{Coordination, NamedFeed, RelationStores, StoreError, Stores};
 use mongodb::{
     Client, Collection, Database,
-    bson::RawDocumentBuf,
+    bson::{Document, RawDocumentBuf, doc},
     error::ErrorKind,
     options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{error::lost, feed::Feed, probe::Probe};
+use super::{
+    error::lost,
+    feed::Feed,
+    message::{Hints, MESSAGES},
+    probe::Probe,
+};
 use crate::{
     cql::{Cql, CqlOptions, CqlProbe, NoRelations},
     reach::Reach,
@@ -44,6 +49,8 @@ pub struct MongoOptions {
     pub write_majority: Duration,
     /// How long a write that collides with others is tried again.
     pub retry: Duration,
+    /// How long an append of messages is tried again while others append to the same conversation.
+    pub append: Duration,
     /// How long a migration waits for another node that migrates.
     pub migration_wait: Duration,
 }
@@ -68,6 +75,7 @@ impl Default for MongoOptions {
             command: Duration::from_secs(5),
             write_majority: Duration::from_secs(5),
             retry: Duration::from_millis(1_500),
+            append: Duration::from_secs(10),
             migration_wait: Duration::from_secs(300),
         }
     }
@@ -204,6 +212,7 @@ impl ClusterHandle {
             edges: Arc::<R>::clone(relations),
             users: Arc::<Mongo>::clone(&self.mongo),
             groups: Arc::<Mongo>::clone(&self.mongo),
+            messages: Arc::<Mongo>::clone(&self.mongo),
             strong: Arc::<Mongo>::clone(&self.mongo),
             secrets: Arc::<Mongo>::clone(&self.mongo),
             node: Arc::<Mongo>::clone(&self.mongo),
@@ -222,20 +231,22 @@ impl ClusterHandle {
     }
 }
 
-/// There are no logs before migration 9.
-#[async_trait::async_trait]
-impl crate::cql::LogEnds for Mongo {
-    async fn log_end(&self, _: kith_store::GroupId) -> Result<kith_store::Seq, StoreError> {
-        Ok(0)
-    }
-}
-
 /// A journaled majority.
 pub(super) fn durable(limit: Duration) -> WriteConcern {
     let mut concern = WriteConcern::majority();
     concern.journal = Some(true);
     concern.w_timeout = Some(limit);
     concern
+}
+
+/// As [`durable`], for a command that names its own write concern.
+pub(super) fn durable_document(limit: Duration) -> Document {
+    doc! { "w": "majority", "j": true, "wtimeout": millis(limit) }
+}
+
+/// A time as MongoDB counts it.
+pub(super) fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The database that a connection string names after its hosts, where it is not the one that is used. `admin` says where
@@ -260,6 +271,9 @@ pub(super) struct Mongo {
     pub(super) node: Collection<RawDocumentBuf>,
     pub(super) migrations: Collection<RawDocumentBuf>,
     pub(super) leases: Collection<RawDocumentBuf>,
+    pub(super) messages: Collection<RawDocumentBuf>,
+    /// Where conversations go on.
+    pub(super) hints: Hints,
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
@@ -280,6 +294,8 @@ impl Mongo {
             node: database.collection("node"),
             migrations: database.collection("migrations"),
             leases: database.collection("leases"),
+            messages: database.collection(MESSAGES),
+            hints: Hints::default(),
             relations: OnceLock::new(),
             reach: Reach::default(),
             gate: Semaphore::new(calls),

@@ -7,7 +7,7 @@ use std::{future::Future, time::Duration};
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp};
 use mongodb::{
-    bson::{DateTime, Document, RawDocument, doc, serialize_to_bson},
+    bson::{DateTime, Document, RawDocument, doc},
     error::Error,
     options::ReturnDocument,
 };
@@ -15,13 +15,13 @@ use tokio::time::Instant;
 
 use super::{
     command::run_write,
-    connect::{Mongo, durable},
+    connect::{Mongo, durable_document},
     document::number_in,
     error::{code, is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 8] = [
+const KNOWN: [(u32, &str, &str); 10] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
@@ -30,9 +30,11 @@ const KNOWN: [(u32, &str, &str); 8] = [
     (6, "applications", include_str!("../../../../migrations/mongodb/0006_applications.json")),
     (7, "relation log", include_str!("../../../../migrations/mongodb/0007_relation_log.json")),
     (8, "bans", include_str!("../../../../migrations/mongodb/0008_bans.json")),
+    (9, "messages", include_str!("../../../../migrations/mongodb/0009_messages.json")),
+    (10, "member ranges", include_str!("../../../../migrations/mongodb/0010_member_ranges.json")),
 ];
 /// The migrations whose part is that of the store of relations.
-const OF_RELATIONS: [i64; 5] = [4, 5, 6, 7, 8];
+const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];
 const LOCK: &str = "lock";
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_secs(10);
@@ -89,11 +91,9 @@ impl Mongo {
     }
 
     async fn run(&self, mut command: Document) -> Result<(), StoreError> {
-        let concern = durable(self.options.migration_wait);
-        let concern = serialize_to_bson(&concern).map_err(|_| malformed("migration"))?;
-        command.insert("writeConcern", concern);
+        command.insert("writeConcern", durable_document(self.options.migration_wait));
         match run_write(&self.database, command).await {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => Ok(()),
             Err(error) => Err(write_failed(error)),
         }

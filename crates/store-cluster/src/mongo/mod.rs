@@ -1,4 +1,4 @@
-//! Users, groups, secrets, requests and what nodes share, in MongoDB.
+//! Users, groups, messages, secrets, requests and what nodes share, in MongoDB.
 
 mod command;
 #[cfg(test)]
@@ -9,6 +9,7 @@ mod document;
 mod error;
 mod feed;
 mod group;
+mod message;
 mod migrate;
 mod node;
 mod probe;

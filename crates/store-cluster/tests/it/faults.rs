@@ -12,7 +12,7 @@ use kith_store::{
 };
 use kith_store_cluster::{MongoOptions, connect};
 use mongodb::{
-    Client,
+    Client, Database,
     bson::{Document, doc},
 };
 use tokio::sync::{Mutex, MutexGuard};
@@ -21,8 +21,8 @@ use tokio::sync::{Mutex, MutexGuard};
 static FAIL_POINT: Mutex<()> = Mutex::const_new(());
 
 /// Stores whose connections carry a name of their own, and a switch for their faults.
-struct Faulty {
-    stores: Stores,
+pub(crate) struct Faulty {
+    pub(crate) stores: Stores,
     admin: Client,
     app: String,
     _guard: server::Cleaning,
@@ -30,7 +30,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let alone = FAIL_POINT.lock().await;
         let options = server::options();
         let app = options.database.clone();
@@ -43,7 +43,7 @@ impl Faulty {
     }
 
     /// The next commands of these names, `times` of them, fail as `how` says.
-    async fn fail(&self, commands: &[&str], times: i32, how: Document) {
+    pub(crate) async fn fail(&self, commands: &[&str], times: i32, how: Document) {
         let mut data = doc! { "failCommands": commands, "appName": &self.app };
         data.extend(how);
         let mode = doc! { "times": times };
@@ -51,7 +51,13 @@ impl Faulty {
         self.admin.database("admin").run_command(command).await.unwrap();
     }
 
-    async fn heal(&self) {
+    /// The driver's own view of the database.
+    pub(crate) fn database(&self) -> Database {
+        // Its name is that of the connections.
+        self.admin.database(&self.app)
+    }
+
+    pub(crate) async fn heal(&self) {
         let command = doc! { "configureFailPoint": "failCommand", "mode": "off" };
         self.admin.database("admin").run_command(command).await.unwrap();
     }
@@ -90,12 +96,12 @@ fn id() -> UserId {
     UserId::new(7).unwrap()
 }
 
-fn cut() -> Document {
+pub(crate) fn cut() -> Document {
     doc! { "closeConnection": true }
 }
 
 /// The server does the command, and then says that the majority is not known to have it.
-fn majority_unknown(code: i32) -> Document {
+pub(crate) fn majority_unknown(code: i32) -> Document {
     doc! { "writeConcernError": { "code": code, "errmsg": "made by a test" } }
 }
 

@@ -6,6 +6,7 @@ mod conformance;
 mod faults;
 mod feed;
 mod feeding;
+mod messages;
 mod migrations;
 mod over_cql;
 mod plans;

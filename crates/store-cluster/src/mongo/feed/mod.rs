@@ -23,6 +23,8 @@ use tokio::{
 use super::{connect::Mongo, error::out_of_time};
 use event::{Claim, Told};
 use reader::Item;
+#[cfg(test)]
+pub(super) use reader::watch;
 use stamp::ByHand;
 
 /// Opens change streams.

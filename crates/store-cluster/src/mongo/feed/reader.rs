@@ -39,7 +39,7 @@ pub(super) struct Item {
     pub(super) mark: Vec<u8>,
 }
 
-type Stream = ChangeStream<RawDocumentBuf>;
+pub(in crate::mongo) type Stream = ChangeStream<RawDocumentBuf>;
 
 /// Opens a stream. Returns the mark that it begins at, and what it tells, which ends with an error.
 pub(super) async fn start(
@@ -100,7 +100,7 @@ fn seconds_of(token: &ResumeToken) -> Option<u32> {
     u32::from_str_radix(seconds, 16).ok()
 }
 
-async fn watch(mongo: &Mongo, after: Option<ResumeToken>) -> Result<Stream, Error> {
+pub(in crate::mongo) async fn watch(mongo: &Mongo, after: Option<ResumeToken>) -> Result<Stream, Error> {
     let batch = u32::try_from(FEED_BATCH_MAX).unwrap_or(u32::MAX);
     let mut watch = mongo.database.watch().pipeline(event::pipeline());
     if let Some(after) = after {

@@ -3,10 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    GroupId, GroupPatch, IdKind, Params, ParamsPatch, Request, SecretChange, StoredSecret, Timestamp,
-    UserName, UserPatch, Write,
+    ConversationId, GroupId, GroupPatch, IdKind, Params, ParamsPatch, Request, SecretChange, StoredSecret,
+    Timestamp, UserName, UserPatch, Write,
 };
 use mongodb::bson::doc;
+
+use crate::messages::message;
 
 use super::{Reader, Stage, new_group, new_user, of_group, of_user, user_id, version, version_of, write};
 
@@ -107,6 +109,10 @@ async fn what_is_no_record_is_not_told() {
     let coordination = Arc::clone(&stage.stores.coordination);
     coordination.lease("feed", "a", Duration::from_secs(60)).await.unwrap();
     coordination.set_mark("feed", "a", b"mark").await.unwrap();
+    for sent in ["a", "b"] {
+        let group = ConversationId::Group(GroupId::new(9).unwrap());
+        stage.stores.messages.append(group, &[message(sent)]).await.unwrap();
+    }
     stage.documents("other").insert_one(doc! { "_id": 7_i64, "v": 1_i64 }).await.unwrap();
     let with_secret = kith_store::NewUser { secrets: secret(), ..new_user(2, "bob") };
     stage.stores.users.create_user(with_secret, requested("r1")).await.unwrap();

@@ -1,0 +1,210 @@
+//! The append: the position in a document is the number of a message, so that one command gives place, number and durability.
+//!
+//! Nothing is checked before it is written. The filter of the command and the unique indexes decide; when they refuse, the keys
+//! are looked up.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use kith_store::{
+    Appended, ContentHash, ConversationId, DOCUMENT, MessageKey, NewMessage, Outcome, StoreError,
+};
+use tokio::time::Instant;
+
+use super::{
+    super::{document::count, error::out_of_time},
+    documents::{Documents, Made, Pushed, Sent},
+    hints::Hints,
+};
+
+/// How long the knowledge that a document is full permits this node to make the next one, from when it was asked for. Upkeep
+/// deletes a document no sooner than an hour after the next one was made, so that none is made where others were deleted.
+const PERMITTED: Duration = Duration::from_secs(60);
+
+/// The log that is appended to.
+#[derive(Debug)]
+pub(super) struct Log<'a, D> {
+    pub(super) documents: &'a D,
+    pub(super) hints: &'a Hints,
+    pub(super) conversation: ConversationId,
+}
+
+/// Appends a batch, and returns what became of each message, in its order. Tries again for this time while others append.
+///
+/// # Errors
+/// [`StoreError::Overloaded`] for more messages than a document has, or a repeated key. Else of an unknown outcome when a part of
+/// the batch is in the log.
+pub(super) async fn append<D: Documents>(
+    log: Log<'_, D>,
+    batch: &[NewMessage],
+    within: Duration,
+) -> Result<Vec<Appended>, StoreError> {
+    // The index does not look within a document: of one push, two elements of one key would both be taken.
+    let keys: HashSet<MessageKey> = batch.iter().map(|new| new.key).collect();
+    if keys.len() < batch.len() || count(batch.len()) > DOCUMENT {
+        return Err(StoreError::Overloaded);
+    }
+    let give_up = Instant::now() + within;
+    let mut append = Append::new(log, batch);
+    match append.run(give_up).await {
+        Ok(()) => Ok(append.results.into_iter().flatten().collect()),
+        Err(error) => Err(append.failed(error)),
+    }
+}
+
+/// A batch on its way into the log.
+struct Append<'a, D> {
+    log: Log<'a, D>,
+    batch: &'a [NewMessage],
+    results: Vec<Option<Appended>>,
+    /// Indexes in the batch, in its order, of the messages that have no result.
+    rest: Vec<usize>,
+}
+
+/// What is done next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Find the last document.
+    Tail,
+    /// Push into this document, or into the next one if nothing matches.
+    Push(i64),
+    /// Push into this document, after nothing matched in the one before.
+    PushAfter(i64),
+    Make(Permission),
+    /// Look the keys up.
+    Resolve,
+}
+
+/// To make a document. Only an append that has found the document before it full has one, and it ends with the append.
+#[derive(Clone, Copy, Debug)]
+struct Permission {
+    document: i64,
+    until: Instant,
+}
+
+impl Permission {
+    /// `asked`: when the command was sent whose answer permits it. A node that is stopped before it reads the answer must not
+    /// take it for a new one.
+    fn new(document: i64, asked: Instant) -> Self {
+        Self { document, until: asked + PERMITTED }
+    }
+}
+
+impl<'a, D: Documents> Append<'a, D> {
+    fn new(log: Log<'a, D>, batch: &'a [NewMessage]) -> Self {
+        Self { log, batch, results: vec![None; batch.len()], rest: (0..batch.len()).collect() }
+    }
+
+    async fn run(&mut self, give_up: Instant) -> Result<(), StoreError> {
+        let hint = self.log.hints.get(self.log.conversation);
+        let mut next = hint.map_or(Next::Tail, Next::Push);
+        while !self.rest.is_empty() {
+            if Instant::now() >= give_up {
+                return Err(out_of_time(Outcome::NotApplied));
+            }
+            next = self.step(next).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, next: Next) -> Result<Next, StoreError> {
+        match next {
+            Next::Tail => self.find_tail().await,
+            Next::Push(document) => self.push(document, Next::PushAfter(document + 1)).await,
+            Next::PushAfter(document) => self.push(document, Next::Resolve).await,
+            Next::Make(permission) => self.make(permission).await,
+            Next::Resolve => self.resolve().await,
+        }
+    }
+
+    async fn find_tail(&mut self) -> Result<Next, StoreError> {
+        let asked = Instant::now();
+        Ok(match self.log.documents.tail(self.log.conversation).await? {
+            None => Next::Make(Permission::new(0, asked)),
+            Some(tail) if tail.is_full() => Next::Make(Permission::new(tail.document + 1, asked)),
+            Some(tail) => Next::Push(tail.document),
+        })
+    }
+
+    async fn push(&mut self, document: i64, unmatched: Next) -> Result<Next, StoreError> {
+        let asked = Instant::now();
+        let pushed = self.log.documents.push(self.log.conversation, document, &self.messages()).await?;
+        Ok(match pushed {
+            Pushed::After(before) => self.placed(document, before, asked),
+            Pushed::Unmatched => unmatched,
+            Pushed::Duplicate => Next::Resolve,
+        })
+    }
+
+    async fn make(&mut self, permission: Permission) -> Result<Next, StoreError> {
+        let asked = Instant::now();
+        if asked >= permission.until {
+            return Ok(Next::Tail);
+        }
+        let document = permission.document;
+        let made = self.log.documents.make(self.log.conversation, document, &self.messages()).await?;
+        Ok(match made {
+            Made::Whole => self.placed(document, 0, asked),
+            // Another node made it, or a key is in an earlier document: then this one is not there, and the keys are looked up.
+            Made::Duplicate => Next::Push(document),
+        })
+    }
+
+    /// Numbers the messages that a document took, which had `before` messages.
+    fn placed(&mut self, document: i64, before: i64, asked: Instant) -> Next {
+        let after = before + count(self.rest.len());
+        let first = document * DOCUMENT + before + 1;
+        let taken = self.rest.len().min(usize::try_from(DOCUMENT - before).unwrap_or(0));
+        for (at, seq) in self.rest.drain(..taken).zip(first..) {
+            self.results[at] = Some(Appended::New(seq));
+        }
+        if after >= DOCUMENT {
+            // The next append would find nothing that matches there.
+            self.log.hints.forget(self.log.conversation);
+            return Next::Make(Permission::new(document + 1, asked));
+        }
+        self.log.hints.set(self.log.conversation, document);
+        Next::Push(document)
+    }
+
+    /// Settles the messages that are in the log already. The others are tried again, from its tail.
+    async fn resolve(&mut self) -> Result<Next, StoreError> {
+        self.log.hints.forget(self.log.conversation);
+        let keys: Vec<MessageKey> = self.messages().iter().map(|new| new.key).collect();
+        let sent = self.log.documents.find_sent(self.log.conversation, &keys).await?;
+        for at in std::mem::take(&mut self.rest) {
+            let new = &self.batch[at];
+            match sent.get(&new.key) {
+                Some(sent) => self.results[at] = Some(sent.compared_with(new.hash)),
+                None => self.rest.push(at),
+            }
+        }
+        Ok(Next::Tail)
+    }
+
+    fn messages(&self) -> Vec<&'a NewMessage> {
+        self.rest.iter().map(|at| &self.batch[*at]).collect()
+    }
+
+    /// The error of the whole: a part of the batch may be in the log, whatever became of the last command.
+    fn failed(&self, error: StoreError) -> StoreError {
+        if self.results.iter().all(Option::is_none) {
+            return error;
+        }
+        let outcome = Outcome::Unknown;
+        match error {
+            StoreError::Unavailable { source, .. } => StoreError::Unavailable { outcome, source },
+            StoreError::Internal { source, .. } => StoreError::Internal { outcome, source },
+            other => StoreError::Unavailable { outcome, source: Arc::new(other) },
+        }
+    }
+}
+
+impl Sent {
+    fn compared_with(&self, hash: ContentHash) -> Appended {
+        if self.hash == hash {
+            Appended::Replayed { seq: self.seq, sent: self.sent }
+        } else {
+            Appended::OtherContent
+        }
+    }
+}

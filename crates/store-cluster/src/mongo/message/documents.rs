@@ -1,0 +1,291 @@
+//! The commands of the append.
+
+use std::{collections::HashMap, fmt};
+
+use async_trait::async_trait;
+use kith_store::{
+    ContentHash, ConversationId, DOCUMENT, LogEnd, MessageKey, NewMessage, Seq, StoreError, Timestamp,
+};
+use mongodb::{
+    bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
+    options::{Hint, ReadConcern},
+};
+
+use super::{
+    super::{
+        command::{self, run_write},
+        connect::{Mongo, durable_document, millis},
+        document::{number, number_in},
+        error::{is_duplicate, malformed, read_failed, write_failed},
+    },
+    element::{self, element},
+};
+
+/// The collection.
+pub(in crate::mongo) const MESSAGES: &str = "messages";
+/// Path that exists in a full document alone.
+const LAST_ELEMENT: &str = "m.99";
+
+/// The documents of logs, as an append uses them.
+#[async_trait]
+pub(super) trait Documents: fmt::Debug + Sync {
+    /// Finds the last document of a log, as a majority has it.
+    async fn tail(&self, conversation: ConversationId) -> Result<Option<Tail>, StoreError>;
+
+    /// Adds messages at the end of a document that is not full and has none of their keys; those for which there is no room are
+    /// left out. Atomic, and durable once it returns.
+    async fn push(
+        &self,
+        conversation: ConversationId,
+        document: i64,
+        messages: &[&NewMessage],
+    ) -> Result<Pushed, StoreError>;
+
+    /// Makes a document of messages, of which there is at least one and at most [`DOCUMENT`]. Changes no document that is there.
+    async fn make(
+        &self,
+        conversation: ConversationId,
+        document: i64,
+        messages: &[&NewMessage],
+    ) -> Result<Made, StoreError>;
+
+    /// Looks keys up, linearizable: what it finds a majority has, and what is not found is not in the log.
+    async fn find_sent(
+        &self,
+        conversation: ConversationId,
+        keys: &[MessageKey],
+    ) -> Result<HashMap<MessageKey, Sent>, StoreError>;
+}
+
+/// A document, without its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    pub(super) document: i64,
+    /// How many messages it has.
+    pub(super) size: i64,
+    /// When the last of them was sent.
+    pub(super) sent: Option<Timestamp>,
+}
+
+/// The result of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pushed {
+    /// The document had so many messages before; its room was filled from the first message on.
+    After(i64),
+    /// It does not exist, is full, or has one of the keys.
+    Unmatched,
+    /// Another document has one of the keys.
+    Duplicate,
+}
+
+/// The result of making a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// It has all of the messages.
+    Whole,
+    /// It exists, or another document has one of the keys.
+    Duplicate,
+}
+
+/// A message that is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) seq: Seq,
+    pub(super) hash: ContentHash,
+    pub(super) sent: Timestamp,
+}
+
+impl Tail {
+    pub(super) fn is_full(&self) -> bool {
+        self.size >= DOCUMENT
+    }
+
+    /// Where the log ends if this is its last document.
+    pub(super) fn end(&self) -> LogEnd {
+        LogEnd { seq: self.document * DOCUMENT + self.size, sent: self.sent }
+    }
+}
+
+#[async_trait]
+impl Documents for Mongo {
+    async fn tail(&self, conversation: ConversationId) -> Result<Option<Tail>, StoreError> {
+        let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": -1 });
+        let find = find.projection(size_and_time()).max_time(self.options.command);
+        find.await.map_err(read_failed)?.map(|found| tail_in(&found)).transpose()
+    }
+
+    async fn push(
+        &self,
+        conversation: ConversationId,
+        document: i64,
+        messages: &[&NewMessage],
+    ) -> Result<Pushed, StoreError> {
+        let keys: Vec<Bson> = messages.iter().map(|new| element::key(new.key)).collect();
+        // By a raw command: for the typed one, which the driver may retry, the server would keep an image of the whole document.
+        let push = doc! {
+            "findAndModify": MESSAGES,
+            "query": {
+                "_id": id(conversation, document),
+                LAST_ELEMENT: { "$exists": false },
+                "m.k": { "$nin": keys },
+            },
+            // Of more than fit, the first are kept.
+            "update": { "$push": { "m": { "$each": elements(messages), "$slice": DOCUMENT } } },
+            "fields": { "_id": 0, "n": { "$size": "$m" } },
+            "new": false,
+            "maxTimeMS": millis(self.options.command),
+            "writeConcern": durable_document(self.options.write_majority),
+        };
+        match run_write(&self.database, push).await {
+            Ok(reply) => pushed(&reply),
+            Err(error) if is_duplicate(&error) => Ok(Pushed::Duplicate),
+            Err(error) => Err(write_failed(error)),
+        }
+    }
+
+    async fn make(
+        &self,
+        conversation: ConversationId,
+        document: i64,
+        messages: &[&NewMessage],
+    ) -> Result<Made, StoreError> {
+        let begun = messages.first().map_or(0, |first| first.sent.0);
+        let made = doc! {
+            "_id": id(conversation, document),
+            "v": 1_i64,
+            "t0": begun,
+            "m": elements(messages),
+        };
+        let made = RawDocumentBuf::try_from(&made).map_err(|_| malformed("document"))?;
+        match self.messages.insert_one(made).await {
+            Ok(_) => Ok(Made::Whole),
+            Err(error) if is_duplicate(&error) => Ok(Made::Duplicate),
+            Err(error) => Err(write_failed(error)),
+        }
+    }
+
+    async fn find_sent(
+        &self,
+        conversation: ConversationId,
+        keys: &[MessageKey],
+    ) -> Result<HashMap<MessageKey, Sent>, StoreError> {
+        let wanted: Vec<Bson> = keys.iter().map(|key| element::key(*key)).collect();
+        let filter = doc! { "_id.c": conversation.to_string(), "m.k": { "$in": wanted } };
+        let find = self.messages.find(filter).projection(doc! { "m.k": 1, "m.h": 1, "m.t": 1 });
+        // In one answer: a second one would not be linearizable.
+        let find = find.hint(Hint::Name("sent".to_owned())).batch_size(answer(keys.len()));
+        let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
+        let mut cursor = find.await.map_err(read_failed)?;
+        let mut found = HashMap::with_capacity(keys.len());
+        while cursor.advance().await.map_err(read_failed)? {
+            collect_sent(cursor.current(), keys, &mut found)?;
+        }
+        Ok(found)
+    }
+}
+
+/// The id of a document.
+pub(super) fn id(conversation: ConversationId, document: i64) -> Document {
+    doc! { "c": conversation.to_string(), "d": document }
+}
+
+/// The ids of all documents of a log.
+pub(super) fn documents_of(conversation: ConversationId) -> Document {
+    let conversation = conversation.to_string();
+    let (first, last) = (Bson::MinKey, Bson::MaxKey);
+    doc! { "_id": { "$gte": { "c": &conversation, "d": first }, "$lte": { "c": &conversation, "d": last } } }
+}
+
+/// The size of an answer that has all of so many documents.
+pub(super) fn answer(documents: usize) -> u32 {
+    u32::try_from(documents.saturating_add(1)).unwrap_or(u32::MAX)
+}
+
+/// Projection to a [`Tail`].
+pub(super) fn size_and_time() -> Document {
+    doc! { "n": { "$size": "$m" }, "t": { "$arrayElemAt": ["$m.t", -1] } }
+}
+
+/// Reads what [`size_and_time`] projects.
+pub(super) fn tail_in(found: &RawDocument) -> Result<Tail, StoreError> {
+    let sent = found.get("t").map_err(|_| malformed("t"))?;
+    Ok(Tail {
+        document: document_in(found)?,
+        size: number_in(found, "n")?.ok_or_else(|| malformed("n"))?,
+        sent: sent.map(|sent| number(sent, "t")).transpose()?.map(Timestamp),
+    })
+}
+
+/// The number of a document.
+pub(super) fn document_in(found: &RawDocument) -> Result<i64, StoreError> {
+    let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
+    number_in(id, "d")?.ok_or_else(|| malformed("d"))
+}
+
+fn elements(messages: &[&NewMessage]) -> Vec<Document> {
+    messages.iter().map(|new| element(new)).collect()
+}
+
+/// Reads the reply of a push. It was applied if it matched, also if its reply cannot be read.
+fn pushed(reply: &Document) -> Result<Pushed, StoreError> {
+    let unreadable = || write_failed(command::malformed());
+    match reply.get("value") {
+        Some(Bson::Null) => Ok(Pushed::Unmatched),
+        Some(Bson::Document(before)) => {
+            let size = before.get("n").and_then(whole).filter(|size| (0..DOCUMENT).contains(size));
+            size.map(Pushed::After).ok_or_else(unreadable)
+        }
+        _ => Err(unreadable()),
+    }
+}
+
+fn whole(value: &Bson) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_i32().map(i64::from))
+}
+
+/// Takes the messages with these keys out of a document.
+fn collect_sent(
+    found: &RawDocument,
+    keys: &[MessageKey],
+    to: &mut HashMap<MessageKey, Sent>,
+) -> Result<(), StoreError> {
+    let first = document_in(found)? * DOCUMENT + 1;
+    let elements = found.get_array("m").map_err(|_| malformed("m"))?;
+    for (seq, element) in (first..).zip(elements) {
+        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
+        let kept = element::kept(element)?;
+        if keys.contains(&kept.key) {
+            to.insert(kept.key, Sent { seq, hash: kept.hash, sent: kept.sent });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn reply_of_a_push_is_read() {
+        let before = |n: Bson| doc! { "ok": 1, "value": { "n": n } };
+        assert_eq!(pushed(&before(Bson::Int32(97))).unwrap(), Pushed::After(97));
+        assert_eq!(pushed(&before(Bson::Int64(0))).unwrap(), Pushed::After(0));
+        assert_eq!(pushed(&doc! { "ok": 1, "value": Bson::Null }).unwrap(), Pushed::Unmatched);
+    }
+
+    #[test]
+    fn push_whose_reply_cannot_be_read_is_unknown() {
+        for reply in [
+            doc! { "ok": 1 },
+            doc! { "ok": 1, "value": 7 },
+            doc! { "ok": 1, "value": {} },
+            doc! { "ok": 1, "value": { "n": "97" } },
+            doc! { "ok": 1, "value": { "n": 100 } },
+            doc! { "ok": 1, "value": { "n": -1 } },
+        ] {
+            assert_eq!(pushed(&reply).unwrap_err().outcome(), Outcome::Unknown, "{reply}");
+        }
+    }
+}

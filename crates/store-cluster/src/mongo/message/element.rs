@@ -1,0 +1,216 @@
+//! A message as an element of its document: `{k: key, h: hash of the content, i: id of the client, f: sender, t: time, y: kind,
+//! x: flags, ct: content type, b: body, a: mentions, p: answered message}`. `f` 0 is a service. `i`, `ct`, `a` and `p` are
+//! absent where there is nothing to say.
+
+use kith_store::{
+    ContentHash, Message, MessageKey, MessageKind, NewMessage, Seq, StoreError, Timestamp, UserId,
+};
+use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
+
+use crate::mongo::{
+    document::{fields, moment, number, small, text},
+    error::malformed,
+};
+
+/// Leaves unread counts as they are.
+const SILENT: i32 = 1;
+/// Mentions every reader.
+const MENTIONS_ALL: i32 = 2;
+
+/// What is stored of a message that is compared with one that is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) key: MessageKey,
+    pub(super) hash: ContentHash,
+    pub(super) sent: Timestamp,
+}
+
+/// The element of a new message.
+pub(super) fn element(new: &NewMessage) -> Document {
+    let mut element = doc! { "k": binary(&new.key.0), "h": binary(&new.hash.0) };
+    if let Some(id) = &new.client_message_id {
+        element.insert("i", id.as_str());
+    }
+    element.insert("f", new.sender.map_or(0, UserId::get));
+    element.insert("t", new.sent.0);
+    element.insert("y", i32::from(new.kind as u8));
+    element.insert("x", flags(new));
+    if !new.content_type.is_empty() {
+        element.insert("ct", new.content_type.as_str());
+    }
+    element.insert("b", binary(&new.body));
+    if !new.mentions.is_empty() {
+        element.insert("a", new.mentions.iter().map(|user| user.get()).collect::<Vec<_>>());
+    }
+    if let Some(answered) = new.reply_to {
+        element.insert("p", answered);
+    }
+    element
+}
+
+/// A key as a query asks for it.
+pub(super) fn key(key: MessageKey) -> Bson {
+    binary(&key.0)
+}
+
+/// Reads the message with this number.
+pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreError> {
+    let mut message = blank(seq);
+    let mut has_body = false;
+    for field in fields(element) {
+        let (name, value) = field?;
+        match name {
+            "i" => message.client_message_id = Some(text(value, "i")?),
+            "f" => message.sender = sender(number(value, "f")?)?,
+            "t" => message.sent = moment(value, "t")?,
+            "y" => message.kind = MessageKind::of(number(value, "y")?).ok_or_else(|| malformed("y"))?,
+            "x" => (message.silent, message.mention_all) = said(value)?,
+            "ct" => message.content_type = text(value, "ct")?,
+            "b" => (message.body, has_body) = (bytes(value, "b")?.to_vec().into(), true),
+            "a" => message.mentions = users(value)?,
+            "p" => message.reply_to = Some(number(value, "p")?),
+            _ => {}
+        }
+    }
+    if has_body { Ok(message) } else { Err(malformed("b")) }
+}
+
+/// Reads what a resent message is compared with.
+pub(super) fn kept(element: &RawDocument) -> Result<Kept, StoreError> {
+    let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));
+    Ok(Kept {
+        key: MessageKey(array(field("k")?, "k")?),
+        hash: ContentHash(array(field("h")?, "h")?),
+        sent: moment(field("t")?, "t")?,
+    })
+}
+
+fn flags(new: &NewMessage) -> i32 {
+    i32::from(new.silent) * SILENT + i32::from(new.mention_all) * MENTIONS_ALL
+}
+
+/// Whether it is silent, and whether it mentions all.
+fn said(value: RawBsonRef<'_>) -> Result<(bool, bool), StoreError> {
+    let flags = i32::from(small(value, "x")?);
+    Ok((flags & SILENT != 0, flags & MENTIONS_ALL != 0))
+}
+
+fn sender(number: i64) -> Result<Option<UserId>, StoreError> {
+    (number != 0).then(|| UserId::new(number).map_err(|_| malformed("f"))).transpose()
+}
+
+fn users(value: RawBsonRef<'_>) -> Result<Vec<UserId>, StoreError> {
+    let array = value.as_array().ok_or_else(|| malformed("a"))?;
+    let user = |item: RawBsonRef<'_>| UserId::new(number(item, "a")?).map_err(|_| malformed("a"));
+    array.into_iter().map(|item| user(item.map_err(|_| malformed("a"))?)).collect()
+}
+
+fn bytes<'a>(value: RawBsonRef<'a>, field: &'static str) -> Result<&'a [u8], StoreError> {
+    match value {
+        RawBsonRef::Binary(binary) => Ok(binary.bytes),
+        _ => Err(malformed(field)),
+    }
+}
+
+fn array<const N: usize>(value: RawBsonRef<'_>, field: &'static str) -> Result<[u8; N], StoreError> {
+    bytes(value, field)?.try_into().map_err(|_| malformed(field))
+}
+
+fn binary(bytes: &[u8]) -> Bson {
+    Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }.into()
+}
+
+fn blank(seq: Seq) -> Message {
+    Message {
+        seq,
+        sender: None,
+        sent: Timestamp(0),
+        kind: MessageKind::Message,
+        content_type: "".into(),
+        body: Vec::new().into(),
+        mentions: Vec::new(),
+        mention_all: false,
+        silent: false,
+        reply_to: None,
+        client_message_id: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::RawDocumentBuf;
+
+    use super::*;
+
+    fn bare() -> NewMessage {
+        NewMessage {
+            key: MessageKey([1; 16]),
+            hash: ContentHash([2; 8]),
+            sender: None,
+            sent: Timestamp(3),
+            kind: MessageKind::Event,
+            content_type: "".into(),
+            body: vec![4].into(),
+            mentions: Vec::new(),
+            mention_all: false,
+            silent: true,
+            reply_to: None,
+            client_message_id: None,
+        }
+    }
+
+    fn raw(document: &Document) -> RawDocumentBuf {
+        RawDocumentBuf::try_from(document).unwrap()
+    }
+
+    #[test]
+    fn element_has_short_names_and_nothing_empty() {
+        let names = |new: &NewMessage| element(new).keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&bare()), ["k", "h", "f", "t", "y", "x", "b"]);
+        let full = NewMessage {
+            content_type: "text/plain".into(),
+            mentions: vec![UserId::new(8).unwrap()],
+            reply_to: Some(1),
+            client_message_id: Some("c-81".into()),
+            ..bare()
+        };
+        assert_eq!(names(&full), ["k", "h", "i", "f", "t", "y", "x", "ct", "b", "a", "p"]);
+    }
+
+    #[test]
+    fn stored_numbers_are_those_of_the_design() {
+        let element = element(&NewMessage { mention_all: true, ..bare() });
+        assert_eq!((element.get_i64("f").unwrap(), element.get_i64("t").unwrap()), (0, 3));
+        assert_eq!((element.get_i32("y").unwrap(), element.get_i32("x").unwrap()), (2, 3));
+    }
+
+    #[test]
+    fn key_and_hash_are_read_back() {
+        let kept = kept(&raw(&element(&bare()))).unwrap();
+        let NewMessage { key, hash, sent, .. } = bare();
+        assert_eq!(kept, Kept { key, hash, sent });
+    }
+
+    #[test]
+    fn field_that_cannot_be_read_is_corrupt() {
+        let wrong = [
+            ("f", Bson::Int64(-1)),
+            ("y", Bson::Int32(3)),
+            ("x", Bson::from("loud")),
+            ("b", Bson::from("text")),
+            ("a", Bson::from(vec![0_i64])),
+            ("t", Bson::Null),
+        ];
+        for (field, value) in wrong {
+            let mut element = element(&bare());
+            element.insert(field, value);
+            let read = message(&raw(&element), 1);
+            assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{field}: {read:?}");
+        }
+        let mut without = element(&bare());
+        without.remove("b");
+        assert!(message(&raw(&without), 1).is_err());
+        without.insert("k", binary(&[1; 15]));
+        assert!(kept(&raw(&without)).is_err());
+    }
+}

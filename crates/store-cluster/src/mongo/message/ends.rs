@@ -1,0 +1,176 @@
+//! Where logs end.
+
+use std::collections::{HashMap, HashSet};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{BATCH_MAX, ConversationId, LogEnd, Outcome, Seq, StoreError};
+use mongodb::{
+    bson::{RawDocument, doc},
+    options::ReadConcern,
+};
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        connect::Mongo,
+        error::{malformed, out_of_time, read_failed},
+    },
+    documents::{Documents as _, Tail, answer, id, size_and_time, tail_in},
+};
+
+/// Conversations of one query, by hints.
+const CONVERSATIONS: usize = 250;
+/// Queries at once for conversations without a hint.
+const TAILS_AT_ONCE: usize = 16;
+
+/// Two documents in a row, as far as they exist.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    here: Option<Tail>,
+    next: Option<Tail>,
+}
+
+impl Pair {
+    /// The last document of the log. `None`: neither exists, or others may follow.
+    fn last(self) -> Option<Tail> {
+        match self.next {
+            Some(next) => Some(next).filter(|next| !next.is_full()),
+            None => self.here,
+        }
+    }
+}
+
+impl Mongo {
+    /// See [`MessageStore::ends`](kith_store::MessageStore::ends).
+    pub(super) async fn log_ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        if conversations.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let mut unknown: HashSet<ConversationId> = conversations.iter().copied().collect();
+        let hinted = unknown.iter().filter_map(|log| self.hints.get(*log).map(|document| (*log, document)));
+        let hinted: Vec<(ConversationId, i64)> = hinted.collect();
+        let mut ends = HashMap::with_capacity(unknown.len());
+        for some in hinted.chunks(CONVERSATIONS) {
+            ends.extend(self.ends_by_hints(some).await?);
+        }
+        unknown.retain(|log| !ends.contains_key(log));
+        let tails = stream::iter(unknown).map(|log| self.end_by_tail(log));
+        let tails: Vec<(ConversationId, LogEnd)> =
+            tails.buffer_unordered(TAILS_AT_ONCE).try_collect().await?;
+        ends.extend(tails);
+        Ok(conversations.iter().map(|log| ends.get(log).copied().unwrap_or_default()).collect())
+    }
+
+    /// See [`MessageStore::strong_end`](kith_store::MessageStore::strong_end).
+    pub(super) async fn strong_log_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
+        let give_up = Instant::now() + self.options.append;
+        while Instant::now() < give_up {
+            let tail = self.tail(conversation).await?;
+            let document = tail.map_or(0, |tail| tail.document);
+            match self.confirmed_end(conversation, document, give_up).await? {
+                Some(end) => return Ok(end),
+                None if tail.is_none() => return Ok(0),
+                // It was deleted meanwhile.
+                None => {}
+            }
+        }
+        Err(out_of_time(Outcome::NotApplied))
+    }
+
+    /// The end of the log, from this document on. `None`: neither it nor the next one exists.
+    async fn confirmed_end(
+        &self,
+        conversation: ConversationId,
+        mut document: i64,
+        give_up: Instant,
+    ) -> Result<Option<Seq>, StoreError> {
+        while Instant::now() < give_up {
+            let linearizable = ReadConcern::linearizable();
+            let pair = self.pairs(&[(conversation, document)], linearizable).await?;
+            let pair = pair.get(&conversation).copied().unwrap_or_default();
+            match (pair.last(), pair.next) {
+                (Some(last), _) => return Ok(Some(last.end().seq)),
+                // A deposed primary said where the tail is, or many messages came since.
+                (None, Some(full)) => document = full.document,
+                (None, None) => return Ok(None),
+            }
+        }
+        Err(out_of_time(Outcome::NotApplied))
+    }
+
+    async fn ends_by_hints(
+        &self,
+        hinted: &[(ConversationId, i64)],
+    ) -> Result<Vec<(ConversationId, LogEnd)>, StoreError> {
+        let pairs = self.pairs(hinted, ReadConcern::majority()).await?;
+        let lasts = pairs.into_iter().filter_map(|(log, pair)| Some((log, pair.last()?)));
+        Ok(lasts.map(|(log, last)| (log, self.learn(log, &last))).collect())
+    }
+
+    async fn end_by_tail(
+        &self,
+        conversation: ConversationId,
+    ) -> Result<(ConversationId, LogEnd), StoreError> {
+        let tail = self.tail(conversation).await?;
+        let end = tail.map_or_else(LogEnd::default, |tail| self.learn(conversation, &tail));
+        Ok((conversation, end))
+    }
+
+    /// Keeps the number of the last document as a hint, as long as it has room: an append to a full one would match nothing.
+    fn learn(&self, conversation: ConversationId, last: &Tail) -> LogEnd {
+        if !last.is_full() {
+            self.hints.set(conversation, last.document);
+        }
+        last.end()
+    }
+
+    /// Reads these documents and the one after each, in one query.
+    async fn pairs(
+        &self,
+        hinted: &[(ConversationId, i64)],
+        concern: ReadConcern,
+    ) -> Result<HashMap<ConversationId, Pair>, StoreError> {
+        let ids = hinted.iter().flat_map(|(log, document)| [id(*log, *document), id(*log, document + 1)]);
+        let find = self.messages.find(doc! { "_id": { "$in": ids.collect::<Vec<_>>() } });
+        let find = find.projection(size_and_time()).batch_size(answer(2 * hinted.len()));
+        let find = find.read_concern(concern).max_time(self.options.command);
+        let mut cursor = find.await.map_err(read_failed)?;
+        let hints: HashMap<ConversationId, i64> = hinted.iter().copied().collect();
+        let mut pairs: HashMap<ConversationId, Pair> = HashMap::with_capacity(hinted.len());
+        while cursor.advance().await.map_err(read_failed)? {
+            let (log, tail) = (conversation_in(cursor.current())?, tail_in(cursor.current())?);
+            let pair = pairs.entry(log).or_default();
+            let is_here = hints.get(&log) == Some(&tail.document);
+            *(if is_here { &mut pair.here } else { &mut pair.next }) = Some(tail);
+        }
+        Ok(pairs)
+    }
+}
+
+fn conversation_in(found: &RawDocument) -> Result<ConversationId, StoreError> {
+    let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
+    id.get_str("c").ok().and_then(|text| text.parse().ok()).ok_or_else(|| malformed("c"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(document: i64, size: i64) -> Option<Tail> {
+        Some(Tail { document, size, sent: None })
+    }
+
+    fn end(here: Option<Tail>, next: Option<Tail>) -> Option<Seq> {
+        Pair { here, next }.last().map(|last| last.end().seq)
+    }
+
+    #[test]
+    fn last_of_two_documents_is_the_end_unless_it_is_full() {
+        assert_eq!(end(with(3, 7), None), Some(307));
+        assert_eq!(end(with(3, 100), None), Some(400), "no next one was made");
+        assert_eq!(end(with(3, 100), with(4, 7)), Some(407));
+        assert_eq!(end(with(3, 100), with(4, 100)), None, "another may follow");
+        assert_eq!(end(None, with(4, 7)), Some(407), "the hint was deleted");
+        assert_eq!(end(None, None), None);
+    }
+}

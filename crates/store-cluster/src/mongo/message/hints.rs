@@ -1,0 +1,110 @@
+//! Where logs go on, as far as this node knows.
+
+use std::collections::HashMap;
+
+use kith_store::ConversationId;
+use parking_lot::Mutex;
+
+/// So many conversations used last are kept at least, and twice as many at most, of some 50 bytes each.
+const KEPT: usize = 50_000;
+
+/// Per conversation the number of a document, and nothing else: neither its size, nor a permission to make the next one.
+///
+/// A hint may be of any age. The document may be full, or deleted, and others may follow it.
+#[derive(Debug, Default)]
+pub(in crate::mongo) struct Hints(Mutex<Halves>);
+
+/// Those used since `recent` was last full, and those before.
+#[derive(Debug, Default)]
+struct Halves {
+    recent: HashMap<ConversationId, i64>,
+    earlier: HashMap<ConversationId, i64>,
+}
+
+impl Hints {
+    /// The last document that is known of; `None`: none is.
+    pub(super) fn get(&self, conversation: ConversationId) -> Option<i64> {
+        let mut halves = self.0.lock();
+        if let Some(document) = halves.recent.get(&conversation) {
+            return Some(*document);
+        }
+        let document = halves.earlier.remove(&conversation)?;
+        halves.insert(conversation, document);
+        Some(document)
+    }
+
+    /// Takes in a document that exists. An earlier one than is known changes nothing.
+    pub(super) fn set(&self, conversation: ConversationId, document: i64) {
+        let mut halves = self.0.lock();
+        let earlier = halves.earlier.remove(&conversation);
+        let known = halves.recent.get(&conversation).copied().or(earlier);
+        halves.insert(conversation, known.unwrap_or(document).max(document));
+    }
+
+    /// Forgets what did not help.
+    pub(super) fn forget(&self, conversation: ConversationId) {
+        let mut halves = self.0.lock();
+        halves.recent.remove(&conversation);
+        halves.earlier.remove(&conversation);
+    }
+}
+
+impl Halves {
+    fn insert(&mut self, conversation: ConversationId, document: i64) {
+        if self.recent.len() >= KEPT && !self.recent.contains_key(&conversation) {
+            self.earlier = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(conversation, document);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::GroupId;
+
+    use super::*;
+
+    fn log(group: usize) -> ConversationId {
+        ConversationId::Group(GroupId::new(i64::try_from(group).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn later_document_is_kept() {
+        let hints = Hints::default();
+        assert_eq!(hints.get(log(9)), None);
+        for (document, known) in [(3, 3), (2, 3), (4, 4)] {
+            hints.set(log(9), document);
+            assert_eq!(hints.get(log(9)), Some(known));
+        }
+        hints.forget(log(9));
+        assert_eq!(hints.get(log(9)), None);
+        hints.set(log(9), 1);
+        assert_eq!(hints.get(log(9)), Some(1));
+    }
+
+    #[test]
+    fn hints_are_bounded_and_the_last_used_are_kept() {
+        let hints = Hints::default();
+        for group in 1..=5 * KEPT {
+            hints.set(log(group), 7);
+            assert_eq!(hints.get(log(1)), Some(7), "it is used all the time");
+        }
+        let halves = hints.0.lock();
+        assert!(halves.recent.len() + halves.earlier.len() <= 2 * KEPT);
+        drop(halves);
+        assert!((4 * KEPT + 2..=5 * KEPT).all(|group| hints.get(log(group)) == Some(7)));
+        assert_eq!(hints.get(log(2)), None);
+    }
+
+    #[test]
+    fn earlier_half_is_used_forgotten_and_raised() {
+        let hints = Hints::default();
+        for group in 1..=KEPT + 1 {
+            hints.set(log(group), 7);
+        }
+        hints.set(log(1), 3);
+        assert_eq!(hints.get(log(1)), Some(7), "an earlier document than is known");
+        hints.forget(log(2));
+        assert_eq!((hints.get(log(2)), hints.get(log(3))), (None, Some(7)));
+    }
+}

@@ -1,0 +1,63 @@
+//! Messages: documents of 100 consecutive messages of a conversation.
+//!
+//! `{_id: {c: conversation, d: number of the document}, v, t0: time of the first message, m: [message]}`. The message with
+//! number `s` is element `(s - 1) % 100` of document `(s - 1) / 100`. Invariants: elements are added at the end, and never
+//! removed or moved; document `d + 1` is made only while a majority has document `d`, full; a deleted document is never made
+//! again.
+
+mod append;
+mod documents;
+mod element;
+mod ends;
+mod hints;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use kith_store::{
+    Appended, ConversationId, LogEnd, Message, MessageStore, NewMessage, Seq, StoreError, Timestamp,
+};
+
+use super::connect::Mongo;
+use append::Log;
+pub(super) use documents::MESSAGES;
+pub(super) use hints::Hints;
+
+#[async_trait]
+impl MessageStore for Mongo {
+    async fn append(
+        &self,
+        conversation: ConversationId,
+        batch: &[NewMessage],
+    ) -> Result<Vec<Appended>, StoreError> {
+        let _entered = self.enter()?;
+        let log = Log { documents: self, hints: &self.hints, conversation };
+        Box::pin(append::append(log, batch, self.options.append)).await
+    }
+
+    async fn messages(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<Message>, StoreError> {
+        let _entered = self.enter()?;
+        self.messages_between(conversation, first, last).await
+    }
+
+    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        let _entered = self.enter()?;
+        self.log_ends(conversations).await
+    }
+
+    async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
+        let _entered = self.enter()?;
+        self.strong_log_end(conversation).await
+    }
+
+    async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
+        let _entered = self.enter()?;
+        self.first_sent_at(conversation, time).await
+    }
+}

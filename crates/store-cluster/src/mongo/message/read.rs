@@ -1,0 +1,132 @@
+//! Reads of messages, and of their times.
+
+use kith_store::{ConversationId, DOCUMENT, Message, Seq, StoreError, Timestamp, document_of};
+use mongodb::{
+    bson::{RawDocumentBuf, doc},
+    options::Hint,
+};
+
+use super::{
+    super::{
+        connect::Mongo,
+        document::moment,
+        error::{malformed, read_failed},
+    },
+    documents::{document_in, documents_of, id},
+    element::message,
+};
+
+/// When the messages of a document were sent.
+struct Times {
+    document: i64,
+    sent: Vec<Timestamp>,
+}
+
+impl Times {
+    /// The number of the first message that was sent at this time or later.
+    fn first_at(&self, time: Timestamp) -> Option<Seq> {
+        let mut numbers = (self.document * DOCUMENT + 1..).zip(&self.sent);
+        numbers.find(|(_, sent)| **sent >= time).map(|(seq, _)| seq)
+    }
+
+    /// The number after its last message.
+    fn next(&self) -> Seq {
+        self.document * DOCUMENT + i64::try_from(self.sent.len()).unwrap_or(DOCUMENT) + 1
+    }
+}
+
+impl Mongo {
+    /// See [`MessageStore::messages`](kith_store::MessageStore::messages).
+    pub(super) async fn messages_between(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<Message>, StoreError> {
+        if first < 1 || document_of(first) != document_of(last) {
+            return Err(StoreError::Overloaded);
+        }
+        if last < first {
+            return Ok(Vec::new());
+        }
+        let document = document_of(first);
+        let slice = [first - document * DOCUMENT - 1, last - first + 1];
+        let find = self.messages.find_one(doc! { "_id": id(conversation, document) });
+        let find = find.projection(doc! { "m": { "$slice": &slice[..] } }).max_time(self.options.command);
+        match find.await.map_err(read_failed)? {
+            Some(found) => messages_in(&found, first),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// See [`MessageStore::seq_at`](kith_store::MessageStore::seq_at).
+    pub(super) async fn first_sent_at(
+        &self,
+        conversation: ConversationId,
+        time: Timestamp,
+    ) -> Result<Seq, StoreError> {
+        let Some(mut times) = self.begun_before(conversation, time).await? else {
+            return self.first_number(conversation).await;
+        };
+        loop {
+            match times.first_at(time) {
+                Some(seq) => return Ok(seq),
+                None if times.next() <= (times.document + 1) * DOCUMENT => return Ok(times.next()),
+                None => {}
+            }
+            // Several documents can begin at one time, or not in the order of their times.
+            match self.times(conversation, times.document + 1).await? {
+                Some(following) => times = following,
+                None => return Ok(times.next()),
+            }
+        }
+    }
+
+    /// The last document whose first message was sent before this time.
+    async fn begun_before(
+        &self,
+        conversation: ConversationId,
+        time: Timestamp,
+    ) -> Result<Option<Times>, StoreError> {
+        let filter = doc! { "_id.c": conversation.to_string(), "t0": { "$lt": time.0 } };
+        let find = self.messages.find_one(filter).sort(doc! { "t0": -1 }).projection(doc! { "m.t": 1 });
+        let find = find.hint(Hint::Name("by_time".to_owned())).max_time(self.options.command);
+        find.await.map_err(read_failed)?.map(times_in).transpose()
+    }
+
+    async fn times(&self, conversation: ConversationId, document: i64) -> Result<Option<Times>, StoreError> {
+        let find = self.messages.find_one(doc! { "_id": id(conversation, document) });
+        let find = find.projection(doc! { "m.t": 1 }).max_time(self.options.command);
+        find.await.map_err(read_failed)?.map(times_in).transpose()
+    }
+
+    /// The number of the first message that is stored; 1 if none is.
+    async fn first_number(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
+        let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": 1 });
+        let find = find.projection(doc! { "_id": 1 }).max_time(self.options.command);
+        match find.await.map_err(read_failed)? {
+            Some(found) => Ok(document_in(&found)? * DOCUMENT + 1),
+            None => Ok(1),
+        }
+    }
+}
+
+/// The messages of a document that was read from the message with this number on.
+fn messages_in(found: &RawDocumentBuf, first: Seq) -> Result<Vec<Message>, StoreError> {
+    let elements = found.get_array("m").map_err(|_| malformed("m"))?;
+    let read = (first..).zip(elements).map(|(seq, element)| {
+        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
+        message(element, seq)
+    });
+    read.collect()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "handed to map")]
+fn times_in(found: RawDocumentBuf) -> Result<Times, StoreError> {
+    let elements = found.get_array("m").map_err(|_| malformed("m"))?;
+    let sent = elements.into_iter().map(|element| {
+        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
+        moment(element.get("t").ok().flatten().ok_or_else(|| malformed("t"))?, "t")
+    });
+    Ok(Times { document: document_in(&found)?, sent: sent.collect::<Result<_, _>>()? })
+}

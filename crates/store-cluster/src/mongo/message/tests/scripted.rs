@@ -1,0 +1,112 @@
+//! Documents whose answers are given, and take their time.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_store::{ConversationId, MessageKey, NewMessage, StoreError};
+use parking_lot::Mutex;
+
+use super::super::documents::{Documents, Made, Pushed, Sent, Tail};
+
+/// A command, with the number of its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Tail,
+    Push(i64),
+    Make(i64),
+    Find,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    Tail(Option<Tail>),
+    Pushed(Pushed),
+    Made(Made),
+    Found(HashMap<MessageKey, Sent>),
+    Failed(StoreError),
+}
+
+/// Gives its answers in turn, each after a time of its own. What it is asked after that finds nothing, in the time of the last one.
+#[derive(Debug, Default)]
+pub(super) struct Scripted {
+    answers: Mutex<VecDeque<(Duration, Answer)>>,
+    last: Mutex<Duration>,
+    commands: Mutex<Vec<Command>>,
+}
+
+impl Scripted {
+    pub(super) fn new(answers: impl IntoIterator<Item = (Duration, Answer)>) -> Self {
+        Self { answers: Mutex::new(answers.into_iter().collect()), ..Self::default() }
+    }
+
+    pub(super) fn commands(&self) -> Vec<Command> {
+        self.commands.lock().clone()
+    }
+
+    async fn answer(&self, command: Command) -> Option<Answer> {
+        self.commands.lock().push(command);
+        let next = self.answers.lock().pop_front();
+        if let Some((time, _)) = &next {
+            *self.last.lock() = *time;
+        }
+        let time = *self.last.lock();
+        tokio::time::sleep(time).await;
+        next.map(|(_, answer)| answer)
+    }
+}
+
+#[async_trait]
+impl Documents for Scripted {
+    async fn tail(&self, _log: ConversationId) -> Result<Option<Tail>, StoreError> {
+        match self.answer(Command::Tail).await {
+            Some(Answer::Tail(tail)) => Ok(tail),
+            Some(Answer::Failed(error)) => Err(error),
+            None => Ok(Some(Tail { document: 0, size: 7, sent: None })),
+            other => panic!("{other:?} is no answer"),
+        }
+    }
+
+    async fn push(
+        &self,
+        _log: ConversationId,
+        document: i64,
+        _messages: &[&NewMessage],
+    ) -> Result<Pushed, StoreError> {
+        match self.answer(Command::Push(document)).await {
+            Some(Answer::Pushed(pushed)) => Ok(pushed),
+            Some(Answer::Failed(error)) => Err(error),
+            None => Ok(Pushed::Unmatched),
+            other => panic!("{other:?} is no answer"),
+        }
+    }
+
+    async fn make(
+        &self,
+        _log: ConversationId,
+        document: i64,
+        _messages: &[&NewMessage],
+    ) -> Result<Made, StoreError> {
+        match self.answer(Command::Make(document)).await {
+            Some(Answer::Made(made)) => Ok(made),
+            Some(Answer::Failed(error)) => Err(error),
+            None => Ok(Made::Duplicate),
+            other => panic!("{other:?} is no answer"),
+        }
+    }
+
+    async fn find_sent(
+        &self,
+        _log: ConversationId,
+        _keys: &[MessageKey],
+    ) -> Result<HashMap<MessageKey, Sent>, StoreError> {
+        match self.answer(Command::Find).await {
+            Some(Answer::Found(found)) => Ok(found),
+            Some(Answer::Failed(error)) => Err(error),
+            None => Ok(HashMap::new()),
+            other => panic!("{other:?} is no answer"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Nodes over one database, and what others do between the commands of an append.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    pin::Pin,
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use kith_store::{
+    Appended, ConversationId, MessageKey, MessageStore as _, Migrations as _, NewMessage, StoreError,
+};
+use mongodb::bson::{Document, doc};
+use tokio::sync::Mutex;
+
+use super::{
+    super::{
+        append::{Log, append},
+        documents::{Documents, Made, Pushed, Sent, Tail, documents_of, id},
+    },
+    log,
+};
+use crate::mongo::connect::{ClusterHandle, Mongo, MongoOptions, connect};
+
+/// Nodes over a fresh database.
+pub(super) struct Stage<const N: usize> {
+    pub(super) nodes: [Arc<Mongo>; N],
+}
+
+impl<const N: usize> Stage<N> {
+    /// Runs `work` on such nodes, and removes the database.
+    #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
+    pub(super) async fn run(work: impl AsyncFnOnce(&Self)) {
+        let uri = std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set");
+        let options = MongoOptions::new(uri, format!("kith_test_{}", uuid::Uuid::new_v4().simple()));
+        let mut handles: Vec<ClusterHandle> = Vec::new();
+        for _ in 0..N {
+            handles.push(connect(options.clone()).await.unwrap());
+        }
+        let nodes: Vec<Arc<Mongo>> = handles.iter().map(|handle| Arc::clone(&handle.mongo)).collect();
+        let stage = Self { nodes: nodes.try_into().unwrap() };
+        stage.nodes[0].migrate().await.unwrap();
+        work(&stage).await;
+        stage.nodes[0].database.drop().await.unwrap();
+    }
+
+    /// The sizes of the documents of the log, by their numbers.
+    pub(super) async fn sizes(&self) -> Vec<(i64, usize)> {
+        let raw = self.nodes[0].database.collection::<Document>("messages");
+        let mut cursor = raw.find(documents_of(log())).sort(doc! { "_id": 1 }).await.unwrap();
+        let mut sizes = Vec::new();
+        while cursor.advance().await.unwrap() {
+            let found: Document = cursor.deserialize_current().unwrap();
+            let number = found.get_document("_id").unwrap().get_i64("d").unwrap();
+            sizes.push((number, found.get_array("m").unwrap().len()));
+        }
+        sizes
+    }
+
+    /// The ids of the messages with these numbers of one document.
+    pub(super) async fn ids(&self, first: i64, last: i64) -> Vec<String> {
+        let found = self.nodes[0].messages(log(), first, last).await.unwrap();
+        found.into_iter().map(|message| message.client_message_id.unwrap().as_str().to_owned()).collect()
+    }
+
+    /// Upkeep, or a primary that loses what no majority has.
+    pub(super) async fn delete(&self, document: i64) {
+        self.nodes[0].messages.delete_one(doc! { "_id": id(log(), document) }).await.unwrap();
+    }
+
+    /// A primary loses what no majority has.
+    pub(super) async fn cut(&self, document: i64, size: i64) {
+        let cut = doc! { "$push": { "m": { "$each": [], "$slice": size } } };
+        self.nodes[0].messages.update_one(doc! { "_id": id(log(), document) }, cut).await.unwrap();
+    }
+}
+
+/// Appends messages in steps of a document, each of which is new.
+pub(super) async fn fill(node: &Mongo, messages: &[NewMessage]) {
+    for some in messages.chunks(100) {
+        let appended = node.append(log(), some).await.unwrap();
+        assert!(appended.iter().all(|one| matches!(one, Appended::New(_))), "{appended:?}");
+    }
+}
+
+/// Before which command of an append something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    Push,
+    Make,
+}
+
+type Event<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A node between whose commands something happens, once each, in this order.
+pub(super) struct Interrupted<'a> {
+    node: &'a Mongo,
+    events: Mutex<VecDeque<(Before, Event<'a>)>>,
+}
+
+impl fmt::Debug for Interrupted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupted").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Interrupted<'a> {
+    pub(super) fn new<const N: usize>(node: &'a Mongo, events: [(Before, Event<'a>); N]) -> Self {
+        Self { node, events: Mutex::new(events.into()) }
+    }
+
+    /// Appends by the node, with its hints. All that was to happen must have happened.
+    pub(super) async fn append(&self, batch: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
+        let log = Log { documents: self, hints: &self.node.hints, conversation: log() };
+        let appended = append(log, batch, self.node.options.append).await;
+        assert!(self.events.lock().await.is_empty(), "not all has happened: {appended:?}");
+        appended
+    }
+
+    async fn happens(&self, before: Before) {
+        let mut events = self.events.lock().await;
+        if let Some((_, event)) = events.pop_front_if(|(when, _)| *when == before) {
+            drop(events);
+            event.await;
+        }
+    }
+}
+
+#[async_trait]
+impl Documents for Interrupted<'_> {
+    async fn tail(&self, log: ConversationId) -> Result<Option<Tail>, StoreError> {
+        self.node.tail(log).await
+    }
+
+    async fn push(
+        &self,
+        log: ConversationId,
+        document: i64,
+        messages: &[&NewMessage],
+    ) -> Result<Pushed, StoreError> {
+        self.happens(Before::Push).await;
+        self.node.push(log, document, messages).await
+    }
+
+    async fn make(
+        &self,
+        log: ConversationId,
+        document: i64,
+        messages: &[&NewMessage],
+    ) -> Result<Made, StoreError> {
+        self.happens(Before::Make).await;
+        self.node.make(log, document, messages).await
+    }
+
+    async fn find_sent(
+        &self,
+        log: ConversationId,
+        keys: &[MessageKey],
+    ) -> Result<HashMap<MessageKey, Sent>, StoreError> {
+        self.node.find_sent(log, keys).await
+    }
+}

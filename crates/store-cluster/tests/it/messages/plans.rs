@@ -1,0 +1,154 @@
+//! Every command of the log walks an index to what it needs, and no further. The commands are those that the server saw.
+
+use futures::TryStreamExt as _;
+use kith_store::{Stores, Timestamp};
+use mongodb::{
+    Database,
+    bson::{Bson, Document, doc},
+};
+
+use super::{batch, fill, log, log_of, message};
+use crate::server;
+
+const BY_ID: &str = "IDHACK";
+const ID: &str = "IXSCAN { _id: 1 }";
+const SENT: &str = "IXSCAN { _id.c: 1, m.k: 1 }";
+const BY_TIME: &str = "IXSCAN { _id.c: 1, t0: 1 }";
+
+/// What the profiler noted of one command.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Noted {
+    command: String,
+    plan: String,
+    keys: i64,
+    documents: i64,
+}
+
+fn noted(command: &str, plan: &str, keys: i64, documents: i64) -> Noted {
+    Noted { command: command.to_owned(), plan: plan.to_owned(), keys, documents }
+}
+
+fn number(note: &Document, field: &str) -> i64 {
+    match note.get(field) {
+        Some(Bson::Int32(number)) => (*number).into(),
+        Some(Bson::Int64(number)) => *number,
+        other => panic!("{field} is {other:?}"),
+    }
+}
+
+fn of_note(note: &Document) -> Noted {
+    let command = note.get_document("command").unwrap().keys().next().unwrap();
+    let plan = note.get_str("planSummary").unwrap();
+    noted(command, plan, number(note, "keysExamined"), number(note, "docsExamined"))
+}
+
+async fn notes(database: &Database) -> Vec<Noted> {
+    let filter = doc! { "ns": format!("{}.messages", database.name()), "planSummary": { "$exists": true } };
+    let profile = database.collection::<Document>("system.profile");
+    let notes = profile.find(filter).sort(doc! { "ts": 1 }).await.unwrap();
+    let notes: Vec<Document> = notes.try_collect().await.unwrap();
+    assert!(notes.iter().all(|note| !note.contains_key("hasSortStage")), "{notes:?}");
+    notes.iter().map(of_note).collect()
+}
+
+/// Asserts what the commands of `work` looked at, over two logs of which one has 350 messages.
+async fn assert_looks(expected: &[Noted], work: impl AsyncFnOnce(&Stores)) {
+    let options = server::options();
+    let (stores, _guard) = server::open_with(options.clone()).await;
+    fill(&stores, &batch("m", 350)).await;
+    stores.messages.append(log_of(90), &batch("other", 100)).await.unwrap();
+    let database = server::database(&options).await;
+    database.run_command(doc! { "profile": 2 }).await.unwrap();
+    work(&stores).await;
+    assert_eq!(notes(&database).await, expected);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn push_looks_at_one_document() {
+    assert_looks(&[noted("findAndModify", ID, 1, 1)], async |stores| {
+        stores.messages.append(log(), &[message("a")]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn resent_message_is_looked_up_by_its_key() {
+    let pushes = [noted("findAndModify", ID, 1, 1), noted("findAndModify", ID, 0, 0)];
+    let lookup = noted("find", SENT, 1, 1);
+    let [first, second] = pushes;
+    assert_looks(&[first, second, lookup], async |stores| {
+        stores.messages.append(log(), &[message("m-320")]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn page_is_one_document_by_its_id() {
+    assert_looks(&[noted("find", BY_ID, 1, 1)], async |stores| {
+        assert_eq!(stores.messages.messages(log(), 150, 160).await.unwrap().len(), 11);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn tail_is_one_key_of_the_index_of_ids() {
+    // That of the other log is full, so that there is no hint of it.
+    assert_looks(&[noted("find", ID, 1, 1)], async |stores| {
+        assert_eq!(stores.messages.ends(&[log_of(90)]).await.unwrap()[0].seq, 100);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn ends_by_hints_look_at_two_keys_each() {
+    let options = server::options();
+    let (stores, _guard) = server::open_with(options.clone()).await;
+    let logs: Vec<_> = (1..=20).map(log_of).collect();
+    for log in &logs {
+        stores.messages.append(*log, &[message("a")]).await.unwrap();
+    }
+    let database = server::database(&options).await;
+    database.run_command(doc! { "profile": 2 }).await.unwrap();
+    assert_eq!(stores.messages.ends(&logs).await.unwrap().len(), 20);
+    let notes = notes(&database).await;
+    let [find] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!((find.command.as_str(), find.plan.as_str(), find.documents), ("find", ID, 20));
+    assert!(find.keys <= 41, "{find:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn strong_end_looks_at_the_tail_and_two_ids() {
+    let options = server::options();
+    let (stores, _guard) = server::open_with(options.clone()).await;
+    fill(&stores, &batch("m", 350)).await;
+    let database = server::database(&options).await;
+    database.run_command(doc! { "profile": 2 }).await.unwrap();
+    assert_eq!(stores.messages.strong_end(log()).await.unwrap(), 350);
+    let notes = notes(&database).await;
+    let [tail, pair] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!(*tail, noted("find", ID, 1, 1));
+    assert_eq!((pair.plan.as_str(), pair.documents), (ID, 1));
+    assert!(pair.keys <= 3, "{pair:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn number_of_a_time_is_found_by_the_index_of_times() {
+    let sent = message("m").sent;
+    assert_looks(&[noted("find", BY_TIME, 1, 1)], async |stores| {
+        let later = Timestamp(sent.0 + 1);
+        assert_eq!(stores.messages.seq_at(log(), later).await.unwrap(), 351);
+    })
+    .await;
+    // Nothing began before. The id of the first document is in the index.
+    assert_looks(&[noted("find", BY_TIME, 0, 0), noted("find", ID, 1, 0)], async |stores| {
+        assert_eq!(stores.messages.seq_at(log(), sent).await.unwrap(), 1);
+    })
+    .await;
+}
