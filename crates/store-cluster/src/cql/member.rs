@@ -1,7 +1,7 @@
 //! Who is in which group. All of one group stands in one partition, so that the roster, the members, whom the last versions
 //! changed and what was answered to requests change by one conditional write.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -25,8 +25,11 @@ impl MemberStore for Cql {
     }
 
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
-        let found = self.stored_members(keys).await?;
-        Ok(found.into_iter().map(|row| row?.former()).collect())
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        Ok(FormerMember::of(keys, &self.member_rows(keys).await?))
     }
 
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {

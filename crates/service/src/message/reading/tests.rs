@@ -143,10 +143,12 @@ async fn cut_page_reads_one_document_more_at_most() {
     let sixteenth = PAGE_BYTES / 16;
     let (seqs, cut, reads) = page(sixteenth, Order::Rising, 91, 1_050).await;
     assert_eq!((seqs, cut), ((91..=105).collect(), true));
-    assert_eq!(reads, [(91, 100), (101, 200), (201, 300)], "the third was read ahead");
+    assert_eq!(reads[..2], [(91, 100), (101, 200)]);
+    assert!(reads.len() <= 3, "{reads:?}");
     let (seqs, cut, reads) = page(sixteenth, Order::Falling, 91, 1_010).await;
     assert_eq!((seqs, cut), ((996..=1_010).rev().collect(), true));
-    assert_eq!(reads, [(1_001, 1_010), (901, 1_000), (801, 900)]);
+    assert_eq!(reads[..2], [(1_001, 1_010), (901, 1_000)]);
+    assert!(reads.len() <= 3, "{reads:?}");
 }
 
 #[tokio::test]
