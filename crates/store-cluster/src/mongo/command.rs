@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn other_errors_of_updates_are_errors() {
-        let failed = |reply: Document| write_failed(duplicates(reply).unwrap_err()).outcome();
+        let failed = |reply: Document| write_failed(duplicates(&reply).unwrap_err()).outcome();
         assert_eq!(failed(doc! { "ok": 1, "n": 0, "writeErrors": refused(13) }), Outcome::NotApplied);
         assert_eq!(failed(doc! { "ok": 1, "n": 1, "writeErrors": refused(13) }), Outcome::Unknown);
         let both = doc! { "ok": 1, "n": 1, "writeErrors": refused_by_index(&[0]), "writeConcernError": no_majority() };

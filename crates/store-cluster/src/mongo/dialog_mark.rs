@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{
     command::run_updates,
     connect::{Mongo, durable_document, millis},
-    dialog_row::{id, next, packed, stages, written},
+    dialog_row::{id, packed, stages, written},
     error::{out_of_time, write_failed},
     write::{TRIES_MAX, backoff},
 };
