@@ -1,6 +1,6 @@
 //! Who is in which group. A change is decided and written in one transaction.
 
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
