@@ -171,3 +171,43 @@ fn place(view: &View, end: LogEnd) -> ListPlace {
         conversation: view.key().conversation,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(id: i64) -> GroupId {
+        GroupId::new(id).unwrap()
+    }
+
+    /// Dialogs of user 7: about what, the day of the last write, and whether it is pinned.
+    fn dialogs(all: &[(&str, i64, bool)]) -> HashMap<ConversationId, Dialog> {
+        let dialog = |(id, day, pinned): &(&str, i64, bool)| {
+            let key = DialogKey { user: UserId::new(7).unwrap(), conversation: id.parse().unwrap() };
+            let pinned = pinned.then_some(Timestamp(5));
+            (key.conversation, Dialog { day: *day, pinned, ..Dialog::absent(key) })
+        };
+        all.iter().map(dialog).collect()
+    }
+
+    fn chosen_of(groups: &[i64], all: &[(&str, i64, bool)], most: usize) -> (Vec<String>, usize) {
+        let groups = groups.iter().map(|id| group(*id)).collect();
+        let (chosen, left_out) = chosen(groups, &dialogs(all), most);
+        (chosen.iter().map(ConversationId::to_string).collect(), left_out)
+    }
+
+    #[test]
+    fn pinned_ones_are_chosen_before_groups_and_these_before_direct_ones() {
+        let all = [("d7-8", 3, false), ("d7-9", 1, true), ("g2", 0, true), ("g3", 9, false), ("d6-7", 5, false)];
+        let (whole, left_out) = chosen_of(&[1, 2, 3], &all, 6);
+        assert_eq!((whole, left_out), (["g2", "d7-9", "g1", "g3", "d6-7", "d7-8"].map(String::from).to_vec(), 0));
+        let (some, left_out) = chosen_of(&[1, 2, 3], &all, 4);
+        assert_eq!((some, left_out), (["g2", "d7-9", "g1", "g3"].map(String::from).to_vec(), 2));
+    }
+
+    #[test]
+    fn dialogs_of_groups_that_were_left_are_not_chosen() {
+        let (chosen, left_out) = chosen_of(&[], &[("g2", 0, true), ("g3", 9, false)], 5);
+        assert_eq!((chosen, left_out), (Vec::new(), 0));
+    }
+}

@@ -236,3 +236,93 @@ fn answer_all(waiters: Vec<Waiter>, error: &Error) {
 fn as_f64(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(kind: MarkKind, joined: Option<Seq>, left: Option<Seq>) -> MarkWish {
+        MarkWish { key: "7,g9".parse().unwrap(), kind, joined, left, exists: false }
+    }
+
+    fn range(first: Seq, last: Seq) -> SeqRange {
+        SeqRange { first, last }
+    }
+
+    /// The log ends at 90; the user was in the group from 3 to 5, and from 8 on.
+    fn known() -> Known {
+        let key: DialogKey = "7,g9".parse().unwrap();
+        let member = wish(MarkKind::UpTo(1), None, None).member().unwrap();
+        Known {
+            dialogs: HashMap::from([(key, Arc::new(Dialog::absent(key)))]),
+            ends: HashMap::from([(key.conversation, 90)]),
+            stays: HashMap::from([(member, KnownStays { joined: 8, earlier: vec![range(3, 5)] })]),
+        }
+    }
+
+    fn written(wish: &MarkWish) -> ReadMark {
+        match known().decide(wish) {
+            Ok(Decision::Write(mark)) => mark,
+            Ok(Decision::IsMarked(dialog)) => panic!("{dialog:?}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn number_above_the_end_is_refused() {
+        for kind in [MarkKind::UpTo(91), MarkKind::Hidden(91), MarkKind::Ranges(vec![range(1, 2), range(91, 91)])] {
+            let refused = known().decide(&wish(kind, Some(8), None)).err().unwrap();
+            assert_eq!(refused.reason(), Reason::SeqOutOfRange);
+        }
+        let own = MarkWish { exists: true, ..wish(MarkKind::UpTo(91), Some(8), None) };
+        assert_eq!(written(&own).kind, MarkKind::UpTo(91), "the message of a sender is known to exist");
+    }
+
+    #[test]
+    fn mark_of_a_former_member_ends_with_its_stay() {
+        let marks = [
+            (MarkKind::UpTo(90), MarkKind::UpTo(20)),
+            (MarkKind::Hidden(90), MarkKind::Hidden(20)),
+            (
+                MarkKind::Ranges(vec![range(1, 3), range(19, 40), range(50, 60)]),
+                MarkKind::Ranges(vec![range(1, 3), range(19, 20)]),
+            ),
+        ];
+        for (asked, expected) in marks {
+            let mark = written(&wish(asked, None, Some(20)));
+            assert_eq!(mark, ReadMark { joined: 8, earlier: vec![range(3, 5)], kind: expected });
+        }
+    }
+
+    #[test]
+    fn earlier_stays_are_below_the_begin_of_the_member() {
+        let marks = [(8, vec![range(3, 5)]), (5, vec![]), (3, vec![])];
+        for (joined, earlier) in marks {
+            assert_eq!(written(&wish(MarkKind::UpTo(9), Some(joined), None)).earlier, earlier, "{joined}");
+        }
+    }
+
+    #[test]
+    fn stays_are_read_where_a_mark_may_skip_some() {
+        let dialogs = |read_seq| {
+            let key: DialogKey = "7,g9".parse().unwrap();
+            let read = kith_store::ReadRanges::new(read_seq, Vec::new()).unwrap();
+            HashMap::from([(key, Arc::new(Dialog { read, ..Dialog::absent(key) }))])
+        };
+        let needs = |joined, read_seq| wish(MarkKind::UpTo(9), joined, None).needs_stays(&dialogs(read_seq));
+        assert_eq!([needs(Some(1), 0), needs(Some(8), 6), needs(Some(8), 7)], [false, true, false]);
+        assert!(needs(None, 90), "of a former member the begin is not known");
+    }
+
+    #[test]
+    fn what_is_marked_already_is_not_written() {
+        let mut known = known();
+        let key: DialogKey = "7,g9".parse().unwrap();
+        let read = kith_store::ReadRanges::new(9, Vec::new()).unwrap();
+        let dialog = Dialog { read, ..Dialog::made(key, Timestamp(1)) };
+        known.dialogs.insert(key, Arc::new(dialog));
+        let decided = |kind| known.decide(&wish(kind, Some(8), None)).ok().unwrap();
+        assert!(matches!(decided(MarkKind::UpTo(9)), Decision::IsMarked(_)));
+        assert!(matches!(decided(MarkKind::UpTo(10)), Decision::Write(_)));
+    }
+}
