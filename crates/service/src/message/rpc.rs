@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Messages, convert, reading::PAGE_MAX, waiting::STEP_MAX};
 use crate::{
+    dialog::DialogRpc,
     error::Error,
     rpc::{
         batch::{Limits, check_count, only_services},
@@ -20,16 +21,22 @@ type Answer<T> = Result<Response<T>, Status>;
 #[derive(Clone, Debug)]
 pub struct MessageRpc {
     messages: Messages,
+    dialogs: DialogRpc,
     limits: Limits,
     agreement: SchemaAgreement,
 }
 
 impl MessageRpc {
-    /// Over the messages of a deployment. All calls are UNAVAILABLE until `agreement` is reached: a node of an older schema that
-    /// readmits a member leaves it the range of its earlier stay.
+    /// Over the messages of a deployment. `dialogs` has the calls of dialogs. All calls are UNAVAILABLE until `agreement` is reached:
+    /// a node of an older schema that readmits a member leaves it the range of its earlier stay.
     #[must_use]
-    pub const fn new(messages: Messages, limits: Limits, agreement: SchemaAgreement) -> Self {
-        Self { messages, limits, agreement }
+    pub const fn new(
+        messages: Messages,
+        dialogs: DialogRpc,
+        limits: Limits,
+        agreement: SchemaAgreement,
+    ) -> Self {
+        Self { messages, dialogs, limits, agreement }
     }
 
     /// How many messages a page has.
@@ -145,5 +152,90 @@ impl MessageService for MessageRpc {
         let results = conversations.into_iter().zip(found);
         let results = results.map(|(conversation, max)| convert::max_seq_result(conversation, max)).collect();
         Ok(Response::new(wire::GetMaxSeqsResponse { results }))
+    }
+
+    async fn create_conversation(
+        &self,
+        request: Request<wire::CreateConversationRequest>,
+    ) -> Answer<wire::CreateConversationResponse> {
+        self.agreement.check()?;
+        self.dialogs.create_conversation(request).await
+    }
+
+    async fn get_conversation(
+        &self,
+        request: Request<wire::GetConversationRequest>,
+    ) -> Answer<wire::GetConversationResponse> {
+        self.agreement.check()?;
+        self.dialogs.get_conversation(request).await
+    }
+
+    async fn list_conversations(
+        &self,
+        request: Request<wire::ListConversationsRequest>,
+    ) -> Answer<wire::ListConversationsResponse> {
+        self.agreement.check()?;
+        self.dialogs.list_conversations(request).await
+    }
+
+    async fn count_unread(
+        &self,
+        request: Request<wire::CountUnreadRequest>,
+    ) -> Answer<wire::CountUnreadResponse> {
+        self.agreement.check()?;
+        self.dialogs.count_unread(request).await
+    }
+
+    async fn get_read_seqs(
+        &self,
+        request: Request<wire::GetReadSeqsRequest>,
+    ) -> Answer<wire::GetReadSeqsResponse> {
+        self.agreement.check()?;
+        self.dialogs.get_read_seqs(request).await
+    }
+
+    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> Answer<wire::MarkReadResponse> {
+        self.agreement.check()?;
+        self.dialogs.mark_read(request).await
+    }
+
+    async fn update_dialog(
+        &self,
+        request: Request<wire::UpdateDialogRequest>,
+    ) -> Answer<wire::UpdateDialogResponse> {
+        self.agreement.check()?;
+        self.dialogs.update_dialog(request).await
+    }
+
+    async fn hide_conversation(
+        &self,
+        request: Request<wire::HideConversationRequest>,
+    ) -> Answer<wire::HideConversationResponse> {
+        self.agreement.check()?;
+        self.dialogs.hide_conversation(request).await
+    }
+
+    async fn clear_conversation(
+        &self,
+        request: Request<wire::ClearConversationRequest>,
+    ) -> Answer<wire::ClearConversationResponse> {
+        self.agreement.check()?;
+        self.dialogs.clear_conversation(request).await
+    }
+
+    async fn set_user_seq_range(
+        &self,
+        request: Request<wire::SetUserSeqRangeRequest>,
+    ) -> Answer<wire::SetUserSeqRangeResponse> {
+        self.agreement.check()?;
+        self.dialogs.set_user_seq_range(request).await
+    }
+
+    async fn trim_conversation(
+        &self,
+        request: Request<wire::TrimConversationRequest>,
+    ) -> Answer<wire::TrimConversationResponse> {
+        self.agreement.check()?;
+        self.dialogs.trim_conversation(request).await
     }
 }

@@ -1,7 +1,7 @@
 //! Who is in which group. All of one group stands in one partition, so that the roster, the members, whom the last versions
 //! changed and what was answered to requests change by one conditional write.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -30,6 +30,17 @@ impl MemberStore for Cql {
         }
         let _entered = self.enter()?;
         Ok(FormerMember::of(keys, &self.member_rows(keys).await?))
+    }
+
+    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        let found = self.member_rows(keys).await?;
+        let found: HashMap<MemberKey, MemberRow> =
+            found.into_iter().map(|row| (row.member.key, row)).collect();
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
