@@ -7,11 +7,10 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{ConversationId, MessageStore, Seq, StoreError, UserId};
 use tokio::time::Instant;
 
-use super::DialogRecords;
+use super::{DialogRecords, records::store_error};
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    message::store_error,
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
     write::mutations::Mutations,
 };

@@ -221,7 +221,7 @@ impl MarkWish {
     }
 }
 
-pub(super) fn out_of_range() -> Error {
+pub(crate) fn out_of_range() -> Error {
     Error::new(Reason::SeqOutOfRange, "a number is above that of the last message of the conversation")
 }
 

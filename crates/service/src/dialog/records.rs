@@ -66,7 +66,7 @@ impl DialogRecords {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Arc<Dialog>, Error> {
+    pub(crate) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Arc<Dialog>, Error> {
         let found = self.cache.get_with(&key, consistency).await;
         let found = found.map_err(|error| Error::cache(DIALOGS, &error))?;
         Ok(found.map_or_else(|| Arc::new(Dialog::absent(key)), |entry| entry.value))
@@ -118,7 +118,7 @@ impl DialogRecords {
     ///
     /// # Errors
     /// ABORTED, INVALID_ARGUMENT, or what a failing store makes.
-    pub(super) async fn change(
+    pub(crate) async fn change(
         &self,
         key: DialogKey,
         patch: DialogPatch,
@@ -146,7 +146,7 @@ impl DialogRecords {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn list(
+    pub(crate) async fn list(
         &self,
         user: UserId,
         after: Option<DialogPlace>,

@@ -17,6 +17,7 @@
 
 mod config;
 mod convert;
+mod dialogs;
 mod own_marks;
 mod queue;
 mod range;
@@ -30,7 +31,8 @@ mod service;
 mod waiting;
 
 pub use config::{DirectFrom, MessagesConfig};
-pub(crate) use convert::{conversation, invalid, message_to_wire, number};
-pub(crate) use range::{Bounds, Range, no_conversation, store_error};
+use convert::{conversation, invalid, message_to_wire, number};
+pub use dialogs::{DialogRpc, Dialogs};
+use range::{Bounds, Range, no_conversation, store_error};
 pub use rpc::MessageRpc;
 pub use service::{Correspondents, Messages, Records};

@@ -4,9 +4,8 @@ use kith_proto::message::v1::{self as wire, message_service_server::MessageServi
 use kith_store::ConversationId;
 use tonic::{Request, Response, Status};
 
-use super::{Messages, convert, reading::PAGE_MAX, waiting::STEP_MAX};
+use super::{DialogRpc, Messages, convert, reading::PAGE_MAX, waiting::STEP_MAX};
 use crate::{
-    dialog::DialogRpc,
     error::Error,
     rpc::{
         batch::{Limits, check_count, only_services},

@@ -23,13 +23,13 @@ use kith_proto::{
 use kith_service::{
     application::{self, ApplicationRpc, Applications, Closing},
     conversation,
-    dialog::{self, DialogCleanup, DialogRpc, Dialogs},
+    dialog::{self, DialogCleanup},
     domain_context::DomainContext,
     group::{
         self, GroupRpc, Groups,
         members::{MemberRpc, Members, MembershipListeners},
     },
-    message::{MessageRpc, Messages},
+    message::{DialogRpc, Dialogs, MessageRpc, Messages},
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{

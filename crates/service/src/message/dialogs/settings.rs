@@ -6,8 +6,9 @@ use kith_store::{
 };
 use tokio::time::Instant;
 
-use super::{Dialogs, mark_queue::out_of_range, shown::Shown};
+use super::{Dialogs, shown::Shown};
 use crate::{
+    dialog::out_of_range,
     error::Error,
     rpc::{
         call::{Call, Principal},

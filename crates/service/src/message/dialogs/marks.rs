@@ -5,8 +5,8 @@ use kith_store::{ConversationId, Dialog, DialogKey, MarkKind, Seq, UserId};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-use super::{Dialogs, MarkWish, dialogs::keys_of, peers::Peer, shown::View};
-use crate::error::Error;
+use super::{Dialogs, peers::Peer, service::keys_of, shown::View};
+use crate::{dialog::MarkWish, error::Error};
 
 /// What a mark left.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, UserId};
 
 use super::{
     Dialogs,
-    dialogs::keys_of,
     list::Listed,
+    service::keys_of,
     shown::{View, parts},
 };
 use crate::error::{Error, Reason};
