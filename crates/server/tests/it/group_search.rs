@@ -183,7 +183,9 @@ async fn searches_are_in_the_figures_of_the_tiers() {
     assert_eq!((of("group_search_page").hits, of("group_search_page").loads), (4, 1));
     assert_eq!(of("group_search_epoch").entries, 1);
     let limits: i64 = stats.iter().map(|stats| stats.weight_limit_bytes).sum();
-    assert_eq!(limits, 256 << 20, "all namespaces together have what is configured");
+    let configured = 256 << 20;
+    let rounded = configured - limits;
+    assert!((0..100).contains(&rounded), "all namespaces together have what is configured, not {limits}");
 }
 
 #[tokio::test]

@@ -57,27 +57,43 @@ async fn deleted_at(folder: &TempDir, user: i64, at: Timestamp) {
     handle.close().await;
 }
 
-/// Appends messages of the user with this body to its conversation with another one, as if they had been sent long ago.
-async fn wrote_long_ago(folder: &TempDir, other: i64, bodies: &[&str]) {
-    let (handle, stores) = open(folder.path()).await;
+/// A message of the user, as if it had been sent long ago.
+fn old_message(body: &str) -> NewMessage {
     let sender = UserId::new(CHOSEN).unwrap();
-    let conversation = ConversationId::direct(sender, UserId::new(other).unwrap());
-    let message = |body: &&str| NewMessage {
+    NewMessage {
         key: MessageKey::of(Some(sender), body),
         hash: ContentHash::of("", body.as_bytes()),
         sender: Some(sender),
         sent: LONG_AGO,
         kind: MessageKind::Message,
         content_type: "".into(),
-        body: (*body).to_owned().into(),
+        body: body.to_owned().into(),
         mentions: Vec::new(),
         mention_all: false,
         silent: false,
         reply_to: None,
         client_message_id: None,
-    };
-    let messages: Vec<_> = bodies.iter().map(message).collect();
+    }
+}
+
+/// Appends messages of the user with these bodies to its conversation with another one, as if they had been sent long ago.
+async fn wrote_long_ago(folder: &TempDir, other: i64, bodies: &[&str]) {
+    let (handle, stores) = open(folder.path()).await;
+    let conversation = ConversationId::direct(UserId::new(CHOSEN).unwrap(), UserId::new(other).unwrap());
+    let messages: Vec<_> = bodies.iter().map(|body| old_message(body)).collect();
     stores.messages.append(conversation, &messages).await.unwrap();
+    handle.close().await;
+}
+
+/// Makes the user a member of a group, as if it had joined a day ago, and appends a message there.
+async fn joined_long_ago(folder: &TempDir, group: i64) {
+    let (handle, stores) = open(folder.path()).await;
+    let (group, user) = (GroupId::new(group).unwrap(), UserId::new(CHOSEN).unwrap());
+    let at = Timestamp(Timestamp::now().0 - 86_400_000);
+    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100, history: false };
+    stores.members.change_members(group, MemberChange::Join(user), terms, Write::at(at)).await.unwrap();
+    let read = [old_message("old")];
+    stores.messages.append(ConversationId::Group(group), &read).await.unwrap();
     handle.close().await;
 }
 
@@ -109,7 +125,6 @@ async fn new_account_reads_no_message_of_the_old_one() {
     let long_ago = prost_types::Timestamp::default();
     assert_eq!(seq_by_time(&node, CHOSEN, &with_ann, long_ago).await.unwrap(), 4);
     assert_eq!(max_seqs(&node, CHOSEN, &[&with_ann, &with_bob]).await, [Ok(5), Ok(0)]);
-    assert_eq!(read_all(&node, ann, &with_ann).await.len(), 5, "the other user reads all");
     node.stop().await;
     drop(data);
 }
@@ -126,9 +141,12 @@ async fn recreated_user_reads_no_old_message() {
         say(&node, by, To::UserId(to), "old").await.unwrap();
     }
     say(&node, CHOSEN, To::GroupId(shared), "old").await.unwrap();
+    // There the user only reads: it has no dialog.
+    let silent = chat(&node, ann, &[]).await;
     until_read(&node, CHOSEN, &id, 2).await;
     pin(&node, CHOSEN, &id, true).await;
     let data = node.stop().await;
+    joined_long_ago(&folder, silent).await;
     deleted_and_crashed(&folder).await;
 
     let node = over(&folder).await;
@@ -139,7 +157,9 @@ async fn recreated_user_reads_no_old_message() {
         let shown = conversation(&node, CHOSEN, id).await.unwrap();
         assert_eq!((shown.max_seq, shown.unread, shown.last_message, shown.pinned), (0, 0, None, false));
     }
-    assert_eq!(max_seqs(&node, CHOSEN, &[&format!("g{shared}")]).await, [Err("NOT_FOUND".to_owned())]);
+    // The stay in the first group began so lately that it might be one of the new account: the dialog hides its messages.
+    let of_groups = [&*format!("g{shared}"), &format!("g{silent}")];
+    assert_eq!(max_seqs(&node, CHOSEN, &of_groups).await, [Ok(0), Err("NOT_FOUND".to_owned())]);
     assert_eq!(read(&node, CHOSEN, &id).await.read_seq, 2, "what was read is kept");
     say(&node, ann, To::UserId(CHOSEN), "new").await.unwrap();
     assert_eq!(read_all(&node, CHOSEN, &id).await, ["new"]);

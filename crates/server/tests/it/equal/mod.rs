@@ -24,7 +24,13 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 28] = [
+const VARYING: [&str; 33] = [
+    // Reads of one call that miss the same record at once may share one.
+    "hits",
+    "misses",
+    "loads",
+    "storeReads",
+    "resyncChecked",
     "time",
     "banTime",
     "createTime",

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::messaging::*;
-use crate::node::{TestNode, assert_forbidden, assert_refused, until};
+use crate::node::{TestNode, assert_refused};
 use crate::relating::with_users;
 use kith_proto::{
-    group::v1::{self as groups, CreateGroupRequest},
+    group::v1 as groups,
     message::v1::{send_message_request::To, *},
 };
 use prost_types::Timestamp;

@@ -6,7 +6,7 @@ use kith_cache::{Consistency, Entry};
 use kith_store::{BATCH_MAX, FormerMember, GroupId, Member, MemberKey, MemberRow, Seq, SeqRange, UserId};
 
 use super::{Members, service::store_error};
-use crate::error::Error;
+use crate::{error::Error, user::account_begins};
 
 /// The messages of a group that a user may read by its membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Members {
     ) -> Result<Vec<Result<Option<MessageRange>, Error>>, Error> {
         let seen = self.seen(user, groups).await;
         let absent: Vec<MemberKey> = seen.iter().filter_map(absent).collect();
-        let former = self.former(&absent).await?;
+        let former = self.former(user, &absent).await?;
         let range = |seen| match seen {
             Seen::NoGroup => None,
             Seen::Member(member) => {
@@ -111,11 +111,23 @@ impl Members {
         exist.into_iter().zip(members).zip(&keys).map(seen).collect()
     }
 
-    async fn former(&self, keys: &[MemberKey]) -> Result<HashMap<MemberKey, FormerMember>, Error> {
+    /// What a user may read of groups that it has left. A stay that began before its account is that of another user who had
+    /// its id.
+    async fn former(
+        &self,
+        user: UserId,
+        keys: &[MemberKey],
+    ) -> Result<HashMap<MemberKey, FormerMember>, Error> {
         let mut former = HashMap::new();
+        if keys.is_empty() {
+            return Ok(former);
+        }
+        let Some(created) = self.users.created(user, &Consistency::Cached).await? else { return Ok(former) };
+        let begins = account_begins(created);
         for keys in keys.chunks(BATCH_MAX) {
-            let found = self.store.former(keys).await.map_err(store_error)?;
-            former.extend(keys.iter().copied().zip(found).filter_map(|(key, left)| Some((key, left?))));
+            let found = self.store.stored_members(keys).await.map_err(store_error)?;
+            let own = found.into_iter().flatten().filter(|row| row.member.joined >= begins);
+            former.extend(own.filter_map(|row| Some((row.member.key, row.former()?))));
         }
         Ok(former)
     }
