@@ -13,7 +13,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 use http_body::{Body, Frame};
 use prost::Message as _;
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 use tonic::{Status, codegen::StdError};
 
 use super::{BodyLimits, catalogue::Rpc, fault, read};
@@ -111,7 +111,7 @@ struct Limit {
 /// The body of a call as JSON. Yields its message as gRPC frames it, once all of it has come; fails with the
 /// status that the caller is to get.
 #[derive(Debug)]
-pub(super) struct Transcoded<B> {
+pub(super) struct Transcoded<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     /// `None` once the message was yielded, or refused.
     inner: Option<B>,
     read: BytesMut,
@@ -182,6 +182,18 @@ where
     }
 }
 
+/// The edge refuses some calls before their handler asks for the body.
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for Transcoded<B> {
+    fn drop(&mut self) {
+        if let (Some(inner), true) = (self.inner.take(), self.lingers)
+            && !inner.is_end_stream()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(read_away(inner));
+        }
+    }
+}
+
 /// Whether the caller may still be sending when it is refused, and would not read the answer then. Callers
 /// that wait to be asked for their body do not send, and HTTP/2 ends one stream without the others.
 fn lingers<B>(request: &Request<B>) -> bool {
@@ -210,7 +222,56 @@ async fn read_away<B: Body<Data = Bytes> + Unpin>(mut body: B) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use tokio::task::yield_now;
+
+    use super::{super::catalogue, *};
+
+    /// A body of so many frames, which are counted down as they are read.
+    struct Frames(Arc<AtomicUsize>);
+
+    impl Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let left = self.0.load(Ordering::Relaxed);
+            if left == 0 {
+                return Poll::Ready(None);
+            }
+            self.0.store(left - 1, Ordering::Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"{}")))))
+        }
+    }
+
+    /// How many frames of a body are left after no handler has asked for it.
+    async fn left_of(version: Version) -> usize {
+        let left = Arc::new(AtomicUsize::new(5));
+        let request = Request::builder().version(version).body(Frames(Arc::clone(&left))).unwrap();
+        let rpc = catalogue::rpc("/kith.user.v1.UserService/GetUser").unwrap();
+        let limits = BodyLimits { message: 1 << 20, batch: 1 << 20 };
+        drop(translate(rpc, limits, request).unwrap());
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        left.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn body_that_no_handler_asks_for_is_read_away() {
+        assert_eq!(left_of(Version::HTTP_11).await, 0, "the connection is kept");
+        assert_eq!(left_of(Version::HTTP_2).await, 5, "the stream is ended");
+    }
 
     #[test]
     fn timeouts_of_connect_become_timeouts_of_grpc() {
