@@ -75,7 +75,7 @@ pub async fn join_sets_bounds_atomically(stores: Stores) {
     founded(&stores, 3).await;
     let end = send(&stores, "a", 7).await;
     assert_eq!(numbers(&stores, join(5)).await, [end + 1, end + 1, 0, end + 1]);
-    // Whoever sees the member sees its bounds.
+    // A reader who sees the member sees its bounds.
     let joins = (10..18).map(|user| {
         let (stores, end) = (stores.clone(), end);
         async move {
