@@ -1,6 +1,6 @@
 //! Who is in which group. A change is decided and written in one transaction.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use kith_store::{
@@ -16,7 +16,7 @@ use crate::{
     error::{Failure, corrupt, internal},
     message,
     request::once,
-    row::{earlier_bytes, former_member, member_of, roster_of, size, stored_member},
+    row::{earlier_bytes, member_of, roster_of, size, stored_member},
     state::expect,
 };
 
@@ -70,9 +70,11 @@ impl MemberStore for Sqlite {
     }
 
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
-        let found = self.readers.by_keys(&BY_KEYS, keys, former_member).await?;
-        let found: HashMap<MemberKey, Option<FormerMember>> = found.into_iter().collect();
-        Ok(keys.iter().map(|key| found.get(key).copied().flatten()).collect())
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let keys = keys.to_vec();
+        self.readers.read(move |connection| Ok(FormerMember::of(&keys, &rows_of(connection, &keys)?))).await
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
@@ -185,11 +187,7 @@ fn decide(
     users.sort_unstable();
     users.dedup();
     let keys: Vec<MemberKey> = users.into_iter().map(|user| MemberKey { group, user }).collect();
-    let mut rows = Vec::with_capacity(keys.len());
-    BY_KEYS.run(connection, &keys, |row| {
-        rows.push(member_of(row)?);
-        Ok(())
-    })?;
+    let rows = rows_of(connection, &keys)?;
     let bans = bans(connection, group, change, write.now)?;
     let log_end = if change.reads_end() { Some(log_end(connection, group)?) } else { None };
     let mut room = Room::new(group, before, rows, write.now).with_bans(bans).with_log_end(log_end);
@@ -322,6 +320,16 @@ fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) ->
         put_all(connection, group, &ended)?;
     }
     Ok(ended.roster.count.max(u32::from(is_more)))
+}
+
+/// The rows of these members; those who never were are left out.
+fn rows_of(connection: &Connection, keys: &[MemberKey]) -> Result<Vec<MemberRow>, Failure> {
+    let mut rows = Vec::with_capacity(keys.len());
+    BY_KEYS.run(connection, keys, |row| {
+        rows.push(member_of(row)?);
+        Ok(())
+    })?;
+    Ok(rows)
 }
 
 fn rows(connection: &Connection, sql: &str, asked: impl Params) -> Result<Vec<MemberRow>, Failure> {

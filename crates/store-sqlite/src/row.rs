@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kith_store::{
-    Block, Edge, Follow, FormerMember, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey,
-    MemberRow, Params, Permissions, Role, Roster, Seq, Stays, StoreError, Stored, Text, Timestamp, User,
-    UserId, Version, Visibility,
+    Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey, MemberRow, Params,
+    Permissions, Role, Roster, Seq, Stays, StoreError, Stored, Text, Timestamp, User, UserId, Version,
+    Visibility,
 };
 use rusqlite::{Row, Rows, types::ValueRef};
 
@@ -187,12 +187,6 @@ pub(crate) fn stored_member(row: &Row<'_>) -> Result<(MemberKey, Stored<Member>)
     let MemberRow { member, live, .. } = member_of(row)?;
     let (key, version) = (member.key, member.version);
     Ok((key, if live { Stored::Live(Arc::new(member)) } else { Stored::Deleted(version) }))
-}
-
-/// What a former member may read, with its key.
-pub(crate) fn former_member(row: &Row<'_>) -> Result<(MemberKey, Option<FormerMember>), Failure> {
-    let row = member_of(row)?;
-    Ok((row.member.key, row.former()))
 }
 
 /// Parameters as a column holds them.

@@ -1,5 +1,7 @@
 //! When a user was a member, in numbers of messages, and how changes of members decide it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Member, MemberKey, MemberRow, Role, Room, Seq, Text, UserId, Version};
@@ -49,6 +51,16 @@ pub struct FormerMember {
     pub from_seq: Seq,
     /// The highest. Above 0.
     pub left_seq: Seq,
+}
+
+impl FormerMember {
+    /// What these users may read as former members, in their order, by the rows that were found of them.
+    #[must_use]
+    pub fn of(keys: &[MemberKey], rows: &[MemberRow]) -> Vec<Option<Self>> {
+        let former = rows.iter().filter_map(|row| row.former().map(|former| (row.member.key, former)));
+        let former: BTreeMap<MemberKey, Self> = former.collect();
+        keys.iter().map(|key| former.get(key).copied()).collect()
+    }
 }
 
 /// The end of the log by which a [`Room`] decides from and to where its members read.
@@ -116,8 +128,6 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kith_store::{GroupId, Outcome, Seq, StoreError};
+use kith_store::{ConversationId, GroupId, MessageStore, Outcome, Seq, StoreError};
 
 use super::{
     error::{as_outcome, unavailable},
@@ -23,6 +23,13 @@ pub trait LogEnds: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// When the store of the logs cannot answer.
     async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError>;
+}
+
+#[async_trait]
+impl<S: MessageStore> LogEnds for S {
+    async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError> {
+        self.strong_end(ConversationId::Group(group)).await
+    }
 }
 
 impl Cql {

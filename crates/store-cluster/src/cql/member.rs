@@ -1,7 +1,7 @@
 //! Who is in which group. All of one group stands in one partition, so that the roster, the members, whom the last versions
 //! changed and what was answered to requests change by one conditional write.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -29,10 +29,7 @@ impl MemberStore for Cql {
             return Err(StoreError::Overloaded);
         }
         let _entered = self.enter()?;
-        let found = self.member_rows(keys).await?;
-        let found: HashMap<MemberKey, Option<FormerMember>> =
-            found.into_iter().map(|row| (row.member.key, row.former())).collect();
-        Ok(keys.iter().map(|key| found.get(key).copied().flatten()).collect())
+        Ok(FormerMember::of(keys, &self.member_rows(keys).await?))
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {

@@ -233,14 +233,6 @@ impl ClusterHandle {
     }
 }
 
-/// There are no logs before migration 9.
-#[async_trait::async_trait]
-impl crate::cql::LogEnds for Mongo {
-    async fn log_end(&self, _: kith_store::GroupId) -> Result<kith_store::Seq, StoreError> {
-        Ok(0)
-    }
-}
-
 /// A journaled majority.
 pub(super) fn durable(limit: Duration) -> WriteConcern {
     let mut concern = WriteConcern::majority();
