@@ -50,7 +50,7 @@ impl Bounds {
     /// The same, as far as the reader sees it by its dialog.
     pub(crate) fn of_dialog(self, dialog: &Dialog) -> Self {
         let to = [self.to, dialog.max_seq].into_iter().flatten().min();
-        Self { to, ..self.from_at_least(dialog.min_seq.unwrap_or_default()) }
+        Self { to, ..self.raised_to(dialog.min_seq.unwrap_or_default()) }
     }
 
     /// The last message before the reader left the group; `None`: it has not left.
@@ -63,7 +63,7 @@ impl Bounds {
         self.joined
     }
 
-    fn from_at_least(self, min: Seq) -> Self {
+    fn raised_to(self, min: Seq) -> Self {
         Self { from: self.from.max(min), ..self }
     }
 }
@@ -167,7 +167,7 @@ impl Messages {
             self.bounds_of_membership(reader, conversations),
             self.conversations.min_seqs(conversations)
         )?;
-        let raised = |(bounds, min): (Result<Bounds, Error>, Seq)| Ok(bounds?.from_at_least(min));
+        let raised = |(bounds, min): (Result<Bounds, Error>, Seq)| Ok(bounds?.raised_to(min));
         Ok(bounds.into_iter().zip(min_seqs).map(raised).collect())
     }
 

@@ -136,7 +136,7 @@ impl Dialogs {
 
 /// The parts of documents from one number, above 0, to another, by rising number; none if `last` is below `first`.
 pub(super) fn parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = (Seq, Seq)> {
-    let documents = if last < first { 1..=0 } else { document_of(first)..=document_of(last) };
+    let documents = (document_of(first)..=document_of(last)).filter(move |_| first <= last);
     documents.map(move |document| {
         let begin = document * DOCUMENT + 1;
         (first.max(begin), last.min(begin + DOCUMENT - 1))
