@@ -1,7 +1,5 @@
 //! Messages that are sent again, at once, and many in one call.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
 use crate::relating::{self, block, with_users};
@@ -120,11 +118,11 @@ async fn batch_keeps_the_order_within_a_conversation() {
     let group = chat(&node, ann, &[bea]).await;
     fill(&node, &format!("g{group}"), 97).await;
     let message = |number: usize| {
-        let to = if number % 2 == 0 { To::GroupId(group) } else { To::UserId(bea) };
+        let to = if number.is_multiple_of(2) { To::GroupId(group) } else { To::UserId(bea) };
         for_user(ann, text(to, &number.to_string()))
     };
     let results = send_batch(&node, (0..100).map(message).collect()).await;
-    let number = |at: usize| i64::try_from(at / 2 + if at % 2 == 0 { 98 } else { 1 }).unwrap();
+    let number = |at: usize| i64::try_from(at / 2 + if at.is_multiple_of(2) { 98 } else { 1 }).unwrap();
     assert_eq!(results, (0..100).map(|at| Ok((number(at), false))).collect::<Vec<_>>());
     let direct = read_all(&node, bea, &direct(ann, bea)).await;
     assert_eq!(direct, (0..50).map(|number| (2 * number + 1).to_string()).collect::<Vec<_>>());
