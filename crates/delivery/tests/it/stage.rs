@@ -16,8 +16,8 @@ use kith_cache::{
 };
 use kith_delivery::{EpochSource, RedisWindows, WindowLimits, Windows};
 use kith_store::{
-    Appended, ConversationId, Epoch, GroupId, LogEnd, Message, MessageKind, MessageStore, NewMessage,
-    Outcome, Seq, StoreError, Timestamp, UserId,
+    Appended, ConversationId, Epoch, GroupId, LogEnd, LogHead, Message, MessageKind, MessageStore,
+    NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, UserId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -122,6 +122,14 @@ impl MessageStore for Logs {
         self.enter(&self.last_documents).await?;
         let end = self.end(log);
         Ok(self.within(log, (end - 1) / 100 * 100 - 99, end))
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        unreachable!("windows read whole messages")
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        unreachable!("windows read whole messages")
     }
 
     async fn ends(&self, logs: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {

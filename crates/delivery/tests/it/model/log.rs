@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, LogEnd, Message, MessageStore, NewMessage, Seq, StoreError, Timestamp,
-    document_of,
+    Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, NewMessage, Seq, StoreError,
+    StoredHeader, Timestamp, document_of,
 };
 use parking_lot::Mutex;
 
@@ -27,6 +27,14 @@ impl MessageStore for ModelLog {
         assert_eq!(document_of(first), document_of(last), "one document");
         self.stage.gate().await;
         Ok(self.truth.lock().read(first, last))
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        unreachable!("windows read whole messages")
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        unreachable!("windows read whole messages")
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
@@ -70,6 +78,14 @@ impl MessageStore for OldestFirst {
         }
         both.extend(self.0.messages(log, first, first + 99).await?);
         Ok(both)
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        unreachable!("windows read whole messages")
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        unreachable!("windows read whole messages")
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
