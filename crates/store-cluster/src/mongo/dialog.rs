@@ -285,7 +285,7 @@ impl Mongo {
         Ok(StoreError::Overloaded)
     }
 
-    /// A twin of this call may have committed since the try looked for one. A server that is away cannot tell.
+    /// A twin of this call may have committed since the try looked for one. A server that is away cannot say.
     async fn replayed_settings(
         &self,
         change: &SettingsChange,

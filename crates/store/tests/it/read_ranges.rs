@@ -13,15 +13,15 @@ enum Step {
     /// The member leaves, and joins again after so many messages.
     Rejoin(Seq),
     /// A mark of numbers that are there, by their share of the end in thousandths.
-    Mark { kind: u8, shares: Vec<(Seq, Seq)>, tells_stays: bool },
+    Mark { kind: u8, shares: Vec<(Seq, Seq)>, names_stays: bool },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let shares = prop::collection::vec((0..=1_000_i64, 0..=1_000_i64), 1..4);
-    let mark = (0..3_u8, shares, any::<bool>()).prop_map(|(kind, shares, tells_stays)| Step::Mark {
+    let mark = (0..3_u8, shares, any::<bool>()).prop_map(|(kind, shares, names_stays)| Step::Mark {
         kind,
         shares,
-        tells_stays,
+        names_stays,
     });
     let step =
         prop_oneof![2 => (1..9_i64).prop_map(Step::Send), 1 => (0..5_i64).prop_map(Step::Rejoin), 4 => mark];
@@ -90,9 +90,9 @@ impl Model {
     }
 
     /// The mark as a caller sends it, which leaves out the stays where it may.
-    fn call(&self, kind: MarkKind, tells_stays: bool, known: &ReadRanges) -> ReadMark {
+    fn call(&self, kind: MarkKind, names_stays: bool, known: &ReadRanges) -> ReadMark {
         let needed = known.read_seq() < self.joined - 1;
-        let earlier = if needed || tells_stays { self.earlier.clone() } else { Vec::new() };
+        let earlier = if needed || names_stays { self.earlier.clone() } else { Vec::new() };
         ReadMark { joined: self.joined, earlier, kind }
     }
 }
@@ -108,8 +108,8 @@ fn run(steps: Vec<Step>, mut each: impl FnMut(&Model, &ReadRanges, &ReadMark)) -
         match step {
             Step::Send(count) => model.end += count,
             Step::Rejoin(absence) => model.rejoin(absence),
-            Step::Mark { kind, shares, tells_stays } => {
-                let mark = model.call(model.kind(kind, &shares), tells_stays, &ranges);
+            Step::Mark { kind, shares, names_stays } => {
+                let mark = model.call(model.kind(kind, &shares), names_stays, &ranges);
                 each(&model, &ranges, &mark);
                 model.mark(&mark.kind);
                 ranges = ranges.mark(&mark).unwrap();
