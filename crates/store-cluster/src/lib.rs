@@ -1,5 +1,5 @@
-//! The store of a cluster. Users, groups, messages, secrets and the memory of their requests live in MongoDB, follows and blocks in
-//! Cassandra or ScyllaDB; which record lives where is the private matter of this crate.
+//! The store of a cluster. Users, groups, messages, dialogs, secrets and the memory of their requests live in MongoDB, follows
+//! and blocks in Cassandra or ScyllaDB; which record lives where is the private matter of this crate.
 //!
 //! Writes are acknowledged by a journaled majority; reads ask the primary for what a majority has. A write
 //! of one record is one command. A write that touches several documents (secrets, a request id, a deletion)

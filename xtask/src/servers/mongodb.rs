@@ -54,12 +54,17 @@ impl Mongodb {
     }
 }
 
-/// Arguments of mongod, wherever it runs. Test commands are on: tests cut connections with fail points.
+/// Arguments of mongod, wherever it runs. Test commands are on: tests cut connections with fail points. Each test has a database
+/// of its own, and files of dropped ones would be kept open for minutes: no history is kept, and idle files are closed.
 fn arguments(port: u16) -> Vec<String> {
     let port = port.to_string();
     let cache = "--wiredTigerCacheSizeGB=0.25";
-    let words = ["--replSet", SET, "--port", &port, cache, "--setParameter", "enableTestCommands=1"];
-    words.map(str::to_owned).to_vec()
+    let files = "file_manager=(close_idle_time=10,close_scan_interval=5,close_handle_minimum=1000)";
+    let mut words = vec!["--replSet", SET, "--port", &port, cache, "--wiredTigerEngineConfigString", files];
+    for parameter in ["enableTestCommands=1", "minSnapshotHistoryWindowInSeconds=0"] {
+        words.extend(["--setParameter", parameter]);
+    }
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// A container has a network of its own.

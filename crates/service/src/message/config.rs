@@ -22,7 +22,7 @@ pub struct MessagesConfig {
     pub queue: usize,
     /// Most messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may send so many.
     pub queue_of_one: usize,
-    /// Most conversations of a user that are listed. From 1 to 2000.
+    /// Most conversations of a user that are listed. Above 0, at most 2000.
     pub conversations_max: usize,
 }
 

@@ -6,16 +6,19 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use kith_store::{BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version};
 use mongodb::{
-    bson::{Document, RawDocument, doc},
-    options::ReadConcern,
+    bson::{RawDocument, RawDocumentBuf, doc},
+    options::{ReadConcern, ReturnDocument},
 };
 
 use super::{
     connect::Mongo,
-    dialog_row::next,
     document::{fields, number, version},
-    error::{malformed, read_failed},
+    error::{is_duplicate, malformed, read_failed, write_failed},
+    write::backoff,
 };
+
+/// Writers of one record meet at most so often: each that loses has seen another one raise it or make it.
+const UPSERTS_MAX: u32 = 16;
 
 #[async_trait]
 impl ConversationStore for Mongo {
@@ -38,10 +41,18 @@ impl ConversationStore for Mongo {
             return Ok(found.into_iter().next().unwrap_or(Conversation::absent(id)));
         }
         let _entered = self.enter()?;
-        let raise = raising(min_seq, trim, rand::random());
-        let raised =
-            self.upsert(&self.conversations, doc! { "_id": id.to_string() }, vec![raise].into()).await?;
-        conversation(&raised)
+        for tries in 1..=UPSERTS_MAX {
+            if let Some(raised) = self.try_raise(id, min_seq, trim).await? {
+                return conversation(&raised);
+            }
+            let found = self.find_one(&self.conversations, doc! { "_id": id.to_string() }).await?;
+            let found = found.as_deref().map(conversation).transpose()?;
+            if let Some(record) = found.filter(|record| record.raised(min_seq, trim).is_none()) {
+                return Ok(record);
+            }
+            tokio::time::sleep(backoff(tries)).await;
+        }
+        Err(StoreError::Overloaded)
     }
 }
 
@@ -68,24 +79,42 @@ impl Mongo {
         }
         Ok(found)
     }
-}
 
-/// Raises the bound, and the version only if something changes.
-fn raising(min_seq: Seq, trim: bool, nonce: i64) -> Document {
-    let lower = doc! { "$lt": [{ "$ifNull": ["$min", 0_i64] }, min_seq] };
-    let untrimmed = doc! { "$and": [trim, { "$ne": ["$trim", true] }] };
-    let changes = doc! { "$or": [lower, untrimmed] };
-    let if_changed = |value: Document, unchanged: &str| doc! { "$cond": [changes.clone(), value, unchanged] };
-    let mut set = doc! {
-        "v": if_changed(next("$v"), "$v"),
-        "min": { "$max": [{ "$ifNull": ["$min", 0_i64] }, min_seq] },
-        "w": if_changed(doc! { "$ifNull": ["$w", nonce] }, "$w"),
-        "u": if_changed(doc! { "$literal": nonce }, "$u"),
-    };
-    if trim {
-        set.insert("trim", true);
+    /// Raises the bound and the version of a record that this changes, or makes the record. `None`: the record is so already, or
+    /// another caller has just made it.
+    ///
+    /// Operators and not a pipeline, as in `dialog_row.rs`.
+    async fn try_raise(
+        &self,
+        id: ConversationId,
+        min_seq: Seq,
+        trim: bool,
+    ) -> Result<Option<RawDocumentBuf>, StoreError> {
+        let nonce: i64 = rand::random();
+        let mut differs = vec![doc! { "min": { "$lt": min_seq } }];
+        let mut set = doc! { "u": nonce };
+        if trim {
+            differs.push(doc! { "trim": { "$ne": true } });
+            set.insert("trim", true);
+        }
+        let update = doc! {
+            "$set": set,
+            "$max": { "min": min_seq.max(0) },
+            "$inc": { "v": 1_i64 },
+            "$setOnInsert": { "w": nonce },
+        };
+        let raise = self
+            .conversations
+            .find_one_and_update(doc! { "_id": id.to_string(), "$or": differs }, update)
+            .upsert(true)
+            .return_document(ReturnDocument::After)
+            .max_time(self.options.command);
+        match raise.await {
+            Ok(raised) => Ok(raised),
+            Err(error) if is_duplicate(&error) => Ok(None),
+            Err(error) => Err(write_failed(error)),
+        }
     }
-    doc! { "$set": set }
 }
 
 fn conversation(document: &RawDocument) -> Result<Conversation, StoreError> {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::{
     connect::Mongo,
     dialog_mark::has_too_many_ranges,
-    dialog_row::{dialog, id, key_in, next, settings, stages, written},
+    dialog_row::{DialogUpdate, dialog, id, key_in},
     document::{count, number_in},
     error::{is_duplicate, malformed, read_failed, write_failed},
     transaction::before_commit,
@@ -252,7 +252,7 @@ impl Mongo {
         }
         let action = self
             .dialogs
-            .find_one_and_update(filter, settings(patch, write.now, rand::random()))
+            .find_one_and_update(filter, DialogUpdate::settings(patch, write.now).into_document())
             .upsert(makes)
             .return_document(ReturnDocument::After)
             .max_time(self.options.command);
@@ -327,9 +327,9 @@ fn reducing(key: DialogKey, end: Seq, now: Timestamp) -> Document {
         settings.iter().map(|field| doc! { *field: { "$exists": true } }).collect();
     differs.push(doc! { "min": { "$not": { "$gte": min_seq } } });
     differs.push(doc! { "hide": { "$not": { "$gte": end } } });
-    let mut set = written(now, rand::random());
-    set.insert("sv", next("$sv"));
-    set.insert("min", doc! { "$max": ["$min", min_seq] });
-    set.insert("hide", doc! { "$max": ["$hide", end] });
-    doc! { "q": { "_id": id(key), "$or": differs }, "u": stages(set, &settings) }
+    let mut update = DialogUpdate::new(now);
+    update.inc.insert("sv", 1_i64);
+    update.max.extend(doc! { "min": min_seq, "hide": end });
+    update.unset.extend(settings);
+    doc! { "q": { "_id": id(key), "$or": differs }, "u": update.into_document() }
 }

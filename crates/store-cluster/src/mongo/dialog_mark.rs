@@ -1,9 +1,9 @@
 //! Read marks: one `update` command for all that are given, each statement an upsert.
 //!
-//! A statement matches the dialog in the state for which it was made, so that the mark can be written without a read: no unread
-//! ranges, and nothing is skipped (see [`ReadMark::raise`](kith_store::ReadMark::raise)). If there is no dialog, it makes one. If
-//! there is a dialog in another state, the index of ids refuses the upsert, and the reply says which statements that were. These
-//! dialogs are read, and written by statements that match what was read, again until none is refused.
+//! A statement matches the dialog in the state in which the mark can be written without a read: no unread ranges, nothing is
+//! skipped, and `read` rises (see [`ReadMark::raise`](kith_store::ReadMark::raise)). If there is no dialog, it makes one. If there
+//! is a dialog in another state, the index of ids refuses the upsert, and the reply says which statements that were. These dialogs
+//! are read. Those that their marks change are written by statements that match what was read, again until none is refused.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,13 +11,13 @@ use kith_store::{
     Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MarkKind, Outcome, ReadMark, ReadRanges, StoreError,
     Timestamp,
 };
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use tokio::time::Instant;
 
 use super::{
     command::run_updates,
     connect::{Mongo, durable_document, millis},
-    dialog_row::{id, packed, stages, written},
+    dialog_row::{DialogUpdate, id, packed},
     error::{out_of_time, write_failed},
     write::{TRIES_MAX, backoff},
 };
@@ -33,7 +33,7 @@ impl Mongo {
         now: Timestamp,
     ) -> Result<Results, StoreError> {
         let mut results: Results = vec![Ok(()); marks.len()];
-        let statement = |mark: &DialogMark| raising(mark, now, rand::random());
+        let statement = |mark: &DialogMark| raising(mark, now);
         let (blind, mut left): (Vec<usize>, Vec<usize>) =
             (0..marks.len()).partition(|at| ReadRanges::default().mark(&marks[*at].mark).is_ok());
         let statements: Vec<Document> = blind.iter().filter_map(|at| statement(&marks[*at])).collect();
@@ -100,7 +100,7 @@ impl Mongo {
                 results[*at] = mark_one(&mut after, &marks[*at].mark, now);
             }
             if after != before {
-                statements.push(replacing(&before, &after, now, rand::random()));
+                statements.push(replacing(&before, &after, now));
                 written.push(of_dialog);
             }
         }
@@ -122,44 +122,36 @@ fn mark_one(dialog: &mut Dialog, mark: &ReadMark, now: Timestamp) -> Result<(), 
 }
 
 /// Raises the read mark of a dialog without unread ranges in which the mark skips nothing, or makes the dialog.
-fn raising(mark: &DialogMark, now: Timestamp, nonce: i64) -> Option<Document> {
+fn raising(mark: &DialogMark, now: Timestamp) -> Option<Document> {
     let made = ReadRanges::default().mark(&mark.mark).ok()?;
     let raise = mark.mark.raise();
-    let is_absent = doc! { "$eq": [{ "$type": "$v" }, "missing"] };
-    let changes = doc! { "$or": [is_absent.clone(), { "$lt": ["$read", raise.to] }] };
-    let mut set = Document::new();
-    for (field, value) in written(now, nonce) {
-        let unchanged = format!("${field}");
-        set.insert(field, doc! { "$cond": [changes.clone(), value, unchanged] });
-    }
-    set.insert(
-        "read",
-        doc! { "$cond": [is_absent.clone(), made.read_seq(), { "$max": ["$read", raise.to] }] },
-    );
+    let mut update = DialogUpdate::new(now);
+    update.max.insert("read", raise.to);
+    update.made.insert("sv", 0_i64);
     if let Some(unread) = packed(&made) {
-        set.insert("ur", doc! { "$cond": [is_absent, { "$literal": unread }, "$ur"] });
+        update.made.insert("ur", unread);
     }
-    let filter = doc! { "_id": id(mark.key), "ur": { "$exists": false }, "read": { "$gte": raise.from } };
-    Some(upsert(filter, stages(set, &[])))
+    let filter = doc! {
+        "_id": id(mark.key),
+        "ur": { "$exists": false },
+        "read": { "$gte": raise.from, "$lt": raise.to },
+    };
+    Some(upsert(filter, update))
 }
 
 /// Writes what marks made of a dialog, if what is read in it is still what it was.
-fn replacing(before: &Dialog, after: &Dialog, now: Timestamp, nonce: i64) -> Document {
+fn replacing(before: &Dialog, after: &Dialog, now: Timestamp) -> Document {
     let unread = packed(&before.read).unwrap_or_else(|| doc! { "$exists": false }.into());
     let filter = doc! { "_id": id(before.key), "read": before.read.read_seq(), "ur": unread };
-    let mut set = written(now, nonce);
-    set.insert("read", after.read.read_seq());
-    match packed(&after.read) {
-        Some(unread) => {
-            set.insert("ur", doc! { "$literal": unread });
-            upsert(filter, stages(set, &[]))
-        }
-        None => upsert(filter, stages(set, &["ur"])),
-    }
+    let mut update = DialogUpdate::new(now);
+    update.put("read", Some(after.read.read_seq().into()));
+    update.put("ur", packed(&after.read));
+    update.made.insert("sv", 0_i64);
+    upsert(filter, update)
 }
 
-fn upsert(filter: Document, update: impl Into<Bson>) -> Document {
-    doc! { "q": filter, "u": update.into(), "upsert": true }
+fn upsert(filter: Document, update: DialogUpdate) -> Document {
+    doc! { "q": filter, "u": update.into_document(), "upsert": true }
 }
 
 /// A part of a batch was written before this.

@@ -66,62 +66,83 @@ pub(super) fn packed(read: &ReadRanges) -> Option<Bson> {
     (!numbers.is_empty()).then(|| numbers.into())
 }
 
-/// Operand of `$set` of each write of a dialog: makes what is not there, and raises the version.
-pub(super) fn written(now: Timestamp, nonce: i64) -> Document {
-    doc! {
-        "v": next("$v"),
-        "sv": or_none("$sv"),
-        "read": or_none("$read"),
-        "day": { "$max": ["$day", Dialog::day_of(now)] },
-        "w": { "$ifNull": ["$w", nonce] },
-        "u": nonce,
-    }
+/// What each write of a dialog does besides its own changes: makes what is not there, and raises the version.
+///
+/// Operators and not a pipeline: MongoDB logs what a pipeline changed in a small document as a replacement, and the change feed
+/// could not see in it whether the version was raised.
+#[derive(Debug)]
+pub(super) struct DialogUpdate {
+    /// Operand of `$set`.
+    pub(super) set: Document,
+    /// Operand of `$unset`.
+    pub(super) unset: Vec<&'static str>,
+    /// Operand of `$max`.
+    pub(super) max: Document,
+    /// Operand of `$inc`.
+    pub(super) inc: Document,
+    /// Operand of `$setOnInsert`.
+    pub(super) made: Document,
 }
 
-/// A pipeline that changes settings.
-pub(super) fn settings(patch: &DialogPatch, now: Timestamp, nonce: i64) -> Vec<Document> {
-    let mut set = written(now, nonce);
-    set.insert("sv", next("$sv"));
-    let mut changes: Vec<(&str, Option<Bson>)> = Vec::new();
-    match patch.min_seq {
-        Some(MinSeq::Set(min)) => changes.push(("min", min.map(Bson::from))),
-        Some(MinSeq::Raise(least)) => drop(set.insert("min", doc! { "$max": ["$min", least] })),
-        None => {}
-    }
-    let flag = |set: bool| set.then_some(Bson::Boolean(true));
-    changes.extend(patch.max_seq.map(|max| ("max", max.map(Bson::from))));
-    changes.extend(patch.pinned.map(|pinned| ("pin", pinned.map(|pinned| pinned.0.into()))));
-    changes.extend(patch.hidden_seq.map(|hidden| ("hide", hidden.map(Bson::from))));
-    changes.extend(patch.do_not_disturb.map(|dnd| ("dnd", flag(dnd))));
-    changes.extend(patch.marked_unread.map(|marked| ("mark", flag(marked))));
-    changes.extend(patch.ext.as_ref().map(|ext| ("ext", binary(ext))));
-    let mut unset = Vec::new();
-    for (field, value) in changes {
-        match value {
-            Some(value) => drop(set.insert(field, value)),
-            None => unset.push(field),
+impl DialogUpdate {
+    /// A write that changes no setting.
+    pub(super) fn new(now: Timestamp) -> Self {
+        let nonce: i64 = rand::random();
+        Self {
+            set: doc! { "u": nonce },
+            unset: Vec::new(),
+            max: doc! { "day": Dialog::day_of(now) },
+            inc: doc! { "v": 1_i64 },
+            made: doc! { "w": nonce },
         }
     }
-    stages(set, &unset)
-}
 
-/// Stages that set and remove fields.
-pub(super) fn stages(set: Document, unset: &[&str]) -> Vec<Document> {
-    let mut stages = vec![doc! { "$set": set }];
-    if !unset.is_empty() {
-        stages.push(doc! { "$unset": unset });
+    /// A change of settings.
+    pub(super) fn settings(patch: &DialogPatch, now: Timestamp) -> Self {
+        let mut update = Self::new(now);
+        update.inc.insert("sv", 1_i64);
+        update.made.insert("read", 0_i64);
+        match patch.min_seq {
+            Some(MinSeq::Set(min)) => update.put("min", min.map(Bson::from)),
+            Some(MinSeq::Raise(least)) => drop(update.max.insert("min", least)),
+            None => {}
+        }
+        let flag = |set: bool| set.then_some(Bson::Boolean(true));
+        let changes = [
+            ("max", patch.max_seq.map(|max| max.map(Bson::from))),
+            ("pin", patch.pinned.map(|pinned| pinned.map(|pinned| pinned.0.into()))),
+            ("hide", patch.hidden_seq.map(|hidden| hidden.map(Bson::from))),
+            ("dnd", patch.do_not_disturb.map(flag)),
+            ("mark", patch.marked_unread.map(flag)),
+            ("ext", patch.ext.as_deref().map(binary)),
+        ];
+        for (field, change) in changes {
+            if let Some(value) = change {
+                update.put(field, value);
+            }
+        }
+        update
     }
-    stages
-}
 
-/// One above the number in a field.
-pub(super) fn next(field: &str) -> Document {
-    doc! { "$add": [or_none(field), 1_i64] }
-}
+    /// Sets a field, or removes it.
+    pub(super) fn put(&mut self, field: &'static str, value: Option<Bson>) {
+        match value {
+            Some(value) => drop(self.set.insert(field, value)),
+            None => self.unset.push(field),
+        }
+    }
 
-/// The number in a field, 0 if it is absent.
-fn or_none(field: &str) -> Document {
-    doc! { "$ifNull": [field, 0_i64] }
+    /// The operators.
+    pub(super) fn into_document(self) -> Document {
+        let mut update =
+            doc! { "$set": self.set, "$max": self.max, "$inc": self.inc, "$setOnInsert": self.made };
+        let unset: Document =
+            self.unset.into_iter().map(|field| (field.to_owned(), Bson::from(""))).collect();
+        if !unset.is_empty() {
+            update.insert("$unset", unset);
+        }
+        update
+    }
 }
 
 fn binary(bytes: &[u8]) -> Option<Bson> {

@@ -77,8 +77,8 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// leaves the dialog and its version as they are; one of a dialog that does not exist makes it in any case. Of several marks
     /// of one dialog each is made.
     ///
-    /// Each dialog is changed atomically, not the batch. Costs one command for all, and two more if a dialog has unread ranges or
-    /// gets some. Repeating a batch, whatever its outcome was, changes nothing that was marked already.
+    /// Each dialog is changed atomically, not the batch. Costs one command for all, a read more if a mark changes nothing, and two
+    /// commands more if a dialog has unread ranges or gets some. Repeating a batch, whatever its outcome was, changes nothing that was marked already.
     ///
     /// # Errors
     /// [`StoreError::Overloaded`] for more marks, or a mark of more than [`MARK_RANGES_MAX`](super::MARK_RANGES_MAX) ranges:

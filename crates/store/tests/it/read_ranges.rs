@@ -173,6 +173,7 @@ proptest! {
             let before = ReadRanges::new(read_seq, Vec::new()).unwrap();
             let after = ReadRanges::new(read_seq.max(raise.to), Vec::new()).unwrap();
             assert_eq!(before.mark(mark).unwrap(), after, "{mark:?}");
+            assert_eq!(ReadRanges::default().mark(mark).unwrap().read_seq(), raise.to, "{mark:?}");
         });
     }
 }

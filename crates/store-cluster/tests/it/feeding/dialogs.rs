@@ -40,7 +40,15 @@ async fn every_write_of_a_dialog_has_its_version() {
     mark(&stage, MarkKind::UpTo(8)).await.unwrap();
     mark(&stage, MarkKind::Hidden(3)).await.unwrap();
     stage.stores.dialogs.make_dialogs(&[key(7), key(8)], Timestamp::now()).await.unwrap();
-    let settings = DialogPatch { do_not_disturb: Some(true), ..DialogPatch::default() };
+    // All that there is, so that the reduction removes more than it leaves.
+    let settings = DialogPatch {
+        max_seq: Some(Some(9)),
+        pinned: Some(Some(Timestamp(5))),
+        do_not_disturb: Some(true),
+        marked_unread: Some(true),
+        ext: Some(vec![7; 1_000]),
+        ..DialogPatch::default()
+    };
     stage.stores.dialogs.change_dialog(key(7), settings, write()).await.unwrap();
     for _ in 0..2 {
         let ends = [(key(7).conversation, 9)];
