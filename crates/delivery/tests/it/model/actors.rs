@@ -73,32 +73,54 @@ pub(super) async fn read_head(node: NodeView, after: Seq, at_least: Seq) -> Resu
     }
 }
 
-pub(super) async fn write(node: NodeView, count: usize, answer_is_lost: bool) -> Result<(), String> {
+/// Where the node of a writer dies, as far as the conversation is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Death {
+    Never,
+    /// Right after the message or the change was committed.
+    AtCommit,
+    /// After a hold was released.
+    AfterRelease,
+}
+
+pub(super) async fn write(node: NodeView, count: usize, death: Death) -> Result<(), String> {
     let began = node.windows.now();
     node.stage.gate().await;
     let messages = node.truth.lock().append(count, node.now());
     node.stage.gate().await;
-    if answer_is_lost {
-        // If it fails, the window is compared at the end of its time.
-        node.windows.doubt(node.log).await.ok();
-        return Ok(());
+    match death {
+        Death::AtCommit => {}
+        Death::AfterRelease => {
+            // If it fails, the window is compared at the end of its time.
+            node.windows.doubt(node.log).await.ok();
+        }
+        Death::Never => append(&node, &messages, false, Some(began)).await,
     }
-    append(&node, &messages, false, Some(began)).await;
     Ok(())
 }
 
-pub(super) async fn change(node: NodeView, seq: Seq) -> Result<(), String> {
+/// `oversleeps`: the hold ends before the change is committed.
+pub(super) async fn change(node: NodeView, seq: Seq, death: Death, oversleeps: bool) -> Result<(), String> {
     let (began, until) = (node.windows.now(), node.now() + HOLD_MS);
     let held = node.holds.begin();
     let Ok(hold) = node.windows.hold(node.log).await else { return Ok(()) };
+    if oversleeps {
+        node.stage.oversleep();
+        node.stage.gate().await;
+    }
     node.stage.gate().await;
     let is_held = held.load(Ordering::Acquire) && node.epochs.are_one() && node.now() < until;
     let (change, event) = node.truth.lock().change(seq, node.now(), is_held);
     node.stage.gate().await;
+    if death == Death::AtCommit {
+        return Ok(());
+    }
     if node.windows.release(hold).await.is_ok() {
         node.truth.lock().acknowledge_change(change);
     }
-    append(&node, &[event], true, Some(began)).await;
+    if death == Death::Never {
+        append(&node, &[event], true, Some(began)).await;
+    }
     Ok(())
 }
 

@@ -7,9 +7,11 @@ mod connection;
 mod log;
 mod mutants;
 mod run;
+mod server;
 mod stage;
 mod stepped;
 mod truth;
+mod weather;
 
 #[allow(unused_imports, reason = "one of the executables that have this module needs it")]
 pub(crate) use connection::{connected, name};

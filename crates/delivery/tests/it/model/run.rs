@@ -1,30 +1,27 @@
 //! A run: worlds of one conversation each, and random steps in them.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex as StdMutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use kith_cache::{
     Clock as _,
     fake::ManualClock,
-    remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+    remote::redis::{Reply, ScriptCall},
 };
 use kith_delivery::{RedisWindows, Span, WindowLimits, Windows};
 use kith_store::{ConversationId, GroupId, MessageStore, Seq};
 use parking_lot::Mutex;
-use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use super::{
-    actors::{self, Holds, NodeView},
-    connection::{connected, name},
+    actors::{self, Death, Holds, NodeView},
     log::{ModelLog, OldestFirst},
     mutants::Mutant,
+    server::Server,
     stage::{Program, Stage, Verdict},
     stepped::{EpochOf, Epochs, Stepped},
     truth::Truth,
+    weather::{Choice, Weather},
 };
 
 const NODES: usize = 3;
@@ -32,8 +29,10 @@ const NODES: usize = 3;
 const STEPS: usize = 160;
 /// Programs at one time.
 const ACTORS: usize = 6;
-/// What the clock of the server says when the test begins.
-const BEGIN_MS: u64 = 1_790_000_000_000;
+/// Steps of a read that no other step interrupts, at most.
+const AUDIT: usize = 30;
+/// A hold has ended when this time has passed.
+const HOLD_PASSED_MS: u64 = 15_001;
 /// Steps that are shown of a world in which something was wrong.
 const SHOWN: usize = 60;
 
@@ -73,82 +72,24 @@ pub(crate) async fn run(seed: u64, steps: usize, mutant: Option<&Mutant>) -> Res
     Ok(report)
 }
 
-/// The real Redis, with scripts whose clock is set.
-struct Server {
-    runner: Arc<ScriptRunner>,
-    name: String,
-    edits: Vec<(String, String)>,
-    /// Texts of scripts after the edits: each is kept for ever, and so is made once.
-    edited: StdMutex<HashMap<&'static str, &'static str>>,
-    set: RedisScript,
-    save: RedisScript,
-    restore: RedisScript,
-}
-
-impl Server {
-    async fn connect(mutant: Option<&Mutant>) -> Self {
-        let runner = Arc::new(connected().await);
-        let name = name(&runner).await;
-        let clock = format!("{{'{0}:s', '{0}:us'}}", clock_key(&runner));
-        let clock = format!("redis.call('MGET', unpack({clock}))");
-        let mut edits = vec![("redis.call('TIME')".to_owned(), clock)];
-        let of_mutant = mutant.map_or(&[][..], |mutant| mutant.edits).iter();
-        edits.extend(of_mutant.map(|(from, to)| ((*from).to_owned(), (*to).to_owned())));
-        let edited = StdMutex::default();
-        let set = RedisScript::new("return redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])");
-        let save = RedisScript::new("return { redis.call('DUMP', KEYS[1]), redis.call('DUMP', KEYS[2]) }");
-        let restore = RedisScript::new(
-            "for place = 1, 2 do
-                redis.call('DEL', KEYS[place])
-                if ARGV[place] ~= '' then redis.call('RESTORE', KEYS[place], 0, ARGV[place]) end
-            end
-            return 0",
-        );
-        Self { runner, name, edits, edited, set, save, restore }
-    }
-
-    fn clock_call(&self, passed_ms: u64) -> ScriptCall<'_> {
-        let now = BEGIN_MS + passed_ms;
-        let key = clock_key(&self.runner);
-        let keys = vec![format!("{key}:s"), format!("{key}:us")];
-        ScriptCall::new(&self.set, keys, [(now / 1_000).to_string(), (now % 1_000 * 1_000).to_string()])
-    }
-
-    async fn call(&self, call: ScriptCall<'_>) -> Reply {
-        self.runner.run(&[call]).await.remove(0).unwrap()
-    }
-
-    fn edit(&self, text: &'static str) -> &'static str {
-        let mut edited = self.edited.lock().unwrap();
-        edited.entry(text).or_insert_with(|| {
-            let replaced = self.edits.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-            Box::leak(replaced.into_boxed_str())
-        })
-    }
-
-    /// Whether each edit has changed a script.
-    fn is_edited(&self) -> bool {
-        let edited = self.edited.lock().unwrap();
-        self.edits.iter().all(|(from, _)| edited.keys().any(|text| text.contains(from)))
-    }
-}
-
-/// In the keys' slot is not needed: the server of the tests is no cluster.
-fn clock_key(runner: &ScriptRunner) -> String {
-    format!("{{{}}}:clock", runner.tag())
-}
-
 struct Actor {
     id: usize,
     node: usize,
+    /// Others go on much more often.
+    is_slow: bool,
     what: String,
     program: Program,
+}
+
+fn read(node: NodeView, asked: Span, at_least: Seq) -> (String, Program) {
+    (format!("read {asked:?} at least {at_least}"), Box::pin(actors::read(node, asked, at_least)))
 }
 
 /// One conversation, and what runs over it.
 struct World<'a> {
     server: &'a Server,
     rng: StdRng,
+    weather: Weather,
     stage: Arc<Stage>,
     truth: Arc<Mutex<Truth>>,
     epochs: Arc<Epochs>,
@@ -171,6 +112,7 @@ impl<'a> World<'a> {
         let (stage, truth) = (Arc::new(Stage::default()), Arc::new(Mutex::new(Truth::default())));
         let begin = [0, 1, 20, 98, 101, 105, 150][rng.random_range(0..7)];
         truth.lock().append(begin, 0);
+        let weather = Weather::any(&mut rng);
         let log = ModelLog { truth: Arc::clone(&truth), stage: Arc::clone(&stage) };
         let store: Arc<dyn MessageStore> = match mutant {
             Some(mutant) if mutant.reads_oldest_first => Arc::new(OldestFirst(log)),
@@ -186,6 +128,7 @@ impl<'a> World<'a> {
             clock: ManualClock::new(),
             log: ConversationId::Group(GroupId::new(rng.random_range(1..i64::MAX)).unwrap()),
             rng,
+            weather,
             store,
             nodes: Vec::new(),
             actors: Vec::new(),
@@ -222,32 +165,56 @@ impl<'a> World<'a> {
     }
 
     async fn step(&mut self) -> Result<(), String> {
-        match self.rng.random_range(0..100) {
-            0..72 if !self.actors.is_empty() => return self.go_on().await,
-            0..90 if self.actors.len() < ACTORS => self.begin(),
-            90..93 => self.advance_at_random().await,
-            93..95 if self.stage.late() > 0 => self.make_late().await,
-            95 => self.evict().await,
-            96 => self.kill(),
-            97 => self.save().await,
-            98 => self.change_epoch().await,
-            99 => self.move_node(),
-            _ => {}
+        if self.stage.takes_oversleeping() {
+            self.advance(HOLD_PASSED_MS).await;
+        }
+        let choices = self.weather.choices();
+        match choices.choose_weighted(&mut self.rng, |(_, weight)| *weight).unwrap().0 {
+            Choice::GoOn => return self.go_on().await,
+            Choice::Begin => self.begin(),
+            Choice::Advance => {
+                self.advance_at_random().await;
+                return self.audit().await;
+            }
+            Choice::Audit => return self.audit().await,
+            Choice::MakeLate => self.make_late().await,
+            Choice::Evict => self.evict().await,
+            Choice::Kill => self.kill(),
+            Choice::Save => self.save().await,
+            Choice::ChangeEpoch => self.change_epoch().await,
+            Choice::MoveNode => self.move_node(),
         }
         Ok(())
     }
 
-    /// One actor goes on up to its next gate.
+    /// A read that no other step interrupts.
+    async fn audit(&mut self) -> Result<(), String> {
+        let node = self.rng.random_range(0..NODES);
+        let (what, mut program) = read(self.nodes[node].clone(), Span { first: 1, last: Seq::MAX }, 0);
+        self.last_id += 1;
+        self.trace.push(format!("audit: {what} on node {node}"));
+        for _ in 0..AUDIT {
+            if let Some(ended) = self.stage.step(self.last_id, Verdict::Made, &mut program).await {
+                self.ended += 1;
+                return ended;
+            }
+        }
+        Ok(())
+    }
+
+    /// One actor goes on up to its next gate: mostly one of those that are not slow.
     async fn go_on(&mut self) -> Result<(), String> {
-        let place = self.rng.random_range(0..self.actors.len());
+        let slow = self.rng.random_bool(0.1);
+        let places: Vec<usize> =
+            (0..self.actors.len()).filter(|place| self.actors[*place].is_slow == slow).collect();
+        let Some(place) = places.choose(&mut self.rng).copied() else { return Ok(()) };
+        let failing = if self.weather.redis_fails { 12 } else { 1 };
         let verdict = match self.rng.random_range(0..100) {
-            0..4 => Verdict::Failed,
-            4..9 => Verdict::Late,
-            9..12 => Verdict::Unanswered,
-            _ => Verdict::Made,
+            of_100 if of_100 >= failing => Verdict::Made,
+            of_100 => [Verdict::Late, Verdict::Failed, Verdict::Unanswered][of_100 % 3],
         };
         let actor = &mut self.actors[place];
-        self.trace.push(format!("{:?}: {} on node {}", verdict, actor.what, actor.node));
+        self.trace.push(format!("{verdict:?}: {} on node {}", actor.what, actor.node));
         let Some(ended) = self.stage.step(actor.id, verdict, &mut actor.program).await else { return Ok(()) };
         self.ended += 1;
         let actor = self.actors.swap_remove(place);
@@ -256,39 +223,51 @@ impl<'a> World<'a> {
     }
 
     fn begin(&mut self) {
-        let (node, end) = (self.rng.random_range(0..NODES), self.truth.lock().end());
-        let view = self.nodes[node].clone();
-        let at_least = if self.rng.random_bool(0.2) { end } else { 0 };
+        if self.actors.len() == ACTORS {
+            return;
+        }
+        let node = self.rng.random_range(0..NODES);
+        let Some((what, program)) = self.program(node) else { return };
+        self.last_id += 1;
+        let is_slow = self.rng.random_bool(if self.weather.nodes_pause { 0.3 } else { 0.1 });
+        let what = format!("#{} {what}", self.last_id);
+        self.trace.push(format!("begin {what} on node {node}, slow: {is_slow}"));
+        self.actors.push(Actor { id: self.last_id, node, is_slow, what, program });
+    }
+
+    /// What begins on a node; `None`: there is nothing to replay.
+    fn program(&mut self, node: usize) -> Option<(String, Program)> {
+        let (view, end) = (self.nodes[node].clone(), self.truth.lock().end());
+        let at_least = if self.rng.random_bool(0.1) { end } else { 0 };
         let recent = self.rng.random_range((end - 110).max(1)..=end + 2);
-        let (what, program): (String, Program) = match self.rng.random_range(0..100) {
-            0..50 => {
-                let last =
-                    if self.rng.random_bool(0.5) { Seq::MAX } else { recent + self.rng.random_range(0..9) };
-                let asked = Span { first: recent, last };
-                (format!("read {asked:?} at least {at_least}"), Box::pin(actors::read(view, asked, at_least)))
+        let death = match self.rng.random_range(0..10) {
+            0 | 1 => Death::AtCommit,
+            2 | 3 => Death::AfterRelease,
+            _ => Death::Never,
+        };
+        Some(match self.rng.random_range(0..100) {
+            0..25 => read(view, Span { first: 1, last: Seq::MAX }, at_least),
+            25..50 => {
+                read(view, Span { first: recent, last: recent + self.rng.random_range(0..9) }, at_least)
             }
-            50..58 => {
-                (format!("head above {recent}"), Box::pin(actors::read_head(view, recent - 1, at_least)))
-            }
-            58..80 => {
+            50..58 => (
+                format!("head above {}", recent - 1),
+                Box::pin(actors::read_head(view, recent - 1, at_least)),
+            ),
+            58..75 => {
                 let count = [1, 1, 1, 2, 3, 60][self.rng.random_range(0..6)];
-                let is_lost = self.rng.random_bool(0.1);
-                (format!("write {count}"), Box::pin(actors::write(view, count, is_lost)))
+                (format!("write {count}, {death:?}"), Box::pin(actors::write(view, count, death)))
             }
-            80..95 if end > 0 => {
-                let seq = recent.min(end);
-                (format!("change {seq}"), Box::pin(actors::change(view, seq)))
+            75..93 if end > 0 && self.weather.changes => {
+                let (seq, oversleeps) = (recent.min(end), self.rng.random_bool(0.25));
+                let what = format!("change {seq}, {death:?}, oversleeps: {oversleeps}");
+                (what, Box::pin(actors::change(view, seq, death, oversleeps)))
             }
             _ => {
-                let open = self.truth.lock().open_events();
-                let Some(event) = open.last() else { return };
-                (format!("replay {event}"), Box::pin(actors::replay(view, *event)))
+                let event = *self.truth.lock().open_events().last()?;
+                (format!("replay {event}"), Box::pin(actors::replay(view, event)))
             }
-        };
-        self.last_id += 1;
-        let what = format!("#{} {what}", self.last_id);
-        self.trace.push(format!("begin {what} on node {node}"));
-        self.actors.push(Actor { id: self.last_id, node, what, program });
+        })
     }
 
     async fn advance_at_random(&mut self) {
@@ -303,6 +282,9 @@ impl<'a> World<'a> {
     }
 
     async fn make_late(&mut self) {
+        if self.stage.late() == 0 {
+            return;
+        }
         let place = self.rng.random_range(0..self.stage.late());
         self.trace.push("a late command is made".to_owned());
         self.stage.make_late(place).await;
@@ -316,7 +298,8 @@ impl<'a> World<'a> {
 
     async fn evict(&mut self) {
         let mut values = self.dump(self.epochs.present()).await;
-        let which = self.rng.random_range(0..4);
+        // Mostly the list alone.
+        let which = self.rng.random_range(0..6);
         if which > 0 {
             values[1] = Bytes::new();
         }

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     task::Poll,
 };
 
@@ -40,6 +40,8 @@ pub(super) struct Stage {
     /// Commands that are with Redis.
     running: AtomicUsize,
     late: Mutex<Vec<BoxFuture<'static, ()>>>,
+    /// An actor sleeps until its hold has ended.
+    oversleeps: AtomicBool,
     /// What Redis answered, and how often.
     answers: Mutex<BTreeMap<&'static str, usize>>,
 }
@@ -63,6 +65,14 @@ impl Stage {
         let answer = command.await;
         self.running.fetch_sub(1, Ordering::AcqRel);
         answer
+    }
+
+    pub(super) fn oversleep(&self) {
+        self.oversleeps.store(true, Ordering::Release);
+    }
+
+    pub(super) fn takes_oversleeping(&self) -> bool {
+        self.oversleeps.swap(false, Ordering::AcqRel)
     }
 
     pub(super) fn count(&self, answer: &'static str) {
