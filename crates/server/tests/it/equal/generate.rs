@@ -52,7 +52,7 @@ fn single(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
         Kind::Uint32 => Value::U32(if odd(rng) { 64 } else { rng.random_range(0..64) }),
         Kind::Int64 => Value::I64(int64(rng)),
         Kind::String => text(rng, field),
-        Kind::Bytes => Value::Bytes(pick(rng, &["", "some", "words"], &[&"x".repeat(70_000)]).into()),
+        Kind::Bytes => Value::Bytes(pick(rng, &["", "some", "words"], &[&"x".repeat(3000)]).into()),
         Kind::Enum(kind) if !odd(rng) => {
             Value::EnumNumber(kind.values().collect::<Vec<_>>().choose(rng).unwrap().number())
         }
