@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "kith/options/v1/method.proto",
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",
@@ -12,6 +12,7 @@ const FILES: [&str; 10] = [
     "kith/member/v1/member.proto",
     "kith/presence/v1/presence.proto",
     "kith/application/v1/application.proto",
+    "kith/message/v1/message.proto",
     "kith/admin/v1/admin.proto",
 ];
 
@@ -24,6 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("kith.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
         .btree_map(".")
+        .bytes(".kith.message.v1")
         .extern_path(".kith.user.v1.ImportUsersRequest", "crate::user::v1::ImportUsersRequest")
         .extern_path(".kith.user.v1.GetUserResponse", "crate::user::v1::GetUserResponse")
         .extern_path(".kith.group.v1.ImportGroupsRequest", "crate::group::v1::ImportGroupsRequest")

@@ -86,6 +86,13 @@ pub mod application {
     }
 }
 
+/// What users write to each other.
+pub mod message {
+    pub mod v1 {
+        tonic::include_proto!("kith.message.v1");
+    }
+}
+
 /// Operation of nodes.
 pub mod admin {
     pub mod v1 {

@@ -1,8 +1,8 @@
-//! What the services do: users, groups and their members, relations, applications and presence.
+//! What the services do: users, groups and their members, relations, messages, applications and presence.
 //!
 //! From the bottom up: [`error`] and [`metric`]; [`rpc`], which is what calls have in common; [`write`](mod@write), which is
 //! what writes have in common; then a folder for each domain. [`user`] knows no other domain, [`group`] knows users,
-//! [`relation`] knows both, and [`application`] and [`presence`] know all of these. A domain does not
+//! [`relation`] knows both, and [`message`], [`application`] and [`presence`] know all of these. A domain does not
 //! call the domains above it: it notifies them, through listener traits that it owns.
 
 pub mod application;
@@ -10,9 +10,11 @@ pub mod domain_context;
 pub mod error;
 pub mod group;
 pub mod invalid_value;
+pub mod message;
 pub mod metric;
 pub mod presence;
 pub mod relation;
 pub mod rpc;
+pub mod size;
 pub mod user;
 pub mod write;

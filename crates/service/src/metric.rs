@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 32] = [
+pub const METRICS: [Metric; 38] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -38,6 +38,12 @@ pub const METRICS: [Metric; 32] = [
     PRESENCE_MOVES_DROPPED,
     APPLICATION_EFFECTS,
     APPLICATIONS_RESUMED,
+    MESSAGES_SENT,
+    MESSAGES_REPLAYED,
+    MESSAGE_APPEND_SECONDS,
+    MESSAGE_APPEND_SIZE,
+    MESSAGE_APPEND_RETRIES,
+    MESSAGE_QUEUE,
 ];
 
 pub const SERVING: Metric = Metric::gauge(
@@ -189,6 +195,31 @@ pub const APPLICATIONS_RESUMED: Metric = Metric::counter(
     &[],
     "Acceptances that another node, or an earlier life of this one, left undone, and that this node resumed.",
 );
+
+pub const MESSAGES_SENT: Metric = Metric::counter(
+    "kith_messages_sent_total",
+    &["kind"],
+    "Messages stored by this node, in `direct` conversations and of a `group`.",
+);
+pub const MESSAGES_REPLAYED: Metric = Metric::counter(
+    "kith_messages_replayed_total",
+    &[],
+    "Sends that stored nothing because a message with their id was there already.",
+);
+pub const MESSAGE_APPEND_SECONDS: Metric = Metric::histogram(
+    "kith_message_append_seconds",
+    &[],
+    "Time to append the messages of one step to a conversation, with all tries.",
+);
+pub const MESSAGE_APPEND_SIZE: Metric =
+    Metric::histogram("kith_message_append_size", &[], "Messages that one step appended.");
+pub const MESSAGE_APPEND_RETRIES: Metric = Metric::counter(
+    "kith_message_append_retries_total",
+    &["why"],
+    "Appends that were tried again because the store was `unavailable`, or `overloaded` after a try of unknown outcome.",
+);
+pub const MESSAGE_QUEUE: Metric =
+    Metric::gauge("kith_message_queue", &[], "Messages that wait on this node for their append to begin.");
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.
 pub fn count_from_zero(metric: Metric, values: &[&'static str]) {

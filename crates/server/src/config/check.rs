@@ -31,6 +31,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     config.members.check()?;
     config.presence.check()?;
     config.applications.check()?;
+    config.messages.check()?;
     super::cql::check(config)?;
     store(config)?;
     invite_code_key(config)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::size;
+use kith_service::size;
 
 /// Bounds of what callers may ask for.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -18,7 +18,6 @@ mod secret;
 mod sections;
 mod service_links;
 mod show;
-mod size;
 mod termination;
 mod text_value;
 mod unknown;

@@ -7,12 +7,12 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use kith_service::application::ApplicationsConfig;
+use kith_service::{application::ApplicationsConfig, message::MessagesConfig, size};
 use serde::{Deserialize, Serialize};
 
 use super::{
     ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, MembersConfig, ObserverConfig,
-    PresenceConfig, RedisConfig, RelationsConfig, Secret, size,
+    PresenceConfig, RedisConfig, RelationsConfig, Secret,
 };
 
 /// Everything that a node is told from outside.
@@ -65,6 +65,8 @@ pub struct Config {
     pub presence: PresenceConfig,
     /// Applications.
     pub applications: ApplicationsConfig,
+    /// Messages.
+    pub messages: MessagesConfig,
     /// Allocated ids.
     pub ids: IdsConfig,
     /// Keys of the node.
@@ -99,6 +101,7 @@ impl Default for Config {
             members: MembersConfig::default(),
             presence: PresenceConfig::default(),
             applications: ApplicationsConfig::default(),
+            messages: MessagesConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),
             telemetry: TelemetryConfig::default(),

@@ -23,6 +23,7 @@ mod group_search;
 mod http;
 mod json_equals_grpc;
 mod listed;
+mod messaging;
 mod moments;
 mod node;
 mod online;

@@ -6,7 +6,7 @@
 use crate::{
     broken,
     edge::raw::{self, GET_USER},
-    http,
+    http, messaging,
     node::{TestNode, params, principal},
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
@@ -14,7 +14,8 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 use kith_proto::{
     application::v1 as applications,
     group::v1 as groups,
-    member::v1::{JoinRequest, RemoveMembersRequest},
+    member::v1::{AddMembersRequest, JoinRequest, MuteMemberRequest, RemoveMembersRequest},
+    message::v1::send_message_request::To,
     presence::v1::OpenSessionRequest,
     user::v1::*,
 };
@@ -122,6 +123,7 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
         ("another version", users.delete_user(deleted.clone()).await.unwrap_err()),
         ("no code to get", node.groups().get_invite_code(code).await.unwrap_err()),
         ("a banned user", banned(node, ann.user_id).await),
+        ("a muted member", muted(node, ann.user_id).await),
         ("another user", users.delete_user(principal(ann.user_id + 1, deleted)).await.unwrap_err()),
         ("guessing", guessed(node, ann.user_id).await),
         ("one device too many", connected(node, ann.user_id).await),
@@ -135,6 +137,17 @@ async fn banned(node: &TestNode, user_id: i64) -> Status {
     node.members().remove_members(ban).await.unwrap();
     let join = JoinRequest { group_id, user_id, ..Default::default() };
     node.members().join(join).await.unwrap_err()
+}
+
+async fn muted(node: &TestNode, user_id: i64) -> Status {
+    let group_id = node.group(open_group()).await.group_id;
+    let add = AddMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
+    node.members().add_members(add).await.unwrap();
+    let mute_time = Some(prost_types::Timestamp { seconds: 4_000_000_000, nanos: 0 });
+    let mute = MuteMemberRequest { group_id, user_id, mute_time, ..Default::default() };
+    node.members().mute_member(mute).await.unwrap();
+    let message = messaging::text(To::GroupId(group_id), "hi");
+    messaging::send(node, user_id, message).await.unwrap_err()
 }
 
 /// Two devices where a user may have one.

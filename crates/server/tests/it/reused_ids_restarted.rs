@@ -6,18 +6,22 @@
 use std::{path::Path, time::Duration};
 
 use crate::applying::*;
+use crate::messaging::{
+    by_seqs, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
+};
 use crate::node::{TestNode, assert_denied, principal, until};
 use crate::relating::{follow, members, users};
 use kith_proto::{
     application::v1::{ListRelationLogRequest, State, list_applications_request::List},
     group::v1 as groups,
+    message::v1::send_message_request::To,
     relation::v1::UnfriendRequest,
     user::v1::*,
 };
 use kith_store::{
-    ApplicationBasis, ApplicationChange, ApplicationId, Asks, Decision, Edge, GroupId, GroupType, JoinPolicy,
-    MemberChange, MemberTerms, NewApplication, NewGroup, Params, Receiver, SecretChange, Stores, Timestamp,
-    UserId, Visibility, Write,
+    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ContentHash, ConversationId, Decision, Edge,
+    GroupId, GroupType, JoinPolicy, MemberChange, MemberTerms, MessageKey, MessageKind, NewApplication,
+    NewGroup, NewMessage, Params, Receiver, SecretChange, Stores, Timestamp, UserId, Visibility, Write,
 };
 use kith_store_sqlite::{SqliteHandle, SqliteOptions};
 use tempfile::TempDir;
@@ -45,6 +49,64 @@ async fn deleted_and_crashed(folder: &TempDir) {
     stores.edges.note_removal(user, LONG_AGO).await.unwrap();
     stores.users.delete_user(user, LONG_AGO, Write::at(LONG_AGO)).await.unwrap();
     handle.close().await;
+}
+
+/// Appends messages of the user with this body to its conversation with another one, as if they had been sent long ago.
+async fn wrote_long_ago(folder: &TempDir, other: i64, bodies: &[&str]) {
+    let (handle, stores) = open(folder.path()).await;
+    let sender = UserId::new(CHOSEN).unwrap();
+    let conversation = ConversationId::direct(sender, UserId::new(other).unwrap());
+    let message = |body: &&str| NewMessage {
+        key: MessageKey::of(Some(sender), body),
+        hash: ContentHash::of("", body.as_bytes()),
+        sender: Some(sender),
+        sent: LONG_AGO,
+        kind: MessageKind::Message,
+        content_type: "".into(),
+        body: (*body).to_owned().into(),
+        mentions: Vec::new(),
+        mention_all: false,
+        silent: false,
+        reply_to: None,
+        client_message_id: None,
+    };
+    let messages: Vec<_> = bodies.iter().map(message).collect();
+    stores.messages.append(conversation, &messages).await.unwrap();
+    handle.close().await;
+}
+
+#[tokio::test]
+async fn new_account_reads_no_message_of_the_old_one() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    let [ann, bob] = users(&node).await;
+    assert!(create(&node, "first").await);
+    let data = node.stop().await;
+    wrote_long_ago(&folder, ann, &["old1", "old2", "old3"]).await;
+    wrote_long_ago(&folder, bob, &["old"]).await;
+    deleted_and_crashed(&folder).await;
+
+    let node = over(&folder).await;
+    until(async || create(&node, "second").await).await;
+    let (with_ann, with_bob) = (direct(CHOSEN, ann), direct(CHOSEN, bob));
+    assert_eq!(read_all(&node, CHOSEN, &with_ann).await, [""; 0]);
+    assert_eq!(max_seqs(&node, CHOSEN, &[&with_ann, &with_bob]).await, [Ok(0), Ok(0)]);
+    say(&node, ann, To::UserId(CHOSEN), "new1").await.unwrap();
+    say(&node, CHOSEN, To::UserId(ann), "new2").await.unwrap();
+    assert_eq!(read_all(&node, CHOSEN, &with_ann).await, ["new1", "new2"]);
+    let page = pull(&node, CHOSEN, to_pull(&with_ann, 1, 0, 1)).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.min_seq, page.max_seq, page.more), (vec![4], 4, 5, true));
+    let page = history(&node, CHOSEN, &with_ann, 0, 50).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.min_seq, page.more), (vec![5, 4], 4, false));
+    let found = by_seqs(&node, CHOSEN, &with_ann, &[1, 2, 3, 4]).await.unwrap();
+    assert_eq!(texts(&found.messages), ["new1"]);
+    let long_ago = prost_types::Timestamp::default();
+    assert_eq!(seq_by_time(&node, CHOSEN, &with_ann, long_ago).await.unwrap(), 4);
+    assert_eq!(max_seqs(&node, CHOSEN, &[&with_ann, &with_bob]).await, [Ok(5), Ok(0)]);
+    let page = node.messages().pull_messages(to_pull(&with_ann, 0, 0, 0)).await.unwrap().into_inner();
+    assert_eq!(texts(&page.messages), ["old1", "old2", "old3", "new1", "new2"], "a service reads all");
+    node.stop().await;
+    drop(data);
 }
 
 async fn create(node: &TestNode, name: &str) -> bool {

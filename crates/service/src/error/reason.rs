@@ -41,6 +41,8 @@ pub enum Reason {
     StateForbids,
     /// The user is banned from the group.
     Banned,
+    /// The member, or the group, is muted.
+    Muted,
     /// The acting user may not do this.
     NotAllowed,
     /// Too many tries within a minute.

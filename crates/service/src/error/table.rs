@@ -92,8 +92,8 @@ pub(super) const TABLE: [Entry; 29] = [
         reason: Reason::RequestIdReused,
         name: "REQUEST_ID_REUSED",
         code: Code::InvalidArgument,
-        cause: "The `request_id` was used within 24 hours for a request with another body.",
-        fix: "Make a new `request_id` for each new request; repeat one only with the very same body.",
+        cause: "The `request_id` (within 24 hours) or `client_message_id` was used with another body.",
+        fix: "Make a new id for each new request or message; repeat one only with the very same body.",
         retry: Retry::Never,
     },
     Entry {
@@ -144,6 +144,15 @@ pub(super) const TABLE: [Entry; 29] = [
         cause: "The user is banned from the group, and can neither join it nor be added or invited.",
         fix: "Wait until the ban ends, or ask the owner or an admin of the group to unban the user \
               (`UnbanMembers`); they see all bans with `ListBans`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::Muted,
+        name: "MUTED",
+        code: Code::FailedPrecondition,
+        cause: "The member may not send messages to the group now: it is muted, or all members are.",
+        fix: "Wait until the time that `until` in the metadata names, or ask the owner or an admin of the group to end the mute \
+              (`MuteMember`, `MuteGroup`).",
         retry: Retry::Never,
     },
     Entry {

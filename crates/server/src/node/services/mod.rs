@@ -2,6 +2,7 @@
 
 mod caches;
 mod groups;
+mod messages;
 mod presence;
 mod relations;
 mod users;
@@ -14,6 +15,7 @@ use kith_proto::{
     application::v1::application_service_server::ApplicationServiceServer,
     group::v1::group_service_server::GroupServiceServer,
     member::v1::member_service_server::MemberServiceServer,
+    message::v1::message_service_server::MessageServiceServer,
     presence::v1::presence_service_server::PresenceServiceServer,
     relation::v1::relation_service_server::RelationServiceServer,
     user::v1::user_service_server::UserServiceServer,
@@ -25,6 +27,7 @@ use kith_service::{
         self, GroupRpc, Groups,
         members::{MemberRpc, Members, MembershipListeners},
     },
+    message::{MessageRpc, Messages},
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
@@ -223,6 +226,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let deciders = domains.deciders();
     let log_kept = config.relations.log_kept;
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
+    let messages = messages::messages(context, config, &domains);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -240,7 +244,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         observed: observer.as_ref().map(Observer::observed),
     };
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
-    let routes = routes(domains, applications, online, admin, page_tokens, config);
+    let upper = Upper { applications, online, messages };
+    let routes = routes(domains, upper, admin, page_tokens, config);
     let node = tiers.node().clone();
     let lending = Tasks::default();
     lending.spawn(lend_memory(node.clone()));
@@ -277,15 +282,16 @@ impl Domains {
     }
 }
 
-fn routes(
-    domains: Domains,
+/// The domains that know those.
+struct Upper {
     applications: Applications,
     online: PresenceRpc,
-    admin: AdminRpc,
-    pages: PageTokens,
-    config: &Config,
-) -> Routes {
+    messages: Messages,
+}
+
+fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
+    let Upper { applications, online, messages } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -294,6 +300,7 @@ fn routes(
     let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
     let members = MemberRpc::new(members, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
+    let messages = MessageRpc::new(messages, limits);
     let bytes = config.limits.batch_message_bytes;
     Routes::default()
         .add_service(compressed!(UserServiceServer::new(users), bytes))
@@ -302,6 +309,7 @@ fn routes(
         .add_service(compressed!(MemberServiceServer::new(members), bytes))
         .add_service(compressed!(PresenceServiceServer::new(online), bytes))
         .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
+        .add_service(compressed!(MessageServiceServer::new(messages), bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }
 

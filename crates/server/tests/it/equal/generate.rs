@@ -1,5 +1,6 @@
 //! Random messages by their descriptors: of every field what is right, what is wrong, and what is odd.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
 };
@@ -51,6 +52,7 @@ fn single(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
         Kind::Uint32 => Value::U32(if odd(rng) { 64 } else { rng.random_range(0..64) }),
         Kind::Int64 => Value::I64(int64(rng)),
         Kind::String => text(rng, field),
+        Kind::Bytes => Value::Bytes(pick(rng, &["", "some", "words"], &[&"x".repeat(3000)]).into()),
         Kind::Enum(kind) if !odd(rng) => {
             Value::EnumNumber(kind.values().collect::<Vec<_>>().choose(rng).unwrap().number())
         }
@@ -141,6 +143,12 @@ fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
         "gateway_id" => pick(rng, &["g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"], &["", "a b", &long]),
         "device_id" => pick(rng, &["phone", "tablet"], &["", "a|b", &long]),
         "gateway_token" => pick(rng, &[""], &["garbage"]),
+        "conversation_id" | "conversation_ids" => {
+            pick(rng, &["d1-1", "d1-2", "d2-3", "g1", "g2"], &["", "d2-1", "g0", "x", &long])
+        }
+        "content_type" => pick(rng, &["text/plain", "a/b"], &["", "two\nlines", &long]),
+        // Nearly always none, as request ids.
+        "client_message_id" => pick(rng, &[""], &["m1", "m2", "bad id!", &long]),
         "namespace" => pick(rng, &["", "user", "group", "follow", "block"], &["nope"]),
         _ => pick(rng, &["", "some", "words \"and\" \\ marks\n"], &[&long, "\u{1f980}\u{7f}"]),
     })
@@ -166,6 +174,7 @@ fn json_value(rng: &mut StdRng, value: &Value) -> serde_json::Value {
         Value::I64(value) if rng.random_bool(0.3) => json!(value),
         Value::I64(value) => json!(value.to_string()),
         Value::String(text) => json!(text),
+        Value::Bytes(bytes) => json!(STANDARD.encode(bytes)),
         Value::List(items) => items.iter().map(|item| json_value(rng, item)).collect(),
         Value::Map(entries) => {
             let entries =

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 27] = [
+const VARYING: [&str; 28] = [
     "time",
     "banTime",
     "createTime",
@@ -51,6 +51,7 @@ const VARYING: [&str; 27] = [
     "mutationsInFlight",
     "applied",
     "sessionVersion",
+    "sendTime",
     "gatewayToken",
 ];
 
@@ -85,6 +86,15 @@ pub struct Outcome {
     pub answer: Value,
     pub tier: Option<String>,
     version: Option<String>,
+}
+
+impl Outcome {
+    /// The field that an error names.
+    pub fn field(&self) -> Option<String> {
+        let (_, value) = self.details.iter().find(|(kind, _)| kind == "google.rpc.BadRequest")?;
+        let bad = pb::BadRequest::decode(STANDARD_NO_PAD.decode(value).unwrap().as_slice()).unwrap();
+        Some(bad.field_violations[0].field.clone())
+    }
 }
 
 /// By JSON.

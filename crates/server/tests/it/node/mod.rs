@@ -19,6 +19,7 @@ use kith_proto::{
     application::v1::application_service_client::ApplicationServiceClient,
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     member::v1::member_service_client::MemberServiceClient,
+    message::v1::message_service_client::MessageServiceClient,
     presence::v1::presence_service_client::PresenceServiceClient,
     relation::v1::relation_service_client::RelationServiceClient,
     user::v1::{self as users, user_service_client::UserServiceClient},
@@ -102,6 +103,10 @@ impl TestNode {
 
     pub fn applications(&self) -> ApplicationServiceClient<Channel> {
         ApplicationServiceClient::new(self.channel.clone())
+    }
+
+    pub fn messages(&self) -> MessageServiceClient<Channel> {
+        MessageServiceClient::new(self.channel.clone())
     }
 
     pub fn admin(&self) -> AdminServiceClient<Channel> {

@@ -3,6 +3,7 @@
 mod applications;
 mod applications_void;
 mod bad_input;
+mod bad_input_messages;
 mod bad_input_relations;
 mod bans;
 mod dismissed;
@@ -10,6 +11,9 @@ mod group_secrets;
 mod groups;
 mod members;
 mod memory_tier;
+mod messages;
+mod messages_read;
+mod messages_sent_again;
 mod presence;
 mod relation_lists;
 mod relation_log;

@@ -5,7 +5,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{
-    GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId, Version, Write,
+    ConversationId, GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId,
+    Version, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -64,13 +65,19 @@ impl Members {
     }
 
     /// To be called before a group is created under an id that the caller chose: where it is that of a dismissed group,
-    /// none of the members of that one are left then.
+    /// none of the members of that one are left then. A group that has messages keeps its id: the members of another group must
+    /// not read them.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// FAILED_PRECONDITION, or what a failing store makes.
     pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
+        }
+        let end = self.messages.strong_end(ConversationId::Group(id)).await.map_err(store_error)?;
+        if end > 0 {
+            let why = "group_id was that of a dismissed group with messages, and cannot be used again";
+            return Err(Error::new(Reason::StateForbids, why).at("group_id"));
         }
         let this = self.clone();
         self.mutations.call(deadline, Box::pin(async move { or_none(this.end_all(id).await) })).await

@@ -17,6 +17,7 @@ mod convert;
 mod lists;
 mod loader;
 mod membership_events;
+mod message_ranges;
 mod pages;
 mod reads;
 mod roles;

@@ -41,6 +41,21 @@ impl Members {
         found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))
     }
 
+    /// Reads one member, `None` if it is none, and the roster of its group: what decides whether it may send messages. Never
+    /// older than what was acknowledged. Does not check whether the group exists.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
+        let keys = [key];
+        let (members, roster) = tokio::join!(
+            self.get_many(&keys, &Consistency::Cached),
+            self.roster(key.group, &Consistency::Cached)
+        );
+        let member = members.into_iter().next().transpose()?.flatten();
+        Ok((member, roster?))
+    }
+
     /// Returns the members of a group that these keys name: an answer for each, in their order. Services that send
     /// messages of a private group ask for its members; users may ask for those of groups whose members they may see.
     ///

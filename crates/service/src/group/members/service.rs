@@ -4,8 +4,8 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::{Consistency, Entry};
 use kith_store::{
-    Group, GroupId, Member, MemberChange, MemberKey, MemberStore, MemberTerms, Role, Roster, StoreError,
-    Timestamp, UserId, Visibility, Write,
+    Group, GroupId, Member, MemberChange, MemberKey, MemberStore, MemberTerms, MessageStore, Role, Roster,
+    StoreError, Timestamp, UserId, Visibility, Write,
 };
 use tokio::time::{Instant, timeout};
 
@@ -52,6 +52,8 @@ pub struct Members {
     pub(super) lists: MemberLists,
     pub(super) groups: Groups,
     pub(super) store: Arc<dyn MemberStore>,
+    /// Of groups: an id whose log has messages is not used again.
+    pub(super) messages: Arc<dyn MessageStore>,
     pub(super) users: Users,
     pub(super) mutations: Mutations,
     pub(super) hasher: SecretHasher,
@@ -90,6 +92,7 @@ impl Members {
             lists: MemberLists::new(&stores.members, tiers, lists),
             groups: among.groups,
             store: Arc::clone(&stores.members),
+            messages: Arc::clone(&stores.messages),
             users: among.users,
             mutations: mutations.clone(),
             hasher: hasher.clone(),
@@ -171,7 +174,7 @@ impl Members {
     /// one are ended first. Returns the group.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
     pub(in crate::group) async fn create_group(
         &self,
         draft: GroupDraft,

@@ -5,12 +5,18 @@ use std::{fmt, marker::PhantomData};
 use serde::{Deserializer, Serializer, de};
 
 /// Writes a plain number.
-pub(super) fn serialize<T: Copy + TryInto<u64>, S: Serializer>(size: &T, to: S) -> Result<S::Ok, S::Error> {
+///
+/// # Errors
+/// What the serializer returns.
+pub fn serialize<T: Copy + TryInto<u64>, S: Serializer>(size: &T, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64((*size).try_into().unwrap_or(u64::MAX))
 }
 
 /// Reads a number, or a text with a unit.
-pub(super) fn deserialize<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+///
+/// # Errors
+/// When it is neither, below 0, or too large.
+pub fn deserialize<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     from.deserialize_any(Size(PhantomData))
 }
 

@@ -1,0 +1,284 @@
+//! Pages of messages, and what of a conversation each reader may read.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::messaging::*;
+use crate::node::{TestNode, assert_forbidden, assert_refused, until};
+use crate::relating::with_users;
+use kith_proto::{
+    group::v1::{self as groups, CreateGroupRequest},
+    message::v1::{send_message_request::To, *},
+};
+use prost_types::Timestamp;
+use tonic::{Code, Status};
+
+const FAR: Timestamp = Timestamp { seconds: 4_000_000_000, nanos: 0 };
+
+#[track_caller]
+fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
+    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
+}
+
+/// A group of two with so many messages of a service, and its conversation.
+async fn filled(count: usize) -> (TestNode, [i64; 2], i64, String) {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let conversation = format!("g{group}");
+    fill(&node, &conversation, count).await;
+    (node, [ann, bea], group, conversation)
+}
+
+#[tokio::test]
+async fn pull_goes_on_by_pages_through_documents() {
+    let (node, [ann, _], _, conversation) = filled(250).await;
+    for limit in [7, 50, 99, 100, 101, 249] {
+        let (mut found, mut from) = (Vec::new(), 0);
+        loop {
+            let page = pull(&node, ann, to_pull(&conversation, from, 0, limit)).await.unwrap();
+            assert_eq!((page.min_seq, page.max_seq), (1, 250));
+            found.extend(seqs(&page.messages));
+            assert!(page.messages.len() <= usize::try_from(limit).unwrap());
+            if !page.more {
+                break;
+            }
+            from = found.last().unwrap() + 1;
+        }
+        assert_eq!(found, (1..=250).collect::<Vec<_>>(), "pages of {limit}");
+    }
+}
+
+#[tokio::test]
+async fn pull_returns_the_range_that_was_asked() {
+    let (node, [ann, _], _, conversation) = filled(120).await;
+    let page = async |from, to, limit| {
+        let page = pull(&node, ann, to_pull(&conversation, from, to, limit)).await.unwrap();
+        assert_eq!(
+            texts(&page.messages),
+            seqs(&page.messages).iter().map(i64::to_string).collect::<Vec<_>>()
+        );
+        (seqs(&page.messages), page.more)
+    };
+    assert_eq!(page(95, 105, 0).await, ((95..=105).collect(), false));
+    assert_eq!(page(95, 105, 10).await, ((95..=104).collect(), true));
+    assert_eq!(page(0, 3, 0).await, (vec![1, 2, 3], false));
+    assert_eq!(page(118, 0, 0).await, (vec![118, 119, 120], false));
+    assert_eq!(page(118, 9_999, 0).await, (vec![118, 119, 120], false));
+    assert_eq!(page(121, 0, 0).await, (vec![], false), "beyond the end");
+    assert_eq!(page(i64::MAX, i64::MAX, 0).await, (vec![], false));
+    assert_eq!(page(0, 0, 0).await, ((1..=50).collect(), true), "the default");
+    assert_eq!(page(0, 0, i32::MAX).await, ((1..=120).collect(), false), "counts as 1000");
+}
+
+#[tokio::test]
+async fn page_has_1000_messages_at_most() {
+    let (node, [ann, _], _, conversation) = filled(1_001).await;
+    let page = pull(&node, ann, to_pull(&conversation, 0, 0, 5_000)).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.more), ((1..=1_000).collect(), true));
+    let page = history(&node, ann, &conversation, 0, 5_000).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.more), ((2..=1_001).rev().collect(), true));
+    let page = history(&node, ann, &conversation, 2, 5_000).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.more), (vec![1], false));
+}
+
+#[tokio::test]
+async fn page_has_1_mib_at_most() {
+    let (node, [ann, _], group, conversation) = filled(0).await;
+    let large = SendMessageRequest { body: vec![7; 65_536].into(), ..text(To::GroupId(group), "") };
+    for some in vec![large; 40].chunks(10) {
+        assert!(send_batch(&node, some.to_vec()).await.iter().all(Result::is_ok));
+    }
+    let page = pull(&node, ann, to_pull(&conversation, 0, 0, 0)).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.more), ((1..=15).collect(), true));
+    let page = pull(&node, ann, to_pull(&conversation, 31, 0, 0)).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.more), ((31..=40).collect(), false));
+    let page = history(&node, ann, &conversation, 0, 0).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.more), ((26..=40).rev().collect(), true));
+    let found = by_seqs(&node, ann, &conversation, &(11..=40).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!((seqs(&found.messages), found.more), ((11..=25).collect(), true));
+    let found = by_seqs(&node, ann, &conversation, &(26..=40).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!((seqs(&found.messages), found.more), ((26..=40).collect(), false));
+}
+
+#[tokio::test]
+async fn history_falls_to_the_first_message() {
+    let (node, [ann, _], _, conversation) = filled(205).await;
+    let (mut found, mut before) = (Vec::new(), 0);
+    loop {
+        let page = history(&node, ann, &conversation, before, 40).await.unwrap();
+        found.extend(seqs(&page.messages));
+        assert_eq!((page.min_seq, page.max_seq), (1, 205));
+        if !page.more {
+            break;
+        }
+        before = *found.last().unwrap();
+    }
+    assert_eq!(found, (1..=205).rev().collect::<Vec<_>>());
+    let page = async |before, limit| {
+        let page = history(&node, ann, &conversation, before, limit).await.unwrap();
+        (seqs(&page.messages), page.more)
+    };
+    assert_eq!(page(102, 3).await, (vec![101, 100, 99], true), "the number itself is excluded");
+    assert_eq!(page(4, 3).await, (vec![3, 2, 1], false));
+    assert_eq!(page(1, 3).await, (vec![], false));
+    assert_eq!(page(i64::MAX, 2).await, (vec![205, 204], true));
+}
+
+#[tokio::test]
+async fn messages_are_found_by_their_numbers() {
+    let (node, [ann, _], _, conversation) = filled(205).await;
+    let asked = [205, 3, 100, 101, 3, 206, 9_999, i64::MAX];
+    let found = by_seqs(&node, ann, &conversation, &asked).await.unwrap();
+    assert_eq!((seqs(&found.messages), found.more), (vec![3, 100, 101, 205], false));
+    assert_eq!(texts(&found.messages), ["3", "100", "101", "205"]);
+    assert_eq!(by_seqs(&node, ann, &conversation, &[]).await.unwrap(), PullBySeqsResponse::default());
+}
+
+#[tokio::test]
+async fn number_is_found_by_time() {
+    let (node, [ann, _], _, conversation) = filled(150).await;
+    let long_ago = Timestamp::default();
+    assert_eq!(seq_by_time(&node, ann, &conversation, long_ago).await.unwrap(), 1);
+    assert_eq!(seq_by_time(&node, ann, &conversation, FAR).await.unwrap(), 151);
+    let messages = pull(&node, ann, to_pull(&conversation, 0, 0, 1_000)).await.unwrap().messages;
+    let times: Vec<_> = messages.iter().map(|message| message.send_time.unwrap()).collect();
+    for time in [times[0], times[99], times[149]] {
+        let first = times.iter().position(|sent| *sent == time).unwrap() + 1;
+        let found = seq_by_time(&node, ann, &conversation, time).await.unwrap();
+        assert_eq!(found, i64::try_from(first).unwrap(), "the first one of that millisecond");
+    }
+}
+
+#[tokio::test]
+async fn highest_numbers_are_in_the_order_asked() {
+    let (node, [ann, bea], _, conversation) = filled(3).await;
+    say(&node, ann, To::UserId(bea), "hi").await.unwrap();
+    let (of_both, notes) = (direct(ann, bea), direct(bea, bea));
+    let asked = [&of_both, "g987654321", &conversation, &notes, &direct(ann, ann), &conversation];
+    let missing = || Err("NOT_FOUND".to_owned());
+    assert_eq!(max_seqs(&node, bea, &asked).await, [Ok(1), missing(), Ok(3), Ok(0), missing(), Ok(3)]);
+}
+
+#[tokio::test]
+async fn number_that_must_exist_is_waited_for_by_no_read() {
+    let (node, [ann, _], _, conversation) = filled(3).await;
+    let request = PullMessagesRequest { at_least_seq: 9, ..to_pull(&conversation, 0, 0, 0) };
+    assert_eq!(pull(&node, ann, request).await.unwrap().max_seq, 3);
+    let request = HistoryRequest { conversation_id: conversation, at_least_seq: 9, ..Default::default() };
+    assert_eq!(node.messages().history(request).await.unwrap().into_inner().max_seq, 3);
+}
+
+#[tokio::test]
+async fn stranger_reads_no_messages_of_a_group() {
+    let (node, _, group, conversation) = filled(3).await;
+    let stranger = node.user("stranger").await.user_id;
+    assert_not_found(pull(&node, stranger, to_pull(&conversation, 0, 0, 0)).await);
+    assert_not_found(by_seqs(&node, stranger, &conversation, &[1]).await);
+    assert_not_found(history(&node, stranger, &conversation, 0, 0).await);
+    assert_not_found(seq_by_time(&node, stranger, &conversation, FAR).await);
+    assert_eq!(max_seqs(&node, stranger, &[&conversation]).await, [Err("NOT_FOUND".to_owned())]);
+    // One that left before there were messages has nothing to read either.
+    let early = chat(&node, stranger, &[]).await;
+    let other = node.user("other").await.user_id;
+    add(&node, early, &[other]).await;
+    remove(&node, early, other).await;
+    fill(&node, &format!("g{early}"), 3).await;
+    assert_not_found(pull(&node, other, to_pull(&format!("g{early}"), 0, 0, 0)).await);
+    add(&node, group, &[stranger]).await;
+    assert!(pull(&node, stranger, to_pull(&conversation, 0, 0, 0)).await.is_ok());
+}
+
+/// What every call shows a user of a conversation: the numbers from `min` to `max` and no others.
+async fn assert_reads(node: &TestNode, user: i64, conversation: &str, min: i64, max: i64) {
+    let readable: Vec<i64> = (min..=max).collect();
+    let page = pull(node, user, to_pull(conversation, 0, 0, 1_000)).await.unwrap();
+    assert_eq!((seqs(&page.messages), page.min_seq, page.max_seq), (readable.clone(), min, max));
+    assert!(!page.more);
+    let wider = pull(node, user, to_pull(conversation, 1, 9_999, 1_000)).await.unwrap();
+    assert_eq!(seqs(&wider.messages), readable);
+    let page = history(node, user, conversation, 0, 1_000).await.unwrap();
+    assert_eq!(seqs(&page.messages), readable.iter().rev().copied().collect::<Vec<_>>());
+    assert_eq!((page.min_seq, page.max_seq, page.more), (min, max, false));
+    let all: Vec<i64> = (1..=100).collect();
+    assert_eq!(seqs(&by_seqs(node, user, conversation, &all).await.unwrap().messages), readable);
+    assert_eq!(seq_by_time(node, user, conversation, Timestamp::default()).await.unwrap(), min);
+    assert_eq!(seq_by_time(node, user, conversation, FAR).await.unwrap(), max + 1);
+    let highest = if max < min { 0 } else { max };
+    assert_eq!(max_seqs(node, user, &[conversation]).await, [Ok(highest)]);
+}
+
+#[tokio::test]
+async fn new_member_reads_from_its_join_on() {
+    let (node, [ann, _], group, conversation) = filled(20).await;
+    let cid = node.user("cid").await.user_id;
+    add(&node, group, &[cid]).await;
+    assert_reads(&node, cid, &conversation, 21, 20).await;
+    fill(&node, &conversation, 5).await;
+    assert_reads(&node, cid, &conversation, 21, 25).await;
+    assert_reads(&node, ann, &conversation, 1, 25).await;
+}
+
+#[tokio::test]
+async fn new_member_reads_all_where_the_group_shows_its_history() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = groups::Group {
+        name: "Open".into(),
+        history_for_new_members: true,
+        creator_id: ann,
+        ..Default::default()
+    };
+    let group = node.group(group).await.group_id;
+    let conversation = format!("g{group}");
+    fill(&node, &conversation, 20).await;
+    add(&node, group, &[bea]).await;
+    assert_reads(&node, bea, &conversation, 1, 20).await;
+}
+
+#[tokio::test]
+async fn former_member_reads_up_to_its_leave() {
+    let (node, [ann, bea], group, conversation) = filled(20).await;
+    let cid = node.user("cid").await.user_id;
+    add(&node, group, &[cid]).await;
+    fill(&node, &conversation, 5).await;
+    leave(&node, group, bea).await;
+    remove(&node, group, cid).await;
+    fill(&node, &conversation, 5).await;
+    assert_reads(&node, bea, &conversation, 1, 25).await;
+    assert_reads(&node, cid, &conversation, 21, 25).await;
+    assert_reads(&node, ann, &conversation, 1, 30).await;
+}
+
+#[tokio::test]
+async fn messages_of_an_absence_stay_hidden() {
+    let (node, [_, bea], group, conversation) = filled(20).await;
+    leave(&node, group, bea).await;
+    fill(&node, &conversation, 5).await;
+    add(&node, group, &[bea]).await;
+    assert_reads(&node, bea, &conversation, 26, 25).await;
+    fill(&node, &conversation, 5).await;
+    assert_reads(&node, bea, &conversation, 26, 30).await;
+    leave(&node, group, bea).await;
+    fill(&node, &conversation, 5).await;
+    assert_reads(&node, bea, &conversation, 26, 30).await;
+}
+
+async fn create_again(node: &TestNode, group_id: i64, owner: i64) -> Result<i64, Status> {
+    let group = groups::Group { group_id, name: "Again".into(), creator_id: owner, ..Default::default() };
+    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
+    Ok(node.groups().create_group(request).await?.into_inner().group.unwrap().group_id)
+}
+
+#[tokio::test]
+async fn id_of_a_dismissed_group_with_messages_is_not_used_again() {
+    let (node, [ann, bea], group, _) = filled(1).await;
+    dismiss(&node, group).await;
+    for _ in 0..2 {
+        let refused = assert_forbidden(create_again(&node, group, bea).await);
+        assert!(refused.message().contains("group_id"), "{}", refused.message());
+    }
+    let silent = chat(&node, ann, &[bea]).await;
+    dismiss(&node, silent).await;
+    until(async || create_again(&node, silent, bea).await.is_ok_and(|id| id == silent)).await;
+    let conversation = format!("g{silent}");
+    assert_eq!(say(&node, bea, To::GroupId(silent), "hi").await.unwrap(), 1);
+    assert_not_found(pull(&node, ann, to_pull(&conversation, 0, 0, 0)).await);
+}

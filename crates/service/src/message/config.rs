@@ -1,0 +1,94 @@
+//! What is configured about messages, with its defaults.
+
+use kith_store::BODY_BYTES_MAX;
+use serde::{Deserialize, Serialize};
+
+use super::waiting::STEP_MAX;
+use crate::{
+    invalid_value::{InvalidValue, wrong},
+    size,
+};
+
+/// Messages.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MessagesConfig {
+    /// Most bytes of a body. From 1 to 64KiB.
+    #[serde(with = "size")]
+    pub body_bytes_max: usize,
+    /// From whom users take direct messages.
+    pub direct_from: DirectFrom,
+    /// Most messages that wait on a node to be stored. Not below `messages.queue_of_one`.
+    pub queue: usize,
+    /// Most messages that wait on a node for one conversation. Not below 100, which one BatchSend may send.
+    pub queue_of_one: usize,
+}
+
+/// From whom users take direct messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DirectFrom {
+    /// From all users whom they have not blocked.
+    #[default]
+    Everybody,
+    /// From their friends.
+    Friends,
+}
+
+impl Default for MessagesConfig {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: BODY_BYTES_MAX,
+            direct_from: DirectFrom::Everybody,
+            queue: 10_000,
+            queue_of_one: 1_000,
+        }
+    }
+}
+
+impl MessagesConfig {
+    /// Whether each value can be taken, and all of them together.
+    ///
+    /// # Errors
+    /// Names the key and its limit.
+    pub fn check(&self) -> Result<(), InvalidValue> {
+        if !(1..=BODY_BYTES_MAX).contains(&self.body_bytes_max) {
+            let text = format!("is {}; it must be from 1 to {BODY_BYTES_MAX}", self.body_bytes_max);
+            return wrong("messages.body_bytes_max", &text);
+        }
+        if self.queue_of_one < STEP_MAX {
+            let text = format!("is {}; it must not be below {STEP_MAX}", self.queue_of_one);
+            return wrong("messages.queue_of_one", &text);
+        }
+        if self.queue < self.queue_of_one {
+            let text = format!(
+                "is {}; it must not be below messages.queue_of_one, {}",
+                self.queue, self.queue_of_one
+            );
+            return wrong("messages.queue", &text);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_at_fault(change: impl FnOnce(&mut MessagesConfig)) -> Option<&'static str> {
+        let mut config = MessagesConfig::default();
+        change(&mut config);
+        config.check().err().map(|wrong| wrong.key)
+    }
+
+    #[test]
+    fn values_out_of_bounds_are_refused() {
+        assert_eq!(key_at_fault(|_| {}), None);
+        assert_eq!(key_at_fault(|config| config.body_bytes_max = 1), None);
+        assert_eq!(key_at_fault(|config| config.body_bytes_max = 0), Some("messages.body_bytes_max"));
+        let above = BODY_BYTES_MAX + 1;
+        assert_eq!(key_at_fault(|config| config.body_bytes_max = above), Some("messages.body_bytes_max"));
+        assert_eq!(key_at_fault(|config| config.queue_of_one = 99), Some("messages.queue_of_one"));
+        assert_eq!(key_at_fault(|config| config.queue = 999), Some("messages.queue"));
+    }
+}

@@ -1,0 +1,307 @@
+//! Messages between the wire and the domain. Raw numbers and strings stop here.
+
+use std::fmt::Display;
+
+use kith_proto::message::v1::{
+    self as wire, max_seq_result::Result as MaxAnswer, send_message_request::To,
+    send_result::Result as SendAnswer,
+};
+use kith_store::{
+    ContentHash, ConversationId, GroupId, Invalid, MENTIONS_MAX, Message, MessageKey, MessageKind,
+    NewMessage, Seq, Text, Timestamp, UserId,
+};
+
+use super::{
+    reading::{Back, Page, Pull, SEQS_MAX},
+    sending::{Draft, Sent},
+};
+use crate::{
+    error::Error,
+    rpc::{
+        batch::missing,
+        call::{Principal, own},
+        versions::{moment, wire_time},
+    },
+};
+
+/// Whom an answer is for: it decides which client ids are shown.
+pub(super) fn message_to_wire(
+    message: Message,
+    conversation: ConversationId,
+    principal: Principal,
+) -> wire::Message {
+    let shows_id = match principal {
+        Principal::Service => true,
+        Principal::User(user) => message.sender == Some(user),
+    };
+    let client_message_id = message.client_message_id.filter(|_| shows_id);
+    wire::Message {
+        conversation_id: conversation.to_string(),
+        seq: message.seq,
+        sender_id: message.sender.map_or(0, UserId::get),
+        send_time: Some(wire_time(message.sent)),
+        kind: kind_to_wire(message.kind).into(),
+        content_type: message.content_type.to_string(),
+        body: message.body,
+        mention_ids: message.mentions.into_iter().map(UserId::get).collect(),
+        mention_all: message.mention_all,
+        reply_to_seq: message.reply_to.unwrap_or_default(),
+        silent: message.silent,
+        client_message_id: client_message_id.map(|id| id.to_string()).unwrap_or_default(),
+    }
+}
+
+const fn kind_to_wire(kind: MessageKind) -> wire::MessageKind {
+    match kind {
+        MessageKind::Message => wire::MessageKind::Message,
+        MessageKind::Event => wire::MessageKind::Event,
+    }
+}
+
+/// The messages of a page.
+pub(super) fn page_to_wire(
+    page: Page,
+    conversation: ConversationId,
+    principal: Principal,
+) -> Vec<wire::Message> {
+    page.messages.into_iter().map(|message| message_to_wire(message, conversation, principal)).collect()
+}
+
+/// The message that a request asks to send.
+pub(super) fn draft(
+    request: wire::SendMessageRequest,
+    principal: Principal,
+    body_bytes_max: usize,
+) -> Result<Draft, Error> {
+    let sender = sender(request.sender_id, principal)?;
+    let conversation = target(request.to.as_ref(), sender)?;
+    let client_message_id = client_message_id(&request.client_message_id)?;
+    let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
+    check_body(&request, body_bytes_max)?;
+    let message = NewMessage {
+        key: key(sender, client_message_id.as_ref()),
+        hash: ContentHash::of(&content_type, &request.body),
+        sender,
+        sent: Timestamp::now(),
+        kind: MessageKind::Message,
+        content_type,
+        body: request.body,
+        mentions: mentions(&request.mention_ids)?,
+        mention_all: request.mention_all,
+        silent: request.silent,
+        reply_to: Some(number("reply_to_seq", request.reply_to_seq)?).filter(|seq| *seq > 0),
+        client_message_id,
+    };
+    Ok(Draft { conversation, message })
+}
+
+/// Who sends: who is named, or else who acts; `None`: a service as itself.
+fn sender(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
+    if named == 0 {
+        return Ok(principal.user());
+    }
+    let sender = valid("sender_id", UserId::new(named))?;
+    match principal {
+        Principal::User(user) if user != sender => Err(Error::not_allowed("users send for themselves")),
+        Principal::User(_) | Principal::Service => Ok(Some(sender)),
+    }
+}
+
+/// Who reads: who is named, or else who acts; `None`: a service as itself.
+pub(super) fn reader(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
+    if named == 0 {
+        return Ok(principal.user());
+    }
+    let reader = valid("user_id", UserId::new(named))?;
+    own(reader, principal)?;
+    Ok(Some(reader))
+}
+
+fn target(to: Option<&To>, sender: Option<UserId>) -> Result<ConversationId, Error> {
+    match to {
+        Some(To::ConversationId(text)) => conversation(text),
+        Some(To::UserId(id)) => {
+            let other = valid("user_id", UserId::new(*id))?;
+            let sender = sender.ok_or_else(|| invalid("user_id", "must not be given without a sender"))?;
+            Ok(ConversationId::direct(sender, other))
+        }
+        Some(To::GroupId(id)) => Ok(ConversationId::Group(valid("group_id", GroupId::new(*id))?)),
+        None => Err(invalid("to", "must be given, as conversation_id, user_id or group_id")),
+    }
+}
+
+pub(super) fn conversation(text: &str) -> Result<ConversationId, Error> {
+    valid("conversation_id", text.parse())
+}
+
+fn client_message_id(text: &str) -> Result<Option<Text>, Error> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    valid("client_message_id", NewMessage::client_message_id(text)).map(Some)
+}
+
+/// Random if the caller gave no id: the message is never a replay then.
+fn key(sender: Option<UserId>, client_message_id: Option<&Text>) -> MessageKey {
+    match client_message_id {
+        Some(id) => MessageKey::of(sender, id),
+        None => MessageKey(rand::random()),
+    }
+}
+
+fn check_body(request: &wire::SendMessageRequest, bytes_max: usize) -> Result<(), Error> {
+    if request.body.len() > bytes_max {
+        return Err(invalid("body", format!("must have at most {bytes_max} bytes")));
+    }
+    if request.body.is_empty() && request.content_type.is_empty() {
+        return Err(invalid("body", "must not be empty without a content_type"));
+    }
+    Ok(())
+}
+
+fn mentions(ids: &[i64]) -> Result<Vec<UserId>, Error> {
+    if ids.len() > MENTIONS_MAX {
+        return Err(invalid("mention_ids", format!("must hold at most {MENTIONS_MAX}")));
+    }
+    ids.iter().map(|id| valid("mention_ids", UserId::new(*id))).collect()
+}
+
+pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<Pull, Error> {
+    let pull = Pull {
+        conversation: conversation(&request.conversation_id)?,
+        from: number("from_seq", request.from_seq)?,
+        to: number("to_seq", request.to_seq)?,
+        limit,
+        at_least: number("at_least_seq", request.at_least_seq)?,
+    };
+    if pull.to != 0 && pull.to < pull.from {
+        return Err(invalid("to_seq", "must not be below from_seq"));
+    }
+    Ok(pull)
+}
+
+pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<Back, Error> {
+    Ok(Back {
+        conversation: conversation(&request.conversation_id)?,
+        before: number("before_seq", request.before_seq)?,
+        limit,
+        at_least: number("at_least_seq", request.at_least_seq)?,
+    })
+}
+
+/// The numbers of messages that are asked for.
+pub(super) fn seqs(seqs: Vec<i64>) -> Result<Vec<Seq>, Error> {
+    if seqs.len() > SEQS_MAX {
+        return Err(invalid("seqs", format!("must hold at most {SEQS_MAX}")));
+    }
+    if seqs.iter().any(|seq| *seq <= 0) {
+        return Err(invalid("seqs", "must be above 0"));
+    }
+    Ok(seqs)
+}
+
+pub(super) fn time(time: Option<&prost_types::Timestamp>) -> Result<Timestamp, Error> {
+    moment("time", time.ok_or_else(|| missing("time"))?)
+}
+
+/// A number of a message; 0: none.
+fn number(field: &'static str, number: i64) -> Result<Seq, Error> {
+    if number < 0 { Err(invalid(field, "must not be below 0")) } else { Ok(number) }
+}
+
+pub(super) fn sent_to_wire(sent: Sent) -> wire::SendMessageResponse {
+    wire::SendMessageResponse {
+        conversation_id: sent.conversation.to_string(),
+        seq: sent.seq,
+        send_time: Some(wire_time(sent.time)),
+        replayed: sent.replayed,
+    }
+}
+
+pub(super) fn send_result(sent: Result<Sent, Error>) -> wire::SendResult {
+    let result = match sent {
+        Ok(sent) => SendAnswer::Sent(sent_to_wire(sent)),
+        Err(error) => SendAnswer::Error(error.to_result()),
+    };
+    wire::SendResult { result: Some(result) }
+}
+
+pub(super) fn max_seq_result(conversation: ConversationId, max: Result<Seq, Error>) -> wire::MaxSeqResult {
+    let result = match max {
+        Ok(max) => MaxAnswer::MaxSeq(max),
+        Err(error) => MaxAnswer::Error(error.to_result()),
+    };
+    wire::MaxSeqResult { conversation_id: conversation.to_string(), result: Some(result) }
+}
+
+fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
+    value.map_err(|why| Error::invalid(field, &why))
+}
+
+pub(super) fn invalid(field: &'static str, why: impl Display) -> Error {
+    Error::invalid(field, &Invalid::new(why.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn request() -> wire::SendMessageRequest {
+        wire::SendMessageRequest {
+            to: Some(To::UserId(8)),
+            content_type: "text/plain".to_owned(),
+            body: "hi".into(),
+            ..Default::default()
+        }
+    }
+
+    fn drafted(request: wire::SendMessageRequest) -> Draft {
+        draft(request, Principal::User(user(7)), 100).unwrap()
+    }
+
+    #[test]
+    fn acting_user_is_sender_and_reader() {
+        assert_eq!(sender(0, Principal::User(user(7))).unwrap(), Some(user(7)));
+        assert_eq!(sender(7, Principal::User(user(7))).unwrap(), Some(user(7)));
+        assert!(sender(8, Principal::User(user(7))).is_err());
+        assert_eq!(sender(8, Principal::Service).unwrap(), Some(user(8)));
+        assert_eq!(sender(0, Principal::Service).unwrap(), None);
+        assert_eq!(reader(0, Principal::User(user(7))).unwrap(), Some(user(7)));
+        assert!(reader(8, Principal::User(user(7))).is_err());
+        assert_eq!(reader(0, Principal::Service).unwrap(), None);
+    }
+
+    #[test]
+    fn messages_without_id_have_keys_of_their_own() {
+        assert_ne!(drafted(request()).message.key, drafted(request()).message.key);
+        let named = || wire::SendMessageRequest { client_message_id: "a".to_owned(), ..request() };
+        assert_eq!(drafted(named()).message.key, drafted(named()).message.key);
+    }
+
+    #[test]
+    fn client_id_is_shown_to_its_sender_and_to_services() {
+        let NewMessage { sent, kind, sender, content_type, body, .. } = drafted(request()).message;
+        let message = Message {
+            seq: 1,
+            sender,
+            sent,
+            kind,
+            content_type,
+            body,
+            mentions: Vec::new(),
+            mention_all: false,
+            silent: false,
+            reply_to: None,
+            client_message_id: Some("a".into()),
+        };
+        let conversation = ConversationId::direct(user(7), user(8));
+        let shown = |principal| message_to_wire(message.clone(), conversation, principal).client_message_id;
+        assert_eq!(shown(Principal::User(user(7))), "a");
+        assert_eq!(shown(Principal::User(user(8))), "");
+        assert_eq!(shown(Principal::Service), "a");
+    }
+}

@@ -1,0 +1,144 @@
+//! Appends messages, many at once: one step at a time for each conversation on this node.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use kith_store::{Appended, ConversationId, MessageStore, NewMessage, Outcome, StoreError};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    MessagesConfig,
+    waiting::{Answer, Waiter, Waiting, answer},
+};
+use crate::{
+    error::Error,
+    metric::{MESSAGE_APPEND_RETRIES, MESSAGE_APPEND_SECONDS, MESSAGE_APPEND_SIZE, count_from_zero},
+    write::mutations::{Mutations, unknown},
+};
+
+/// How long a step is tried.
+const TRIED_FOR: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The appends of a node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct AppendQueue {
+    store: Arc<dyn MessageStore>,
+    mutations: Mutations,
+    waiting: Arc<Waiting>,
+}
+
+impl AppendQueue {
+    pub(super) fn new(store: Arc<dyn MessageStore>, mutations: Mutations, config: &MessagesConfig) -> Self {
+        count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
+        drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
+        drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
+        Self { store, mutations, waiting: Arc::new(Waiting::new(config)) }
+    }
+
+    /// Appends messages to a conversation in their order, together with others that wait for it. Returns what became of each,
+    /// in the same order. Once they are queued they are appended, also if this future is dropped.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED: the queue is full, and none is appended.
+    pub(super) async fn append(
+        &self,
+        conversation: ConversationId,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Answer>, Error> {
+        let (waiters, answers): (Vec<_>, Vec<_>) = messages.into_iter().map(Waiter::new).unzip();
+        if self.waiting.push(conversation, waiters)? {
+            // A task of its own: the messages of others must not depend on this call.
+            tokio::spawn(self.clone().append_all(conversation));
+        }
+        Ok(join_all(answers.into_iter().map(answer)).await)
+    }
+
+    /// Appends what waits for a conversation, until nothing does.
+    async fn append_all(self, conversation: ConversationId) {
+        let mut turn = self.waiting.turn(conversation);
+        while let Some(step) = turn.next_step() {
+            let (messages, answers): (Vec<_>, Vec<_>) =
+                step.into_iter().map(|Waiter { message, answer }| (message, answer)).unzip();
+            match self.append_step(conversation, messages.into()).await {
+                Ok(appended) => {
+                    answers.into_iter().zip(appended).for_each(|(answer, one)| drop(answer.send(Ok(one))));
+                }
+                Err(error) => {
+                    answers.into_iter().for_each(|answer| drop(answer.send(Err(error.clone()))));
+                }
+            }
+        }
+    }
+
+    /// Appends a step, and tries again while the store is not available. An append with keys may be repeated whatever its
+    /// outcome was.
+    async fn append_step(
+        &self,
+        conversation: ConversationId,
+        messages: Arc<[NewMessage]>,
+    ) -> Result<Vec<Appended>, StoreError> {
+        let (began, mut pause, mut may_have_landed) = (Instant::now(), FIRST_PAUSE, false);
+        loop {
+            let error = match self.try_append(conversation, &messages).await {
+                Ok(appended) => {
+                    metrics::histogram!(MESSAGE_APPEND_SECONDS.name).record(began.elapsed());
+                    metrics::histogram!(MESSAGE_APPEND_SIZE.name).record(as_f64(messages.len()));
+                    return Ok(first_sends(&messages, appended, may_have_landed));
+                }
+                Err(error) => error,
+            };
+            may_have_landed |= error.outcome() == Outcome::Unknown;
+            let why = retried(&error, may_have_landed).filter(|_| began.elapsed() + pause < TRIED_FOR);
+            let Some(why) = why else { return Err(outcome_of_all(error, may_have_landed)) };
+            metrics::counter!(MESSAGE_APPEND_RETRIES.name, "why" => why).increment(1);
+            sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn try_append(&self, conversation: ConversationId, messages: &Arc<[NewMessage]>) -> Appends {
+        let (store, messages) = (Arc::clone(&self.store), Arc::clone(messages));
+        self.mutations
+            .run_uncached(Box::pin(async move { store.append(conversation, &messages).await }))
+            .await
+    }
+}
+
+type Appends = Result<Vec<Appended>, StoreError>;
+
+/// Why a step is tried again after this error; `None`: it is not. A node that is overloaded sheds the step, unless an earlier try
+/// may have landed: then only another one says whether it did.
+const fn retried(error: &StoreError, may_have_landed: bool) -> Option<&'static str> {
+    match error {
+        StoreError::Unavailable { .. } => Some("unavailable"),
+        StoreError::Overloaded if may_have_landed => Some("overloaded"),
+        _ => None,
+    }
+}
+
+/// The error of a step whose last try ended with this one.
+fn outcome_of_all(last: StoreError, may_have_landed: bool) -> StoreError {
+    if may_have_landed && last.outcome() == Outcome::NotApplied {
+        return unknown("the messages may have been appended by an earlier try");
+    }
+    last
+}
+
+/// After an earlier try that landed, its messages are found to be there already. They are not replays to their senders. A replay
+/// of the same sender has another time.
+fn first_sends(messages: &[NewMessage], appended: Vec<Appended>, may_have_landed: bool) -> Vec<Appended> {
+    let first_send = |(message, one): (&NewMessage, Appended)| match one {
+        Appended::Replayed { seq, sent } if may_have_landed && sent == message.sent => Appended::New(seq),
+        one => one,
+    };
+    messages.iter().zip(appended).map(first_send).collect()
+}
+
+fn as_f64(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
+}
+
+#[cfg(test)]
+mod tests;

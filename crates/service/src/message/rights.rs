@@ -1,0 +1,158 @@
+//! Who may send a message where.
+
+use kith_cache::Consistency;
+use kith_store::{
+    ConversationId, Edge, GroupId, GroupType, Member, MemberKey, Role, Roster, Timestamp, UserId,
+};
+
+use super::{DirectFrom, Messages, range::no_conversation};
+use crate::{
+    error::{Error, Reason},
+    relation::are_friends,
+    rpc::versions::wire_time,
+};
+
+impl Messages {
+    /// Makes sure that a sender may send to a conversation now; `None`: a service that sends as itself, for which it has to exist.
+    /// Fails if a record that decides cannot be read.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn may_send(
+        &self,
+        sender: Option<UserId>,
+        conversation: ConversationId,
+    ) -> Result<(), Error> {
+        match (conversation, sender) {
+            (ConversationId::Direct(one, other), None) => self.all_exist(&[one, other]).await,
+            (ConversationId::Direct(one, other), Some(sender)) => {
+                self.may_send_direct(sender, [one, other]).await
+            }
+            (ConversationId::Group(group), None) => self.correspondents.members.group(group).await.map(drop),
+            (ConversationId::Group(group), Some(sender)) => self.may_send_to_group(sender, group).await,
+        }
+    }
+
+    async fn may_send_direct(&self, sender: UserId, users: [UserId; 2]) -> Result<(), Error> {
+        if !users.contains(&sender) {
+            return Err(no_conversation());
+        }
+        let Some(other) = users.into_iter().find(|user| *user != sender) else {
+            // Notes to oneself.
+            return self.all_exist(&[sender]).await;
+        };
+        let (exist, takes) = tokio::join!(self.all_exist(&users), self.takes_messages_of(other, sender));
+        exist.and(takes)
+    }
+
+    /// Makes sure that none of two users has blocked the other, and that `user` takes messages of `sender`. The error says
+    /// nothing of who blocked whom.
+    async fn takes_messages_of(&self, user: UserId, sender: UserId) -> Result<(), Error> {
+        let blocks = &self.correspondents.blocks;
+        let edge = Edge { from: sender, to: user };
+        for set in blocks.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
+            if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
+                return Err(not_taken());
+            }
+        }
+        if self.config.direct_from == DirectFrom::Friends {
+            let friends = are_friends(&self.correspondents.follows, blocks, sender, &[user]).await?;
+            if friends != [true] {
+                return Err(not_taken());
+            }
+        }
+        Ok(())
+    }
+
+    async fn may_send_to_group(&self, sender: UserId, group: GroupId) -> Result<(), Error> {
+        let members = &self.correspondents.members;
+        let kind = members.group(group).await?.kind;
+        let (member, roster) = members.with_roster(MemberKey { group, user: sender }).await?;
+        let member =
+            member.ok_or_else(|| Error::not_allowed("only members of the group send messages to it"))?;
+        if kind == GroupType::Channel && member.value.role == Role::Member {
+            return Err(Error::not_allowed("only the owner and admins of a channel send messages to it"));
+        }
+        match muted_until(&member.value, &roster, Timestamp::now()) {
+            Some(until) => Err(muted(until)),
+            None => Ok(()),
+        }
+    }
+
+    async fn all_exist(&self, users: &[UserId]) -> Result<(), Error> {
+        for found in self.correspondents.users.get_many(users, &Consistency::Cached).await {
+            if found?.is_none() {
+                return Err(Error::not_found("user"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Until when a member may not send; `None`: it may. A mute of the group does not bind its owner and admins.
+fn muted_until(member: &Member, roster: &Roster, now: Timestamp) -> Option<Timestamp> {
+    let of_all = roster.muted_until.filter(|_| member.role == Role::Member);
+    let mutes = [member.muted_until, of_all].into_iter().flatten();
+    mutes.filter(|until| *until > now).max()
+}
+
+fn muted(until: Timestamp) -> Error {
+    Error::new(Reason::Muted, "the member, or the group, is muted")
+        .with("until", wire_time(until).to_string())
+}
+
+fn not_taken() -> Error {
+    Error::new(Reason::StateForbids, "the other user does not allow it")
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::Version;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn until(own: Option<i64>, of_all: Option<i64>, role: Role) -> Option<i64> {
+        let key = MemberKey { group: GroupId::new(9).unwrap(), user: UserId::new(7).unwrap() };
+        let member = Member {
+            key,
+            version: Version::FIRST,
+            role,
+            ordinal: 0,
+            remark: "".into(),
+            muted_until: own.map(Timestamp),
+            joined: NOW,
+            from_seq: 0,
+            joined_seq: 1,
+        };
+        let roster = Roster { muted_until: of_all.map(Timestamp), ..Roster::default() };
+        muted_until(&member, &roster, NOW).map(|until| until.0)
+    }
+
+    #[test]
+    fn own_mute_binds_every_role() {
+        for role in [Role::Member, Role::Admin, Role::Owner] {
+            assert_eq!(until(Some(1_001), None, role), Some(1_001));
+        }
+    }
+
+    #[test]
+    fn mute_of_the_group_binds_members_only() {
+        assert_eq!(until(None, Some(1_001), Role::Member), Some(1_001));
+        assert_eq!(until(None, Some(1_001), Role::Admin), None);
+        assert_eq!(until(None, Some(1_001), Role::Owner), None);
+    }
+
+    #[test]
+    fn mute_ends_at_its_time() {
+        assert_eq!(until(Some(1_000), Some(999), Role::Member), None);
+        assert_eq!(until(None, None, Role::Member), None);
+    }
+
+    #[test]
+    fn later_of_two_mutes_counts() {
+        assert_eq!(until(Some(1_005), Some(1_009), Role::Member), Some(1_009));
+        assert_eq!(until(Some(1_005), Some(1_009), Role::Admin), Some(1_005));
+    }
+}

@@ -1,0 +1,139 @@
+//! The message service on the wire: each method decodes, calls the policy once, and encodes.
+
+use kith_proto::message::v1::{self as wire, message_service_server::MessageService};
+use kith_store::ConversationId;
+use tonic::{Request, Response, Status};
+
+use super::{Messages, convert, reading::PAGE_MAX, waiting::STEP_MAX};
+use crate::{
+    error::Error,
+    rpc::{
+        batch::{Limits, check_count, only_services},
+        call::Call,
+    },
+};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// The message service on the wire.
+#[derive(Clone, Debug)]
+pub struct MessageRpc {
+    messages: Messages,
+    limits: Limits,
+}
+
+impl MessageRpc {
+    /// Over the messages of a deployment.
+    #[must_use]
+    pub const fn new(messages: Messages, limits: Limits) -> Self {
+        Self { messages, limits }
+    }
+
+    /// How many messages a page has.
+    fn page_limit(&self, asked: i32) -> Result<usize, Error> {
+        let limit = self.limits.pages.of(asked).map_err(|_| convert::invalid("limit", "must not be below 0"));
+        limit.map(|limit| limit.min(PAGE_MAX))
+    }
+
+    fn conversations(&self, texts: &[String]) -> Result<Vec<ConversationId>, Error> {
+        check_count("conversation_ids", texts.len(), self.limits.batch_ids)?;
+        let parsed = texts.iter().map(|text| text.parse());
+        parsed
+            .collect::<Result<_, _>>()
+            .map_err(|why: kith_store::Invalid| Error::invalid("conversation_ids", &why))
+    }
+}
+
+#[tonic::async_trait]
+impl MessageService for MessageRpc {
+    async fn send_message(
+        &self,
+        request: Request<wire::SendMessageRequest>,
+    ) -> Answer<wire::SendMessageResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let draft = convert::draft(request, call.principal, self.messages.config.body_bytes_max)?;
+        let sent = self.messages.send(draft, call.deadline).await?;
+        Ok(Response::new(convert::sent_to_wire(sent)))
+    }
+
+    async fn batch_send(&self, request: Request<wire::BatchSendRequest>) -> Answer<wire::BatchSendResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        only_services(call.principal)?;
+        check_count("messages", request.messages.len(), STEP_MAX)?;
+        let bytes_max = self.messages.config.body_bytes_max;
+        let messages = request.messages.into_iter();
+        let drafts = messages.map(|message| convert::draft(message, call.principal, bytes_max)).collect();
+        let results = self.messages.send_batch(drafts, call.deadline).await?;
+        let results = results.into_iter().map(convert::send_result).collect();
+        Ok(Response::new(wire::BatchSendResponse { results }))
+    }
+
+    async fn pull_messages(
+        &self,
+        request: Request<wire::PullMessagesRequest>,
+    ) -> Answer<wire::PullMessagesResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let reader = convert::reader(request.user_id, call.principal)?;
+        let asked = convert::pull(&request, self.page_limit(request.limit)?)?;
+        let page = self.messages.pull(reader, asked).await?;
+        Ok(Response::new(wire::PullMessagesResponse {
+            min_seq: page.range.min,
+            max_seq: page.range.max,
+            more: page.more,
+            messages: convert::page_to_wire(page, asked.conversation, call.principal),
+        }))
+    }
+
+    async fn pull_by_seqs(
+        &self,
+        request: Request<wire::PullBySeqsRequest>,
+    ) -> Answer<wire::PullBySeqsResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let reader = convert::reader(request.user_id, call.principal)?;
+        let conversation = convert::conversation(&request.conversation_id)?;
+        let seqs = convert::seqs(request.seqs)?;
+        let page = self.messages.pull_by_seqs(reader, conversation, seqs).await?;
+        Ok(Response::new(wire::PullBySeqsResponse {
+            more: page.more,
+            messages: convert::page_to_wire(page, conversation, call.principal),
+        }))
+    }
+
+    async fn history(&self, request: Request<wire::HistoryRequest>) -> Answer<wire::HistoryResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let reader = convert::reader(request.user_id, call.principal)?;
+        let asked = convert::back(&request, self.page_limit(request.limit)?)?;
+        let page = self.messages.history(reader, asked).await?;
+        Ok(Response::new(wire::HistoryResponse {
+            min_seq: page.range.min,
+            max_seq: page.range.max,
+            more: page.more,
+            messages: convert::page_to_wire(page, asked.conversation, call.principal),
+        }))
+    }
+
+    async fn get_seq_by_time(
+        &self,
+        request: Request<wire::GetSeqByTimeRequest>,
+    ) -> Answer<wire::GetSeqByTimeResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let reader = convert::reader(request.user_id, call.principal)?;
+        let conversation = convert::conversation(&request.conversation_id)?;
+        let time = convert::time(request.time.as_ref())?;
+        let seq = self.messages.seq_at(reader, conversation, time).await?;
+        Ok(Response::new(wire::GetSeqByTimeResponse { seq }))
+    }
+
+    async fn get_max_seqs(
+        &self,
+        request: Request<wire::GetMaxSeqsRequest>,
+    ) -> Answer<wire::GetMaxSeqsResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let reader = convert::reader(request.user_id, call.principal)?;
+        let conversations = self.conversations(&request.conversation_ids)?;
+        let found = self.messages.max_seqs(reader, &conversations).await?;
+        let results = conversations.into_iter().zip(found);
+        let results = results.map(|(conversation, max)| convert::max_seq_result(conversation, max)).collect();
+        Ok(Response::new(wire::GetMaxSeqsResponse { results }))
+    }
+}

@@ -1,0 +1,166 @@
+//! Sends: whether a message may be sent, and where it was stored.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use futures::future::join_all;
+use kith_store::{Appended, ConversationId, NewMessage, Seq, Timestamp, UserId};
+use tokio::time::Instant;
+
+use super::{Messages, range::store_error, waiting::Answer};
+use crate::{
+    error::{Error, Reason},
+    metric::{self, MESSAGES_REPLAYED, MESSAGES_SENT},
+};
+
+/// A message that is to be sent.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) conversation: ConversationId,
+    pub(super) message: NewMessage,
+}
+
+/// A message that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) conversation: ConversationId,
+    pub(super) seq: Seq,
+    pub(super) time: Timestamp,
+    /// Whether it was stored by an earlier send.
+    pub(super) replayed: bool,
+}
+
+impl Messages {
+    /// Stores a message. When this returns, it is durable.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, INVALID_ARGUMENT for an id with another content,
+    /// RESOURCE_EXHAUSTED, or what a failing store makes.
+    pub(super) async fn send(&self, draft: Draft, deadline: Instant) -> Result<Sent, Error> {
+        let this = self.clone();
+        let work = async move {
+            let Draft { conversation, message } = draft;
+            this.may_send(message.sender, conversation).await?;
+            let mut sent = this.append(conversation, vec![message]).await?;
+            sent.pop().unwrap_or_else(|| Err(Error::internal()))
+        };
+        self.mutations.call(deadline, Box::pin(work)).await
+    }
+
+    /// Stores many messages, those of one conversation in their order. Returns a result for each draft, in their order; one that
+    /// is an error already keeps it.
+    ///
+    /// # Errors
+    /// UNAVAILABLE of unknown outcome if it takes too long.
+    pub(super) async fn send_batch(
+        &self,
+        drafts: Vec<Result<Draft, Error>>,
+        deadline: Instant,
+    ) -> Result<Vec<Result<Sent, Error>>, Error> {
+        let this = self.clone();
+        let work = async move { Ok(this.send_all(without_repeated_ids(drafts)).await) };
+        self.mutations.call(deadline, Box::pin(work)).await
+    }
+
+    async fn send_all(&self, drafts: Vec<Result<Draft, Error>>) -> Vec<Result<Sent, Error>> {
+        let rights = self.rights_of(&drafts).await;
+        let mut results: Vec<Result<Sent, Error>> = Vec::with_capacity(drafts.len());
+        let mut allowed: BTreeMap<ConversationId, Vec<(usize, NewMessage)>> = BTreeMap::new();
+        for (at, draft) in drafts.into_iter().enumerate() {
+            let right = draft.and_then(|draft| {
+                let right = rights.get(&right_of(&draft)).cloned();
+                right.unwrap_or_else(|| Err(Error::internal())).map(|()| draft)
+            });
+            // Replaced below.
+            results.push(right.as_ref().map_or_else(|error| Err(error.clone()), |_| Err(Error::internal())));
+            if let Ok(Draft { conversation, message }) = right {
+                allowed.entry(conversation).or_default().push((at, message));
+            }
+        }
+        let sends = allowed.into_iter().map(async |(conversation, messages)| {
+            let (places, messages): (Vec<usize>, Vec<NewMessage>) = messages.into_iter().unzip();
+            let sent = self.append(conversation, messages).await;
+            places.into_iter().enumerate().map(|(at, place)| (place, one_of(&sent, at))).collect::<Vec<_>>()
+        });
+        for (place, sent) in join_all(sends).await.into_iter().flatten() {
+            results[place] = sent;
+        }
+        results
+    }
+
+    /// Whether each sender of these drafts may send to its conversation.
+    async fn rights_of(&self, drafts: &[Result<Draft, Error>]) -> HashMap<Right, Result<(), Error>> {
+        let rights: HashSet<Right> = drafts.iter().flatten().map(right_of).collect();
+        let checks = rights.into_iter().map(async |right| (right, self.may_send(right.0, right.1).await));
+        join_all(checks).await.into_iter().collect()
+    }
+
+    async fn append(
+        &self,
+        conversation: ConversationId,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Result<Sent, Error>>, Error> {
+        let times: Vec<Timestamp> = messages.iter().map(|message| message.sent).collect();
+        let answers = self.queue.append(conversation, messages).await?;
+        Ok(answers.into_iter().zip(times).map(|(answer, time)| sent(conversation, answer, time)).collect())
+    }
+}
+
+/// The metrics of sends, from zero on.
+pub(super) fn count_from_zero() {
+    metric::count_from_zero(MESSAGES_SENT, &["direct", "group"]);
+    metric::count_from_zero(MESSAGES_REPLAYED, &[]);
+}
+
+/// A sender and a conversation: whether it may send there is decided once for all messages of a batch.
+type Right = (Option<UserId>, ConversationId);
+
+const fn right_of(draft: &Draft) -> Right {
+    (draft.message.sender, draft.conversation)
+}
+
+/// Refuses each draft whose key an earlier one of the same conversation has.
+fn without_repeated_ids(drafts: Vec<Result<Draft, Error>>) -> Vec<Result<Draft, Error>> {
+    let mut keys = HashSet::new();
+    let mut is_new = |draft: &Draft| keys.insert((draft.conversation, draft.message.key));
+    let mut once = |draft: Draft| if is_new(&draft) { Ok(draft) } else { Err(repeated_id()) };
+    drafts.into_iter().map(|draft| draft.and_then(&mut once)).collect()
+}
+
+fn repeated_id() -> Error {
+    let why = kith_store::Invalid::new("is that of an earlier message of the batch");
+    Error::invalid("client_message_id", &why)
+}
+
+/// The result of one of the messages that were appended together.
+fn one_of(sent: &Result<Vec<Result<Sent, Error>>, Error>, at: usize) -> Result<Sent, Error> {
+    match sent {
+        Ok(sent) => sent.get(at).cloned().unwrap_or_else(|| Err(Error::internal())),
+        Err(error) => Err(error.clone()),
+    }
+}
+
+/// What became of a message that was sent at `time`.
+fn sent(conversation: ConversationId, answer: Answer, time: Timestamp) -> Result<Sent, Error> {
+    match answer.map_err(store_error)? {
+        Appended::New(seq) => {
+            metrics::counter!(MESSAGES_SENT.name, "kind" => kind(conversation)).increment(1);
+            Ok(Sent { conversation, seq, time, replayed: false })
+        }
+        Appended::Replayed { seq, sent } => {
+            metrics::counter!(MESSAGES_REPLAYED.name).increment(1);
+            Ok(Sent { conversation, seq, time: sent, replayed: true })
+        }
+        Appended::OtherContent => Err(Error::new(
+            Reason::RequestIdReused,
+            "client_message_id was used with another content type or body",
+        )
+        .at("client_message_id")),
+    }
+}
+
+const fn kind(conversation: ConversationId) -> &'static str {
+    match conversation {
+        ConversationId::Direct(..) => "direct",
+        ConversationId::Group(_) => "group",
+    }
+}

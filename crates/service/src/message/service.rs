@@ -1,0 +1,53 @@
+//! What the messages of a deployment are made of.
+
+use std::sync::Arc;
+
+use kith_store::MessageStore;
+
+use super::{MessagesConfig, queue::AppendQueue, sending};
+use crate::{
+    domain_context::DomainContext,
+    group::members::Members,
+    relation::{Blocks, Follows},
+    user::Users,
+    write::mutations::Mutations,
+};
+
+/// Who writes to whom.
+#[derive(Clone, Debug)]
+pub struct Correspondents {
+    /// Users.
+    pub users: Users,
+    /// Members of groups.
+    pub members: Members,
+    /// Who follows whom.
+    pub follows: Follows,
+    /// Who blocked whom.
+    pub blocks: Blocks,
+}
+
+/// The messages of a deployment. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Messages {
+    pub(super) store: Arc<dyn MessageStore>,
+    pub(super) queue: AppendQueue,
+    pub(super) mutations: Mutations,
+    pub(super) correspondents: Correspondents,
+    pub(super) config: MessagesConfig,
+}
+
+impl Messages {
+    /// Over the messages of the stores.
+    #[must_use]
+    pub fn new(context: DomainContext<'_>, correspondents: Correspondents, config: MessagesConfig) -> Self {
+        let DomainContext { stores, mutations, .. } = context;
+        sending::count_from_zero();
+        Self {
+            store: Arc::clone(&stores.messages),
+            queue: AppendQueue::new(Arc::clone(&stores.messages), mutations.clone(), &config),
+            mutations: mutations.clone(),
+            correspondents,
+            config,
+        }
+    }
+}
