@@ -1,6 +1,6 @@
 //! Who is in which group. A change is decided and written in one transaction.
 
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
@@ -75,6 +75,19 @@ impl MemberStore for Sqlite {
         }
         let keys = keys.to_vec();
         self.readers.read(move |connection| Ok(FormerMember::of(&keys, &rows_of(connection, &keys)?))).await
+    }
+
+    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let keys = keys.to_vec();
+        let read = move |connection: &Connection| {
+            let found: HashMap<MemberKey, MemberRow> =
+                rows_of(connection, &keys)?.into_iter().map(|row| (row.member.key, row)).collect();
+            Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+        };
+        self.readers.read(read).await
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {

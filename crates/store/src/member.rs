@@ -312,6 +312,14 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError>;
 
+    /// Reads what is stored of up to [`BATCH_MAX`](crate::BATCH_MAX) users who are in a group or were, in the order of `keys`.
+    /// `None` for a user who never was. Sees every change that was acknowledged before it began. Costs as
+    /// [`MemberStore::former`].
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError>;
+
     /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default of one that nobody was
     /// ever in.
     ///

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use kith_store::{
     Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Edge, EdgeUpkeep,
     EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, FormerMember, GroupId, ImportedFollow,
-    Member, MemberChange, MemberChanged, MemberKey, MemberStore, MemberTerms, MembersChanged, Place,
-    RelationEvent, RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored, Timestamp,
-    UserId, Version, Write,
+    Member, MemberChange, MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged,
+    Place, RelationEvent, RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored,
+    Timestamp, UserId, Version, Write,
 };
 
 /// Names the store of relations.
@@ -82,6 +82,10 @@ impl MemberStore for NoRelations {
     }
 
     async fn former(&self, _: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
+        absent()
+    }
+
+    async fn stored_members(&self, _: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
         absent()
     }
 

@@ -32,6 +32,17 @@ impl MemberStore for Cql {
         Ok(FormerMember::of(keys, &self.member_rows(keys).await?))
     }
 
+    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
+        if keys.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let _entered = self.enter()?;
+        let found = self.member_rows(keys).await?;
+        let found: HashMap<MemberKey, MemberRow> =
+            found.into_iter().map(|row| (row.member.key, row)).collect();
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+    }
+
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
         if groups.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);

@@ -6,8 +6,8 @@ pub(crate) mod page;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, BATCH_MAX, ConversationId, LogEnd, Message, MessageStore, NewMessage, Seq, StoreError,
-    Timestamp, document_of,
+    Appended, BATCH_MAX, ConversationId, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore, NewMessage,
+    Seq, StoreError, StoredHeader, Timestamp, document_of,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -48,6 +48,32 @@ impl MessageStore for Sqlite {
         }
         let log = conversation.to_string();
         self.readers.read(move |connection| page::read(connection, &log, first, last)).await
+    }
+
+    async fn headers(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<StoredHeader>, StoreError> {
+        if first < 1 || document_of(first) != document_of(last) {
+            return Err(StoreError::Overloaded);
+        }
+        let log = conversation.to_string();
+        self.readers.read(move |connection| page::headers(connection, &log, first, last)).await
+    }
+
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        if asked.len() > HEADS_AT_ONCE {
+            return Err(StoreError::Overloaded);
+        }
+        let logs: Vec<(String, Seq)> = asked.iter().map(|(log, above)| (log.to_string(), *above)).collect();
+        let heads = move |connection: &Connection| {
+            // Of one moment: between two statements outside of a transaction another message may come.
+            let reads = connection.unchecked_transaction()?;
+            logs.iter().map(|(log, above)| page::head(&reads, log, *above)).collect()
+        };
+        self.readers.read(heads).await
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {

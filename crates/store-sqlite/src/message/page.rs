@@ -1,9 +1,9 @@
 //! Reading messages.
 
-use kith_store::{Message, MessageKind, Seq, Timestamp, UserId};
+use kith_store::{DOCUMENT, LogHead, Message, MessageKind, Seq, StoredHeader, Timestamp, UserId};
 use rusqlite::{Connection, Row, params};
 
-use super::packed::Packed;
+use super::{end, packed::Packed};
 use crate::error::{Failure, corrupt};
 
 /// Primary key.
@@ -24,23 +24,72 @@ pub(super) fn read(
     first: Seq,
     last: Seq,
 ) -> Result<Vec<Message>, Failure> {
+    rows(connection, log, first, last, message_of)
+}
+
+/// The headers of the same.
+pub(super) fn headers(
+    connection: &Connection,
+    log: &str,
+    first: Seq,
+    last: Seq,
+) -> Result<Vec<StoredHeader>, Failure> {
+    rows(connection, log, first, last, header_of)
+}
+
+/// The last message of a log, and the headers of those of the last [`DOCUMENT`] messages that are above a number.
+pub(super) fn head(connection: &Connection, log: &str, above: Seq) -> Result<LogHead, Failure> {
+    let end = end(connection, log)?.seq;
+    let first = above.saturating_add(1).max(end - DOCUMENT + 1);
+    Ok(LogHead {
+        last: rows(connection, log, end, end, message_of)?.pop(),
+        headers: headers(connection, log, first, end)?,
+    })
+}
+
+fn rows<T>(
+    connection: &Connection,
+    log: &str,
+    first: Seq,
+    last: Seq,
+    of: fn(&Row<'_>) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
     let mut read = connection.prepare_cached(PAGE)?;
     let mut rows = read.query(params![log, first, last])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(message_of(row)?);
+        found.push(of(row)?);
     }
     Ok(found)
 }
 
-fn message_of(row: &Row<'_>) -> Result<Message, Failure> {
-    let (sender, flags): (i64, i64) = (row.get(1)?, row.get(3)?);
+fn header_of(row: &Row<'_>) -> Result<StoredHeader, Failure> {
+    let flags: i64 = row.get(3)?;
+    let body = row.get_ref(4)?.as_blob().map_err(|_| corrupt("messages.body"))?;
+    let (packed, _) = Packed::decode(body).ok_or_else(|| corrupt("messages.body"))?;
+    Ok(StoredHeader {
+        seq: row.get(0)?,
+        sender: sender_of(row)?,
+        silent: flags & (SILENT | EVENT) != 0,
+        recalled: false,
+        mentions: packed.mentions,
+        mention_all: flags & MENTION_ALL != 0,
+    })
+}
+
+fn sender_of(row: &Row<'_>) -> Result<Option<UserId>, Failure> {
+    let sender: i64 = row.get(1)?;
     let sender = (sender != 0).then(|| UserId::new(sender)).transpose();
+    Ok(sender.map_err(|_| corrupt("messages.sender"))?)
+}
+
+fn message_of(row: &Row<'_>) -> Result<Message, Failure> {
+    let flags: i64 = row.get(3)?;
     let body = row.get_ref(4)?.as_blob().map_err(|_| corrupt("messages.body"))?;
     let (packed, body) = Packed::decode(body).ok_or_else(|| corrupt("messages.body"))?;
     Ok(Message {
         seq: row.get(0)?,
-        sender: sender.map_err(|_| corrupt("messages.sender"))?,
+        sender: sender_of(row)?,
         sent: Timestamp(row.get(2)?),
         kind: if flags & EVENT == 0 { MessageKind::Message } else { MessageKind::Event },
         content_type: packed.content_type,

@@ -24,6 +24,7 @@ macro_rules! member_ranges_conformance {
             end_members_writes_left_seq
             ended_row_without_left_seq_reads_nothing
             former_members_are_read_in_the_order_of_the_keys
+            stored_members_have_their_stays
             replayed_request_gives_the_same_numbers
             other_changes_keep_the_numbers
             message_after_acknowledged_join_has_the_joiner
@@ -214,6 +215,25 @@ pub async fn former_members_are_read_in_the_order_of_the_keys(stores: Stores) {
     assert_eq!(found.len(), BATCH_MAX);
     assert_eq!((found[2], found[3], found[4]), (range(1, 2), range(1, 3), None));
     overloaded(stores.members.former(&[&*many, &[third]].concat()).await);
+}
+
+pub async fn stored_members_have_their_stays(stores: Stores) {
+    founded(&stores, 4).await;
+    send(&stores, "a", 2).await;
+    change(&stores, join(5)).await;
+    send(&stores, "b", 3).await;
+    change(&stores, leave(5)).await;
+    send(&stores, "c", 1).await;
+    let rejoined = change(&stores, join(5)).await;
+    let left = change(&stores, leave(3)).await;
+    let keys = [key(GROUP, 5), key(GROUP, 77), key(GROUP, 3), key(GROUP, 5)];
+    let found = stores.members.stored_members(&keys).await.unwrap();
+    let expected = [Some(only(&rejoined)), None, Some(only(&left)), Some(only(&rejoined))];
+    assert_eq!(found.iter().map(Option::as_ref).collect::<Vec<_>>(), expected);
+    assert_eq!((found[0].as_ref().unwrap().stays.earlier.as_slice()), [(3, 5)]);
+    assert_eq!(stores.members.stored_members(&[]).await.unwrap(), []);
+    let many: Vec<_> = (1..=i64::try_from(BATCH_MAX).unwrap() + 1).map(|user| key(GROUP, user)).collect();
+    overloaded(stores.members.stored_members(&many).await);
 }
 
 pub async fn replayed_request_gives_the_same_numbers(stores: Stores) {

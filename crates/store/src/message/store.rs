@@ -2,7 +2,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{ConversationId, Message, NewMessage, Seq};
+use super::{ConversationId, LogHead, Message, NewMessage, Seq, StoredHeader};
 use crate::{StoreError, Timestamp};
 
 /// Number of messages that are stored together. An append adds at most this many.
@@ -76,6 +76,28 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
         first: Seq,
         last: Seq,
     ) -> Result<Vec<Message>, StoreError>;
+
+    /// As [`MessageStore::messages`], without the contents.
+    ///
+    /// # Errors
+    /// As there.
+    async fn headers(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<StoredHeader>, StoreError>;
+
+    /// Reads the heads of up to [`HEADS_AT_ONCE`](super::HEADS_AT_ONCE) logs, in the order of `asked`: of each the last message,
+    /// and the headers of those of the last [`DOCUMENT`] messages whose numbers are above the one that is given with it. What is
+    /// read of a log is of one moment. Sees every append that was acknowledged before it began, except for some seconds after a
+    /// failover.
+    ///
+    /// Costs a bounded number of reads of the store for all logs together. Contents are read of the last messages alone.
+    ///
+    /// # Errors
+    /// When the store cannot answer; [`StoreError::Overloaded`] for more logs.
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError>;
 
     /// Reads the ends of up to [`BATCH_MAX`](crate::BATCH_MAX) logs, in the order of `conversations`. Sees every append that was
     /// acknowledged before it began, except for some seconds after a failover.

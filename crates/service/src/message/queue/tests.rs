@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use kith_cache::Node;
-use kith_store::{ContentHash, LogEnd, Message, Seq, Timestamp};
+use kith_store::{ContentHash, LogEnd, LogHead, Message, Seq, StoredHeader, Timestamp};
 use parking_lot::Mutex;
 
 use super::{
@@ -110,6 +110,14 @@ impl MessageStore for FakeStore {
         _last: Seq,
     ) -> Result<Vec<Message>, StoreError> {
         unreachable!("nothing is read")
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        Err(StoreError::Overloaded)
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        Err(StoreError::Overloaded)
     }
 
     async fn ends(&self, _conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {

@@ -1,7 +1,7 @@
 //! Which numbers a page has, and how much is read for it.
 
 use async_trait::async_trait;
-use kith_store::{Appended, LogEnd, MessageStore, NewMessage, StoreError};
+use kith_store::{Appended, LogEnd, LogHead, MessageStore, NewMessage, StoreError, StoredHeader};
 use parking_lot::Mutex;
 
 use super::{
@@ -90,6 +90,14 @@ impl MessageStore for FakeLog {
         // Answers come later, so that reads that are ahead have begun.
         tokio::task::yield_now().await;
         Ok((first..=last).map(|seq| stored(seq, self.bytes)).collect())
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        Err(StoreError::Overloaded)
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        Err(StoreError::Overloaded)
     }
 
     async fn ends(&self, _conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {

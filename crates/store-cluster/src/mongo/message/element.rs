@@ -3,7 +3,8 @@
 //! absent where there is nothing to say.
 
 use kith_store::{
-    ContentHash, Message, MessageKey, MessageKind, NewMessage, Seq, StoreError, Timestamp, UserId,
+    ContentHash, Message, MessageKey, MessageKind, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
+    UserId,
 };
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
 
@@ -73,6 +74,22 @@ pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreE
         }
     }
     if has_body { Ok(message) } else { Err(malformed("b")) }
+}
+
+/// Reads the header of the message with this number.
+pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, StoreError> {
+    let mut message = blank(seq);
+    for field in fields(element) {
+        let (name, value) = field?;
+        match name {
+            "f" => message.sender = sender(number(value, "f")?)?,
+            "y" => message.kind = MessageKind::of(number(value, "y")?).ok_or_else(|| malformed("y"))?,
+            "x" => (message.silent, message.mention_all) = said(value)?,
+            "a" => message.mentions = users(value)?,
+            _ => {}
+        }
+    }
+    Ok(StoredHeader::of(&message))
 }
 
 /// Reads what a resent message is compared with.

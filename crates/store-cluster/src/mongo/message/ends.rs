@@ -147,7 +147,7 @@ impl Mongo {
     }
 }
 
-fn conversation_in(found: &RawDocument) -> Result<ConversationId, StoreError> {
+pub(super) fn conversation_in(found: &RawDocument) -> Result<ConversationId, StoreError> {
     let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
     id.get_str("c").ok().and_then(|text| text.parse().ok()).ok_or_else(|| malformed("c"))
 }

@@ -9,6 +9,7 @@ mod append;
 mod documents;
 mod element;
 mod ends;
+mod heads;
 mod hints;
 mod read;
 #[cfg(test)]
@@ -16,7 +17,8 @@ mod tests;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, LogEnd, Message, MessageStore, NewMessage, Seq, StoreError, Timestamp,
+    Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, NewMessage, Seq, StoreError,
+    StoredHeader, Timestamp,
 };
 
 use super::connect::Mongo;
@@ -44,6 +46,21 @@ impl MessageStore for Mongo {
     ) -> Result<Vec<Message>, StoreError> {
         let _entered = self.enter()?;
         self.messages_between(conversation, first, last).await
+    }
+
+    async fn headers(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<StoredHeader>, StoreError> {
+        let _entered = self.enter()?;
+        self.headers_between(conversation, first, last).await
+    }
+
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        let _entered = self.enter()?;
+        Box::pin(self.log_heads(asked)).await
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {

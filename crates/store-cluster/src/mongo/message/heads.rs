@@ -1,0 +1,168 @@
+//! Heads of logs, and headers: reads without contents.
+
+use std::collections::{HashMap, HashSet};
+
+use kith_store::{
+    ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, Seq, StoreError, StoredHeader, document_of,
+};
+use mongodb::bson::{Bson, Document, RawDocument, doc};
+
+use super::{
+    super::{
+        connect::Mongo,
+        error::{malformed, read_failed},
+    },
+    documents::{answer, document_in, id},
+    element::{header, message},
+    ends::conversation_in,
+};
+
+/// A document of a log.
+type Key = (ConversationId, i64);
+
+/// What is read of a document for a head.
+#[derive(Debug)]
+struct Part {
+    document: i64,
+    headers: Vec<StoredHeader>,
+    /// The last message, unless the document is full.
+    last: Option<Message>,
+}
+
+impl Part {
+    fn is_full(&self) -> bool {
+        self.end() == (self.document + 1) * DOCUMENT
+    }
+
+    /// The number of the last message.
+    fn end(&self) -> Seq {
+        self.headers.last().map_or(self.document * DOCUMENT, |header| header.seq)
+    }
+}
+
+impl Mongo {
+    /// See [`MessageStore::headers`](kith_store::MessageStore::headers).
+    pub(super) async fn headers_between(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<StoredHeader>, StoreError> {
+        if first < 1 || document_of(first) != document_of(last) {
+            return Err(StoreError::Overloaded);
+        }
+        if last < first {
+            return Ok(Vec::new());
+        }
+        let document = document_of(first);
+        let skipped = first - document * DOCUMENT - 1;
+        let some = doc! { "$slice": ["$m", skipped, last - first + 1] };
+        let find = self.messages.find_one(doc! { "_id": id(conversation, document) });
+        let find = find.projection(doc! { "h": headers_of(some) }).max_time(self.options.command);
+        match find.await.map_err(read_failed)? {
+            Some(found) => headers_in(&found, first),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// See [`MessageStore::heads`](kith_store::MessageStore::heads). Two queries if the ends are known nearly: one looks for the
+    /// last documents, and one reads them, the ones before where something of them is asked for, and the ones after, which may
+    /// have been made meanwhile.
+    pub(super) async fn log_heads(
+        &self,
+        asked: &[(ConversationId, Seq)],
+    ) -> Result<Vec<LogHead>, StoreError> {
+        if asked.len() > HEADS_AT_ONCE {
+            return Err(StoreError::Overloaded);
+        }
+        let logs: Vec<ConversationId> = asked.iter().map(|(log, _)| *log).collect();
+        let ends = self.log_ends(&logs).await?;
+        let mut wanted = HashSet::new();
+        for ((log, above), end) in asked.iter().zip(&ends).filter(|(_, end)| end.seq > 0) {
+            let document = document_of(end.seq);
+            wanted.extend([(*log, document), (*log, document + 1)]);
+            wanted.extend((0 < document && *above < document * DOCUMENT).then_some((*log, document - 1)));
+        }
+        let parts = self.parts(&wanted).await?;
+        let mut heads = Vec::with_capacity(asked.len());
+        for ((log, above), end) in asked.iter().zip(&ends) {
+            let head = if end.seq > 0 {
+                self.head(*log, *above, document_of(end.seq), &parts).await?
+            } else {
+                LogHead::default()
+            };
+            heads.push(head);
+        }
+        Ok(heads)
+    }
+
+    async fn head(
+        &self,
+        log: ConversationId,
+        above: Seq,
+        document: i64,
+        parts: &HashMap<Key, Part>,
+    ) -> Result<LogHead, StoreError> {
+        let [before, here, next] = [document - 1, document, document + 1].map(|at| parts.get(&(log, at)));
+        // A document that was read before it was full is the end of that moment, whatever was read of the next one.
+        let next = next.filter(|_| here.is_none_or(Part::is_full));
+        let Some(end) = next.or(here) else { return Ok(LogHead::default()) };
+        let last = match &end.last {
+            Some(last) => Some(last.clone()),
+            None => self.messages_between(log, end.end(), end.end()).await?.pop(),
+        };
+        let first = above.saturating_add(1).max(end.end() - DOCUMENT + 1);
+        let read = [before, here, next].into_iter().flatten().flat_map(|part| &part.headers);
+        Ok(LogHead { last, headers: read.filter(|header| header.seq >= first).cloned().collect() })
+    }
+
+    async fn parts(&self, wanted: &HashSet<Key>) -> Result<HashMap<Key, Part>, StoreError> {
+        if wanted.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let ids: Vec<Document> = wanted.iter().map(|(log, document)| id(*log, *document)).collect();
+        let find = self.messages.find(doc! { "_id": { "$in": ids } }).projection(head_fields());
+        // In the order of the documents: what is read of a later one includes what was read of the ones before.
+        let find = find.sort(doc! { "_id": 1 }).batch_size(answer(wanted.len()));
+        let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
+        let mut parts = HashMap::with_capacity(wanted.len());
+        while cursor.advance().await.map_err(read_failed)? {
+            let part = part(cursor.current())?;
+            parts.insert((conversation_in(cursor.current())?, part.document), part);
+        }
+        Ok(parts)
+    }
+}
+
+/// The headers of all messages, and the last one unless the document is full: then the end is nearly always in the next one, and
+/// its content need not be read.
+fn head_fields() -> Document {
+    let has_room = doc! { "$lt": [{ "$size": "$m" }, DOCUMENT] };
+    let last = doc! { "$cond": [has_room, { "$arrayElemAt": ["$m", -1] }, Bson::Null] };
+    doc! { "h": headers_of("$m"), "l": last }
+}
+
+/// What is read of the messages of an array without their contents.
+fn headers_of(messages: impl Into<Bson>) -> Document {
+    let fields = doc! { "f": "$$e.f", "y": "$$e.y", "x": "$$e.x", "a": "$$e.a" };
+    doc! { "$map": { "input": messages.into(), "as": "e", "in": fields } }
+}
+
+fn part(found: &RawDocument) -> Result<Part, StoreError> {
+    let document = document_in(found)?;
+    let headers = headers_in(found, document * DOCUMENT + 1)?;
+    let end = headers.last().map_or(0, |header| header.seq);
+    let last = found.get("l").map_err(|_| malformed("m"))?.and_then(|last| last.as_document());
+    let last = last.map(|last| message(last, end)).transpose()?;
+    Ok(Part { document, headers, last })
+}
+
+/// The headers of a document that was read from the message with this number on.
+fn headers_in(found: &RawDocument, first: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+    let elements = found.get_array("h").map_err(|_| malformed("m"))?;
+    let read = (first..).zip(elements).map(|(seq, element)| {
+        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
+        header(element, seq)
+    });
+    read.collect()
+}

@@ -1,0 +1,59 @@
+use super::{Message, MessageKind, Seq};
+use crate::{MessageHeader, UserId};
+
+/// Most logs of one [`MessageStore::heads`](super::MessageStore::heads).
+pub const HEADS_AT_ONCE: usize = 100;
+
+/// What unread counts need of a message, as it is read without the content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredHeader {
+    /// See [`MessageHeader::seq`].
+    pub seq: Seq,
+    /// See [`MessageHeader::sender`].
+    pub sender: Option<UserId>,
+    /// See [`MessageHeader::silent`].
+    pub silent: bool,
+    /// See [`MessageHeader::recalled`].
+    pub recalled: bool,
+    /// See [`MessageHeader::mentions`].
+    pub mentions: Vec<UserId>,
+    /// See [`MessageHeader::mention_all`].
+    pub mention_all: bool,
+}
+
+impl StoredHeader {
+    /// The header of a message.
+    #[must_use]
+    pub fn of(message: &Message) -> Self {
+        Self {
+            seq: message.seq,
+            sender: message.sender,
+            silent: message.silent || message.kind == MessageKind::Event,
+            recalled: false,
+            mentions: message.mentions.clone(),
+            mention_all: message.mention_all,
+        }
+    }
+}
+
+impl<'a> From<&'a StoredHeader> for MessageHeader<'a> {
+    fn from(header: &'a StoredHeader) -> Self {
+        Self {
+            seq: header.seq,
+            sender: header.sender,
+            silent: header.silent,
+            recalled: header.recalled,
+            mentions: &header.mentions,
+            mention_all: header.mention_all,
+        }
+    }
+}
+
+/// What a list shows of the end of a log. All of it is of one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogHead {
+    /// The last message; `None`: there is none.
+    pub last: Option<Message>,
+    /// The headers of those of the last [`DOCUMENT`](super::DOCUMENT) messages that were asked for, by rising number.
+    pub headers: Vec<StoredHeader>,
+}
