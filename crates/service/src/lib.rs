@@ -1,11 +1,13 @@
 //! What the services do: users, groups and their members, relations, messages, applications and presence.
 //!
 //! From the bottom up: [`error`] and [`metric`]; [`rpc`], which is what calls have in common; [`write`](mod@write), which is
-//! what writes have in common; then a folder for each domain. [`user`] knows no other domain, [`group`] knows users,
-//! [`relation`] knows both, and [`message`], [`application`] and [`presence`] know all of these. A domain does not
+//! what writes have in common; then a folder for each domain. [`user`] and [`conversation`] know no other domain, [`group`] knows
+//! both, [`relation`] knows users and groups, and [`dialog`], [`message`], [`application`] and [`presence`] know all of these. A domain does not
 //! call the domains above it: it notifies them, through listener traits that it owns.
 
 pub mod application;
+pub mod conversation;
+pub mod dialog;
 pub mod domain_context;
 pub mod error;
 pub mod group;

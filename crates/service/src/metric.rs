@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 38] = [
+pub const METRICS: [Metric; 39] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -44,6 +44,7 @@ pub const METRICS: [Metric; 38] = [
     MESSAGE_APPEND_SIZE,
     MESSAGE_APPEND_RETRIES,
     MESSAGE_QUEUE,
+    DIALOG_MARKS_SIZE,
 ];
 
 pub const SERVING: Metric = Metric::gauge(
@@ -220,6 +221,8 @@ pub const MESSAGE_APPEND_RETRIES: Metric = Metric::counter(
 );
 pub const MESSAGE_QUEUE: Metric =
     Metric::gauge("kith_message_queue", &[], "Messages that wait on this node for their append to begin.");
+pub const DIALOG_MARKS_SIZE: Metric =
+    Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.
 pub fn count_from_zero(metric: Metric, values: &[&'static str]) {

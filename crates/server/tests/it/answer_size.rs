@@ -253,6 +253,12 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("History", Bytes),
         ("BatchSend", Records(100, error)),
         ("GetMaxSeqs", Records(1000, error)),
+        // One record, as that of GetUser.
+        ("CreateConversation", Bytes),
+        ("GetConversation", Bytes),
+        ("ListConversations", Bytes),
+        ("CountUnread", Records(2000, 60)),
+        ("GetReadSeqs", Bytes),
         ("Heartbeat", Records(1000, 80)),
         ("GetPresence", Refused(20, session)),
         ("BatchGetPresence", Refused(1000 * 20, session)),

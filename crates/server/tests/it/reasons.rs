@@ -8,6 +8,7 @@ use crate::{
     edge::raw::{self, GET_USER},
     http, messaging,
     node::{TestNode, params, principal},
+    talking,
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -15,7 +16,7 @@ use kith_proto::{
     application::v1 as applications,
     group::v1 as groups,
     member::v1::{AddMembersRequest, JoinRequest, MuteMemberRequest, RemoveMembersRequest},
-    message::v1::send_message_request::To,
+    message::v1::{MarkReadRequest, send_message_request::To},
     presence::v1::OpenSessionRequest,
     user::v1::*,
 };
@@ -124,6 +125,8 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
         ("no code to get", node.groups().get_invite_code(code).await.unwrap_err()),
         ("a banned user", banned(node, ann.user_id).await),
         ("a muted member", muted(node, ann.user_id).await),
+        ("a message that does not exist", marked(node, ann.user_id, talking::to_mark("g1", 1)).await),
+        ("a mark of many ranges", mark_with_gaps(node, ann.user_id).await),
         ("another user", users.delete_user(principal(ann.user_id + 1, deleted)).await.unwrap_err()),
         ("guessing", guessed(node, ann.user_id).await),
         ("one device too many", connected(node, ann.user_id).await),
@@ -148,6 +151,27 @@ async fn muted(node: &TestNode, user_id: i64) -> Status {
     node.members().mute_member(mute).await.unwrap();
     let message = messaging::text(To::GroupId(group_id), "hi");
     messaging::send(node, user_id, message).await.unwrap_err()
+}
+
+/// A mark that is refused, in a group of the user without messages.
+async fn marked(node: &TestNode, user_id: i64, request: MarkReadRequest) -> Status {
+    let group_id = messaging::chat(node, user_id, &[]).await;
+    let request = MarkReadRequest { conversation_id: format!("g{group_id}"), ..request };
+    talking::mark(node, user_id, request).await.unwrap_err()
+}
+
+/// More unread ranges than a dialog may have, by marks of 100 each.
+async fn mark_with_gaps(node: &TestNode, user_id: i64) -> Status {
+    let group_id = messaging::chat(node, user_id, &[]).await;
+    let id = format!("g{group_id}");
+    messaging::fill(node, &id, 600).await;
+    for first in [2, 202, 402] {
+        let ranges: Vec<(i64, i64)> = (0..100).map(|at| (first + 2 * at, first + 2 * at)).collect();
+        if let Err(refused) = talking::mark(node, user_id, talking::to_mark_ranges(&id, &ranges)).await {
+            return refused;
+        }
+    }
+    unreachable!("256 ranges may be unread")
 }
 
 /// Two devices where a user may have one.

@@ -7,10 +7,11 @@ use std::{path::Path, time::Duration};
 
 use crate::applying::*;
 use crate::messaging::{
-    by_seqs, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
+    by_seqs, chat, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
 };
 use crate::node::{TestNode, assert_denied, principal, until};
 use crate::relating::{follow, members, users};
+use crate::talking::{conversation, counts, listed_ids, pin, read, until_read};
 use kith_proto::{
     application::v1::{ListRelationLogRequest, State, list_applications_request::List},
     group::v1 as groups,
@@ -105,6 +106,42 @@ async fn new_account_reads_no_message_of_the_old_one() {
     assert_eq!(max_seqs(&node, CHOSEN, &[&with_ann, &with_bob]).await, [Ok(5), Ok(0)]);
     let page = node.messages().pull_messages(to_pull(&with_ann, 0, 0, 0)).await.unwrap().into_inner();
     assert_eq!(texts(&page.messages), ["old1", "old2", "old3", "new1", "new2"], "a service reads all");
+    node.stop().await;
+    drop(data);
+}
+
+#[tokio::test]
+async fn recreated_user_reads_no_old_message() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    let [ann] = users(&node).await;
+    assert!(create(&node, "first").await);
+    let (id, notes) = (direct(CHOSEN, ann), direct(CHOSEN, CHOSEN));
+    let shared = chat(&node, ann, &[CHOSEN]).await;
+    for (by, to) in [(ann, CHOSEN), (CHOSEN, ann), (CHOSEN, CHOSEN)] {
+        say(&node, by, To::UserId(to), "old").await.unwrap();
+    }
+    say(&node, CHOSEN, To::GroupId(shared), "old").await.unwrap();
+    until_read(&node, CHOSEN, &id, 2).await;
+    pin(&node, CHOSEN, &id, true).await;
+    let data = node.stop().await;
+    deleted_and_crashed(&folder).await;
+
+    let node = over(&folder).await;
+    until(async || create(&node, "second").await).await;
+    assert_eq!(listed_ids(&node, CHOSEN).await, [""; 0]);
+    for id in [&id, &notes] {
+        assert_eq!(read_all(&node, CHOSEN, id).await, [""; 0]);
+        let shown = conversation(&node, CHOSEN, id).await.unwrap();
+        assert_eq!((shown.max_seq, shown.unread, shown.last_message, shown.pinned), (0, 0, None, false));
+    }
+    assert_eq!(max_seqs(&node, CHOSEN, &[&format!("g{shared}")]).await, [Err("NOT_FOUND".to_owned())]);
+    assert_eq!(read(&node, CHOSEN, &id).await.read_seq, 2, "what was read is kept");
+    say(&node, ann, To::UserId(CHOSEN), "new").await.unwrap();
+    assert_eq!(read_all(&node, CHOSEN, &id).await, ["new"]);
+    assert_eq!(counts(&node, CHOSEN, &[]).await, [(id.clone(), 1)]);
+    assert_eq!(listed_ids(&node, CHOSEN).await, [&*id]);
+    assert_eq!(read_all(&node, ann, &id).await, ["old", "old", "new"], "the other user reads all");
     node.stop().await;
     drop(data);
 }

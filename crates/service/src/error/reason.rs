@@ -51,6 +51,8 @@ pub enum Reason {
     TooManySessions,
     /// As many applications are pending as may be.
     TooManyPending,
+    /// A number of a message is above the last one of the conversation.
+    SeqOutOfRange,
     /// A read mark would leave too many unread ranges.
     TooManyRanges,
     /// More work than the node takes on.

@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 29] = [
+pub(super) const TABLE: [Entry; 31] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -187,6 +187,14 @@ pub(super) const TABLE: [Entry; 29] = [
         code: Code::ResourceExhausted,
         cause: "As many applications are pending with the receiver as may be.",
         fix: "Apply again once some of them were decided. Operators set `applications.pending_max`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::SeqOutOfRange,
+        name: "SEQ_OUT_OF_RANGE",
+        code: Code::OutOfRange,
+        cause: "A number is above that of the last message of the conversation.",
+        fix: "Use numbers of messages that exist: `GetMaxSeqs` returns the last one.",
         retry: Retry::Never,
     },
     Entry {

@@ -22,7 +22,12 @@ pub struct MessagesConfig {
     pub queue: usize,
     /// Most messages that wait on a node for one conversation. Not below 100, which one BatchSend may send.
     pub queue_of_one: usize,
+    /// Most conversations of a user that are listed. From 1 to 2000.
+    pub conversations_max: usize,
 }
+
+/// Each page of a list reads the end of all of them.
+const CONVERSATIONS_MAX: usize = 2_000;
 
 /// From whom users take direct messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -42,6 +47,7 @@ impl Default for MessagesConfig {
             direct_from: DirectFrom::Everybody,
             queue: 10_000,
             queue_of_one: 1_000,
+            conversations_max: CONVERSATIONS_MAX,
         }
     }
 }
@@ -67,6 +73,10 @@ impl MessagesConfig {
             );
             return wrong("messages.queue", &text);
         }
+        if !(1..=CONVERSATIONS_MAX).contains(&self.conversations_max) {
+            let text = format!("is {}; it must be from 1 to {CONVERSATIONS_MAX}", self.conversations_max);
+            return wrong("messages.conversations_max", &text);
+        }
         Ok(())
     }
 }
@@ -90,5 +100,9 @@ mod tests {
         assert_eq!(key_at_fault(|config| config.body_bytes_max = above), Some("messages.body_bytes_max"));
         assert_eq!(key_at_fault(|config| config.queue_of_one = 99), Some("messages.queue_of_one"));
         assert_eq!(key_at_fault(|config| config.queue = 999), Some("messages.queue"));
+        for most in [0, 2_001] {
+            let at_fault = key_at_fault(|config| config.conversations_max = most);
+            assert_eq!(at_fault, Some("messages.conversations_max"));
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Whom an answer is for: it decides which client ids are shown.
-pub(super) fn message_to_wire(
+pub(crate) fn message_to_wire(
     message: Message,
     conversation: ConversationId,
     principal: Principal,
@@ -74,6 +74,10 @@ pub(super) fn draft(
     body_bytes_max: usize,
 ) -> Result<Draft, Error> {
     let sender = sender(request.sender_id, principal)?;
+    let keeps_unread = request.keep_unread;
+    if keeps_unread && principal != Principal::Service {
+        return Err(Error::not_allowed("only services send with keep_unread"));
+    }
     let conversation = target(request.to.as_ref(), sender)?;
     let client_message_id = client_message_id(&request.client_message_id)?;
     let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
@@ -92,7 +96,7 @@ pub(super) fn draft(
         reply_to: Some(number("reply_to_seq", request.reply_to_seq)?).filter(|seq| *seq > 0),
         client_message_id,
     };
-    Ok(Draft { conversation, message })
+    Ok(Draft { conversation, message, keeps_unread })
 }
 
 /// Who sends: who is named, or else who acts; `None`: a service as itself.
@@ -130,7 +134,7 @@ fn target(to: Option<&To>, sender: Option<UserId>) -> Result<ConversationId, Err
     }
 }
 
-pub(super) fn conversation(text: &str) -> Result<ConversationId, Error> {
+pub(crate) fn conversation(text: &str) -> Result<ConversationId, Error> {
     valid("conversation_id", text.parse())
 }
 
@@ -205,7 +209,7 @@ pub(super) fn time(time: Option<&prost_types::Timestamp>) -> Result<Timestamp, E
 }
 
 /// A number of a message; 0: none.
-fn number(field: &'static str, number: i64) -> Result<Seq, Error> {
+pub(crate) fn number(field: &'static str, number: i64) -> Result<Seq, Error> {
     if number < 0 { Err(invalid(field, "must not be below 0")) } else { Ok(number) }
 }
 
@@ -238,7 +242,7 @@ fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> 
     value.map_err(|why| Error::invalid(field, &why))
 }
 
-pub(super) fn invalid(field: &'static str, why: impl Display) -> Error {
+pub(crate) fn invalid(field: &'static str, why: impl Display) -> Error {
     Error::invalid(field, &Invalid::new(why.to_string()))
 }
 

@@ -8,12 +8,16 @@
 //!
 //! **Who may.** Decided before the append, by records that are strict: members, rosters and blocks. A send that began before a
 //! removal was acknowledged may still be stored. What a user may read of a group is a range of numbers, which is part of its
-//! membership.
+//! membership, cut by its dialog and by the record of the conversation.
+//!
+//! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
+//! not waited for: a node that dies in between leaves earlier messages of others unread.
 //!
 //! **Freshness.** Messages are read from the store.
 
 mod config;
 mod convert;
+mod own_marks;
 mod queue;
 mod range;
 mod reading;
@@ -26,5 +30,7 @@ mod service;
 mod waiting;
 
 pub use config::{DirectFrom, MessagesConfig};
+pub(crate) use convert::{conversation, invalid, message_to_wire, number};
+pub(crate) use range::{Bounds, Range, no_conversation, store_error};
 pub use rpc::MessageRpc;
-pub use service::{Correspondents, Messages};
+pub use service::{Correspondents, Messages, Records};

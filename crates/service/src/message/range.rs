@@ -1,42 +1,70 @@
 //! Which messages of a conversation a reader may read.
 
 use kith_cache::Consistency;
-use kith_store::{BATCH_MAX, ConversationId, GroupId, LogEnd, Seq, StoreError, Timestamp, UserId};
+use kith_store::{
+    BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Seq, StoreError, Timestamp, UserId,
+};
 
 use super::Messages;
 use crate::{error::Error, user::account_begins};
 
 /// The messages that a reader may read; none if `max` is below `min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(crate) struct Range {
     /// The lowest number.
-    pub(super) min: Seq,
+    pub(crate) min: Seq,
     /// The highest number.
-    pub(super) max: Seq,
+    pub(crate) max: Seq,
     /// Messages that were sent before are not the reader's: another user had its id.
     pub(super) since: Timestamp,
 }
 
 impl Range {
-    pub(super) const fn contains(&self, seq: Seq) -> bool {
+    pub(crate) const fn contains(&self, seq: Seq) -> bool {
         self.min <= seq && seq <= self.max
     }
 }
 
 /// What bounds a reader besides the end of the log.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+pub(crate) struct Bounds {
     from: Seq,
-    /// `None`: the end.
+    /// The last message before the reader left the group; `None`: it has not left.
+    left: Option<Seq>,
+    /// The highest number by its dialog; `None`: the end.
     to: Option<Seq>,
     since: Timestamp,
+    /// The first number of the current stay, at least 1. `None` for a former member.
+    joined: Option<Seq>,
 }
 
 impl Bounds {
-    const ALL: Self = Self { from: 1, to: None, since: Timestamp(i64::MIN) };
+    const ALL: Self = Self { from: 1, left: None, to: None, since: Timestamp(i64::MIN), joined: Some(1) };
 
-    fn with(self, end: Seq) -> Range {
-        Range { min: self.from.max(1), max: self.to.unwrap_or(end), since: self.since }
+    /// What may be read of a log that ends so.
+    pub(crate) fn with(self, end: Seq) -> Range {
+        let max = [self.left, self.to].into_iter().flatten().fold(end, Seq::min);
+        Range { min: self.from.max(1), max, since: self.since }
+    }
+
+    /// The same, as far as the reader sees it by its dialog.
+    pub(crate) fn of_dialog(self, dialog: &Dialog) -> Self {
+        let to = [self.to, dialog.max_seq].into_iter().flatten().min();
+        Self { to, ..self.from_at_least(dialog.min_seq.unwrap_or_default()) }
+    }
+
+    /// The last message before the reader left the group; `None`: it has not left.
+    pub(crate) const fn left(&self) -> Option<Seq> {
+        self.left
+    }
+
+    /// The first number of the current stay; `None`: the reader is a former member.
+    pub(crate) const fn joined(&self) -> Option<Seq> {
+        self.joined
+    }
+
+    fn from_at_least(self, min: Seq) -> Self {
+        Self { from: self.from.max(min), ..self }
     }
 }
 
@@ -52,10 +80,10 @@ impl Messages {
         conversation: ConversationId,
         at_least: Seq,
     ) -> Result<Range, Error> {
-        let bounds =
-            self.bounds(reader, &[conversation]).await?.pop().unwrap_or_else(|| Err(no_conversation()))?;
-        if let Some(to) = bounds.to {
-            return Ok(bounds.with(to));
+        let bounds = self.seen_bounds(reader, &[conversation]).await?;
+        let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
+        if let Some(left) = bounds.left {
+            return Ok(bounds.with(left));
         }
         let ends = self.store.ends(&[conversation]).await.map_err(store_error)?;
         let end = ends.first().map_or(0, |end| end.seq);
@@ -87,7 +115,7 @@ impl Messages {
         reader: Option<UserId>,
         conversations: &[ConversationId],
     ) -> Result<Vec<Result<Seq, Error>>, Error> {
-        let bounds = self.bounds(reader, conversations).await?;
+        let bounds = self.seen_bounds(reader, conversations).await?;
         let open = conversations.iter().zip(&bounds).filter(|(_, bounds)| is_open(bounds));
         let ends = self.ends(&open.map(|(conversation, _)| *conversation).collect::<Vec<_>>()).await?;
         let mut ends = ends.into_iter();
@@ -106,8 +134,44 @@ impl Messages {
         Ok(ends)
     }
 
-    /// What bounds a reader in each of these conversations, in their order.
-    async fn bounds(
+    /// What bounds a reader in each of these conversations, in their order, with what it sees by its dialogs.
+    async fn seen_bounds(
+        &self,
+        reader: Option<UserId>,
+        conversations: &[ConversationId],
+    ) -> Result<Vec<Result<Bounds, Error>>, Error> {
+        let Some(user) = reader else { return self.bounds(None, conversations).await };
+        let keys: Vec<DialogKey> = conversations
+            .iter()
+            .map(|conversation| DialogKey { user, conversation: *conversation })
+            .collect();
+        let (bounds, dialogs) = tokio::try_join!(
+            self.bounds(reader, conversations),
+            self.dialogs.get_many(&keys, &Consistency::Cached)
+        )?;
+        let of_dialog = |(bounds, dialog): (Result<Bounds, Error>, _)| Ok(bounds?.of_dialog(dialog));
+        Ok(bounds.into_iter().zip(dialogs.iter().map(AsRef::as_ref)).map(of_dialog).collect())
+    }
+
+    /// What bounds a reader in each of these conversations, in their order: NOT_FOUND if it may read nothing of one. Its dialogs are
+    /// not looked at.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn bounds(
+        &self,
+        reader: Option<UserId>,
+        conversations: &[ConversationId],
+    ) -> Result<Vec<Result<Bounds, Error>>, Error> {
+        let (bounds, min_seqs) = tokio::try_join!(
+            self.bounds_of_membership(reader, conversations),
+            self.conversations.min_seqs(conversations)
+        )?;
+        let raised = |(bounds, min): (Result<Bounds, Error>, Seq)| Ok(bounds?.from_at_least(min));
+        Ok(bounds.into_iter().zip(min_seqs).map(raised).collect())
+    }
+
+    async fn bounds_of_membership(
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],
@@ -141,7 +205,7 @@ impl Messages {
         let ranges = members.message_ranges(user, groups).await?.into_iter();
         let bounds = ranges.map(|range| {
             let range = range?.ok_or_else(no_conversation)?;
-            Ok(Bounds { from: range.from, to: range.to, ..Bounds::ALL })
+            Ok(Bounds { from: range.from, left: range.to, joined: range.joined, ..Bounds::ALL })
         });
         Ok(bounds.collect())
     }
@@ -159,12 +223,12 @@ impl Messages {
 }
 
 const fn is_open(bounds: &Result<Bounds, Error>) -> bool {
-    matches!(bounds, Ok(Bounds { to: None, .. }))
+    matches!(bounds, Ok(Bounds { left: None, .. }))
 }
 
 /// The highest number within the bounds of a log that ends so; 0: there is none.
 fn highest(bounds: Bounds, end: LogEnd) -> Seq {
-    let range = bounds.with(end.seq);
+    let range = bounds.with(bounds.left.unwrap_or(end.seq));
     let is_of_predecessor = end.sent.is_some_and(|sent| sent < bounds.since);
     if range.max < range.min || is_of_predecessor { 0 } else { range.max }
 }
@@ -176,11 +240,11 @@ const fn group_of(conversation: ConversationId) -> Option<GroupId> {
     }
 }
 
-pub(super) fn no_conversation() -> Error {
+pub(crate) fn no_conversation() -> Error {
     Error::not_found("conversation")
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
-pub(super) fn store_error(error: StoreError) -> Error {
+pub(crate) fn store_error(error: StoreError) -> Error {
     Error::store("message", &error)
 }

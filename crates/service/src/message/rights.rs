@@ -18,7 +18,7 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
-    pub(super) async fn may_send(
+    pub(crate) async fn may_send(
         &self,
         sender: Option<UserId>,
         conversation: ConversationId,

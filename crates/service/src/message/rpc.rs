@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Messages, convert, reading::PAGE_MAX, waiting::STEP_MAX};
 use crate::{
+    dialog::DialogRpc,
     error::Error,
     rpc::{
         batch::{Limits, check_count, only_services},
@@ -19,14 +20,15 @@ type Answer<T> = Result<Response<T>, Status>;
 #[derive(Clone, Debug)]
 pub struct MessageRpc {
     messages: Messages,
+    dialogs: DialogRpc,
     limits: Limits,
 }
 
 impl MessageRpc {
-    /// Over the messages of a deployment.
+    /// Over the messages of a deployment. `dialogs` has the calls of dialogs.
     #[must_use]
-    pub const fn new(messages: Messages, limits: Limits) -> Self {
-        Self { messages, limits }
+    pub const fn new(messages: Messages, dialogs: DialogRpc, limits: Limits) -> Self {
+        Self { messages, dialogs, limits }
     }
 
     /// How many messages a page has.
@@ -135,5 +137,79 @@ impl MessageService for MessageRpc {
         let results = conversations.into_iter().zip(found);
         let results = results.map(|(conversation, max)| convert::max_seq_result(conversation, max)).collect();
         Ok(Response::new(wire::GetMaxSeqsResponse { results }))
+    }
+
+    async fn create_conversation(
+        &self,
+        request: Request<wire::CreateConversationRequest>,
+    ) -> Answer<wire::CreateConversationResponse> {
+        self.dialogs.create_conversation(request).await
+    }
+
+    async fn get_conversation(
+        &self,
+        request: Request<wire::GetConversationRequest>,
+    ) -> Answer<wire::GetConversationResponse> {
+        self.dialogs.get_conversation(request).await
+    }
+
+    async fn list_conversations(
+        &self,
+        request: Request<wire::ListConversationsRequest>,
+    ) -> Answer<wire::ListConversationsResponse> {
+        self.dialogs.list_conversations(request).await
+    }
+
+    async fn count_unread(
+        &self,
+        request: Request<wire::CountUnreadRequest>,
+    ) -> Answer<wire::CountUnreadResponse> {
+        self.dialogs.count_unread(request).await
+    }
+
+    async fn get_read_seqs(
+        &self,
+        request: Request<wire::GetReadSeqsRequest>,
+    ) -> Answer<wire::GetReadSeqsResponse> {
+        self.dialogs.get_read_seqs(request).await
+    }
+
+    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> Answer<wire::MarkReadResponse> {
+        self.dialogs.mark_read(request).await
+    }
+
+    async fn update_dialog(
+        &self,
+        request: Request<wire::UpdateDialogRequest>,
+    ) -> Answer<wire::UpdateDialogResponse> {
+        self.dialogs.update_dialog(request).await
+    }
+
+    async fn hide_conversation(
+        &self,
+        request: Request<wire::HideConversationRequest>,
+    ) -> Answer<wire::HideConversationResponse> {
+        self.dialogs.hide_conversation(request).await
+    }
+
+    async fn clear_conversation(
+        &self,
+        request: Request<wire::ClearConversationRequest>,
+    ) -> Answer<wire::ClearConversationResponse> {
+        self.dialogs.clear_conversation(request).await
+    }
+
+    async fn set_user_seq_range(
+        &self,
+        request: Request<wire::SetUserSeqRangeRequest>,
+    ) -> Answer<wire::SetUserSeqRangeResponse> {
+        self.dialogs.set_user_seq_range(request).await
+    }
+
+    async fn trim_conversation(
+        &self,
+        request: Request<wire::TrimConversationRequest>,
+    ) -> Answer<wire::TrimConversationResponse> {
+        self.dialogs.trim_conversation(request).await
     }
 }

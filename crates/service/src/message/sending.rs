@@ -17,6 +17,8 @@ use crate::{
 pub(super) struct Draft {
     pub(super) conversation: ConversationId,
     pub(super) message: NewMessage,
+    /// Whether the messages before it stay unread for the sender.
+    pub(super) keeps_unread: bool,
 }
 
 /// A message that is stored.
@@ -38,9 +40,8 @@ impl Messages {
     pub(super) async fn send(&self, draft: Draft, deadline: Instant) -> Result<Sent, Error> {
         let this = self.clone();
         let work = async move {
-            let Draft { conversation, message } = draft;
-            this.may_send(message.sender, conversation).await?;
-            let mut sent = this.append(conversation, vec![message]).await?;
+            this.may_send(draft.message.sender, draft.conversation).await?;
+            let mut sent = this.append(draft.conversation, vec![draft]).await?;
             sent.pop().unwrap_or_else(|| Err(Error::internal()))
         };
         self.mutations.call(deadline, Box::pin(work)).await
@@ -64,7 +65,7 @@ impl Messages {
     async fn send_all(&self, drafts: Vec<Result<Draft, Error>>) -> Vec<Result<Sent, Error>> {
         let rights = self.rights_of(&drafts).await;
         let mut results: Vec<Result<Sent, Error>> = Vec::with_capacity(drafts.len());
-        let mut allowed: BTreeMap<ConversationId, Vec<(usize, NewMessage)>> = BTreeMap::new();
+        let mut allowed: BTreeMap<ConversationId, Vec<(usize, Draft)>> = BTreeMap::new();
         for (at, draft) in drafts.into_iter().enumerate() {
             let right = draft.and_then(|draft| {
                 let right = rights.get(&right_of(&draft)).cloned();
@@ -72,13 +73,13 @@ impl Messages {
             });
             // Replaced below.
             results.push(right.as_ref().map_or_else(|error| Err(error.clone()), |_| Err(Error::internal())));
-            if let Ok(Draft { conversation, message }) = right {
-                allowed.entry(conversation).or_default().push((at, message));
+            if let Ok(draft) = right {
+                allowed.entry(draft.conversation).or_default().push((at, draft));
             }
         }
-        let sends = allowed.into_iter().map(async |(conversation, messages)| {
-            let (places, messages): (Vec<usize>, Vec<NewMessage>) = messages.into_iter().unzip();
-            let sent = self.append(conversation, messages).await;
+        let sends = allowed.into_iter().map(async |(conversation, drafts)| {
+            let (places, drafts): (Vec<usize>, Vec<Draft>) = drafts.into_iter().unzip();
+            let sent = self.append(conversation, drafts).await;
             places.into_iter().enumerate().map(|(at, place)| (place, one_of(&sent, at))).collect::<Vec<_>>()
         });
         for (place, sent) in join_all(sends).await.into_iter().flatten() {
@@ -94,14 +95,21 @@ impl Messages {
         join_all(checks).await.into_iter().collect()
     }
 
+    /// Appends messages of one conversation in their order, once their senders have dialogs.
     async fn append(
         &self,
         conversation: ConversationId,
-        messages: Vec<NewMessage>,
+        drafts: Vec<Draft>,
     ) -> Result<Vec<Result<Sent, Error>>, Error> {
-        let times: Vec<Timestamp> = messages.iter().map(|message| message.sent).collect();
+        self.make_dialogs(conversation, &drafts).await?;
+        let times: Vec<Timestamp> = drafts.iter().map(|draft| draft.message.sent).collect();
+        let markers: Vec<Option<UserId>> = drafts.iter().map(Draft::marker).collect();
+        let messages = drafts.into_iter().map(|draft| draft.message).collect();
         let answers = self.queue.append(conversation, messages).await?;
-        Ok(answers.into_iter().zip(times).map(|(answer, time)| sent(conversation, answer, time)).collect())
+        let sent: Vec<Result<Sent, Error>> =
+            answers.into_iter().zip(times).map(|(answer, time)| sent(conversation, answer, time)).collect();
+        self.mark_own(conversation, markers.into_iter().zip(&sent));
+        Ok(sent)
     }
 }
 

@@ -6,6 +6,8 @@ use kith_store::MessageStore;
 
 use super::{MessagesConfig, queue::AppendQueue, sending};
 use crate::{
+    conversation::ConversationRecords,
+    dialog::{DialogRecords, MarkQueue},
     domain_context::DomainContext,
     group::members::Members,
     relation::{Blocks, Follows},
@@ -26,25 +28,45 @@ pub struct Correspondents {
     pub blocks: Blocks,
 }
 
+/// What is kept of conversations besides their messages.
+#[derive(Clone, Debug)]
+pub struct Records {
+    /// For all users.
+    pub conversations: ConversationRecords,
+    /// By each user.
+    pub dialogs: DialogRecords,
+}
+
 /// The messages of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Messages {
     pub(super) store: Arc<dyn MessageStore>,
     pub(super) queue: AppendQueue,
-    pub(super) mutations: Mutations,
-    pub(super) correspondents: Correspondents,
-    pub(super) config: MessagesConfig,
+    pub(crate) conversations: ConversationRecords,
+    pub(crate) dialogs: DialogRecords,
+    pub(crate) marks: MarkQueue,
+    pub(crate) mutations: Mutations,
+    pub(crate) correspondents: Correspondents,
+    pub(crate) config: MessagesConfig,
 }
 
 impl Messages {
     /// Over the messages of the stores.
     #[must_use]
-    pub fn new(context: DomainContext<'_>, correspondents: Correspondents, config: MessagesConfig) -> Self {
+    pub fn new(
+        context: DomainContext<'_>,
+        correspondents: Correspondents,
+        Records { conversations, dialogs }: Records,
+        config: MessagesConfig,
+    ) -> Self {
         let DomainContext { stores, mutations, .. } = context;
         sending::count_from_zero();
         Self {
             store: Arc::clone(&stores.messages),
             queue: AppendQueue::new(Arc::clone(&stores.messages), mutations.clone(), &config),
+            marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
+            conversations,
+            dialogs,
             mutations: mutations.clone(),
             correspondents,
             config,

@@ -2,6 +2,7 @@
 
 use kith_cache::Policy;
 use kith_service::{
+    conversation, dialog,
     group::{self, members},
     presence, relation, user,
     write::cache_defaults::CacheDefaults,
@@ -14,6 +15,8 @@ const SHARES: u64 = user::cache::SHARES
     + group::cache::SHARES
     + members::cache::SHARES
     + relation::cache::SHARES
+    + conversation::cache::SHARES
+    + dialog::cache::SHARES
     + presence::cache::SHARES;
 
 /// As configured where others may write to the store. A file is locked by this node, so that copies of what it holds stay until

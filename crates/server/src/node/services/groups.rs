@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use kith_service::{
+    conversation::ConversationRecords,
     domain_context::DomainContext,
     group::{
         GroupRules, Groups, cache,
@@ -20,6 +21,7 @@ pub(super) fn groups_and_members(
     context: DomainContext<'_>,
     config: &Config,
     users: &Users,
+    conversations: &ConversationRecords,
     codes: InviteCodes,
     listeners: MembershipListeners,
 ) -> (Groups, Members) {
@@ -27,7 +29,8 @@ pub(super) fn groups_and_members(
     let policies = members::cache::policies(&defaults);
     let roles = Roles::new(context, policies.members, policies.rosters, users);
     let groups = Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config));
-    let among = Among { roles, groups: groups.clone(), users: users.clone() };
+    let (users, conversations) = (users.clone(), conversations.clone());
+    let among = Among { roles, groups: groups.clone(), users, conversations };
     let members = Members::new(context, policies.lists, among, listeners, member_rules(config));
     (groups, members)
 }

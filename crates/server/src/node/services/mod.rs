@@ -22,6 +22,8 @@ use kith_proto::{
 };
 use kith_service::{
     application::{self, ApplicationRpc, Applications, Closing},
+    conversation,
+    dialog::{self, DialogCleanup, DialogRpc, Dialogs},
     domain_context::DomainContext,
     group::{
         self, GroupRpc, Groups,
@@ -194,6 +196,8 @@ pub(crate) fn feed_mappings(stores: &Stores) -> Arc<[Arc<dyn FeedMapping>]> {
     let mut all = user::feed_mappings();
     all.extend(group::feed_mappings(stores));
     all.extend(relation::feed_mappings());
+    all.extend(conversation::feed_mappings());
+    all.extend(dialog::feed_mappings());
     all.into()
 }
 
@@ -217,7 +221,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
     let listeners = MembershipListeners::new(vec![Arc::new(moves), Arc::new(closing.clone())]);
     let codes = groups::invite_codes(stores, config).await?;
-    let (groups, members) = groups::groups_and_members(context, config, &users, codes, listeners);
+    let records = messages::records(context, config);
+    let (groups, members) =
+        groups::groups_and_members(context, config, &users, &records.conversations, codes, listeners);
     let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing);
     let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
     let domains = Domains { users, groups, members, follows, blocks };
@@ -226,13 +232,17 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let deciders = domains.deciders();
     let log_kept = config.relations.log_kept;
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
-    let messages = messages::messages(context, config, &domains);
+    let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
+    let messages = messages::messages(context, config, records, &domains);
+    let dialogs = Dialogs::new(context, messages.clone());
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
         Arc::new(domains.members.clone()),
         Arc::new(closing),
         Arc::new(online.sessions.clone()),
+        // After the members: the end of a log is that of a user who is no member any more.
+        Arc::new(dialog_cleanup),
     ];
     let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
 
@@ -244,7 +254,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         observed: observer.as_ref().map(Observer::observed),
     };
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
-    let upper = Upper { applications, online, messages };
+    let upper = Upper { applications, online, messages, dialogs };
     let routes = routes(domains, upper, admin, page_tokens, config);
     let node = tiers.node().clone();
     let lending = Tasks::default();
@@ -287,11 +297,12 @@ struct Upper {
     applications: Applications,
     online: PresenceRpc,
     messages: Messages,
+    dialogs: Dialogs,
 }
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages } = upper;
+    let Upper { applications, online, messages, dialogs } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -299,8 +310,9 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
     let groups = GroupRpc::new(groups, members.clone(), pages.clone(), limits, searches);
     let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
     let members = MemberRpc::new(members, pages.clone(), limits);
+    let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
-    let messages = MessageRpc::new(messages, limits);
+    let messages = MessageRpc::new(messages, dialogs, limits);
     let bytes = config.limits.batch_message_bytes;
     Routes::default()
         .add_service(compressed!(UserServiceServer::new(users), bytes))

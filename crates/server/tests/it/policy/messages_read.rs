@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::messaging::*;
-use crate::node::{TestNode, assert_forbidden, assert_refused, until};
+use crate::node::{TestNode, assert_refused};
 use crate::relating::with_users;
 use kith_proto::{
-    group::v1::{self as groups, CreateGroupRequest},
+    group::v1 as groups,
     message::v1::{send_message_request::To, *},
 };
 use prost_types::Timestamp;
@@ -259,26 +259,4 @@ async fn messages_of_an_absence_stay_hidden() {
     leave(&node, group, bea).await;
     fill(&node, &conversation, 5).await;
     assert_reads(&node, bea, &conversation, 26, 30).await;
-}
-
-async fn create_again(node: &TestNode, group_id: i64, owner: i64) -> Result<i64, Status> {
-    let group = groups::Group { group_id, name: "Again".into(), creator_id: owner, ..Default::default() };
-    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-    Ok(node.groups().create_group(request).await?.into_inner().group.unwrap().group_id)
-}
-
-#[tokio::test]
-async fn id_of_a_dismissed_group_with_messages_is_not_used_again() {
-    let (node, [ann, bea], group, _) = filled(1).await;
-    dismiss(&node, group).await;
-    for _ in 0..2 {
-        let refused = assert_forbidden(create_again(&node, group, bea).await);
-        assert!(refused.message().contains("group_id"), "{}", refused.message());
-    }
-    let silent = chat(&node, ann, &[bea]).await;
-    dismiss(&node, silent).await;
-    until(async || create_again(&node, silent, bea).await.is_ok_and(|id| id == silent)).await;
-    let conversation = format!("g{silent}");
-    assert_eq!(say(&node, bea, To::GroupId(silent), "hi").await.unwrap(), 1);
-    assert_not_found(pull(&node, ann, to_pull(&conversation, 0, 0, 0)).await);
 }

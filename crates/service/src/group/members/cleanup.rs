@@ -65,22 +65,30 @@ impl Members {
     }
 
     /// To be called before a group is created under an id that the caller chose: where it is that of a dismissed group,
-    /// none of the members of that one are left then. A group that has messages keeps its id: the members of another group must
-    /// not read them.
+    /// none of the members of that one are left then, and no user reads its messages any more.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION, or what a failing store makes.
+    /// What a failing store makes.
     pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
         }
-        let end = self.messages.strong_end(ConversationId::Group(id)).await.map_err(store_error)?;
-        if end > 0 {
-            let why = "group_id was that of a dismissed group with messages, and cannot be used again";
-            return Err(Error::new(Reason::StateForbids, why).at("group_id"));
-        }
         let this = self.clone();
-        self.mutations.call(deadline, Box::pin(async move { or_none(this.end_all(id).await) })).await
+        let work = async move {
+            or_none(this.end_all(id).await)?;
+            this.hide_messages(id).await
+        };
+        self.mutations.call(deadline, Box::pin(work)).await
+    }
+
+    /// Hides what the log of a dismissed group has from all users. The members of a group of the same id begin after that.
+    async fn hide_messages(&self, id: GroupId) -> Result<(), Error> {
+        let conversation = ConversationId::Group(id);
+        let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
+        if end > 0 {
+            self.conversations.raise_min_seq(conversation, end + 1, true).await?;
+        }
+        Ok(())
     }
 
     /// Those of these groups that stand, in their order. The end of the members of the others is begun again: the node that

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use kith_cache::{Consistency, Entry};
-use kith_store::{BATCH_MAX, FormerMember, GroupId, Member, MemberKey, Seq, UserId};
+use kith_store::{BATCH_MAX, FormerMember, GroupId, Member, MemberKey, MemberRow, Seq, SeqRange, UserId};
 
 use super::{Members, service::store_error};
 use crate::error::Error;
@@ -15,6 +15,17 @@ pub(crate) struct MessageRange {
     pub(crate) from: Seq,
     /// The highest number; `None`: up to the end, as the user is a member.
     pub(crate) to: Option<Seq>,
+    /// The first number of the current stay, at least 1; `None`: the user is a former member.
+    pub(crate) joined: Option<Seq>,
+}
+
+/// The stays of a user in a group, in numbers of messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownStays {
+    /// The first number of the last stay, at least 1.
+    pub(crate) joined: Seq,
+    /// Those before, by rising number.
+    pub(crate) earlier: Vec<SeqRange>,
 }
 
 /// What is known of a user in a group before former members are read.
@@ -42,13 +53,29 @@ impl Members {
         let former = self.former(&absent).await?;
         let range = |seen| match seen {
             Seen::NoGroup => None,
-            Seen::Member(member) => Some(MessageRange { from: member.value.from_seq, to: None }),
+            Seen::Member(member) => {
+                let Member { from_seq, joined_seq, .. } = *member.value;
+                Some(MessageRange { from: from_seq, to: None, joined: Some(joined_seq.max(1)) })
+            }
             Seen::Absent(key) => {
                 let left = former.get(&key)?;
-                Some(MessageRange { from: left.from_seq, to: Some(left.left_seq) })
+                Some(MessageRange { from: left.from_seq, to: Some(left.left_seq), joined: None })
             }
         };
         Ok(seen.into_iter().map(|seen| seen.map(range)).collect())
+    }
+
+    /// Reads the stays of these users who are members or were, from the store: a read for each group.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn stays(&self, keys: &[MemberKey]) -> Result<HashMap<MemberKey, KnownStays>, Error> {
+        let mut stays = HashMap::with_capacity(keys.len());
+        for keys in keys.chunks(BATCH_MAX) {
+            let found = self.store.stored_members(keys).await.map_err(store_error)?;
+            stays.extend(found.into_iter().flatten().map(|row| (row.member.key, KnownStays::of(&row))));
+        }
+        Ok(stays)
     }
 
     /// Whether each of these groups exists, in their order. One that `creator` created is founded, if it is not yet.
@@ -91,6 +118,19 @@ impl Members {
             former.extend(keys.iter().copied().zip(found).filter_map(|(key, left)| Some((key, left?))));
         }
         Ok(former)
+    }
+}
+
+impl KnownStays {
+    fn of(row: &MemberRow) -> Self {
+        let joined = row.member.joined_seq.max(1);
+        let earlier = row.stays.earlier.iter().map(|stay| SeqRange::from(*stay));
+        Self { joined, earlier: earlier.collect() }
+    }
+
+    /// The stays before one that began with this number, which may not be the last one by now.
+    pub(crate) fn below(&self, joined: Seq) -> Vec<SeqRange> {
+        self.earlier.iter().copied().filter(|stay| stay.last < joined).collect()
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
     membership_events::MembershipListeners,
 };
 use crate::{
+    conversation::ConversationRecords,
     domain_context::DomainContext,
     error::{Error, Reason},
     group::{Groups, convert::GroupDraft},
@@ -52,8 +53,9 @@ pub struct Members {
     pub(super) lists: MemberLists,
     pub(super) groups: Groups,
     pub(super) store: Arc<dyn MemberStore>,
-    /// Of groups: an id whose log has messages is not used again.
+    /// Of groups.
     pub(super) messages: Arc<dyn MessageStore>,
+    pub(super) conversations: ConversationRecords,
     pub(super) users: Users,
     pub(super) mutations: Mutations,
     pub(super) hasher: SecretHasher,
@@ -74,6 +76,8 @@ pub struct Among {
     pub groups: Groups,
     /// Users.
     pub users: Users,
+    /// What is set for all users of conversations.
+    pub conversations: ConversationRecords,
 }
 
 impl Members {
@@ -93,6 +97,7 @@ impl Members {
             groups: among.groups,
             store: Arc::clone(&stores.members),
             messages: Arc::clone(&stores.messages),
+            conversations: among.conversations,
             users: among.users,
             mutations: mutations.clone(),
             hasher: hasher.clone(),
@@ -171,7 +176,7 @@ impl Members {
     }
 
     /// Creates a group, and makes its creator the owner. Where the draft has the id of a dismissed group, the members of that
-    /// one are ended first. Returns the group.
+    /// one are ended and its messages hidden first. Returns the group.
     ///
     /// # Errors
     /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.

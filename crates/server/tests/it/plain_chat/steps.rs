@@ -1,0 +1,181 @@
+//! Steps that users and services take in a world.
+
+use kith_proto::{
+    member::v1::JoinRequest,
+    message::v1::{SendMessageRequest, send_message_request::To},
+};
+use rand::{Rng as _, rngs::StdRng};
+
+use super::model::{Model, Sent, Stay};
+use crate::{
+    messaging::{leave, send_as_service, text},
+    node::{TestNode, principal},
+    talking::*,
+};
+
+/// Most stays of a user in a group: all of them are known to marks.
+const STAYS_MAX: usize = 16;
+
+#[derive(Clone, Debug)]
+pub enum What {
+    Send { silent: bool, mentions: Vec<i64>, mention_all: bool, keep_unread: bool },
+    Mark(i64),
+    Hidden(i64),
+    Ranges(Vec<(i64, i64)>),
+    Come,
+    Go,
+    Pin(bool),
+    Hide,
+    Clear,
+    See(Option<i64>, Option<i64>),
+    Trim(i64),
+}
+
+/// A step of one user in one conversation.
+#[derive(Clone, Debug)]
+pub struct Step {
+    user: i64,
+    id: String,
+    what: What,
+}
+
+impl Step {
+    pub fn any(random: &mut StdRng, model: &Model) -> Self {
+        let (user, id) = (model.any_user(random), model.any_log(random));
+        let end = model.logs[&id].end();
+        let mut seq = || random.random_range(0..=end);
+        let (one, other) = (seq(), seq());
+        let (low, high) = (one.min(other), one.max(other));
+        let what = match random.random_range(0..100) {
+            0..45 => What::Send {
+                silent: random.random_bool(0.1),
+                mentions: if random.random_bool(0.3) { vec![model.any_user(random)] } else { Vec::new() },
+                mention_all: random.random_bool(0.1),
+                keep_unread: random.random_bool(0.2),
+            },
+            45..60 => What::Mark(one),
+            60..65 => What::Hidden(one),
+            65..75 => What::Ranges(vec![(low, high)]),
+            75..80 => What::Come,
+            80..84 => What::Go,
+            84..88 => What::Pin(random.random_bool(0.5)),
+            88..92 => What::Hide,
+            92..94 => What::Clear,
+            94..98 => {
+                let mut bound = |seq: i64| random.random_bool(0.5).then_some(seq);
+                What::See(bound(low.max(1)), bound(high))
+            }
+            _ => What::Trim(one.min(low + 3).max(1)),
+        };
+        Self { user, id, what }
+    }
+
+    /// Makes the step, and the same in the model. One that is not possible is left out.
+    pub async fn make(&self, node: &TestNode, model: &mut Model) {
+        let Self { user, id, what } = self;
+        match what {
+            What::Send { .. } => self.send(node, model).await,
+            What::Come => self.come(node, model).await,
+            What::Go => self.go(node, model).await,
+            What::Trim(min) => {
+                let min = trim(node, None, id, *min).await.unwrap();
+                let log = model.logs.get_mut(id).unwrap();
+                log.min = log.min.max(min);
+            }
+            _ if model.range(*user, id).is_none() => {}
+            What::Mark(seq) | What::Hidden(seq) if *seq == 0 => {}
+            What::Ranges(ranges) if ranges[0].0 == 0 => {}
+            _ => self.set(node, model).await,
+        }
+    }
+
+    /// What changes the dialog of the user alone.
+    async fn set(&self, node: &TestNode, model: &mut Model) {
+        let Self { user, id, what } = self;
+        let log = model.logs.get_mut(id).unwrap();
+        let end = log.end();
+        let kept = log.users.get_mut(user).unwrap();
+        match what {
+            What::Mark(seq) => {
+                mark(node, *user, to_mark(id, *seq)).await.unwrap();
+                kept.mark(1, *seq);
+            }
+            What::Hidden(seq) => {
+                mark(node, *user, to_hide(id, *seq)).await.unwrap();
+                kept.hide(*seq);
+            }
+            What::Ranges(ranges) => {
+                mark(node, *user, to_mark_ranges(id, ranges)).await.unwrap();
+                ranges.iter().for_each(|(first, last)| kept.mark(*first, *last));
+            }
+            What::Pin(pinned) => {
+                pin(node, *user, id, *pinned).await;
+                kept.pinned = *pinned;
+            }
+            What::Hide => {
+                hide(node, *user, id).await.unwrap();
+                kept.hidden = Some(end);
+            }
+            What::Clear => {
+                clear(node, *user, id).await.unwrap();
+                kept.min = kept.min.max(Some(end + 1));
+            }
+            What::See(min, max) => {
+                set_range(node, *user, id, *min, *max).await;
+                (kept.min, kept.max) = (*min, *max);
+            }
+            What::Send { .. } | What::Come | What::Go | What::Trim(_) => unreachable!("made elsewhere"),
+        }
+    }
+
+    async fn send(&self, node: &TestNode, model: &mut Model) {
+        let Self { user, id, what: What::Send { silent, mentions, mention_all, keep_unread } } = self else {
+            return;
+        };
+        let log = model.logs.get_mut(id).unwrap();
+        let Some(kept) = log.users.get_mut(user).filter(|kept| kept.is_member()) else { return };
+        let request = SendMessageRequest {
+            sender_id: *user,
+            silent: *silent,
+            mention_ids: mentions.clone(),
+            mention_all: *mention_all,
+            keep_unread: *keep_unread,
+            ..text(To::ConversationId(id.clone()), "hi")
+        };
+        let sent = send_as_service(node, request).await.unwrap();
+        if !keep_unread {
+            until_read(node, *user, id, kept.read_seq.max(sent.seq)).await;
+            kept.mark(1, sent.seq);
+        }
+        let (mentions, time) = (mentions.clone(), sent.send_time.unwrap());
+        log.messages.push(Sent { sender: *user, silent: *silent, mentions, mention_all: *mention_all, time });
+        assert_eq!(sent.seq, log.end());
+    }
+
+    async fn come(&self, node: &TestNode, model: &mut Model) {
+        let log = model.logs.get_mut(&self.id).unwrap();
+        let Some(group_id) = self.id.strip_prefix('g') else { return };
+        let end = log.end();
+        let kept = log.users.entry(self.user).or_default();
+        if kept.is_member() || kept.stays.len() >= STAYS_MAX {
+            return;
+        }
+        let (group_id, user_id) = (group_id.parse().unwrap(), self.user);
+        let request = JoinRequest { group_id, user_id, ..Default::default() };
+        node.members().join(principal(user_id, request)).await.unwrap();
+        let last = kept.stays.last().and_then(|stay| stay.to).unwrap_or_default();
+        kept.stays.push(Stay { from: end.max(last) + 1, to: None });
+    }
+
+    /// The owner stays.
+    async fn go(&self, node: &TestNode, model: &mut Model) {
+        let is_owner = self.user == model.users[0];
+        let log = model.logs.get_mut(&self.id).unwrap();
+        let Some(group_id) = self.id.strip_prefix('g').filter(|_| !is_owner) else { return };
+        let end = log.end();
+        let Some(kept) = log.users.get_mut(&self.user).filter(|kept| kept.is_member()) else { return };
+        leave(node, group_id.parse().unwrap(), self.user).await;
+        let stay = kept.stays.last_mut().unwrap();
+        stay.to = Some(end.max(stay.from - 1));
+    }
+}

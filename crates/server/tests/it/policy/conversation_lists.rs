@@ -1,0 +1,303 @@
+//! Lists of conversations: which are listed, in which order, and what is shown of each.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::messaging::*;
+use crate::node::{TestNode, assert_forbidden, assert_refused, principal, until};
+use crate::relating::{self, block, with_users};
+use crate::talking::*;
+use kith_proto::message::v1::{send_message_request::To, *};
+use kith_proto::relation::v1::SetDoNotDisturbRequest;
+use tonic::Code;
+
+/// Sends a text to a group as its member.
+async fn say_to_group(node: &TestNode, by: i64, group: i64) {
+    say(node, by, To::GroupId(group), "hi").await.unwrap();
+}
+
+/// Waits until the clock of the node has gone on: the order is that of the times.
+async fn later() {
+    let begun = std::time::Instant::now();
+    until(async || begun.elapsed().as_millis() > 2).await;
+}
+
+#[tokio::test]
+async fn list_shows_each_conversation_whole() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    say(&node, ann, To::UserId(bea), "1").await.unwrap();
+    until_read(&node, ann, &id, 1).await;
+    let mention = SendMessageRequest { mention_ids: vec![ann], ..with_id(To::UserId(ann), "m2", "2") };
+    let sent = send(&node, bea, mention).await.unwrap();
+    until_read(&node, bea, &id, 2).await;
+    let settings =
+        DialogSettings { pinned: true, marked_unread: true, ext: "draft".into(), ..Default::default() };
+    update(&node, ann, to_update(&id, settings, &["*"])).await.unwrap();
+    let shown = listed(&node, ann).await.remove(0);
+    let expected = Conversation {
+        conversation_id: id.clone(),
+        max_seq: 2,
+        min_seq: 1,
+        read_seq: 1,
+        peer_read_seq: 2,
+        unread: 1,
+        unread_more: false,
+        first_mention_seq: 2,
+        last_message: Some(Message {
+            conversation_id: id.clone(),
+            seq: 2,
+            sender_id: bea,
+            send_time: sent.send_time,
+            kind: MessageKind::Message.into(),
+            content_type: "text/plain".into(),
+            body: "2".into(),
+            mention_ids: vec![ann],
+            ..Default::default()
+        }),
+        pinned: true,
+        do_not_disturb: false,
+        marked_unread: true,
+        ext: "draft".into(),
+        version: 3,
+        settings_version: 1,
+    };
+    assert_eq!(shown, expected);
+    assert_eq!(conversation(&node, ann, &id).await.unwrap(), expected);
+    let of_bea = listed(&node, bea).await.remove(0);
+    assert_eq!((of_bea.unread, of_bea.peer_read_seq, of_bea.pinned), (0, 1, false));
+    assert_eq!(of_bea.last_message.unwrap().client_message_id, "m2", "shown to its sender");
+}
+
+#[tokio::test]
+async fn pinned_ones_come_first_then_the_latest() {
+    let (node, [ann, bea, cid]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let (with_bea, with_cid, group_id) = (direct(ann, bea), direct(ann, cid), format!("g{group}"));
+    say(&node, ann, To::UserId(bea), "1").await.unwrap();
+    later().await;
+    say(&node, cid, To::UserId(ann), "2").await.unwrap();
+    later().await;
+    say_to_group(&node, bea, group).await;
+    assert_eq!(listed_ids(&node, ann).await, [&*group_id, &with_cid, &with_bea]);
+    pin(&node, ann, &with_bea, true).await;
+    assert_eq!(listed_ids(&node, ann).await, [&*with_bea, &group_id, &with_cid]);
+    later().await;
+    say(&node, ann, To::UserId(cid), "3").await.unwrap();
+    assert_eq!(listed_ids(&node, ann).await, [&*with_bea, &with_cid, &group_id]);
+    pin(&node, ann, &group_id, true).await;
+    assert_eq!(
+        listed_ids(&node, ann).await,
+        [&*group_id, &with_bea, &with_cid],
+        "the later one of two pinned"
+    );
+    pin(&node, ann, &with_bea, false).await;
+    assert_eq!(listed_ids(&node, ann).await, [&*group_id, &with_cid, &with_bea]);
+}
+
+#[tokio::test]
+async fn empty_groups_are_listed_and_empty_direct_ones_are_not() {
+    let (node, [ann, bea]) = with_users().await;
+    assert_eq!(listed_ids(&node, ann).await, [""; 0]);
+    let request = CreateConversationRequest { other_user_id: bea, ..Default::default() };
+    let made = node.messages().create_conversation(principal(ann, request)).await.unwrap().into_inner();
+    assert_eq!(made.conversation.unwrap().conversation_id, direct(ann, bea));
+    assert_eq!(listed_ids(&node, ann).await, [""; 0]);
+    let group = chat(&node, ann, &[]).await;
+    let shown = listed(&node, ann).await.remove(0);
+    let first = (shown.conversation_id, shown.max_seq, shown.min_seq, shown.last_message);
+    assert_eq!(first, (format!("g{group}"), 0, 1, None));
+    say(&node, bea, To::UserId(ann), "hi").await.unwrap();
+    assert_eq!(listed_ids(&node, ann).await.len(), 2);
+    assert_eq!(listed_ids(&node, bea).await, [direct(ann, bea)]);
+}
+
+#[tokio::test]
+async fn conversation_is_created_by_users_who_may_send() {
+    let (node, [ann, bea]) = with_users().await;
+    let create = async |by, other_user_id| {
+        let request = CreateConversationRequest { other_user_id, ..Default::default() };
+        node.messages().create_conversation(principal(by, request)).await
+    };
+    let first = create(ann, bea).await.unwrap().into_inner();
+    assert_ne!(first.consistency_token, "");
+    let shown = first.conversation.unwrap();
+    assert_eq!((shown.version, shown.max_seq, shown.unread), (1, 0, 0));
+    assert_eq!(
+        create(bea, ann).await.unwrap().into_inner().conversation.unwrap().version,
+        1,
+        "both were made"
+    );
+    assert_eq!(
+        create(ann, ann).await.unwrap().into_inner().conversation.unwrap().conversation_id,
+        direct(ann, ann)
+    );
+    let none = create(ann, 987_654_321).await.unwrap_err();
+    assert_refused(&none, Code::NotFound, "NOT_FOUND", None);
+    block(&node, bea, ann).await;
+    assert_forbidden(create(ann, bea).await);
+}
+
+#[tokio::test]
+async fn hidden_conversation_is_listed_with_its_next_message() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let (id, group_id) = (direct(ann, bea), format!("g{group}"));
+    say(&node, bea, To::UserId(ann), "hi").await.unwrap();
+    assert_eq!(hide(&node, ann, &id).await.unwrap().hidden_seq, 1);
+    assert_eq!(hide(&node, ann, &group_id).await.unwrap().hidden_seq, 0, "it is empty");
+    assert_eq!(listed_ids(&node, ann).await, [""; 0]);
+    assert_eq!(count(&node, ann, &[]).await.total, 0, "hidden ones do not count");
+    assert_eq!(conversation(&node, ann, &id).await.unwrap().unread, 1);
+    assert_eq!(listed_ids(&node, bea).await.len(), 2, "it is hidden for one user");
+    say(&node, bea, To::UserId(ann), "hi?").await.unwrap();
+    assert_eq!(listed_ids(&node, ann).await, [&*id]);
+    assert_eq!(count(&node, ann, &[]).await.total, 2);
+    say_to_group(&node, bea, group).await;
+    assert_eq!(listed_ids(&node, ann).await.len(), 2);
+}
+
+#[tokio::test]
+async fn group_that_was_left_is_not_listed() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    say_to_group(&node, ann, group).await;
+    pin(&node, bea, &id, true).await;
+    assert_eq!(listed_ids(&node, bea).await, [&*id]);
+    leave(&node, group, bea).await;
+    until(async || listed_ids(&node, bea).await.is_empty()).await;
+    let shown = conversation(&node, bea, &id).await.unwrap();
+    assert_eq!((shown.max_seq, shown.unread, shown.last_message.unwrap().seq), (1, 1, 1));
+    say_to_group(&node, ann, group).await;
+    let shown = conversation(&node, bea, &id).await.unwrap();
+    assert_eq!(
+        (shown.max_seq, shown.unread, shown.last_message.unwrap().seq),
+        (1, 1, 1),
+        "not what came later"
+    );
+}
+
+#[tokio::test]
+async fn former_member_sees_the_last_100_of_its_stay() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    fill(&node, &id, 250).await;
+    leave(&node, group, bea).await;
+    fill(&node, &id, 100).await;
+    let shown = conversation(&node, bea, &id).await.unwrap();
+    assert_eq!((shown.max_seq, shown.unread, shown.unread_more), (250, 100, true));
+    assert_eq!(shown.last_message.unwrap().body, "250");
+    assert_eq!(counts(&node, bea, &[&id]).await, [(id.clone(), 250)]);
+    mark_up_to(&node, bea, &id, 160).await;
+    let shown = conversation(&node, bea, &id).await.unwrap();
+    assert_eq!((shown.unread, shown.unread_more), (90, false));
+    assert_eq!(counts(&node, bea, &[&id]).await, [(id.clone(), 90)]);
+}
+
+#[tokio::test]
+async fn pages_hold_all_once_in_order() {
+    let (node, [ann, bea]) = with_users().await;
+    for _ in 0..13 {
+        let group = chat(&node, ann, &[bea]).await;
+        say_to_group(&node, bea, group).await;
+    }
+    let whole = listed_ids(&node, ann).await;
+    assert_eq!(whole.len(), 13);
+    pin(&node, ann, &whole[7], true).await;
+    let whole = listed_ids(&node, ann).await;
+    for size in [1, 4, 6, 13] {
+        let (mut found, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = list(&node, ann, size, &token).await.unwrap();
+            assert!(page.conversations.len() <= usize::try_from(size).unwrap());
+            found.extend(page.conversations.into_iter().map(|shown| shown.conversation_id));
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(found, whole, "pages of {size}");
+    }
+}
+
+#[tokio::test]
+async fn page_token_is_of_one_user() {
+    let (node, [ann, bea]) = with_users().await;
+    for _ in 0..2 {
+        chat(&node, ann, &[bea]).await;
+    }
+    let token = list(&node, ann, 1, "").await.unwrap().next_page_token;
+    assert_ne!(token, "");
+    for (by, token) in [(bea, token.as_str()), (ann, "garbage")] {
+        let refused = list(&node, by, 1, token).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("page_token"));
+    }
+}
+
+#[tokio::test]
+async fn pages_of_large_messages_are_smaller() {
+    let (node, [ann, bea]) = with_users().await;
+    for _ in 0..60 {
+        let group = chat(&node, ann, &[bea]).await;
+        let large = SendMessageRequest { body: vec![7; 65_536].into(), ..text(To::GroupId(group), "") };
+        send(&node, bea, large).await.unwrap();
+    }
+    let (mut found, mut token, mut pages) = (0, String::new(), 0);
+    loop {
+        let page = list(&node, ann, 200, &token).await.unwrap();
+        (found, token, pages) = (found + page.conversations.len(), page.next_page_token, pages + 1);
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((found, pages), (60, 2));
+}
+
+#[tokio::test]
+async fn too_many_conversations_are_left_out() {
+    let node = TestNode::start_with_relations(|config| config.messages.conversations_max = 3).await;
+    let [ann, bea, cid] = relating::users(&node).await;
+    let groups = [chat(&node, ann, &[]).await, chat(&node, ann, &[]).await];
+    for other in [bea, cid] {
+        say(&node, other, To::UserId(ann), "hi").await.unwrap();
+    }
+    let page = list(&node, ann, 0, "").await.unwrap();
+    assert_eq!((page.conversations.len(), page.left_out), (3, 1));
+    pin(&node, ann, &direct(ann, bea), true).await;
+    pin(&node, ann, &direct(ann, cid), true).await;
+    let page = list(&node, ann, 0, "").await.unwrap();
+    let mut ids: Vec<_> = page.conversations.into_iter().map(|shown| shown.conversation_id).collect();
+    ids.sort_unstable();
+    let mut expected = vec![direct(ann, bea), direct(ann, cid), format!("g{}", groups[0])];
+    expected.sort_unstable();
+    assert_eq!((ids, page.left_out), (expected, 1), "pinned ones before groups");
+}
+
+#[tokio::test]
+async fn do_not_disturb_of_a_direct_conversation_is_that_of_the_relation() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    say(&node, bea, To::UserId(ann), "hi").await.unwrap();
+    let request =
+        SetDoNotDisturbRequest { user_id: ann, target_id: bea, do_not_disturb: true, ..Default::default() };
+    node.relations().set_do_not_disturb(request).await.unwrap();
+    assert!(listed(&node, ann).await[0].do_not_disturb);
+    assert!(!listed(&node, bea).await[0].do_not_disturb);
+    let counted = count(&node, ann, &[]).await;
+    assert_eq!((counted.total, counted.muted_total), (0, 1));
+    let settings = DialogSettings { do_not_disturb: false, ..Default::default() };
+    let refused = update(&node, ann, to_update(&id, settings, &["do_not_disturb"])).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+}
+
+#[tokio::test]
+async fn list_of_no_user_is_not_found() {
+    let (node, [ann]) = with_users().await;
+    let refused = list(&node, 987_654_321, 0, "").await.unwrap_err();
+    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    let of_ann = ListConversationsRequest { user_id: ann, ..Default::default() };
+    let by_other = node.messages().list_conversations(principal(987_654_321, of_ann.clone())).await;
+    assert_refused(&by_other.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert!(node.messages().list_conversations(of_ann).await.is_ok());
+}

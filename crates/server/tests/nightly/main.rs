@@ -1,0 +1,18 @@
+//! Long tests, run by `cargo xtask nightly`.
+
+#[path = "../it/messaging/mod.rs"]
+mod messaging;
+#[path = "../it/node/mod.rs"]
+mod node;
+#[path = "../it/plain_chat/mod.rs"]
+mod plain_chat;
+#[path = "../it/relating/mod.rs"]
+mod relating;
+#[path = "../it/talking/mod.rs"]
+mod talking;
+
+/// 100,000 steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn users_see_what_a_plain_model_says() {
+    plain_chat::run(50, 2_000).await;
+}

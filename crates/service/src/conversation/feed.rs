@@ -1,0 +1,21 @@
+//! What changes of conversations in the store mean for copies.
+
+use std::sync::Arc;
+
+use kith_store::FeedRecord;
+
+use super::CONVERSATIONS;
+use crate::write::feed_mapping::{FeedMapping, KeyMapping};
+
+/// The mappings of this domain.
+#[must_use]
+pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
+    vec![Arc::new(KeyMapping {
+        namespace: CONVERSATIONS,
+        key: |record| match record {
+            FeedRecord::Conversation(id) => Some(id.to_string()),
+            _ => None,
+        },
+        dependents: |_| Vec::new(),
+    })]
+}

@@ -1,0 +1,16 @@
+//! What is set for all users of a conversation: the lowest number that any of them may read.
+//!
+//! Most conversations have no record, which is cached like one. The namespace is strict: after a change is acknowledged, no node
+//! uses the previous value.
+
+pub mod cache;
+mod codec;
+mod feed;
+mod loader;
+mod records;
+
+pub use feed::feed_mappings;
+pub use records::ConversationRecords;
+
+/// The namespace of the records.
+const CONVERSATIONS: &str = "conversation";

@@ -1,0 +1,72 @@
+//! What becomes of the dialogs of a deleted user: they keep what was read, and hide what there was to read.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{ConversationId, MessageStore, Seq, StoreError, UserId};
+use tokio::time::Instant;
+
+use super::DialogRecords;
+use crate::{
+    domain_context::DomainContext,
+    error::Error,
+    message::store_error,
+    user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
+    write::mutations::Mutations,
+};
+
+/// Dialogs that are reduced in one write.
+const REDUCED_AT_ONCE: usize = 250;
+/// Logs whose ends are read at one time.
+const ENDS_AT_ONCE: usize = 16;
+
+/// Reduces the dialogs of deleted users, so that no user created again under such an id reads or lists a message that its
+/// predecessor could. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct DialogCleanup {
+    records: DialogRecords,
+    messages: Arc<dyn MessageStore>,
+    mutations: Mutations,
+}
+
+impl DialogCleanup {
+    /// Over the dialogs of a deployment.
+    #[must_use]
+    pub fn new(context: DomainContext<'_>, records: DialogRecords) -> Self {
+        let (messages, mutations) = (Arc::clone(&context.stores.messages), context.mutations.clone());
+        Self { records, messages, mutations }
+    }
+
+    /// Reduces dialogs with the ends of their logs, which are read in a way that a failover of the store does not affect.
+    async fn reduce(&self, user: UserId, conversations: Vec<ConversationId>) -> Result<(), Error> {
+        let end = |conversation| {
+            let messages = Arc::clone(&self.messages);
+            async move { Ok::<_, StoreError>((conversation, messages.strong_end(conversation).await?)) }
+        };
+        let ends: Result<Vec<(ConversationId, Seq)>, _> =
+            stream::iter(conversations).map(end).buffer_unordered(ENDS_AT_ONCE).try_collect().await;
+        self.records.reduce(user, ends.map_err(store_error)?).await
+    }
+}
+
+#[async_trait]
+impl AccountCleanup for DialogCleanup {
+    /// All in one step: reducing leaves no trace by which another step would know where to go on. It may be repeated.
+    async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
+        let mut after = None;
+        loop {
+            let some = self.records.conversations(user, after, REDUCED_AT_ONCE).await?;
+            let is_last = some.len() < REDUCED_AT_ONCE;
+            after = some.last().copied();
+            if !some.is_empty() {
+                let this = self.clone();
+                let work = async move { this.reduce(user, some).await };
+                self.mutations.run(Instant::now() + CLEANED_WITHIN, Box::pin(work)).await?;
+            }
+            if is_last {
+                return Ok(Cleaned::All);
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Dialogs between the wire and the domain. Raw numbers and strings stop here.
+
+use kith_proto::message::v1::{self as wire, read_seq_result::Result as ReadAnswer};
+use kith_store::{
+    ConversationId, Dialog, DialogKey, DialogPatch, MARK_RANGES_MAX, MarkKind, MinSeq, Seq, SeqRange,
+    Timestamp, UserId,
+};
+
+use super::{marks::ReadState, shown::Shown, unread::Count};
+use crate::{
+    error::Error,
+    message::{conversation, invalid, message_to_wire, number},
+    rpc::{
+        batch::{check_count, missing},
+        call::{Principal, own},
+        params::field_path,
+    },
+};
+
+/// All fields of the settings of a dialog.
+const ALL_FIELDS: [&str; 4] = ["pinned", "do_not_disturb", "marked_unread", "ext"];
+
+/// Whose dialogs: of who is named, or else of who acts.
+pub(super) fn user(named: i64, principal: Principal) -> Result<UserId, Error> {
+    if named == 0 {
+        return principal.user().ok_or_else(|| missing("user_id"));
+    }
+    let user = UserId::new(named).map_err(|why| Error::invalid("user_id", &why))?;
+    own(user, principal)?;
+    Ok(user)
+}
+
+/// A dialog of who is named, or else of who acts.
+pub(super) fn key(named: i64, conversation_id: &str, principal: Principal) -> Result<DialogKey, Error> {
+    Ok(DialogKey { user: user(named, principal)?, conversation: conversation(conversation_id)? })
+}
+
+/// The dialog of a user in its direct conversation with another one.
+pub(super) fn direct_key(named: i64, other: i64, principal: Principal) -> Result<DialogKey, Error> {
+    let user = user(named, principal)?;
+    let other = UserId::new(other).map_err(|why| Error::invalid("other_user_id", &why))?;
+    Ok(DialogKey { user, conversation: ConversationId::direct(user, other) })
+}
+
+/// The ids of conversations, in their order.
+pub(super) fn conversations(texts: &[String], max: usize) -> Result<Vec<ConversationId>, Error> {
+    check_count("conversation_ids", texts.len(), max)?;
+    let parsed = texts.iter().map(|text| text.parse());
+    parsed
+        .collect::<Result<_, _>>()
+        .map_err(|why: kith_store::Invalid| Error::invalid("conversation_ids", &why))
+}
+
+/// What a request marks.
+pub(super) fn mark(request: &wire::MarkReadRequest) -> Result<MarkKind, Error> {
+    check_count("ranges", request.ranges.len(), MARK_RANGES_MAX)?;
+    let up_to = number("up_to", request.up_to)?;
+    match (up_to, request.ranges.is_empty(), request.hidden) {
+        (0, true, _) => Err(invalid("up_to", "must be given, or ranges")),
+        (0, false, true) => Err(invalid("hidden", "must not be given with ranges")),
+        (0, false, false) => {
+            let ranges: Result<Vec<SeqRange>, Error> = request.ranges.iter().map(range).collect();
+            Ok(MarkKind::Ranges(ranges?))
+        }
+        (_, false, _) => Err(invalid("ranges", "must not be given with up_to")),
+        (_, true, true) => Ok(MarkKind::Hidden(up_to)),
+        (_, true, false) => Ok(MarkKind::UpTo(up_to)),
+    }
+}
+
+fn range(range: &wire::SeqRange) -> Result<SeqRange, Error> {
+    let (first, last) = (range.first, range.last);
+    if first < 1 {
+        return Err(invalid("ranges.first", "must be above 0"));
+    }
+    if last < first {
+        return Err(invalid("ranges.last", "must not be below first"));
+    }
+    Ok(SeqRange { first, last })
+}
+
+/// The settings that a request changes.
+pub(super) fn patch(request: &wire::UpdateDialogRequest, key: DialogKey) -> Result<DialogPatch, Error> {
+    let paths = request.update_mask.as_ref().map(|mask| mask.paths.as_slice()).unwrap_or_default();
+    if paths.is_empty() {
+        return Err(invalid("update_mask", "must name a field"));
+    }
+    let settings = request.settings.clone().ok_or_else(|| missing("settings"))?;
+    let is_direct = matches!(key.conversation, ConversationId::Direct(..));
+    let mut patch = DialogPatch::default();
+    for path in paths.iter().map(|path| field_path(path)) {
+        match path.as_str() {
+            "*" => {
+                let fields = ALL_FIELDS.iter().filter(|field| !is_direct || **field != "do_not_disturb");
+                fields.copied().try_for_each(|field| take_field(&mut patch, &settings, field))?;
+            }
+            "do_not_disturb" if is_direct => {
+                let why = "must not name do_not_disturb of a direct conversation: RelationService.SetDoNotDisturb sets it";
+                return Err(invalid("update_mask", why));
+            }
+            _ => take_field(&mut patch, &settings, &path)?,
+        }
+    }
+    Ok(patch)
+}
+
+fn take_field(patch: &mut DialogPatch, settings: &wire::DialogSettings, field: &str) -> Result<(), Error> {
+    match field {
+        "pinned" => patch.pinned = Some(settings.pinned.then(Timestamp::now)),
+        "do_not_disturb" => patch.do_not_disturb = Some(settings.do_not_disturb),
+        "marked_unread" => patch.marked_unread = Some(settings.marked_unread),
+        "ext" => {
+            let ext = Dialog::ext(settings.ext.to_vec());
+            patch.ext = Some(ext.map_err(|why| Error::invalid("ext", &why).within("settings"))?);
+        }
+        _ => {
+            let fields = ALL_FIELDS.join(", ");
+            return Err(invalid("update_mask", format!("must name fields out of {fields}, or be *")));
+        }
+    }
+    Ok(())
+}
+
+/// The range that a service sets for a user.
+pub(super) fn seq_range(request: &wire::SetUserSeqRangeRequest) -> Result<DialogPatch, Error> {
+    let min_seq = request.min_seq.map(|min| positive("min_seq", min)).transpose()?;
+    let max_seq = request.max_seq.map(|max| number("max_seq", max)).transpose()?;
+    Ok(DialogPatch { min_seq: Some(MinSeq::Set(min_seq)), max_seq: Some(max_seq), ..DialogPatch::default() })
+}
+
+pub(super) fn positive(field: &'static str, given: i64) -> Result<Seq, Error> {
+    if given < 1 { Err(invalid(field, "must be above 0")) } else { Ok(given) }
+}
+
+pub(super) fn conversation_to_wire(shown: Shown, principal: Principal) -> wire::Conversation {
+    let Shown { dialog, range, unread, more, last, peer } = shown;
+    let id = dialog.key.conversation;
+    wire::Conversation {
+        conversation_id: id.to_string(),
+        max_seq: if range.max < range.min { 0 } else { range.max },
+        min_seq: range.min,
+        read_seq: dialog.read.read_seq(),
+        peer_read_seq: peer.read_seq,
+        unread: count(unread.count),
+        unread_more: more,
+        first_mention_seq: unread.first_mention.unwrap_or_default(),
+        last_message: last.map(|last| message_to_wire(last, id, principal)),
+        pinned: dialog.pinned.is_some(),
+        do_not_disturb: dialog.do_not_disturb || peer.do_not_disturb,
+        marked_unread: dialog.marked_unread,
+        ext: dialog.ext.clone().into(),
+        version: dialog.version.get(),
+        settings_version: dialog.settings_version.get(),
+    }
+}
+
+pub(super) fn settings_to_wire(dialog: &Dialog) -> wire::DialogSettings {
+    wire::DialogSettings {
+        pinned: dialog.pinned.is_some(),
+        do_not_disturb: dialog.do_not_disturb,
+        marked_unread: dialog.marked_unread,
+        ext: dialog.ext.clone().into(),
+    }
+}
+
+pub(super) fn counts_to_wire(counts: &[Count]) -> wire::CountUnreadResponse {
+    let total = |muted: bool| {
+        let some = counts.iter().filter(|one| one.do_not_disturb == muted);
+        count(some.map(|one| one.unread).sum())
+    };
+    let one = |one: &Count| wire::UnreadCount {
+        conversation_id: one.conversation.to_string(),
+        unread: count(one.unread),
+        more: one.more,
+    };
+    wire::CountUnreadResponse {
+        counts: counts.iter().map(one).collect(),
+        total: total(false),
+        muted_total: total(true),
+        more: counts.iter().any(|one| one.more),
+    }
+}
+
+pub(super) fn read_result(
+    conversation: ConversationId,
+    state: Result<ReadState, Error>,
+) -> wire::ReadSeqResult {
+    let result = match state {
+        Ok(state) => ReadAnswer::Read(read_to_wire(&state)),
+        Err(error) => ReadAnswer::Error(error.to_result()),
+    };
+    wire::ReadSeqResult { conversation_id: conversation.to_string(), result: Some(result) }
+}
+
+fn read_to_wire(ReadState { dialog, peer }: &ReadState) -> wire::ReadSeqs {
+    let range = |range: &SeqRange| wire::SeqRange { first: range.first, last: range.last };
+    wire::ReadSeqs {
+        read_seq: dialog.read.read_seq(),
+        peer_read_seq: peer.read_seq,
+        unread_ranges: dialog.read.unread().iter().map(range).collect(),
+    }
+}
+
+pub(super) fn count(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(up_to: i64, ranges: &[(i64, i64)], hidden: bool) -> wire::MarkReadRequest {
+        let ranges =
+            ranges.iter().map(|(first, last)| wire::SeqRange { first: *first, last: *last }).collect();
+        wire::MarkReadRequest { up_to, ranges, hidden, ..Default::default() }
+    }
+
+    #[test]
+    fn mark_is_one_of_three() {
+        assert_eq!(mark(&request(7, &[], false)).unwrap(), MarkKind::UpTo(7));
+        assert_eq!(mark(&request(7, &[], true)).unwrap(), MarkKind::Hidden(7));
+        let ranges = vec![SeqRange { first: 3, last: 4 }, SeqRange { first: 1, last: 1 }];
+        assert_eq!(mark(&request(0, &[(3, 4), (1, 1)], false)).unwrap(), MarkKind::Ranges(ranges));
+        for wrong in [
+            request(0, &[], false),
+            request(0, &[], true),
+            request(-1, &[], false),
+            request(7, &[(1, 2)], false),
+            request(0, &[(1, 2)], true),
+            request(0, &[(0, 2)], false),
+            request(0, &[(3, 2)], false),
+            request(0, &[(1, 1); MARK_RANGES_MAX + 1], false),
+        ] {
+            assert!(mark(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn totals_are_apart_by_do_not_disturb() {
+        let of = |id: &str, unread, more, do_not_disturb| Count {
+            conversation: id.parse().unwrap(),
+            unread,
+            more,
+            do_not_disturb,
+        };
+        let counts = [of("g1", 3, false, false), of("g2", 5, true, true), of("d7-8", 4, false, false)];
+        let wire = counts_to_wire(&counts);
+        assert_eq!((wire.total, wire.muted_total, wire.more), (7, 5, true));
+    }
+}

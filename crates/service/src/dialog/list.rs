@@ -1,0 +1,215 @@
+//! Lists of the conversations of a user.
+
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+
+use kith_cache::Consistency;
+use kith_store::{BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Timestamp, UserId};
+
+use super::{
+    Dialogs,
+    order::ListPlace,
+    shown::{Shown, View},
+};
+use crate::error::{Error, Reason};
+
+/// Most conversations in a page.
+pub(super) const PAGE_MAX: usize = 200;
+/// Most dialogs, and most groups, that are looked at.
+const SCANNED_MAX: usize = 10_000;
+
+/// A page of a list.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) shown: Vec<(ListPlace, Shown)>,
+    /// Whether others follow.
+    pub(super) more: bool,
+    /// How many conversations are not listed because there are too many; at least so many.
+    pub(super) left_out: usize,
+}
+
+/// All conversations that are listed for a user, by their place.
+pub(super) struct Listed {
+    pub(super) views: Vec<(ListPlace, View, LogEnd)>,
+    pub(super) left_out: usize,
+}
+
+impl Dialogs {
+    /// Returns the conversations of a user after a place.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(super) async fn list(
+        &self,
+        user: UserId,
+        after: Option<ListPlace>,
+        size: usize,
+    ) -> Result<Page, Error> {
+        let Listed { mut views, left_out } = self.listed(user).await?;
+        views.retain(|(place, ..)| after.is_none_or(|after| after < *place));
+        let more = views.len() > size;
+        views.truncate(size);
+        let (places, views): (Vec<_>, Vec<_>) =
+            views.into_iter().map(|(place, view, _)| (place, view)).unzip();
+        let shown = self.show(views, &Consistency::Cached).await?;
+        Ok(Page { shown: places.into_iter().zip(shown).collect(), more, left_out })
+    }
+
+    /// All conversations that are listed for a user, by their place. Dialogs and ends are read from the store.
+    ///
+    /// # Errors
+    /// NOT_FOUND if there is no such user, or what a failing store makes.
+    pub(super) async fn listed(&self, user: UserId) -> Result<Listed, Error> {
+        let users = &self.messages.correspondents.users;
+        let (created, groups, mut dialogs) = tokio::try_join!(
+            users.created(user, &Consistency::Cached),
+            self.groups_of(user),
+            self.dialogs_of(user)
+        )?;
+        created.ok_or_else(|| Error::not_found("user"))?;
+        let (chosen, left_out) = chosen(groups, &dialogs, self.messages.config.conversations_max);
+        let (bounds, ends) =
+            tokio::try_join!(self.messages.bounds(Some(user), &chosen), self.heads.ends(&chosen))?;
+        let mut views = Vec::with_capacity(chosen.len());
+        for ((conversation, bounds), end) in chosen.into_iter().zip(bounds).zip(ends) {
+            let key = DialogKey { user, conversation };
+            let dialog = dialogs.remove(&conversation).unwrap_or_else(|| Dialog::absent(key));
+            let view = match bounds {
+                Ok(bounds) => View::new(bounds, Arc::new(dialog)),
+                // It left the group, or the group was dismissed, a moment ago.
+                Err(error) if error.reason() == Reason::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if !view.is_of_former_member() && is_listed(&view, end) {
+                views.push((place(&view, end), view, end));
+            }
+        }
+        views.sort_unstable_by_key(|(place, ..)| *place);
+        Ok(Listed { views, left_out })
+    }
+
+    /// The groups that a user is in, by rising id.
+    async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
+        let members = &self.messages.correspondents.members;
+        let mut groups: Vec<GroupId> = Vec::new();
+        loop {
+            let (some, more) = members.groups_after(user, groups.last().copied(), BATCH_MAX).await?;
+            let is_stuck = some.is_empty();
+            groups.extend(some);
+            if !more || is_stuck || groups.len() >= SCANNED_MAX {
+                return Ok(groups);
+            }
+        }
+    }
+
+    /// The dialogs of a user.
+    async fn dialogs_of(&self, user: UserId) -> Result<HashMap<ConversationId, Dialog>, Error> {
+        let yesterday = Dialog::day_of(Timestamp::now()) - 1;
+        let mut dialogs = HashMap::new();
+        if self.scan(user, i64::MIN, &mut dialogs).await? > 1 {
+            // Those that were written meanwhile moved to the front, perhaps from a page that was still to be read.
+            self.scan(user, yesterday, &mut dialogs).await?;
+        }
+        Ok(dialogs)
+    }
+
+    /// Reads the dialogs that were written on this day or later. Returns how many pages there were.
+    async fn scan(
+        &self,
+        user: UserId,
+        since: i64,
+        dialogs: &mut HashMap<ConversationId, Dialog>,
+    ) -> Result<usize, Error> {
+        let (mut after, mut pages) = (None, 0);
+        loop {
+            let page = self.messages.dialogs.list(user, after, BATCH_MAX).await?;
+            after = page.last().map(Dialog::place);
+            pages += 1;
+            let is_last = page.len() < BATCH_MAX || after.is_some_and(|after| after.day < since);
+            dialogs.extend(page.into_iter().map(|dialog| (dialog.key.conversation, dialog)));
+            if is_last || pages * BATCH_MAX >= SCANNED_MAX {
+                return Ok(pages);
+            }
+        }
+    }
+}
+
+/// Which conversations of a user are looked at, and how many are not: pinned ones, then groups, then direct ones by falling day.
+fn chosen(
+    groups: Vec<GroupId>,
+    dialogs: &HashMap<ConversationId, Dialog>,
+    most: usize,
+) -> (Vec<ConversationId>, usize) {
+    let mut direct: Vec<&Dialog> = dialogs
+        .values()
+        .filter(|dialog| matches!(dialog.key.conversation, ConversationId::Direct(..)))
+        .collect();
+    direct.sort_unstable_by_key(|dialog| (Reverse(dialog.day), dialog.key.conversation));
+    let groups = groups.into_iter().map(ConversationId::Group);
+    let all: Vec<ConversationId> =
+        groups.chain(direct.into_iter().map(|dialog| dialog.key.conversation)).collect();
+    let is_pinned = |id: &ConversationId| dialogs.get(id).is_some_and(|dialog| dialog.pinned.is_some());
+    let (mut chosen, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_pinned);
+    chosen.extend(others);
+    let count = chosen.len();
+    chosen.truncate(most);
+    (chosen, count.saturating_sub(most))
+}
+
+/// Groups are listed also while they are empty.
+fn is_listed(view: &View, end: LogEnd) -> bool {
+    let is_empty = end.seq == 0 && matches!(view.key().conversation, ConversationId::Direct(..));
+    let is_hidden = view.dialog.hidden_seq.is_some_and(|hidden| end.seq <= hidden);
+    !is_empty && !is_hidden
+}
+
+fn place(view: &View, end: LogEnd) -> ListPlace {
+    ListPlace {
+        pinned: view.dialog.pinned.is_some(),
+        time: end.sent.unwrap_or(Timestamp(i64::MIN)),
+        conversation: view.key().conversation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(id: i64) -> GroupId {
+        GroupId::new(id).unwrap()
+    }
+
+    /// Dialogs of user 7: about what, the day of the last write, and whether it is pinned.
+    fn dialogs(all: &[(&str, i64, bool)]) -> HashMap<ConversationId, Dialog> {
+        let dialog = |(id, day, pinned): &(&str, i64, bool)| {
+            let key = DialogKey { user: UserId::new(7).unwrap(), conversation: id.parse().unwrap() };
+            let pinned = pinned.then_some(Timestamp(5));
+            (key.conversation, Dialog { day: *day, pinned, ..Dialog::absent(key) })
+        };
+        all.iter().map(dialog).collect()
+    }
+
+    fn chosen_of(groups: &[i64], all: &[(&str, i64, bool)], most: usize) -> (Vec<String>, usize) {
+        let groups = groups.iter().map(|id| group(*id)).collect();
+        let (chosen, left_out) = chosen(groups, &dialogs(all), most);
+        (chosen.iter().map(ConversationId::to_string).collect(), left_out)
+    }
+
+    #[test]
+    fn pinned_ones_are_chosen_before_groups_and_these_before_direct_ones() {
+        let all =
+            [("d7-8", 3, false), ("d7-9", 1, true), ("g2", 0, true), ("g3", 9, false), ("d6-7", 5, false)];
+        let (whole, left_out) = chosen_of(&[1, 2, 3], &all, 6);
+        assert_eq!(
+            (whole, left_out),
+            (["g2", "d7-9", "g1", "g3", "d6-7", "d7-8"].map(String::from).to_vec(), 0)
+        );
+        let (some, left_out) = chosen_of(&[1, 2, 3], &all, 4);
+        assert_eq!((some, left_out), (["g2", "d7-9", "g1", "g3"].map(String::from).to_vec(), 2));
+    }
+
+    #[test]
+    fn dialogs_of_groups_that_were_left_are_not_chosen() {
+        let (chosen, left_out) = chosen_of(&[], &[("g2", 0, true), ("g3", 9, false)], 5);
+        assert_eq!((chosen, left_out), (Vec::new(), 0));
+    }
+}

@@ -1,0 +1,331 @@
+//! Read marks, many at once: those that wait on this node are written by one command of the store.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use kith_cache::Consistency;
+use kith_store::{
+    BATCH_MAX, ConversationId, Dialog, DialogKey, DialogMark, MarkKind, MemberKey, MessageStore, ReadMark,
+    Seq, SeqRange, Timestamp,
+};
+use tokio::sync::oneshot;
+
+use super::{
+    DialogRecords,
+    records::store_error,
+    waiting_marks::{Marked, Waiter, WaitingMarks},
+};
+use crate::{
+    domain_context::DomainContext,
+    error::{Error, Reason},
+    group::members::{KnownStays, Members},
+    metric::DIALOG_MARKS_SIZE,
+    write::mutations::unknown,
+};
+
+pub(crate) use super::waiting_marks::MarkWish;
+
+/// The read marks of a node: the only writer of them. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct MarkQueue {
+    records: DialogRecords,
+    messages: Arc<dyn MessageStore>,
+    members: Members,
+    waiting: Arc<WaitingMarks>,
+}
+
+/// What a step knows before it writes.
+struct Known {
+    dialogs: HashMap<DialogKey, Arc<Dialog>>,
+    ends: HashMap<ConversationId, Seq>,
+    stays: HashMap<MemberKey, KnownStays>,
+}
+
+impl MarkQueue {
+    pub(crate) fn new(context: DomainContext<'_>, records: DialogRecords, members: Members) -> Self {
+        drop(metrics::histogram!(DIALOG_MARKS_SIZE.name));
+        let messages = Arc::clone(&context.stores.messages);
+        Self { records, messages, members, waiting: Arc::default() }
+    }
+
+    /// Makes a mark, together with others that wait. Returns when it is durable. Once it is queued it is made, also if this future
+    /// is dropped.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or what a failing store makes.
+    pub(crate) async fn mark(&self, wish: MarkWish) -> Result<Marked, Error> {
+        let (answer, answered) = oneshot::channel();
+        if self.waiting.push(Waiter { wish, answer })? {
+            // A task of its own: the marks of others must not depend on this call.
+            tokio::spawn(self.clone().gather());
+        }
+        answered.await.unwrap_or_else(|_| Err(store_error(unknown("the step of the mark was given up"))))
+    }
+
+    async fn gather(self) {
+        loop {
+            let (step, others_wait) = self.waiting.step().await;
+            let this = self.clone();
+            // Marks commute: the next step need not wait for this one.
+            tokio::spawn(async move { this.make(step).await });
+            if !others_wait {
+                return;
+            }
+        }
+    }
+
+    /// Makes the marks of a step.
+    async fn make(&self, step: Vec<Waiter>) {
+        let wishes: Vec<&MarkWish> = step.iter().map(|waiter| &waiter.wish).collect();
+        let known = match self.known(&wishes).await {
+            Ok(known) => known,
+            Err(error) => return answer_all(step, &error),
+        };
+        let mut writes = Vec::with_capacity(step.len());
+        for waiter in step {
+            match known.decide(&waiter.wish) {
+                Ok(Decision::Write(mark)) => writes.push((waiter, mark)),
+                Ok(Decision::IsMarked(dialog)) => {
+                    let end = known.end(&waiter.wish);
+                    answer(waiter, Ok(Marked { dialog, token: None, end }));
+                }
+                Err(error) => answer(waiter, Err(error)),
+            }
+        }
+        if !writes.is_empty() {
+            self.write(writes, known).await;
+        }
+    }
+
+    async fn write(&self, writes: Vec<(Waiter, ReadMark)>, mut known: Known) {
+        metrics::histogram!(DIALOG_MARKS_SIZE.name).record(as_f64(writes.len()));
+        let (waiters, marks): (Vec<Waiter>, Vec<ReadMark>) = writes.into_iter().unzip();
+        let of =
+            |(waiter, mark): (&Waiter, &ReadMark)| DialogMark { key: waiter.wish.key, mark: mark.clone() };
+        let written = match self.records.mark(waiters.iter().zip(&marks).map(of).collect()).await {
+            Ok(written) => written,
+            Err(error) => return answer_all(waiters, &store_error(error)),
+        };
+        for ((waiter, mark), made) in waiters.into_iter().zip(&marks).zip(written.record.iter()) {
+            let (key, end) = (waiter.wish.key, known.end(&waiter.wish));
+            let dialog = known.dialogs.entry(key).or_insert_with(|| Arc::new(Dialog::absent(key)));
+            let made = made.clone().map_err(store_error).map(|()| {
+                if let Ok(Some(marked)) = dialog.marked(mark, Timestamp::now()) {
+                    *dialog = Arc::new(marked);
+                }
+                Marked { dialog: Dialog::clone(dialog), token: Some(written.token.clone()), end }
+            });
+            answer(waiter, made);
+        }
+    }
+
+    /// Reads what decides the marks: dialogs through the tiers; of logs and stays only what is not known yet.
+    async fn known(&self, wishes: &[&MarkWish]) -> Result<Known, Error> {
+        let keys: HashSet<DialogKey> = wishes.iter().map(|wish| wish.key).collect();
+        let keys: Vec<DialogKey> = keys.into_iter().collect();
+        let (dialogs, ends) =
+            tokio::try_join!(self.records.get_many(&keys, &Consistency::Cached), self.ends(wishes))?;
+        let dialogs: HashMap<DialogKey, Arc<Dialog>> = keys.into_iter().zip(dialogs).collect();
+        let needs_stays = |wish: &&&MarkWish| wish.needs_stays(&dialogs);
+        let stays: HashSet<MemberKey> =
+            wishes.iter().filter(needs_stays).filter_map(|wish| wish.member()).collect();
+        let stays = self.members.stays(&stays.into_iter().collect::<Vec<_>>()).await?;
+        Ok(Known { dialogs, ends, stays })
+    }
+
+    /// The ends of the logs whose numbers are not known to exist.
+    async fn ends(&self, wishes: &[&MarkWish]) -> Result<HashMap<ConversationId, Seq>, Error> {
+        let asked = wishes.iter().filter(|wish| !wish.exists).map(|wish| wish.key.conversation);
+        let asked: Vec<ConversationId> = asked.collect::<HashSet<_>>().into_iter().collect();
+        let mut ends = HashMap::with_capacity(asked.len());
+        for some in asked.chunks(BATCH_MAX) {
+            let found = self.messages.ends(some).await.map_err(store_error)?;
+            ends.extend(some.iter().copied().zip(found.into_iter().map(|end| end.seq)));
+        }
+        Ok(ends)
+    }
+}
+
+/// What a mark leads to.
+enum Decision {
+    /// It is written.
+    Write(ReadMark),
+    /// All of it is marked already. As marks only grow, a copy of any age says so rightly.
+    IsMarked(Dialog),
+}
+
+impl Known {
+    fn decide(&self, wish: &MarkWish) -> Result<Decision, Error> {
+        if !wish.exists && wish.highest() > self.end(wish) {
+            return Err(out_of_range());
+        }
+        let mark = self.mark(wish)?;
+        let Some(dialog) = self.dialogs.get(&wish.key) else { return Ok(Decision::Write(mark)) };
+        match dialog.marked(&mark, Timestamp::now()) {
+            Ok(None) => Ok(Decision::IsMarked(Dialog::clone(dialog))),
+            // The store decides by what is stored.
+            Ok(Some(_)) | Err(_) => Ok(Decision::Write(mark)),
+        }
+    }
+
+    /// The end of the log, as far as it was read.
+    fn end(&self, wish: &MarkWish) -> Seq {
+        self.ends.get(&wish.key.conversation).copied().unwrap_or_default()
+    }
+
+    fn mark(&self, wish: &MarkWish) -> Result<ReadMark, Error> {
+        let stays = wish.member().and_then(|member| self.stays.get(&member));
+        let joined = wish.joined.or_else(|| stays.map(|stays| stays.joined));
+        let joined = joined.ok_or_else(|| Error::not_found("conversation"))?;
+        // Of a member who left and joined since it was looked at, the stays that were below its begin then.
+        let earlier = stays.map(|stays| stays.below(joined)).unwrap_or_default();
+        Ok(ReadMark { joined, earlier, kind: wish.clipped() })
+    }
+}
+
+impl MarkWish {
+    /// Whether the earlier stays decide it: for a former member also when the last one began.
+    fn needs_stays(&self, dialogs: &HashMap<DialogKey, Arc<Dialog>>) -> bool {
+        let read_seq = dialogs.get(&self.key).map_or(0, |dialog| dialog.read.read_seq());
+        self.joined.is_none_or(|joined| read_seq < joined - 1)
+    }
+
+    fn member(&self) -> Option<MemberKey> {
+        match self.key.conversation {
+            ConversationId::Group(group) => Some(MemberKey { group, user: self.key.user }),
+            ConversationId::Direct(..) => None,
+        }
+    }
+
+    /// The highest number that it names.
+    fn highest(&self) -> Seq {
+        match &self.kind {
+            MarkKind::UpTo(last) | MarkKind::Hidden(last) => *last,
+            MarkKind::Ranges(ranges) => ranges.iter().map(|range| range.last).max().unwrap_or_default(),
+        }
+    }
+
+    /// What is marked, as far as the user was a member.
+    fn clipped(&self) -> MarkKind {
+        let Some(left) = self.left else { return self.kind.clone() };
+        let stay = SeqRange { first: 1, last: left };
+        match &self.kind {
+            MarkKind::UpTo(last) => MarkKind::UpTo(left.min(*last)),
+            MarkKind::Hidden(last) => MarkKind::Hidden(left.min(*last)),
+            MarkKind::Ranges(ranges) => {
+                MarkKind::Ranges(ranges.iter().filter_map(|range| range.common(stay)).collect())
+            }
+        }
+    }
+}
+
+pub(super) fn out_of_range() -> Error {
+    Error::new(Reason::SeqOutOfRange, "a number is above that of the last message of the conversation")
+}
+
+fn answer(waiter: Waiter, result: Result<Marked, Error>) {
+    // A caller that has gone away does not take the answer; the mark is made all the same.
+    drop(waiter.answer.send(result));
+}
+
+fn answer_all(waiters: Vec<Waiter>, error: &Error) {
+    waiters.into_iter().for_each(|waiter| answer(waiter, Err(error.clone())));
+}
+
+fn as_f64(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(kind: MarkKind, joined: Option<Seq>, left: Option<Seq>) -> MarkWish {
+        MarkWish { key: "7,g9".parse().unwrap(), kind, joined, left, exists: false }
+    }
+
+    fn range(first: Seq, last: Seq) -> SeqRange {
+        SeqRange { first, last }
+    }
+
+    /// The log ends at 90; the user was in the group from 3 to 5, and from 8 on.
+    fn known() -> Known {
+        let key: DialogKey = "7,g9".parse().unwrap();
+        let member = wish(MarkKind::UpTo(1), None, None).member().unwrap();
+        Known {
+            dialogs: HashMap::from([(key, Arc::new(Dialog::absent(key)))]),
+            ends: HashMap::from([(key.conversation, 90)]),
+            stays: HashMap::from([(member, KnownStays { joined: 8, earlier: vec![range(3, 5)] })]),
+        }
+    }
+
+    fn written(wish: &MarkWish) -> ReadMark {
+        match known().decide(wish) {
+            Ok(Decision::Write(mark)) => mark,
+            Ok(Decision::IsMarked(dialog)) => panic!("{dialog:?}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn number_above_the_end_is_refused() {
+        for kind in
+            [MarkKind::UpTo(91), MarkKind::Hidden(91), MarkKind::Ranges(vec![range(1, 2), range(91, 91)])]
+        {
+            let refused = known().decide(&wish(kind, Some(8), None)).err().unwrap();
+            assert_eq!(refused.reason(), Reason::SeqOutOfRange);
+        }
+        let own = MarkWish { exists: true, ..wish(MarkKind::UpTo(91), Some(8), None) };
+        assert_eq!(written(&own).kind, MarkKind::UpTo(91), "the message of a sender is known to exist");
+    }
+
+    #[test]
+    fn mark_of_a_former_member_ends_with_its_stay() {
+        let marks = [
+            (MarkKind::UpTo(90), MarkKind::UpTo(20)),
+            (MarkKind::Hidden(90), MarkKind::Hidden(20)),
+            (
+                MarkKind::Ranges(vec![range(1, 3), range(19, 40), range(50, 60)]),
+                MarkKind::Ranges(vec![range(1, 3), range(19, 20)]),
+            ),
+        ];
+        for (asked, expected) in marks {
+            let mark = written(&wish(asked, None, Some(20)));
+            assert_eq!(mark, ReadMark { joined: 8, earlier: vec![range(3, 5)], kind: expected });
+        }
+    }
+
+    #[test]
+    fn earlier_stays_are_below_the_begin_of_the_member() {
+        let marks = [(8, vec![range(3, 5)]), (5, vec![]), (3, vec![])];
+        for (joined, earlier) in marks {
+            assert_eq!(written(&wish(MarkKind::UpTo(9), Some(joined), None)).earlier, earlier, "{joined}");
+        }
+    }
+
+    #[test]
+    fn stays_are_read_where_a_mark_may_skip_some() {
+        let dialogs = |read_seq| {
+            let key: DialogKey = "7,g9".parse().unwrap();
+            let read = kith_store::ReadRanges::new(read_seq, Vec::new()).unwrap();
+            HashMap::from([(key, Arc::new(Dialog { read, ..Dialog::absent(key) }))])
+        };
+        let needs = |joined, read_seq| wish(MarkKind::UpTo(9), joined, None).needs_stays(&dialogs(read_seq));
+        assert_eq!([needs(Some(1), 0), needs(Some(8), 6), needs(Some(8), 7)], [false, true, false]);
+        assert!(needs(None, 90), "of a former member the begin is not known");
+    }
+
+    #[test]
+    fn what_is_marked_already_is_not_written() {
+        let mut known = known();
+        let key: DialogKey = "7,g9".parse().unwrap();
+        let read = kith_store::ReadRanges::new(9, Vec::new()).unwrap();
+        let dialog = Dialog { read, ..Dialog::made(key, Timestamp(1)) };
+        known.dialogs.insert(key, Arc::new(dialog));
+        let decided = |kind| known.decide(&wish(kind, Some(8), None)).ok().unwrap();
+        assert!(matches!(decided(MarkKind::UpTo(9)), Decision::IsMarked(_)));
+        assert!(matches!(decided(MarkKind::UpTo(10)), Decision::Write(_)));
+    }
+}

@@ -1,0 +1,82 @@
+//! Read marks as calls make them and ask for them.
+
+use kith_cache::{Consistency, Token};
+use kith_store::{ConversationId, Dialog, DialogKey, MarkKind, Seq, UserId};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+use super::{Dialogs, MarkWish, dialogs::keys_of, peers::Peer, shown::View};
+use crate::error::Error;
+
+/// What a mark left.
+#[derive(Debug)]
+pub(super) struct MarkedRead {
+    pub(super) read_seq: Seq,
+    /// Of the last messages that the user may read, and whether there may be others.
+    pub(super) unread: (u64, bool),
+    /// `None`: nothing was written.
+    pub(super) token: Option<Token>,
+}
+
+/// What a user has read of a conversation, and what its peer has.
+#[derive(Debug)]
+pub(super) struct ReadState {
+    pub(super) dialog: Arc<Dialog>,
+    pub(super) peer: Peer,
+}
+
+impl Dialogs {
+    /// Marks messages as read, together with marks of others. Durable when this returns.
+    ///
+    /// # Errors
+    /// NOT_FOUND, OUT_OF_RANGE, RESOURCE_EXHAUSTED, or what a failing store makes.
+    pub(super) async fn mark(
+        &self,
+        key: DialogKey,
+        kind: MarkKind,
+        deadline: Instant,
+    ) -> Result<MarkedRead, Error> {
+        let bounds = self.bounds(key).await?;
+        let (joined, left) = (bounds.joined(), bounds.left());
+        let wish = MarkWish { key, kind, joined, left, exists: false };
+        let queue = self.messages.marks.clone();
+        let work = Box::pin(async move { queue.mark(wish).await });
+        let marked = self.messages.mutations.call(deadline, work).await?;
+        let view = View::new(bounds, Arc::new(marked.dialog));
+        Ok(MarkedRead {
+            read_seq: view.dialog.read.read_seq(),
+            unread: self.unread_of(view, marked.end).await?,
+            token: marked.token,
+        })
+    }
+
+    /// What is unread after a mark, when the log ended so.
+    async fn unread_of(&self, view: View, end: Seq) -> Result<(u64, bool), Error> {
+        if view.range(end).max <= view.read_up_to() {
+            return Ok((0, false));
+        }
+        let mut shown = self.show(vec![view], &Consistency::Cached).await?;
+        let shown = shown.pop().ok_or_else(Error::internal)?;
+        Ok((shown.unread.count, shown.more))
+    }
+
+    /// Returns what a user has read of these conversations, in their order.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn read_states(
+        &self,
+        user: UserId,
+        conversations: &[ConversationId],
+        consistency: &Consistency,
+    ) -> Result<Vec<Result<ReadState, Error>>, Error> {
+        let keys = keys_of(user, conversations);
+        let (bounds, dialogs, peers) = tokio::try_join!(
+            self.messages.bounds(Some(user), conversations),
+            self.messages.dialogs.get_many(&keys, consistency),
+            self.peers(&keys, consistency)
+        )?;
+        let states = bounds.into_iter().zip(dialogs).zip(peers);
+        Ok(states.map(|((bounds, dialog), peer)| bounds.map(|_| ReadState { dialog, peer })).collect())
+    }
+}

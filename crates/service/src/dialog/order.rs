@@ -1,0 +1,81 @@
+//! In which order conversations are listed.
+
+use std::cmp::{Ordering, Reverse};
+
+use kith_store::{ConversationId, Timestamp};
+
+/// The place of a conversation in the list of a user: pinned ones first, then by the time of the last message, the latest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListPlace {
+    pub(super) pinned: bool,
+    /// When the last message was sent; of an empty log, the smallest number.
+    pub(super) time: Timestamp,
+    pub(super) conversation: ConversationId,
+}
+
+impl ListPlace {
+    /// As a page token has it.
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let Self { pinned, time, conversation } = self;
+        [&[u8::from(pinned)][..], &time.0.to_be_bytes(), conversation.to_string().as_bytes()].concat()
+    }
+
+    /// Reads it from a page token.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (pinned, rest) = bytes.split_first()?;
+        let (time, conversation) = rest.split_first_chunk()?;
+        Some(Self {
+            pinned: *pinned != 0,
+            time: Timestamp(i64::from_be_bytes(*time)),
+            conversation: str::from_utf8(conversation).ok()?.parse().ok()?,
+        })
+    }
+
+    fn rank(self) -> (Reverse<bool>, Reverse<Timestamp>, ConversationId) {
+        (Reverse(self.pinned), Reverse(self.time), self.conversation)
+    }
+}
+
+impl Ord for ListPlace {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for ListPlace {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(pinned: bool, time: i64, conversation: &str) -> ListPlace {
+        ListPlace { pinned, time: Timestamp(time), conversation: conversation.parse().unwrap() }
+    }
+
+    #[test]
+    fn pinned_ones_come_first_then_the_latest() {
+        let rising = [
+            place(true, 9, "g9"),
+            place(true, i64::MIN, "g8"),
+            place(false, 10, "d7-8"),
+            place(false, 9, "d7-8"),
+            place(false, 9, "g7"),
+            place(false, i64::MIN, "g7"),
+        ];
+        assert!(rising.is_sorted());
+    }
+
+    #[test]
+    fn place_comes_back_from_its_bytes() {
+        for place in [place(true, -5, "g9"), place(false, i64::MAX, "d7-9223372036854775807")] {
+            assert_eq!(ListPlace::of_bytes(&place.to_bytes()), Some(place));
+        }
+        for wrong in [&b""[..], &[1; 8], &[0; 9], b"\x01\0\0\0\0\0\0\0\x05x9"] {
+            assert_eq!(ListPlace::of_bytes(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What the other user of a direct conversation adds to it: how far it has read, and whether its messages make noise.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kith_cache::Consistency;
+use kith_store::{Block, ConversationId, Dialog, DialogKey, Edge, Seq, UserId};
+
+use super::Dialogs;
+use crate::error::Error;
+
+/// Of a direct conversation with another user; the default of all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// Up to where the other user has read everything; 0 if one of the two has blocked the other.
+    pub(super) read_seq: Seq,
+    /// Whether the user wants no noise of the other one.
+    pub(super) do_not_disturb: bool,
+}
+
+impl Dialogs {
+    /// The peers in these conversations, in their order. Their dialogs and what the users have set about each other come through the
+    /// tiers.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn peers(
+        &self,
+        keys: &[DialogKey],
+        consistency: &Consistency,
+    ) -> Result<Vec<Peer>, Error> {
+        let edges: Vec<Edge> = keys.iter().filter_map(|key| edge_of(*key)).collect();
+        if edges.is_empty() {
+            return Ok(vec![Peer::default(); keys.len()]);
+        }
+        let both: Vec<Edge> = edges.iter().flat_map(|edge| [*edge, edge.reversed()]).collect();
+        let theirs: Vec<DialogKey> = edges.iter().map(|edge| dialog_of_peer(*edge)).collect();
+        let (blocks, dialogs) = tokio::join!(
+            self.messages.correspondents.blocks.get_many(&both, &Consistency::Cached),
+            self.messages.dialogs.get_many(&theirs, consistency)
+        );
+        let mut set: HashMap<Edge, Arc<Block>> = HashMap::with_capacity(both.len());
+        for found in blocks {
+            set.extend(found?.map(|entry| (entry.value.edge, entry.value)));
+        }
+        let dialogs: HashMap<DialogKey, Arc<Dialog>> = theirs.into_iter().zip(dialogs?).collect();
+        Ok(keys.iter().map(|key| peer(*key, &set, &dialogs)).collect())
+    }
+}
+
+fn peer(key: DialogKey, set: &HashMap<Edge, Arc<Block>>, dialogs: &HashMap<DialogKey, Arc<Dialog>>) -> Peer {
+    let Some(edge) = edge_of(key) else { return Peer::default() };
+    let [own, other] = [edge, edge.reversed()].map(|edge| set.get(&edge));
+    let is_blocked = [own, other].into_iter().flatten().any(|block| block.blocked.is_some());
+    let read = dialogs.get(&dialog_of_peer(edge)).map_or(0, |dialog| dialog.read.shown_seq());
+    Peer {
+        read_seq: if is_blocked { 0 } else { read },
+        do_not_disturb: own.is_some_and(|block| block.do_not_disturb.is_some()),
+    }
+}
+
+/// From the user to the other one; `None`: a group, or notes to oneself.
+fn edge_of(key: DialogKey) -> Option<Edge> {
+    let ConversationId::Direct(one, other) = key.conversation else { return None };
+    let peer: UserId = if one == key.user { other } else { one };
+    (peer != key.user).then_some(Edge { from: key.user, to: peer })
+}
+
+fn dialog_of_peer(edge: Edge) -> DialogKey {
+    DialogKey { user: edge.to, conversation: ConversationId::direct(edge.from, edge.to) }
+}

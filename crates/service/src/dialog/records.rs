@@ -1,0 +1,179 @@
+//! Records of dialogs through the tiers of this node.
+
+use std::{collections::HashSet, sync::Arc};
+
+use kith_cache::{Change, Consistency, Policy, TieredCache, Token};
+use kith_store::{
+    ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace, DialogStore, Seq,
+    StoreError, Timestamp, UserId, Write,
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{DIALOGS, codec::DialogCodec, loader::DialogLoader};
+use crate::{
+    domain_context::DomainContext,
+    error::Error,
+    rpc::versions::cache_version,
+    write::mutations::{Committed, Mutations, RecordWrite},
+};
+
+/// Most dialogs that are remembered as made. Of some 6 MB.
+const MADE_MAX: usize = 100_000;
+
+/// What users keep about their conversations, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct DialogRecords {
+    cache: TieredCache<DialogKey, Dialog>,
+    store: Arc<dyn DialogStore>,
+    mutations: Mutations,
+    /// Dialogs that exist. They are never removed.
+    made: Arc<Mutex<HashSet<DialogKey>>>,
+}
+
+impl DialogRecords {
+    /// With a namespace of its own in the tiers.
+    #[must_use]
+    pub fn new(context: DomainContext<'_>, policy: Policy<Dialog>) -> Self {
+        let store = Arc::clone(&context.stores.dialogs);
+        let loader = Arc::new(DialogLoader(Arc::clone(&store)));
+        Self {
+            cache: context.tiers.namespace(policy, loader, DialogCodec),
+            store,
+            mutations: context.mutations.clone(),
+            made: Arc::default(),
+        }
+    }
+
+    /// Reads many dialogs through the tiers, in the order of `keys`; [`Dialog::absent`] where there is none.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn get_many(
+        &self,
+        keys: &[DialogKey],
+        consistency: &Consistency,
+    ) -> Result<Vec<Arc<Dialog>>, Error> {
+        let found = self.cache.get_many(keys, consistency).await;
+        let dialog = |(found, key): (Result<Option<kith_cache::Entry<Dialog>>, _>, &DialogKey)| {
+            let found = found.map_err(|error| Error::cache(DIALOGS, &error))?;
+            Ok(found.map_or_else(|| Arc::new(Dialog::absent(*key)), |entry| entry.value))
+        };
+        found.into_iter().zip(keys).map(dialog).collect()
+    }
+
+    /// Reads one dialog through the tiers; [`Dialog::absent`] if there is none.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Arc<Dialog>, Error> {
+        let found = self.cache.get_with(&key, consistency).await;
+        let found = found.map_err(|error| Error::cache(DIALOGS, &error))?;
+        Ok(found.map_or_else(|| Arc::new(Dialog::absent(key)), |entry| entry.value))
+    }
+
+    /// Makes those of these dialogs that do not exist. Writes only what this node does not know to exist. Call it within
+    /// [`Mutations::run`].
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn make(&self, keys: Vec<DialogKey>) -> Result<Option<Token>, Error> {
+        let keys: Vec<DialogKey> = {
+            let made = self.made.lock();
+            keys.into_iter().filter(|key| !made.contains(key)).collect()
+        };
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let (store, asked) = (Arc::clone(&self.store), keys.clone());
+        let write = Box::pin(async move { store.make_dialogs(&asked, Timestamp::now()).await });
+        let written =
+            self.mutations.write_all(&self.cache, keys.clone(), write).await.map_err(store_error)?;
+        let mut made = self.made.lock();
+        if made.len() + keys.len() > MADE_MAX {
+            made.clear();
+        }
+        made.extend(keys);
+        Ok(Some(written.token))
+    }
+
+    /// Makes up to [`MARKS_AT_ONCE`](kith_store::MARKS_AT_ONCE) marks in one command of the store, and notifies other nodes of
+    /// all in one publication. Returns for each whether it was made. Never dropped half-way by its caller.
+    ///
+    /// # Errors
+    /// What a failing store makes: of all of them.
+    pub(super) async fn mark(
+        &self,
+        marks: Vec<DialogMark>,
+    ) -> Result<Committed<Vec<Result<(), StoreError>>>, StoreError> {
+        let mut keys: Vec<DialogKey> = marks.iter().map(|mark| mark.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.mark_dialogs(&marks, Timestamp::now()).await });
+        self.mutations.write_all(&self.cache, keys, write).await
+    }
+
+    /// Changes settings of a dialog. Returns the dialog as the write left it.
+    ///
+    /// # Errors
+    /// ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn change(
+        &self,
+        key: DialogKey,
+        patch: DialogPatch,
+        write: Write,
+        deadline: Instant,
+    ) -> Result<Committed<Dialog>, Error> {
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move { store.change_dialog(key, patch, write).await });
+        self.mutations.write_record(&self.cache, deadline, RecordWrite { key, write, change: put }).await
+    }
+
+    /// Reduces dialogs of a deleted user about conversations whose logs end so; see [`DialogStore::reduce_dialogs`]. Call it
+    /// within [`Mutations::run`].
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn reduce(&self, user: UserId, ends: Vec<(ConversationId, Seq)>) -> Result<(), Error> {
+        let keys = ends.iter().map(|(conversation, _)| DialogKey { user, conversation: *conversation });
+        let (store, keys) = (Arc::clone(&self.store), keys.collect());
+        let write = Box::pin(async move { store.reduce_dialogs(user, &ends, Timestamp::now()).await });
+        self.mutations.write_all(&self.cache, keys, write).await.map(drop).map_err(store_error)
+    }
+
+    /// Reads a page of the dialogs of a user from the store; see [`DialogStore::dialog_list`].
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn list(
+        &self,
+        user: UserId,
+        after: Option<DialogPlace>,
+        limit: usize,
+    ) -> Result<Vec<Dialog>, Error> {
+        self.store.dialog_list(user, DialogList::All, after, limit).await.map_err(store_error)
+    }
+
+    /// Reads about which conversations a user has a dialog; see [`DialogStore::dialog_conversations`].
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn conversations(
+        &self,
+        user: UserId,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<ConversationId>, Error> {
+        self.store.dialog_conversations(user, after, limit).await.map_err(store_error)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+pub(super) fn store_error(error: StoreError) -> Error {
+    Error::store(DIALOGS, &error)
+}
+
+fn put(dialog: &Arc<Dialog>) -> Change<Dialog> {
+    Change::Put { value: Arc::clone(dialog), version: cache_version(dialog.version) }
+}

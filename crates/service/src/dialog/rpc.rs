@@ -1,0 +1,241 @@
+//! The calls of dialogs on the wire: each decodes, calls the policy once, and encodes.
+
+use kith_proto::message::v1 as wire;
+use kith_store::UserId;
+use tonic::{Request, Response, Status};
+
+use super::{
+    Dialogs, convert,
+    list::{PAGE_MAX, Page},
+    order::ListPlace,
+};
+use crate::{
+    error::Error,
+    rpc::{
+        answer_size::{ANSWER_BYTES, ByteBudget, left_out},
+        batch::{Limits, only_services},
+        call::{Call, Principal},
+        page_token::PageTokens,
+        request::{WriteContext, consistency},
+    },
+};
+
+/// What page tokens belong to, with the user.
+const QUERY: &[u8] = b"ListConversations";
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// The calls of dialogs on the wire.
+#[derive(Clone, Debug)]
+pub struct DialogRpc {
+    dialogs: Dialogs,
+    pages: PageTokens,
+    limits: Limits,
+}
+
+impl DialogRpc {
+    /// Over the dialogs of a deployment.
+    #[must_use]
+    pub const fn new(dialogs: Dialogs, pages: PageTokens, limits: Limits) -> Self {
+        Self { dialogs, pages, limits }
+    }
+
+    pub(crate) async fn create_conversation(
+        &self,
+        request: Request<wire::CreateConversationRequest>,
+    ) -> Answer<wire::CreateConversationResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let key = convert::direct_key(request.user_id, request.other_user_id, call.principal)?;
+        let (shown, token) = self.dialogs.create(key, call.deadline).await?;
+        Ok(Response::new(wire::CreateConversationResponse {
+            conversation: Some(convert::conversation_to_wire(shown, call.principal)),
+            consistency_token: token.map(|token| token.to_string()).unwrap_or_default(),
+        }))
+    }
+
+    pub(crate) async fn get_conversation(
+        &self,
+        request: Request<wire::GetConversationRequest>,
+    ) -> Answer<wire::GetConversationResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let consistency = consistency(request.consistency.as_ref(), self.limits.tokens)?;
+        let shown = self.dialogs.get(key, &consistency).await?;
+        let conversation = Some(convert::conversation_to_wire(shown, call.principal));
+        Ok(Response::new(wire::GetConversationResponse { conversation }))
+    }
+
+    pub(crate) async fn list_conversations(
+        &self,
+        request: Request<wire::ListConversationsRequest>,
+    ) -> Answer<wire::ListConversationsResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let user = convert::user(request.user_id, call.principal)?;
+        let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
+        let after = self.place(user, &request.page_token)?;
+        let page = self.dialogs.list(user, after, size).await?;
+        let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
+        let (conversations, next) = fitting(page, call.principal);
+        let next_page_token = next
+            .and_then(|place| self.pages.seal_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()));
+        Ok(Response::new(wire::ListConversationsResponse {
+            conversations,
+            next_page_token: next_page_token.unwrap_or_default(),
+            left_out,
+        }))
+    }
+
+    /// Where a page begins.
+    fn place(&self, user: UserId, token: &str) -> Result<Option<ListPlace>, Error> {
+        let place = self.pages.open_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
+        let read = |bytes: Vec<u8>| ListPlace::of_bytes(&bytes).ok_or_else(Error::internal);
+        place.map(read).transpose()
+    }
+
+    pub(crate) async fn count_unread(
+        &self,
+        request: Request<wire::CountUnreadRequest>,
+    ) -> Answer<wire::CountUnreadResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let user = convert::user(request.user_id, call.principal)?;
+        let mut conversations = convert::conversations(&request.conversation_ids, self.limits.batch_ids)?;
+        let mut seen = std::collections::HashSet::with_capacity(conversations.len());
+        conversations.retain(|conversation| seen.insert(*conversation));
+        let counts = self.dialogs.count(user, conversations).await?;
+        Ok(Response::new(convert::counts_to_wire(&counts)))
+    }
+
+    pub(crate) async fn get_read_seqs(
+        &self,
+        request: Request<wire::GetReadSeqsRequest>,
+    ) -> Answer<wire::GetReadSeqsResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let user = convert::user(request.user_id, call.principal)?;
+        let conversations = convert::conversations(&request.conversation_ids, self.limits.batch_ids)?;
+        let consistency = consistency(request.consistency.as_ref(), self.limits.tokens)?;
+        let states = self.dialogs.read_states(user, &conversations, &consistency).await?;
+        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let result = |(conversation, state)| {
+            let result = convert::read_result(conversation, state);
+            if budget.takes(&result) { result } else { convert::read_result(conversation, Err(left_out())) }
+        };
+        let results = conversations.into_iter().zip(states).map(result).collect();
+        Ok(Response::new(wire::GetReadSeqsResponse { results }))
+    }
+
+    pub(crate) async fn mark_read(
+        &self,
+        request: Request<wire::MarkReadRequest>,
+    ) -> Answer<wire::MarkReadResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let marked = self.dialogs.mark(key, convert::mark(&request)?, call.deadline).await?;
+        Ok(Response::new(wire::MarkReadResponse {
+            read_seq: marked.read_seq,
+            unread: convert::count(marked.unread.0),
+            unread_more: marked.unread.1,
+            consistency_token: marked.token.map(|token| token.to_string()).unwrap_or_default(),
+        }))
+    }
+
+    pub(crate) async fn update_dialog(
+        &self,
+        request: Request<wire::UpdateDialogRequest>,
+    ) -> Answer<wire::UpdateDialogResponse> {
+        let call = Call::of(&request);
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let expected = request.expected_version;
+        let context = WriteContext::of_request("UpdateDialog", &id, call, expected, &request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let written = self.dialogs.change(key, convert::patch(&request, key)?, context).await?;
+        Ok(Response::new(wire::UpdateDialogResponse {
+            settings: Some(convert::settings_to_wire(&written.record)),
+            version: written.record.version.get(),
+            settings_version: written.record.settings_version.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    pub(crate) async fn hide_conversation(
+        &self,
+        request: Request<wire::HideConversationRequest>,
+    ) -> Answer<wire::HideConversationResponse> {
+        let call = Call::of(&request);
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("HideConversation", &id, call, 0, &request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let written = self.dialogs.hide(key, context).await?;
+        Ok(Response::new(wire::HideConversationResponse {
+            hidden_seq: written.record.hidden_seq.unwrap_or_default(),
+            settings_version: written.record.settings_version.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    pub(crate) async fn clear_conversation(
+        &self,
+        request: Request<wire::ClearConversationRequest>,
+    ) -> Answer<wire::ClearConversationResponse> {
+        let call = Call::of(&request);
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let context = WriteContext::of_request("ClearConversation", &id, call, 0, &request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let written = self.dialogs.clear(key, context).await?;
+        Ok(Response::new(wire::ClearConversationResponse {
+            min_seq: written.record.min_seq.unwrap_or_default(),
+            settings_version: written.record.settings_version.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    pub(crate) async fn set_user_seq_range(
+        &self,
+        request: Request<wire::SetUserSeqRangeRequest>,
+    ) -> Answer<wire::SetUserSeqRangeResponse> {
+        let call = Call::of(&request);
+        only_services(call.principal)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let expected = request.expected_version;
+        let context = WriteContext::of_request("SetUserSeqRange", &id, call, expected, &request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let written = self.dialogs.change(key, convert::seq_range(&request)?, context).await?;
+        Ok(Response::new(wire::SetUserSeqRangeResponse {
+            settings_version: written.record.settings_version.get(),
+            consistency_token: written.token.to_string(),
+        }))
+    }
+
+    pub(crate) async fn trim_conversation(
+        &self,
+        request: Request<wire::TrimConversationRequest>,
+    ) -> Answer<wire::TrimConversationResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let id = crate::message::conversation(&request.conversation_id)?;
+        let min_seq = convert::positive("min_seq", request.min_seq)?;
+        let written = self.dialogs.trim(id, min_seq, call).await?;
+        Ok(Response::new(wire::TrimConversationResponse {
+            min_seq: written.record.min_seq,
+            consistency_token: written.token.to_string(),
+        }))
+    }
+}
+
+/// The conversations of a page that fit into an answer, and the place of the last one if others follow.
+fn fitting(page: Page, principal: Principal) -> (Vec<wire::Conversation>, Option<ListPlace>) {
+    let mut budget = ByteBudget::new(ANSWER_BYTES);
+    let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);
+    for (place, shown) in page.shown {
+        let conversation = convert::conversation_to_wire(shown, principal);
+        if !budget.takes(&conversation) {
+            more = true;
+            break;
+        }
+        conversations.push(conversation);
+        last = Some(place);
+    }
+    (conversations, last.filter(|_| more))
+}

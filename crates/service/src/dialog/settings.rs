@@ -1,0 +1,116 @@
+//! What users and services set about a conversation.
+
+use kith_cache::Consistency;
+use kith_store::{
+    Conversation, ConversationId, Dialog, DialogKey, DialogPatch, MemberKey, MinSeq, Role, Seq,
+};
+use tokio::time::Instant;
+
+use super::{Dialogs, mark_queue::out_of_range, shown::Shown};
+use crate::{
+    error::Error,
+    rpc::{
+        call::{Call, Principal},
+        request::WriteContext,
+    },
+    write::mutations::Committed,
+};
+
+impl Dialogs {
+    /// Makes the dialogs of a direct conversation, for a user who may send to it. Returns the conversation, and a token if something
+    /// was written.
+    ///
+    /// # Errors
+    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    pub(super) async fn create(
+        &self,
+        key: DialogKey,
+        deadline: Instant,
+    ) -> Result<(Shown, Option<kith_cache::Token>), Error> {
+        self.messages.may_send(Some(key.user), key.conversation).await?;
+        let records = self.messages.dialogs.clone();
+        let work = Box::pin(async move { records.make(DialogKey::both(key.conversation)).await });
+        let token = self.messages.mutations.call(deadline, work).await?;
+        Ok((self.get(key, &Consistency::Cached).await?, token))
+    }
+
+    /// Changes settings of a dialog. Returns the dialog as the write left it.
+    ///
+    /// # Errors
+    /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn change(
+        &self,
+        key: DialogKey,
+        patch: DialogPatch,
+        context: WriteContext,
+    ) -> Result<Committed<Dialog>, Error> {
+        self.bounds(key).await?;
+        let write = context.write(&self.hasher).await?;
+        self.messages.dialogs.change(key, patch, write, context.deadline).await
+    }
+
+    /// Leaves a conversation out of the list of a user until a message comes after those that it has.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub(super) async fn hide(
+        &self,
+        key: DialogKey,
+        context: WriteContext,
+    ) -> Result<Committed<Dialog>, Error> {
+        let end = self.heads.strong_end(key.conversation).await?;
+        let patch = DialogPatch { hidden_seq: Some(Some(end)), ..DialogPatch::default() };
+        self.change(key, patch, context).await
+    }
+
+    /// Hides the messages that a conversation has from a user.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub(super) async fn clear(
+        &self,
+        key: DialogKey,
+        context: WriteContext,
+    ) -> Result<Committed<Dialog>, Error> {
+        let end = self.heads.strong_end(key.conversation).await?;
+        let patch = DialogPatch { min_seq: Some(MinSeq::Raise(end + 1)), ..DialogPatch::default() };
+        self.change(key, patch, context).await
+    }
+
+    /// Hides the messages of a conversation below a number from all users. Strongly consistent.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE, or what a failing store makes.
+    pub(super) async fn trim(
+        &self,
+        id: ConversationId,
+        min_seq: Seq,
+        call: Call,
+    ) -> Result<Committed<Conversation>, Error> {
+        self.may_trim(id, call.principal).await?;
+        if min_seq > self.heads.strong_end(id).await?.saturating_add(1) {
+            return Err(out_of_range());
+        }
+        let records = self.messages.conversations.clone();
+        let work = Box::pin(async move { records.raise_min_seq(id, min_seq, true).await });
+        self.messages.mutations.call(call.deadline, work).await
+    }
+
+    async fn may_trim(&self, id: ConversationId, principal: Principal) -> Result<(), Error> {
+        let bounds = self.messages.bounds(principal.user(), &[id]).await?;
+        bounds.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let (Principal::User(user), members) = (principal, &self.messages.correspondents.members) else {
+            return Ok(());
+        };
+        let role = match id {
+            ConversationId::Group(group) => {
+                members.with_roster(MemberKey { group, user }).await?.0.map(|member| member.value.role)
+            }
+            ConversationId::Direct(..) => None,
+        };
+        if role == Some(Role::Owner) {
+            return Ok(());
+        }
+        Err(Error::not_allowed("only the owner of the group and services may do this"))
+    }
+}

@@ -1,0 +1,126 @@
+//! Counts of unread messages.
+
+use kith_cache::Consistency;
+use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, UserId};
+
+use super::{
+    Dialogs,
+    dialogs::keys_of,
+    list::Listed,
+    shown::{View, parts},
+};
+use crate::error::{Error, Reason};
+
+/// Most messages of a conversation that are looked at.
+const MESSAGES_MAX: Seq = 1_000;
+/// Most parts of documents that one call reads besides the heads.
+const PARTS_MAX: usize = 200;
+
+/// What is unread of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) conversation: ConversationId,
+    /// Above 0, or others may be unread that were not looked at.
+    pub(super) unread: u64,
+    pub(super) more: bool,
+    /// Whether the user wants no noise of it.
+    pub(super) do_not_disturb: bool,
+}
+
+impl Dialogs {
+    /// Counts what is unread for a user in these conversations, in their order, or in all that are listed. Those that it cannot read
+    /// and those without unread messages are left out.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count(
+        &self,
+        user: UserId,
+        conversations: Vec<ConversationId>,
+    ) -> Result<Vec<Count>, Error> {
+        let mut views = if conversations.is_empty() {
+            self.views_of_all(user).await?
+        } else {
+            self.views_of(user, conversations).await?
+        };
+        views.retain(|(view, end)| view.read_up_to() < view.range(*end).max);
+        let asked: Vec<(ConversationId, Seq)> =
+            views.iter().map(|(view, _)| (view.key().conversation, view.read_up_to())).collect();
+        let heads = self.heads.heads(&asked).await?;
+        let (mut counts, mut parts_left) = (Vec::with_capacity(views.len()), PARTS_MAX);
+        for ((view, _), head) in views.into_iter().zip(heads) {
+            let (unread, more) = self.count_one(&view, head, &mut parts_left).await?;
+            let (conversation, do_not_disturb) = (view.key().conversation, view.dialog.do_not_disturb);
+            counts.extend((unread > 0 || more).then_some(Count {
+                conversation,
+                unread,
+                more,
+                do_not_disturb,
+            }));
+        }
+        self.with_peers(user, counts).await
+    }
+
+    /// Adds of direct conversations whether the user wants no noise of them.
+    async fn with_peers(&self, user: UserId, mut counts: Vec<Count>) -> Result<Vec<Count>, Error> {
+        let keys: Vec<DialogKey> =
+            counts.iter().map(|count| DialogKey { user, conversation: count.conversation }).collect();
+        let peers = self.peers(&keys, &Consistency::Cached).await?;
+        for (count, peer) in counts.iter_mut().zip(peers) {
+            count.do_not_disturb |= peer.do_not_disturb;
+        }
+        Ok(counts)
+    }
+
+    /// All that are listed, each with the end of its log.
+    async fn views_of_all(&self, user: UserId) -> Result<Vec<(View, Seq)>, Error> {
+        let Listed { views, .. } = self.listed(user).await?;
+        Ok(views.into_iter().map(|(_, view, end)| (view, end.seq)).collect())
+    }
+
+    /// Those of these that the user can read, each once.
+    async fn views_of(
+        &self,
+        user: UserId,
+        conversations: Vec<ConversationId>,
+    ) -> Result<Vec<(View, Seq)>, Error> {
+        let keys = keys_of(user, &conversations);
+        let (bounds, dialogs, ends) = tokio::try_join!(
+            self.messages.bounds(Some(user), &conversations),
+            self.messages.dialogs.get_many(&keys, &Consistency::Cached),
+            self.heads.ends(&conversations)
+        )?;
+        let mut views = Vec::with_capacity(conversations.len());
+        for ((bounds, dialog), end) in bounds.into_iter().zip(dialogs).zip(ends) {
+            match bounds {
+                Ok(bounds) => views.push((View::new(bounds, dialog), end.seq)),
+                Err(error) if error.reason() == Reason::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(views)
+    }
+
+    /// How many messages are unread, and whether there may be others.
+    async fn count_one(
+        &self,
+        view: &View,
+        head: LogHead,
+        parts_left: &mut usize,
+    ) -> Result<(u64, bool), Error> {
+        let end = head.last.map_or(0, |last| last.seq);
+        let range = view.range(end);
+        let first_of_head = end - DOCUMENT + 1;
+        let first = (view.read_up_to() + 1).max(range.max - MESSAGES_MAX + 1);
+        let mut unread = view.count(range, &head.headers).count;
+        for part in parts(first, range.max.min(first_of_head - 1)).rev() {
+            if *parts_left == 0 {
+                return Ok((unread, true));
+            }
+            *parts_left -= 1;
+            let headers = self.heads.headers(view.key().conversation, part).await?;
+            unread += view.count(range, &headers).count;
+        }
+        Ok((unread, view.read_up_to() + 1 < first))
+    }
+}
