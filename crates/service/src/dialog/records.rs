@@ -1,6 +1,10 @@
 //! Records of dialogs through the tiers of this node.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
 
 use kith_cache::{Change, Consistency, Policy, TieredCache, Token};
 use kith_store::{
@@ -20,6 +24,8 @@ use crate::{
 
 /// Most dialogs that are remembered as made. Of some 6 MB.
 const MADE_MAX: usize = 100_000;
+/// How many makings may be under way at one time. Those of the same dialogs follow each other.
+const MAKINGS: usize = 64;
 
 /// What users keep about their conversations, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -29,6 +35,8 @@ pub struct DialogRecords {
     mutations: Mutations,
     /// Dialogs that exist. They are never removed.
     made: Arc<Mutex<HashSet<DialogKey>>>,
+    /// Many messages that are sent at once to a new conversation find no dialog: the first makes it, and the others wait.
+    makings: Arc<[tokio::sync::Mutex<()>; MAKINGS]>,
 }
 
 impl DialogRecords {
@@ -42,6 +50,7 @@ impl DialogRecords {
             store,
             mutations: context.mutations.clone(),
             made: Arc::default(),
+            makings: Arc::new(std::array::from_fn(|_| tokio::sync::Mutex::default())),
         }
     }
 
@@ -72,19 +81,23 @@ impl DialogRecords {
         Ok(found.map_or_else(|| Arc::new(Dialog::absent(key)), |entry| entry.value))
     }
 
-    /// Makes those of these dialogs that do not exist. Writes only what this node does not know to exist. Call it within
-    /// [`Mutations::run`].
+    /// Makes those dialogs of these users about a conversation that do not exist, and in a direct conversation those of both of
+    /// its users. Writes only what this node does not know to exist. Call it within [`Mutations::run`].
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(crate) async fn make(&self, keys: Vec<DialogKey>) -> Result<Option<Token>, Error> {
-        let keys: Vec<DialogKey> = {
-            let made = self.made.lock();
-            keys.into_iter().filter(|key| !made.contains(key)).collect()
-        };
-        if keys.is_empty() {
-            return Ok(None);
-        }
+    pub(crate) async fn make(
+        &self,
+        conversation: ConversationId,
+        users: impl Iterator<Item = UserId> + Send,
+    ) -> Result<Option<Token>, Error> {
+        let mut keys = DialogKey::both(conversation);
+        keys.extend(users.map(|user| DialogKey { user, conversation }));
+        keys.sort_unstable();
+        keys.dedup();
+        let Some(keys) = self.not_known(keys) else { return Ok(None) };
+        let _making = self.makings[place(conversation)].lock().await;
+        let Some(keys) = self.not_known(keys) else { return Ok(None) };
         let (store, asked) = (Arc::clone(&self.store), keys.clone());
         let write = Box::pin(async move { store.make_dialogs(&asked, Timestamp::now()).await });
         let written =
@@ -95,6 +108,13 @@ impl DialogRecords {
         }
         made.extend(keys);
         Ok(Some(written.token))
+    }
+
+    /// Those of these dialogs that are not known to exist; `None`: all are.
+    fn not_known(&self, keys: Vec<DialogKey>) -> Option<Vec<DialogKey>> {
+        let made = self.made.lock();
+        let keys: Vec<DialogKey> = keys.into_iter().filter(|key| !made.contains(key)).collect();
+        (!keys.is_empty()).then_some(keys)
     }
 
     /// Makes up to [`MARKS_AT_ONCE`](kith_store::MARKS_AT_ONCE) marks in one command of the store, and notifies other nodes of
@@ -167,6 +187,13 @@ impl DialogRecords {
     ) -> Result<Vec<ConversationId>, Error> {
         self.store.dialog_conversations(user, after, limit).await.map_err(store_error)
     }
+}
+
+/// Which makings those about this conversation follow.
+fn place(conversation: ConversationId) -> usize {
+    let mut hasher = DefaultHasher::new();
+    conversation.hash(&mut hasher);
+    usize::try_from(hasher.finish() % MAKINGS as u64).unwrap_or_default()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]

@@ -1,4 +1,4 @@
-//! Dialogs of senders: every sender has one, and has read its own messages.
+//! Every sender has read its own messages.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,24 +25,6 @@ impl Draft {
 }
 
 impl Messages {
-    /// Makes the dialogs of the senders, and in a direct conversation those of both users, where this node does not know that they
-    /// exist.
-    ///
-    /// # Errors
-    /// What a failing store makes. No message is sent then.
-    pub(super) async fn make_dialogs(
-        &self,
-        conversation: ConversationId,
-        drafts: &[Draft],
-    ) -> Result<(), Error> {
-        let mut keys = DialogKey::both(conversation);
-        let senders = drafts.iter().filter_map(|draft| draft.message.sender);
-        keys.extend(senders.map(|user| DialogKey { user, conversation }));
-        keys.sort_unstable();
-        keys.dedup();
-        self.dialogs.make(keys).await.map(drop)
-    }
-
     /// Marks what was sent as read by its senders, in the background.
     pub(super) fn mark_own<'a>(
         &self,

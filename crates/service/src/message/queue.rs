@@ -59,15 +59,13 @@ impl AppendQueue {
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
         while let Some(step) = turn.next_step() {
-            let (messages, answers): (Vec<_>, Vec<_>) =
-                step.into_iter().map(|Waiter { message, answer }| (message, answer)).unzip();
+            let (messages, callers): (Vec<_>, Vec<_>) =
+                step.into_iter().map(|Waiter { message, callers }| (message, callers)).unzip();
             match self.append_step(conversation, messages.into()).await {
                 Ok(appended) => {
-                    answers.into_iter().zip(appended).for_each(|(answer, one)| drop(answer.send(Ok(one))));
+                    callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
                 }
-                Err(error) => {
-                    answers.into_iter().for_each(|answer| drop(answer.send(Err(error.clone()))));
-                }
+                Err(error) => callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone()))),
             }
         }
     }

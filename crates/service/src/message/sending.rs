@@ -101,7 +101,7 @@ impl Messages {
         conversation: ConversationId,
         drafts: Vec<Draft>,
     ) -> Result<Vec<Result<Sent, Error>>, Error> {
-        self.make_dialogs(conversation, &drafts).await?;
+        self.dialogs.make(conversation, drafts.iter().filter_map(|draft| draft.message.sender)).await?;
         let times: Vec<Timestamp> = drafts.iter().map(|draft| draft.message.sent).collect();
         let markers: Vec<Option<UserId>> = drafts.iter().map(Draft::marker).collect();
         let messages = drafts.into_iter().map(|draft| draft.message).collect();

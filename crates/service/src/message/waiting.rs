@@ -1,8 +1,8 @@
 //! Messages that wait for their conversation on this node, and the steps in which they are appended.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
-use kith_store::{Appended, ConversationId, NewMessage, StoreError};
+use kith_store::{Appended, ConversationId, NewMessage, StoreError, Timestamp};
 use metrics::Gauge;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -28,15 +28,43 @@ pub(super) type Answer = Result<Appended, StoreError>;
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) message: NewMessage,
-    /// A caller that has gone away does not take the answer; the message is appended all the same.
-    pub(super) answer: oneshot::Sender<Answer>,
+    pub(super) callers: Callers,
+}
+
+/// Who waits for the answer of a message. A caller that has gone away does not take it; the message is appended all the same.
+#[derive(Debug)]
+pub(super) struct Callers {
+    first: oneshot::Sender<Answer>,
+    /// Sent the same message again before it was appended.
+    repeats: Vec<oneshot::Sender<Answer>>,
+    sent: Timestamp,
 }
 
 impl Waiter {
     /// A message, and where its answer is waited for.
     pub(super) fn new(message: NewMessage) -> (Self, oneshot::Receiver<Answer>) {
-        let (answer, answered) = oneshot::channel();
-        (Self { message, answer }, answered)
+        let (first, answered) = oneshot::channel();
+        let callers = Callers { first, repeats: Vec::new(), sent: message.sent };
+        (Self { message, callers }, answered)
+    }
+
+    /// Whether this is the same message as another one.
+    fn repeats(&self, other: &Self) -> bool {
+        self.message.key == other.message.key && self.message.hash == other.message.hash
+    }
+}
+
+impl Callers {
+    /// Tells all of them what became of the message: only the first one has sent it.
+    pub(super) fn answer(self, answer: &Answer) {
+        for repeat in self.repeats {
+            let of_repeat = match answer {
+                Ok(Appended::New(seq)) => Ok(Appended::Replayed { seq: *seq, sent: self.sent }),
+                other => other.clone(),
+            };
+            drop(repeat.send(of_repeat));
+        }
+        drop(self.first.send(answer.clone()));
     }
 }
 
@@ -111,8 +139,9 @@ impl Turn<'_> {
     pub(super) fn next_step(&mut self) -> Option<Vec<Waiter>> {
         let mut queues = self.waiting.queues.lock();
         let step = queues.conversations.get_mut(&self.conversation).map(step_of).unwrap_or_default();
-        queues.count -= step.len();
-        self.waiting.gauge.decrement(as_f64(step.len()));
+        let taken = step.iter().map(|waiter| 1 + waiter.callers.repeats.len()).sum();
+        queues.count -= taken;
+        self.waiting.gauge.decrement(as_f64(taken));
         if step.is_empty() {
             queues.conversations.remove(&self.conversation);
             self.ended = true;
@@ -137,14 +166,22 @@ impl Drop for Turn<'_> {
 
 /// As much as is appended at once, and no key twice: a store does not compare the messages of one append with each other.
 fn step_of(queue: &mut VecDeque<Waiter>) -> Vec<Waiter> {
-    let (mut step, mut bytes, mut keys) = (Vec::new(), 0, BTreeSet::new());
+    let (mut step, mut bytes, mut places) = (Vec::<Waiter>::new(), 0, HashMap::new());
     while let Some(next) = queue.front() {
-        bytes += next.message.weight();
-        let is_full = step.len() >= STEP_MAX || bytes > STEP_BYTES;
-        if !step.is_empty() && (is_full || keys.contains(&next.message.key)) {
+        let first = places.get(&next.message.key).map(|at: &usize| &mut step[*at]);
+        match first {
+            Some(first) if next.repeats(first) => {
+                first.callers.repeats.extend(queue.pop_front().map(|next| next.callers.first));
+                continue;
+            }
+            // What is stored decides about another content.
+            Some(_) => break,
+            None => bytes += next.message.weight(),
+        }
+        if !step.is_empty() && (step.len() >= STEP_MAX || bytes > STEP_BYTES) {
             break;
         }
-        keys.insert(next.message.key);
+        places.insert(next.message.key, step.len());
         step.extend(queue.pop_front());
     }
     step
@@ -160,7 +197,7 @@ fn as_f64(count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::Outcome;
+    use kith_store::{ContentHash, Outcome};
 
     use super::{
         super::sample::{group, message},
@@ -222,9 +259,21 @@ mod tests {
     }
 
     #[test]
-    fn key_is_in_a_step_once() {
+    fn message_that_is_sent_again_is_in_a_step_once() {
         let waiting = waiting(1_000, 1_000);
         waiting.push(group(9), some(["a", "b", "a", "c"], 1)).unwrap();
+        assert_eq!(steps(&waiting), [["a", "b", "c"]]);
+        assert!(waiting.push(group(9), many(1_000, 1)).is_ok(), "a repeat that was taken waits no longer");
+    }
+
+    #[test]
+    fn key_with_another_content_waits_for_its_own_step() {
+        let waiting = waiting(1_000, 1_000);
+        let other = NewMessage { hash: ContentHash::of("", b"other"), ..message("a", 1) };
+        let mut waiters = some(["a", "b"], 1);
+        waiters.push(Waiter::new(other).0);
+        waiting.push(group(9), waiters).unwrap();
+        waiting.push(group(9), some(["c"], 1)).unwrap();
         assert_eq!(steps(&waiting), [["a", "b"], ["a", "c"]]);
     }
 

@@ -30,7 +30,7 @@ impl Dialogs {
     ) -> Result<(Shown, Option<kith_cache::Token>), Error> {
         self.messages.may_send(Some(key.user), key.conversation).await?;
         let records = self.messages.dialogs.clone();
-        let work = Box::pin(async move { records.make(DialogKey::both(key.conversation)).await });
+        let work = Box::pin(async move { records.make(key.conversation, std::iter::empty()).await });
         let token = self.messages.mutations.call(deadline, work).await?;
         Ok((self.get(key, &Consistency::Cached).await?, token))
     }

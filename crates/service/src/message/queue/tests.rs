@@ -193,13 +193,25 @@ async fn conversations_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn second_send_of_a_key_waits_and_is_a_replay() {
+async fn message_that_is_sent_again_shares_an_append_and_is_a_replay() {
     let store = FakeStore::with_faults([]);
     let queue = queue(&store);
-    let sends = append(&queue, &["a", "b", "a"]).await;
+    let later = NewMessage { sent: Timestamp(8), ..message("a", 1) };
+    let sends = queue.append(group(9), vec![message("a", 1), message("b", 1), later]).await.unwrap();
     assert_eq!(new(&sends[..2]), [1, 2]);
-    assert!(matches!(sends[2], Ok(Appended::Replayed { seq: 1, .. })), "{sends:?}");
-    assert_eq!(store.appends(), [2, 1]);
+    assert!(
+        matches!(sends[2], Ok(Appended::Replayed { seq: 1, sent: Timestamp(7) })),
+        "as the message that is stored: {sends:?}"
+    );
+    assert_eq!(store.appends(), [2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_of_a_message_is_that_of_its_repeats() {
+    let store = FakeStore::with_faults([Fault::Full]);
+    let sends = append(&queue(&store), &["a", "a"]).await;
+    assert!(sends.iter().all(|send| matches!(send, Err(StoreError::Full { .. }))), "{sends:?}");
+    assert_eq!(store.appends(), [1]);
 }
 
 #[tokio::test(start_paused = true)]
