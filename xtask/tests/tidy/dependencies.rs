@@ -16,12 +16,25 @@ const ONLY: [(&str, &[&str]); 8] = [
 ];
 
 /// A member and the beginnings of the names of what it must not know.
-const NEVER: [(&str, &[&str]); 7] = [
+const NEVER: [(&str, &[&str]); 8] = [
     ("kith-store", &["kith-", "mongodb", "rusqlite", "moka", "fred", "scylla", "tonic", "prost"]),
     ("kith-cache", &["kith-", "mongodb", "rusqlite", "tonic", "prost"]),
     ("kith-proto", &["kith-", "mongodb", "rusqlite", "moka"]),
     ("kith-store-sqlite", &["kith-cache", "kith-proto", "kith-service", "kith-server", "tonic", "prost"]),
     ("kith-store-cluster", &["kith-cache", "kith-proto", "kith-service", "kith-server", "tonic", "prost"]),
+    (
+        "kith-delivery",
+        &[
+            "kith-proto",
+            "kith-service",
+            "kith-server",
+            "kith-presence",
+            "kith-store-",
+            "fred",
+            "tonic",
+            "prost",
+        ],
+    ),
     ("kith-service", &["kith-server", "kith-cli", "kith-store-", "clap", "axum", "hyper", "figment"]),
     ("kith-server", &["kith-cli", "clap", "ratatui", "indicatif", "comfy-table"]),
 ];

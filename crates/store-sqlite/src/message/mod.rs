@@ -6,8 +6,8 @@ pub(crate) mod page;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, BATCH_MAX, ConversationId, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore, NewMessage,
-    Seq, StoreError, StoredHeader, Timestamp, document_of,
+    Appended, BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore,
+    NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -76,6 +76,11 @@ impl MessageStore for Sqlite {
         self.readers.read(heads).await
     }
 
+    async fn last_documents(&self, conversation: ConversationId) -> Result<Vec<Message>, StoreError> {
+        let log = conversation.to_string();
+        self.readers.read(move |connection| last_documents(connection, &log)).await
+    }
+
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
         if conversations.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
@@ -102,6 +107,17 @@ pub(crate) fn end(connection: &Connection, log: &str) -> Result<LogEnd, Failure>
     let found =
         read.query_row([log], |row| Ok(LogEnd { seq: row.get(0)?, sent: Some(Timestamp(row.get(1)?)) }));
     Ok(found.optional()?.unwrap_or_default())
+}
+
+/// The messages are read by one statement, so as of one moment. Those that came after the end was read are left out if they are
+/// of another document.
+fn last_documents(connection: &Connection, log: &str) -> Result<Vec<Message>, Failure> {
+    let end = end(connection, log)?.seq;
+    if end == 0 {
+        return Ok(Vec::new());
+    }
+    let last = (document_of(end) + 1) * DOCUMENT;
+    page::read(connection, log, last - 2 * DOCUMENT + 1, last)
 }
 
 /// Bisects the log, which needs no index that every append would have to write. Where times are out of order, the message

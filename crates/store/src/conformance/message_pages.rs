@@ -13,6 +13,8 @@ macro_rules! message_pages_conformance {
             pages_forward_and_back
             page_beyond_the_end_is_cut
             page_across_documents_is_refused
+            last_documents_are_read_whole
+            last_documents_of_an_empty_log
             ends_equal_tails
             ends_are_in_the_order_asked
             ends_of_501_logs_are_refused
@@ -64,6 +66,25 @@ pub async fn page_across_documents_is_refused(stores: Stores) {
         overloaded(stores.messages.messages(log_of(9), first, last).await);
     }
     assert_eq!(page(&stores, log_of(9), 101, 200).await.len(), 100);
+}
+
+pub async fn last_documents_are_read_whole(stores: Stores) {
+    let messages = by_time(301);
+    fill(&stores, log_of(8), &by_time(3)).await;
+    let mut before = 0;
+    for (count, first) in [(1, 1), (99, 1), (100, 1), (101, 1), (200, 1), (201, 101), (300, 101), (301, 201)]
+    {
+        fill(&stores, log_of(9), &messages[before..count]).await;
+        let found = stores.messages.last_documents(log_of(9)).await.unwrap();
+        let expected = stored_from(Seq::try_from(first).unwrap(), &messages[first - 1..count]);
+        assert!(found == expected, "{count} messages");
+        before = count;
+    }
+}
+
+pub async fn last_documents_of_an_empty_log(stores: Stores) {
+    fill(&stores, log_of(8), &by_time(3)).await;
+    assert_eq!(stores.messages.last_documents(log_of(9)).await.unwrap(), []);
 }
 
 async fn ends(stores: &Stores, conversations: &[ConversationId]) -> Vec<LogEnd> {

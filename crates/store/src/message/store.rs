@@ -99,6 +99,30 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; [`StoreError::Overloaded`] for more logs.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError>;
 
+    /// Reads the messages of the last two documents of a log, by rising number. There are 1 to 200, or none if the log has none.
+    /// Sees what [`MessageStore::ends`] sees.
+    ///
+    /// Invariant, for copies that are made of it: each message has every change that was written together with a message that
+    /// is returned. So documents are read newest first, or all as of one moment. A backend does it in one read; this
+    /// implementation costs up to three.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn last_documents(&self, conversation: ConversationId) -> Result<Vec<Message>, StoreError> {
+        let end = self.ends(&[conversation]).await?.first().map_or(0, |end| end.seq);
+        if end == 0 {
+            return Ok(Vec::new());
+        }
+        let first = document_of(end) * DOCUMENT + 1;
+        let last = self.messages(conversation, first, first + DOCUMENT - 1).await?;
+        if first == 1 {
+            return Ok(last);
+        }
+        let mut both = self.messages(conversation, first - DOCUMENT, first - 1).await?;
+        both.extend(last);
+        Ok(both)
+    }
+
     /// Reads the ends of up to [`BATCH_MAX`](crate::BATCH_MAX) logs, in the order of `conversations`. Sees every append that was
     /// acknowledged before it began, except for some seconds after a failover.
     ///

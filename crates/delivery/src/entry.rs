@@ -1,0 +1,266 @@
+//! A message as an entry of a window: a header, which unread counts need, and the rest.
+//!
+//! | bytes | header |
+//! | --- | --- |
+//! | 1 | form |
+//! | 1 | flags |
+//! | 8 | sender; 0: a service |
+//! | 1 | number of mentions |
+//! | 8 each | mentioned users |
+//!
+//! Then follow: time of sending (8), number of the answered message (8; 0: none), lengths of content type, client id and body (4
+//! each), and these three. Numbers are big-endian. The number of the message is its place in the window.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use kith_store::{Message, MessageKind, Seq, Text, Timestamp, UserId};
+
+/// Rises with each change of the form. An entry of a form that a program does not know is not read.
+const FORM: u8 = 1;
+/// Leaves unread counts as they are.
+const SILENT: u8 = 1;
+/// Mentions every reader.
+const MENTIONS_ALL: u8 = 2;
+/// Is an event.
+const EVENT: u8 = 4;
+/// Every flag that there is.
+const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT;
+
+/// What unread counts need of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryHeader {
+    /// Its number.
+    pub seq: Seq,
+    /// See [`Message::sender`].
+    pub sender: Option<UserId>,
+    /// See [`Message::kind`].
+    pub kind: MessageKind,
+    /// See [`Message::silent`].
+    pub silent: bool,
+    /// See [`Message::mention_all`].
+    pub mention_all: bool,
+    /// See [`Message::mentions`].
+    pub mentions: Vec<UserId>,
+}
+
+/// The entry of a message; `None`: it is larger than any message can be.
+pub(crate) fn encode(message: &Message) -> Option<Bytes> {
+    let client_id = message.client_message_id.as_deref().unwrap_or_default();
+    let parts = [message.content_type.as_bytes(), client_id.as_bytes(), &message.body];
+    let mut entry = BytesMut::with_capacity(64 + message.weight());
+    entry.put_u8(FORM);
+    entry.put_u8(flags(message));
+    entry.put_i64(message.sender.map_or(0, UserId::get));
+    entry.put_u8(u8::try_from(message.mentions.len()).ok()?);
+    message.mentions.iter().for_each(|user| entry.put_i64(user.get()));
+    entry.put_i64(message.sent.0);
+    entry.put_i64(message.reply_to.unwrap_or(0));
+    for part in parts {
+        entry.put_u32(u32::try_from(part.len()).ok()?);
+    }
+    parts.into_iter().for_each(|part| entry.put_slice(part));
+    Some(entry.freeze())
+}
+
+/// The message with this number; `None`: its entry is damaged, or of a form that this program does not know. The body is a part
+/// of `entry`.
+pub(crate) fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
+    let mut unread = Unread(entry);
+    let header = unread.header(seq)?;
+    let sent = Timestamp(unread.number()?);
+    let reply_to = match unread.number()? {
+        0 => None,
+        answered if answered > 0 => Some(answered),
+        _ => return None,
+    };
+    let lengths = [unread.length()?, unread.length()?, unread.length()?];
+    let content_type = Text::from(unread.text(lengths[0])?);
+    let client_message_id = Some(Text::from(unread.text(lengths[1])?)).filter(|id| !id.is_empty());
+    let body = unread.0;
+    (body.len() == lengths[2]).then(|| Message {
+        seq,
+        sender: header.sender,
+        sent,
+        kind: header.kind,
+        content_type,
+        body: entry.slice_ref(body),
+        mentions: header.mentions,
+        mention_all: header.mention_all,
+        silent: header.silent,
+        reply_to,
+        client_message_id,
+    })
+}
+
+impl EntryHeader {
+    /// The header of the message with this number; `None`: it is damaged, or of a form that this program does not know.
+    pub(crate) fn decode(header: &[u8], seq: Seq) -> Option<Self> {
+        let mut unread = Unread(header);
+        unread.header(seq).filter(|_| unread.0.is_empty())
+    }
+}
+
+fn flags(message: &Message) -> u8 {
+    let is_event = message.kind == MessageKind::Event;
+    let flags = [(message.silent, SILENT), (message.mention_all, MENTIONS_ALL), (is_event, EVENT)];
+    flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
+}
+
+/// The part of an entry that is not read yet.
+struct Unread<'a>(&'a [u8]);
+
+impl<'a> Unread<'a> {
+    fn header(&mut self, seq: Seq) -> Option<EntryHeader> {
+        let (form, flags) = (self.byte()?, self.byte()?);
+        if form != FORM || flags & !FLAGS != 0 {
+            return None;
+        }
+        let sender = match self.number()? {
+            0 => None,
+            sender => Some(UserId::new(sender).ok()?),
+        };
+        let mentions = (0..self.byte()?).map(|_| UserId::new(self.number()?).ok()).collect::<Option<_>>()?;
+        Some(EntryHeader {
+            seq,
+            sender,
+            kind: if flags & EVENT == 0 { MessageKind::Message } else { MessageKind::Event },
+            silent: flags & SILENT != 0,
+            mention_all: flags & MENTIONS_ALL != 0,
+            mentions,
+        })
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(i64::from_be_bytes(*number))
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        let (length, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        usize::try_from(u32::from_be_bytes(*length)).ok()
+    }
+
+    fn text(&mut self, length: usize) -> Option<&'a str> {
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        std::str::from_utf8(text).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn message() -> Message {
+        Message {
+            seq: 57,
+            sender: Some(user(7)),
+            sent: Timestamp(1_790_000_000_000),
+            kind: MessageKind::Message,
+            content_type: "text/plain".into(),
+            body: Bytes::from_static(b"hi \xff"),
+            mentions: vec![user(8), user(i64::MAX)],
+            mention_all: false,
+            silent: true,
+            reply_to: Some(12),
+            client_message_id: Some("c-81".into()),
+        }
+    }
+
+    /// A message without what may be absent.
+    fn bare() -> Message {
+        Message {
+            sender: None,
+            kind: MessageKind::Event,
+            content_type: "".into(),
+            body: Bytes::new(),
+            mentions: Vec::new(),
+            mention_all: true,
+            silent: false,
+            reply_to: None,
+            client_message_id: None,
+            ..message()
+        }
+    }
+
+    fn header_bytes(message: &Message) -> usize {
+        11 + 8 * message.mentions.len()
+    }
+
+    #[test]
+    fn entry_has_the_whole_message() {
+        let many = Message { mentions: (1..=50).map(user).collect(), ..message() };
+        for message in [message(), bare(), many] {
+            let entry = encode(&message).unwrap();
+            assert_eq!(decode(&entry, message.seq), Some(message.clone()));
+            let header = EntryHeader::decode(&entry[..header_bytes(&message)], 57).unwrap();
+            assert_eq!((header.seq, header.sender, header.kind), (57, message.sender, message.kind));
+            assert_eq!((header.silent, header.mention_all), (message.silent, message.mention_all));
+            assert_eq!(header.mentions, message.mentions);
+        }
+    }
+
+    #[test]
+    fn form_1_does_not_change() {
+        let message = Message {
+            sent: Timestamp(1),
+            body: Bytes::from_static(b"hi"),
+            mentions: vec![user(8)],
+            content_type: "t".into(),
+            client_message_id: Some("c".into()),
+            ..message()
+        };
+        let expected = [
+            &[1, 1, 0, 0, 0, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 8][..],
+            &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 12],
+            &[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2],
+            b"tchi",
+        ];
+        assert_eq!(encode(&message).unwrap(), expected.concat());
+    }
+
+    #[test]
+    fn damaged_entry_is_refused() {
+        for message in [message(), bare()] {
+            let whole = encode(&message).unwrap();
+            for cut in 0..whole.len() {
+                assert_eq!(decode(&whole.slice(..cut), 57), None, "cut to {cut}");
+            }
+            let longer = Bytes::from([&whole[..], b"x"].concat());
+            assert_eq!(decode(&longer, 57), None);
+        }
+        let with = |at: usize, byte: u8| {
+            let mut bytes = encode(&message()).unwrap().to_vec();
+            bytes[at] = byte;
+            decode(&bytes.into(), 57)
+        };
+        // Form, flags, sender, number of mentions, a mention, the answered message, a length, a text.
+        for (at, byte) in [(0, 2), (0, 0), (1, 8), (2, 255), (10, 3), (10, 1), (11, 128), (35, 255), (46, 9)]
+        {
+            assert_eq!(with(at, byte), None, "byte {at} is {byte}");
+        }
+        assert_eq!(with(55, 255), None, "no text");
+    }
+
+    #[test]
+    fn damaged_header_is_refused() {
+        let message = message();
+        let entry = encode(&message).unwrap();
+        let length = header_bytes(&message);
+        assert!(EntryHeader::decode(&entry[..length], 57).is_some());
+        for cut in (0..length).chain([length + 1, entry.len()]) {
+            assert_eq!(EntryHeader::decode(&entry[..cut], 57), None, "{cut} bytes");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kith_cache::{Moment, remote::SharedError};
+use kith_store::{ConversationId, Seq};
+
+/// A moment by the clock of the server that keeps the windows of an epoch. It means nothing in another epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerTime {
+    /// The epoch.
+    pub epoch: u64,
+    /// Milliseconds; 0: earlier than anything.
+    pub ms: i64,
+}
+
+/// Names the reader that may fill a window. Random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseToken(pub u128);
+
+/// Names a hold of a window. Random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldToken(pub u128);
+
+/// Numbers from `first` to `last`, both included; none if `last` is below `first`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The first number.
+    pub first: Seq,
+    /// The last number.
+    pub last: Seq,
+}
+
+/// What a look found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// A window.
+    Hit(WindowSeen),
+    /// No window. The caller has the lease: it may fill the window with what it reads from the store after this.
+    Miss {
+        /// When the look was made.
+        at: ServerTime,
+    },
+    /// No window, and another reader has the lease.
+    Busy,
+    /// A message is being changed: there is no window, and none may be filled.
+    Held,
+}
+
+/// A window as a look found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowSeen {
+    /// When the look was made.
+    pub at: ServerTime,
+    /// The messages that the window has; the last one is the end of the log as the window knows it.
+    pub span: Span,
+    /// Time since the log was known not to end above the window. `None`: that is not known.
+    pub age: Option<Duration>,
+    /// Entries of the numbers that were asked for and that the window has, by rising number.
+    pub entries: Vec<Bytes>,
+}
+
+/// A new window.
+#[derive(Clone, Debug)]
+pub struct Fill {
+    /// The lease.
+    pub token: LeaseToken,
+    /// When the look was made that gave the lease. The entries were read after it.
+    pub at: ServerTime,
+    /// The numbers of the entries; the last one is the end of the log as it was read.
+    pub span: Span,
+    /// The entries.
+    pub entries: Vec<Bytes>,
+}
+
+/// What became of a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// The window is there.
+    Stored,
+    /// The lease was lost: a message was or is being changed, another reader has the lease, or nothing is known of it.
+    Lost,
+    /// The log has messages above those that were read. The lease is kept.
+    Below,
+}
+
+/// Messages that were appended to the log.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The numbers of the entries; not empty.
+    pub span: Span,
+    /// The entries.
+    pub entries: Vec<Bytes>,
+    /// Whether one of them is the event of a change of an earlier message.
+    pub changes: bool,
+    /// When the append to the log began, or earlier, by the clock of this node. `None`: not known.
+    pub began: Option<Moment>,
+}
+
+/// What is known of the end of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirm {
+    /// The log.
+    pub conversation: ConversationId,
+    /// When the look was made after which the end was read.
+    pub at: ServerTime,
+    /// The number of the last message.
+    pub end: Seq,
+}
+
+/// Why a window was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// The messages before those that were appended are missing.
+    Gap,
+    /// A message in it was changed.
+    Change,
+    /// A hold began or ended.
+    Hold,
+    /// The log has messages above it.
+    Behind,
+    /// The server has lost a part of it.
+    Evicted,
+}
+
+/// What a window says for a list of conversations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeadSeen {
+    /// A window. Its last entry is of `span.last`.
+    Hit {
+        /// The window; its entries are the headers of the numbers above the one that was asked for.
+        window: WindowSeen,
+        /// The last entry; `None`: the log is empty.
+        last: Option<Bytes>,
+    },
+    /// No window, or one without its last message.
+    Miss,
+    /// A message is being changed.
+    Held,
+}
+
+/// What keeps the windows of all conversations for all nodes.
+///
+/// Each call is one step of one window, atomic and isolated. Windows may disappear at any time, as a whole or in part, and all
+/// of them do when the epoch changes. A call that fails may have been made, or may be made yet, however late: every call is
+/// safe then, because each carries the moment at which its knowledge was read, and none uses its time of arrival.
+#[async_trait]
+pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
+    /// Reads the entries of `asked` that the window has. If there is no window, and it is not held, and no lease is alive, the
+    /// caller gets the lease.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn look(
+        &self,
+        conversation: ConversationId,
+        asked: Span,
+        token: LeaseToken,
+    ) -> Result<Looked, SharedError>;
+
+    /// Makes the window, if the caller still has its lease, the window is not held, and the log is not known to have messages
+    /// above those of the fill.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer, or the epoch is not that of [`Fill::at`].
+    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<Filled, SharedError>;
+
+    /// Adds messages to the window, and records that the log has them. Drops the window if messages between are missing, or if
+    /// one of these is the event of a change. Without a window, it only records. Messages that the window has are skipped.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn append(&self, conversation: ConversationId, append: &Append) -> Result<(), SharedError>;
+
+    /// Drops the window and ends its lease. For this time, or until the release, no window can be filled.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn hold(
+        &self,
+        conversation: ConversationId,
+        token: HoldToken,
+        time: Duration,
+    ) -> Result<(), SharedError>;
+
+    /// Drops the window, ends its lease and this hold. When it returns, no node can be answered by a window that was filled
+    /// before this call, in any epoch.
+    ///
+    /// # Errors
+    /// When the server of the epoch or the store of the epochs does not answer, or another epoch has begun.
+    async fn release(&self, conversation: ConversationId, token: HoldToken) -> Result<(), SharedError>;
+
+    /// Records for each window where its log ends, and drops those that end below. Answers in the order of `known`; it is no
+    /// unit.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer, or the epoch is not that of [`Confirm::at`].
+    async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>>;
+
+    /// Reads the ends of windows, and the headers above a number. Changes nothing. Answers in the order of `asked`; it is no
+    /// unit.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>>;
+
+    /// Makes the next reader compare the end of the window with the store.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError>;
+}
+
+impl Span {
+    /// How many numbers there are.
+    #[must_use]
+    pub fn count(self) -> usize {
+        usize::try_from(self.last - self.first + 1).unwrap_or(0)
+    }
+
+    /// The numbers that both have.
+    #[must_use]
+    pub fn overlap(self, other: Self) -> Self {
+        Self { first: self.first.max(other.first), last: self.last.min(other.last) }
+    }
+}

@@ -1,0 +1,29 @@
+//! Copies of what is delivered: the last messages of each conversation, in Redis.
+//!
+//! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds to it.
+//! [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of what keeps them;
+//! [`RedisWindows`] does so by short scripts.
+//!
+//! The truth is the store. Invariant: a window never has a message without a change whose event the window has, too, and it is
+//! not used for longer than [`WindowLimits::checked`] without proof that the log ends where the window does.
+
+mod entry;
+mod epoch;
+mod keeper;
+mod limits;
+mod metrics;
+#[cfg(feature = "redis")]
+mod redis;
+mod windows;
+
+pub use self::metrics::METRICS;
+pub use entry::EntryHeader;
+pub use epoch::EpochSource;
+pub use keeper::{
+    Append, Confirm, Dropped, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
+    WindowKeeper, WindowSeen,
+};
+pub use limits::WindowLimits;
+#[cfg(feature = "redis")]
+pub use redis::RedisWindows;
+pub use windows::{Head, HeadOf, Hold, Recent, Windows};

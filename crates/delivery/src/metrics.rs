@@ -1,0 +1,65 @@
+//! Names and meanings of the metrics of windows.
+
+use kith_cache::Metric;
+use metrics::{Counter, counter};
+
+use crate::Dropped;
+
+/// Every metric of this crate.
+pub const METRICS: [Metric; 2] = [READS, DROPPED];
+
+const READS: Metric = Metric::counter(
+    "kith_window_reads_total",
+    &["result"],
+    "Reads of the last messages of a conversation, by what its window said: hit, miss (filled from the store), busy (another \
+     reader fills it), held (a message is being changed), old (compared with the store first), away (no answer).",
+);
+const DROPPED: Metric = Metric::counter(
+    "kith_window_dropped_total",
+    &["why"],
+    "Windows that were dropped: gap, change, hold, behind, evicted (Redis lost a part).",
+);
+
+/// What a window said to a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    Hit,
+    Miss,
+    Busy,
+    Held,
+    Old,
+    Away,
+}
+
+/// Counters of reads, resolved once.
+pub(crate) struct Reads([Counter; 6]);
+
+impl Reads {
+    pub(crate) fn new() -> Self {
+        let results = ["hit", "miss", "busy", "held", "old", "away"];
+        Self(results.map(|result| counter!(READS.name, "result" => result)))
+    }
+
+    pub(crate) fn count(&self, read: Read) {
+        self.0[read as usize].increment(1);
+    }
+}
+
+impl std::fmt::Debug for Reads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reads")
+    }
+}
+
+/// Counts a window that was dropped.
+#[cfg(feature = "redis")]
+pub(crate) fn dropped(why: Dropped) {
+    let why = match why {
+        Dropped::Gap => "gap",
+        Dropped::Change => "change",
+        Dropped::Hold => "hold",
+        Dropped::Behind => "behind",
+        Dropped::Evicted => "evicted",
+    };
+    counter!(DROPPED.name, "why" => why).increment(1);
+}

@@ -1,0 +1,31 @@
+-- Adds messages that the log has got. ARGV: first, last, a moment before the append to the log began (0: not known), 1 where one
+-- of them is the event of a change, most entries, most bytes, how long the window lasts, entries. Returns now, why the window was
+-- dropped.
+-- Invariant: an entry is added behind the one before it, or not at all.
+local first, last, at = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local entries_max, bytes_max = tonumber(ARGV[5]), tonumber(ARGV[6])
+if hi and not is_whole() then drop(EVICTED) end
+if ARGV[4] == '1' then
+    -- The window may have the message as it was before.
+    drop(CHANGE)
+elseif hi and first > hi + 1 then
+    drop(GAP)
+end
+-- Of an absent window nothing is known but its floor: these may be messages that were changed meanwhile.
+if not hi then
+    raise(last)
+elseif last > hi then
+    for seq = hi + 1, last do
+        local entry = ARGV[8 + seq - first]
+        redis.call('RPUSH', LIST, entry)
+        bytes = bytes + #entry
+        hi = hi + 1
+    end
+    while hi - lo + 1 > entries_max or bytes > bytes_max do
+        bytes = bytes - #redis.call('LPOP', LIST)
+        lo = lo + 1
+    end
+    redis.call('HSET', HASH, 'lo', lo, 'hi', hi, 'bytes', bytes, 'checked', math.max(checked, at))
+end
+keep(ARGV[7])
+return { now, dropped }

@@ -1,0 +1,231 @@
+//! Windows in Redis. A window is two keys of one slot, a hash and a list; each script is one step of it. The texts of the scripts
+//! say what each does, and the invariant that it keeps.
+
+mod names;
+mod reply;
+mod scripts;
+mod times;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kith_cache::{
+    Clock, Moment,
+    remote::{
+        SharedError,
+        redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+    },
+};
+use kith_store::{ConversationId, Epoch, Seq};
+
+use self::{names::Names, scripts::Scripts, times::ServerTimes};
+use crate::{
+    Append, Confirm, EpochSource, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
+    WindowKeeper, WindowLimits,
+};
+
+/// Windows in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the
+/// command timeout of its runner.
+pub struct RedisWindows {
+    runner: Arc<ScriptRunner>,
+    names: Names,
+    scripts: Scripts,
+    epochs: Arc<dyn EpochSource>,
+    clock: Arc<dyn Clock>,
+    times: ServerTimes,
+    limits: WindowLimits,
+}
+
+impl RedisWindows {
+    /// Over the connections of a runner, which others may use too. `clock` is that of [`Windows`](crate::Windows).
+    #[must_use]
+    pub fn over(
+        runner: Arc<ScriptRunner>,
+        epochs: Arc<dyn EpochSource>,
+        clock: Arc<dyn Clock>,
+        limits: WindowLimits,
+    ) -> Self {
+        let (names, scripts) = (Names::new(runner.tag()), Scripts::new());
+        Self { runner, names, scripts, epochs, clock, times: ServerTimes::default(), limits }
+    }
+
+    /// The same with scripts of the texts that `edit` makes of theirs.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
+        Self { scripts: Scripts::of(edit), ..self }
+    }
+
+    fn followed(&self) -> Result<Epoch, SharedError> {
+        self.epochs.followed().ok_or(SharedError::Away)
+    }
+
+    /// The epoch that is followed, if it is that of a time: a time means nothing to another server.
+    fn followed_since(&self, at: ServerTime) -> Result<Epoch, SharedError> {
+        self.followed()
+            .and_then(|epoch| if epoch.number == at.epoch { Ok(epoch) } else { Err(SharedError::Away) })
+    }
+
+    fn call<'a>(
+        &self,
+        script: &'a RedisScript,
+        epoch: &Epoch,
+        conversation: ConversationId,
+        arguments: Vec<Bytes>,
+    ) -> ScriptCall<'a> {
+        ScriptCall::new(script, self.names.window(conversation, epoch.number), arguments)
+    }
+
+    async fn run(&self, epoch: &Epoch, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
+        self.runner.run_accepted(calls, |server| server == epoch.server).await
+    }
+
+    /// Runs one script, and takes note of the time that its answer carries.
+    async fn one<T>(
+        &self,
+        epoch: &Epoch,
+        call: ScriptCall<'_>,
+        read: impl FnOnce(Reply, u64) -> Result<(T, ServerTime), SharedError>,
+    ) -> Result<T, SharedError> {
+        let answer = self.run(epoch, &[call]).await.pop().unwrap_or(Err(SharedError::Unexpected))?;
+        self.learned(read(answer, epoch.number)?)
+    }
+
+    fn learned<T>(&self, (answer, time): (T, ServerTime)) -> Result<T, SharedError> {
+        self.times.learn(time, self.clock.now());
+        Ok(answer)
+    }
+
+    async fn hold_in(
+        &self,
+        epoch: &Epoch,
+        conversation: ConversationId,
+        token: HoldToken,
+        time: Duration,
+    ) -> Result<(), SharedError> {
+        let arguments = vec![hex(token.0), milliseconds(time), milliseconds(self.limits.kept)];
+        let call = self.call(&self.scripts.hold, epoch, conversation, arguments);
+        self.one(epoch, call, reply::changed).await
+    }
+
+    /// The time of the server at which an append began, or earlier; 0: not known.
+    fn began(&self, epoch: &Epoch, began: Option<Moment>) -> Bytes {
+        let now = self.clock.now();
+        number(began.map_or(0, |began| self.times.not_after(began, epoch.number, now)))
+    }
+}
+
+#[async_trait]
+impl WindowKeeper for RedisWindows {
+    async fn look(
+        &self,
+        conversation: ConversationId,
+        asked: Span,
+        token: LeaseToken,
+    ) -> Result<Looked, SharedError> {
+        let epoch = self.followed()?;
+        let (lease, kept) = (milliseconds(self.limits.lease), milliseconds(self.limits.kept));
+        let arguments = vec![number(asked.first), number(asked.last), hex(token.0), lease, kept];
+        let call = self.call(&self.scripts.look, &epoch, conversation, arguments);
+        self.one(&epoch, call, |answer, epoch| reply::looked(answer, epoch, asked)).await
+    }
+
+    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<Filled, SharedError> {
+        let epoch = self.followed_since(fill.at)?;
+        let mut arguments = vec![hex(fill.token.0), number(fill.at.ms)];
+        arguments.extend([number(fill.span.first), number(fill.span.last), milliseconds(self.limits.kept)]);
+        arguments.extend(fill.entries.iter().cloned());
+        let call = self.call(&self.scripts.fill, &epoch, conversation, arguments);
+        self.one(&epoch, call, reply::filled).await
+    }
+
+    async fn append(&self, conversation: ConversationId, append: &Append) -> Result<(), SharedError> {
+        let epoch = self.followed()?;
+        let began = self.began(&epoch, append.began);
+        let mut arguments = vec![number(append.span.first), number(append.span.last), began];
+        arguments.push(number(i64::from(append.changes)));
+        arguments.extend([count(self.limits.messages), count(self.limits.bytes)]);
+        arguments.push(milliseconds(self.limits.kept));
+        arguments.extend(append.entries.iter().cloned());
+        let call = self.call(&self.scripts.append, &epoch, conversation, arguments);
+        self.one(&epoch, call, reply::changed).await
+    }
+
+    async fn hold(
+        &self,
+        conversation: ConversationId,
+        token: HoldToken,
+        time: Duration,
+    ) -> Result<(), SharedError> {
+        self.hold_in(&self.followed()?, conversation, token, time).await
+    }
+
+    async fn release(&self, conversation: ConversationId, token: HoldToken) -> Result<(), SharedError> {
+        let epoch = self.followed()?;
+        self.hold_in(&epoch, conversation, token, Duration::ZERO).await?;
+        // Of a later epoch nothing is known: a window there may have been filled before the change was committed.
+        let settled = self.epochs.settled().await;
+        if settled == Some(epoch.number) { Ok(()) } else { Err(SharedError::Away) }
+    }
+
+    async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>> {
+        let Ok(epoch) = self.followed() else { return away(known.len()) };
+        if known.iter().any(|confirm| confirm.at.epoch != epoch.number) {
+            return away(known.len());
+        }
+        let call = |confirm: &Confirm| {
+            let kept = milliseconds(self.limits.kept);
+            let arguments = vec![number(confirm.at.ms), number(confirm.end), kept];
+            self.call(&self.scripts.confirm, &epoch, confirm.conversation, arguments)
+        };
+        let calls: Vec<_> = known.iter().map(call).collect();
+        let answers = self.run(&epoch, &calls).await.into_iter();
+        answers.map(|answer| self.learned(reply::changed(answer?, epoch.number)?)).collect()
+    }
+
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>> {
+        let Ok(epoch) = self.followed() else { return away(asked.len()) };
+        let call = |(conversation, after): &(ConversationId, Seq)| {
+            self.call(&self.scripts.head, &epoch, *conversation, vec![number(*after)])
+        };
+        let calls: Vec<_> = asked.iter().map(call).collect();
+        let answers = self.run(&epoch, &calls).await.into_iter().zip(asked);
+        answers
+            .map(|(answer, (_, after))| self.learned(reply::head(answer?, epoch.number, *after)?))
+            .collect()
+    }
+
+    async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError> {
+        let epoch = self.followed()?;
+        let call = self.call(&self.scripts.doubt, &epoch, conversation, Vec::new());
+        self.one(&epoch, call, reply::changed).await
+    }
+}
+
+impl fmt::Debug for RedisWindows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisWindows").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+fn away<T>(count: usize) -> Vec<Result<T, SharedError>> {
+    (0..count).map(|_| Err(SharedError::Away)).collect()
+}
+
+fn number(number: i64) -> Bytes {
+    number.to_string().into()
+}
+
+fn count(count: usize) -> Bytes {
+    count.to_string().into()
+}
+
+fn hex(token: u128) -> Bytes {
+    format!("{token:032x}").into()
+}
+
+/// Whole milliseconds, as scripts take them.
+fn milliseconds(time: Duration) -> Bytes {
+    time.as_millis().to_string().into()
+}

@@ -1,0 +1,34 @@
+use kith_store::ConversationId;
+
+/// Names of keys. All keys of a conversation are in one slot of a cluster; keys of different epochs are different keys.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// Prefix and id of the database, without braces.
+    tag: String,
+}
+
+impl Names {
+    pub(super) const fn new(tag: String) -> Self {
+        Self { tag }
+    }
+
+    /// The hash and the list of a window.
+    pub(super) fn window(&self, conversation: ConversationId, epoch: u64) -> Vec<String> {
+        let name = |part| format!("{{{}:log:{conversation}}}:{epoch}:{part}", self.tag);
+        ["h", "l"].map(name).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_window_are_in_one_slot() {
+        let names = Names::new("kith:1".to_owned());
+        let window = |text: &str, epoch| names.window(text.parse().unwrap(), epoch);
+        assert_eq!(window("g9", 5), ["{kith:1:log:g9}:5:h", "{kith:1:log:g9}:5:l"]);
+        assert_eq!(window("d7-8", 5)[0], "{kith:1:log:d7-8}:5:h");
+        assert_ne!(window("g9", 5), window("g9", 6));
+    }
+}

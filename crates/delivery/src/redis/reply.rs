@@ -1,0 +1,183 @@
+//! What scripts return. An answer that is not in its form is not believed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kith_cache::remote::{SharedError, redis::Reply};
+use kith_store::Seq;
+
+use crate::{Dropped, Filled, HeadSeen, Looked, ServerTime, Span, WindowSeen, metrics};
+
+type Result<T> = std::result::Result<T, SharedError>;
+
+const WRONG: SharedError = SharedError::Unexpected;
+
+pub(super) fn looked(reply: Reply, epoch: u64, asked: Span) -> Result<(Looked, ServerTime)> {
+    let mut values = list(reply)?.into_iter();
+    let mut next = || values.next().ok_or(WRONG);
+    let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);
+    count_dropped(&next()?)?;
+    let looked = match code {
+        0 => {
+            let (span, age) = (span(&next()?, &next()?)?, age(&next()?)?);
+            let entries = entries(next()?, asked.overlap(span).count())?;
+            Looked::Hit(WindowSeen { at, span, age, entries })
+        }
+        1 => Looked::Miss { at },
+        2 => Looked::Busy,
+        3 => Looked::Held,
+        _ => return Err(WRONG),
+    };
+    Ok((looked, at))
+}
+
+pub(super) fn filled(reply: Reply, epoch: u64) -> Result<(Filled, ServerTime)> {
+    let values = list(reply)?;
+    let [code, now] = &values[..] else { return Err(WRONG) };
+    let filled = match number(code)? {
+        0 => Filled::Stored,
+        1 => Filled::Lost,
+        2 => Filled::Below,
+        _ => return Err(WRONG),
+    };
+    Ok((filled, time(now, epoch)?))
+}
+
+/// The answer of a script that only changes: its time, and maybe why it dropped the window.
+pub(super) fn changed(reply: Reply, epoch: u64) -> Result<((), ServerTime)> {
+    let values = list(reply)?;
+    let [now, dropped @ ..] = &values[..] else { return Err(WRONG) };
+    dropped.iter().try_for_each(count_dropped)?;
+    Ok(((), time(now, epoch)?))
+}
+
+pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> Result<(HeadSeen, ServerTime)> {
+    let mut values = list(reply)?.into_iter();
+    let mut next = || values.next().ok_or(WRONG);
+    let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);
+    let head = match code {
+        0 => {
+            let (span, age) = (span(&next()?, &next()?)?, age(&next()?)?);
+            let last = text(next()?)?;
+            let above = Span { first: after.saturating_add(1), last: span.last };
+            let entries = entries(next()?, above.overlap(span).count())?;
+            let last = Some(last).filter(|_| span.last > 0);
+            HeadSeen::Hit { window: WindowSeen { at, span, age, entries }, last }
+        }
+        1 => HeadSeen::Miss,
+        3 => HeadSeen::Held,
+        _ => return Err(WRONG),
+    };
+    Ok((head, at))
+}
+
+fn list(reply: Reply) -> Result<Vec<Reply>> {
+    match reply {
+        Reply::List(replies) => Ok(replies),
+        Reply::Nothing | Reply::Number(_) | Reply::Text(_) => Err(WRONG),
+    }
+}
+
+fn number(reply: &Reply) -> Result<i64> {
+    match reply {
+        Reply::Number(number) => Ok(*number),
+        Reply::Nothing | Reply::Text(_) | Reply::List(_) => Err(WRONG),
+    }
+}
+
+fn text(reply: Reply) -> Result<Bytes> {
+    match reply {
+        Reply::Text(bytes) => Ok(bytes),
+        Reply::Nothing | Reply::Number(_) | Reply::List(_) => Err(WRONG),
+    }
+}
+
+fn time(reply: &Reply, epoch: u64) -> Result<ServerTime> {
+    let ms = number(reply)?;
+    if ms > 0 { Ok(ServerTime { epoch, ms }) } else { Err(WRONG) }
+}
+
+fn span(first: &Reply, last: &Reply) -> Result<Span> {
+    let span = Span { first: number(first)?, last: number(last)? };
+    let is_span = span.last >= 0 && (1..=span.last + 1).contains(&span.first);
+    if is_span { Ok(span) } else { Err(WRONG) }
+}
+
+/// Below 0: not known.
+fn age(reply: &Reply) -> Result<Option<Duration>> {
+    Ok(u64::try_from(number(reply)?).ok().map(Duration::from_millis))
+}
+
+fn entries(reply: Reply, count: usize) -> Result<Vec<Bytes>> {
+    let entries = list(reply)?.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+    if entries.len() == count { Ok(entries) } else { Err(WRONG) }
+}
+
+fn count_dropped(why: &Reply) -> Result<()> {
+    let why = match number(why)? {
+        0 => return Ok(()),
+        1 => Dropped::Gap,
+        2 => Dropped::Change,
+        3 => Dropped::Hold,
+        4 => Dropped::Behind,
+        5 => Dropped::Evicted,
+        _ => return Err(WRONG),
+    };
+    metrics::dropped(why);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Span = Span { first: 2, last: 9 };
+
+    fn numbers(numbers: &[i64]) -> Vec<Reply> {
+        numbers.iter().copied().map(Reply::Number).collect()
+    }
+
+    fn texts(count: usize) -> Reply {
+        Reply::List((0..count).map(|_| Reply::Text(Bytes::from_static(b"x"))).collect())
+    }
+
+    fn hit(values: &[i64], entries: Reply) -> Result<(Looked, ServerTime)> {
+        let mut values = numbers(values);
+        values.push(entries);
+        looked(Reply::List(values), 5, ASKED)
+    }
+
+    #[test]
+    fn window_is_read() {
+        let at = ServerTime { epoch: 5, ms: 1_000 };
+        let (looked, _) = hit(&[0, 1_000, 0, 1, 3, 40], texts(2)).unwrap();
+        let (span, age) = (Span { first: 1, last: 3 }, Some(Duration::from_millis(40)));
+        let entries = vec![Bytes::from_static(b"x"); 2];
+        assert_eq!(looked, Looked::Hit(WindowSeen { at, span, age, entries }));
+        let (empty, _) = hit(&[0, 1_000, 5, 1, 0, -1], texts(0)).unwrap();
+        let span = Span { first: 1, last: 0 };
+        assert_eq!(empty, Looked::Hit(WindowSeen { at, span, age: None, entries: Vec::new() }));
+    }
+
+    #[test]
+    fn answer_in_another_form_is_not_believed() {
+        let refused = |answer: Result<(Looked, ServerTime)>| assert_eq!(answer.unwrap_err(), WRONG);
+        for entries in [1, 3] {
+            refused(hit(&[0, 1_000, 0, 1, 3, 40], texts(entries)));
+        }
+        refused(hit(&[0, 1_000, 0, 1, 3, 40], Reply::Nothing));
+        // A first number beyond the end or below 1, an end below 0, no time, unknown codes.
+        for wrong in
+            [[0, 1_000, 0, 5, 3, 40], [0, 1_000, 0, 0, 3, 40], [0, 1_000, 0, 1, -1, 40], [0, 0, 0, 1, 3, 40]]
+        {
+            refused(hit(&wrong, texts(2)));
+        }
+        for wrong in [&[4, 1_000, 0][..], &[1, 1_000, 6], &[1, 1_000], &[1], &[]] {
+            refused(looked(Reply::List(numbers(wrong)), 5, ASKED));
+        }
+        refused(looked(Reply::Number(1), 5, ASKED));
+        assert_eq!(filled(Reply::List(numbers(&[3, 1_000])), 5), Err(WRONG));
+        assert_eq!(changed(Reply::List(Vec::new()), 5), Err(WRONG));
+        assert_eq!(head(Reply::List(numbers(&[2, 1_000])), 5, 0), Err(WRONG));
+    }
+}

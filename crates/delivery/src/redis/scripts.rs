@@ -1,0 +1,38 @@
+use kith_cache::remote::redis::RedisScript;
+
+macro_rules! text {
+    ($name:literal) => {
+        concat!(include_str!("lua/window.lua"), include_str!(concat!("lua/", $name, ".lua")))
+    };
+}
+
+/// The scripts. Each begins with what all of them have in common.
+#[derive(Debug)]
+pub(super) struct Scripts {
+    pub(super) look: RedisScript,
+    pub(super) fill: RedisScript,
+    pub(super) append: RedisScript,
+    pub(super) hold: RedisScript,
+    pub(super) confirm: RedisScript,
+    pub(super) head: RedisScript,
+    pub(super) doubt: RedisScript,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Self::of(|text| text)
+    }
+
+    /// The scripts, of the texts that `edit` makes of theirs.
+    pub(super) fn of(edit: impl Fn(&'static str) -> &'static str) -> Self {
+        Self {
+            look: RedisScript::new(edit(text!("look"))),
+            fill: RedisScript::new(edit(text!("fill"))),
+            append: RedisScript::new(edit(text!("append"))),
+            hold: RedisScript::new(edit(text!("hold"))),
+            confirm: RedisScript::new(edit(text!("confirm"))),
+            head: RedisScript::new(edit(text!("head"))),
+            doubt: RedisScript::new(edit(text!("doubt"))),
+        }
+    }
+}

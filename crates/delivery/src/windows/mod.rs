@@ -1,0 +1,221 @@
+//! Reading and keeping windows: the window for what it has, the store for the rest.
+
+mod flights;
+mod heads;
+mod read;
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use kith_cache::{Clock, Moment, Turns, remote::SharedError};
+use kith_store::{ConversationId, Message, MessageStore, Seq, StoreError};
+
+pub use heads::{Head, HeadOf};
+
+use self::flights::Flights;
+use crate::{
+    Append, HoldToken, Span, WindowKeeper, WindowLimits, entry,
+    metrics::{Read, Reads},
+};
+
+/// The last messages of conversations: their windows, and the store below. Cheap to clone.
+///
+/// A read sees every append whose [`Windows::append`] had returned before the read began, in the epoch of the read. It sees an
+/// append whose writer died, or was cut from Redis, after [`WindowLimits::checked`] at the latest. It shows no message as it was
+/// before a change whose [`Windows::release`] had returned before the read began.
+#[derive(Clone, Debug)]
+pub struct Windows(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    store: Arc<dyn MessageStore>,
+    /// `None`: there are no windows.
+    keeper: Option<Arc<dyn WindowKeeper>>,
+    clock: Arc<dyn Clock>,
+    limits: WindowLimits,
+    /// For reads of the store.
+    turns: Turns,
+    reads: Reads,
+    fills: Flights<ConversationId, Loaded<Recent>>,
+    checks: Flights<ConversationId, Loaded<Seq>>,
+    direct: Flights<(ConversationId, Span), Loaded<Recent>>,
+}
+
+/// What a read of the store answers, for all who wait for it.
+type Loaded<T> = Result<T, StoreError>;
+
+/// The last messages of a conversation, as far as they were asked for.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Recent {
+    /// The numbers that could be read here: of those that were asked for, `messages` has all that are in it. Its last number is
+    /// the end of the log; 0: the log is empty. Messages below its first number are in documents.
+    pub span: Span,
+    /// By rising number.
+    pub messages: Vec<Message>,
+}
+
+/// A window that is held while one of its messages is changed.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "it ends by itself only after its time"]
+pub struct Hold {
+    conversation: ConversationId,
+    token: HoldToken,
+}
+
+impl Windows {
+    /// Over the windows of a keeper. `clock` is that of the keeper.
+    #[must_use]
+    pub fn over(
+        keeper: Arc<dyn WindowKeeper>,
+        store: Arc<dyn MessageStore>,
+        clock: Arc<dyn Clock>,
+        limits: WindowLimits,
+    ) -> Self {
+        Self::of(Some(keeper), store, clock, limits)
+    }
+
+    /// Without windows: every read is one of the store.
+    #[must_use]
+    pub fn none(store: Arc<dyn MessageStore>, clock: Arc<dyn Clock>, limits: WindowLimits) -> Self {
+        Self::of(None, store, clock, limits)
+    }
+
+    /// This moment. The moment that [`Windows::append`] needs is taken before the append to the store begins.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.0.clock.now()
+    }
+
+    /// Reads the messages from `from` to `to`, both included, as far as they are among the last ones of the log: those of the
+    /// window, or as many from the store. `to` may be beyond the end. Numbers below [`Recent::span`] are left to the caller.
+    ///
+    /// `at_least` is a number that the caller knows to exist: if it does, the end is not below it.
+    ///
+    /// Costs one round trip to Redis; once in [`WindowLimits::checked`] a small read of the store as well; without a window up to
+    /// three reads of the store. Reads of one conversation that need the same from the store share it.
+    ///
+    /// # Errors
+    /// When the store is needed and does not answer; [`StoreError::Overloaded`] if too many reads wait for it.
+    pub async fn read(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        at_least: Seq,
+    ) -> Result<Recent, StoreError> {
+        let asked = Span { first: from.max(1), last: to };
+        if let Some(keeper) = &self.0.keeper
+            && let Some(recent) = self.0.by_window(keeper, conversation, asked, at_least).await?
+        {
+            return Ok(recent);
+        }
+        self.0.by_store(conversation, asked).await
+    }
+
+    /// Adds messages that were appended to the log to the window, with contiguous numbers that rise. `changes`: one of them is the
+    /// event of a change (a recall, an edit, an erasure). `began`: a moment before the append began, see [`Windows::now`]; `None` for a replay, whose
+    /// append began earlier.
+    ///
+    /// May be repeated, and may come late or after that of later messages.
+    ///
+    /// # Errors
+    /// When Redis does not answer. Other nodes may read the log without these messages for up to [`WindowLimits::checked`]; this
+    /// node should read with `at_least` until a later call for the conversation has succeeded.
+    pub async fn append(
+        &self,
+        conversation: ConversationId,
+        messages: &[Message],
+        changes: bool,
+        began: Option<Moment>,
+    ) -> Result<(), SharedError> {
+        let (Some(keeper), Some(first)) = (&self.0.keeper, messages.first()) else { return Ok(()) };
+        let last = first.seq.saturating_add(number(messages.len())).saturating_sub(1);
+        let entries: Option<Vec<Bytes>> = messages.iter().map(entry::encode).collect();
+        // A message that has no entry is not in a window: this one is dropped, as by a change.
+        let changes = changes || entries.is_none();
+        let span = Span { first: first.seq, last };
+        let append = Append { span, entries: entries.unwrap_or_default(), changes, began };
+        keeper.append(conversation, &append).await
+    }
+
+    /// Holds the window of a conversation while one of its messages is changed: for [`WindowLimits::hold`] no window can be
+    /// filled. A change is made so: hold; write the change and its event as one; release; then it may be acknowledged; then append
+    /// the event.
+    ///
+    /// # Errors
+    /// When Redis does not answer. The change must not be made then: a window may keep the message as it was.
+    pub async fn hold(&self, conversation: ConversationId) -> Result<Hold, SharedError> {
+        let hold = Hold { conversation, token: HoldToken(rand::random()) };
+        if let Some(keeper) = &self.0.keeper {
+            keeper.hold(conversation, hold.token, self.0.limits.hold).await?;
+        }
+        Ok(hold)
+    }
+
+    /// Ends a hold after the change was written. When it returns, no read of any node shows the message as it was.
+    ///
+    /// # Errors
+    /// When Redis or the store of the epochs does not answer, or another epoch has begun. The change is not to be acknowledged
+    /// then; a new hold and its release may follow.
+    pub async fn release(&self, hold: Hold) -> Result<(), SharedError> {
+        match &self.0.keeper {
+            Some(keeper) => keeper.release(hold.conversation, hold.token).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the next read compare the end of the window with the store: an append may have been made of which nothing is known.
+    ///
+    /// # Errors
+    /// When Redis does not answer. The window is compared after [`WindowLimits::checked`] then.
+    pub async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError> {
+        match &self.0.keeper {
+            Some(keeper) => keeper.doubt(conversation).await,
+            None => Ok(()),
+        }
+    }
+
+    fn of(
+        keeper: Option<Arc<dyn WindowKeeper>>,
+        store: Arc<dyn MessageStore>,
+        clock: Arc<dyn Clock>,
+        limits: WindowLimits,
+    ) -> Self {
+        Self(Arc::new(Parts {
+            store,
+            keeper,
+            clock,
+            limits,
+            turns: Turns::new(limits.loads, limits.load_wait),
+            reads: Reads::new(),
+            fills: Flights::new(),
+            checks: Flights::new(),
+            direct: Flights::new(),
+        }))
+    }
+}
+
+impl Parts {
+    /// Reads the store when it is the turn of this read.
+    async fn load<T>(&self, read: impl Future<Output = Loaded<T>>) -> Loaded<T> {
+        let turn = self.turns.take().await.ok_or(StoreError::Overloaded)?;
+        let read = read.await;
+        turn.ended();
+        read
+    }
+
+    fn count(&self, read: Read) {
+        self.reads.count(read);
+    }
+}
+
+impl fmt::Debug for Recent {
+    /// Without contents of messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recent").field("span", &self.span).field("messages", &self.messages.len()).finish()
+    }
+}
+
+fn number(count: usize) -> Seq {
+    Seq::try_from(count).unwrap_or(Seq::MAX)
+}

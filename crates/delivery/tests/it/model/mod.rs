@@ -1,0 +1,19 @@
+//! Random histories of windows: writers that die, paused nodes, late and lost commands, changes of messages, evictions, new
+//! epochs, and readers that are compared with the log. The product's own code runs over its own scripts on a real Redis; only
+//! the clock is set by the test.
+
+mod actors;
+mod connection;
+mod log;
+mod mutants;
+mod run;
+mod server;
+mod stage;
+mod stepped;
+mod truth;
+mod weather;
+
+#[allow(unused_imports, reason = "one of the executables that have this module needs it")]
+pub(crate) use connection::{connected, name};
+pub(crate) use mutants::MUTANTS;
+pub(crate) use run::run;

@@ -1,0 +1,81 @@
+//! The Redis of a run, and the scripts as the run has them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex as StdMutex},
+};
+
+use kith_cache::remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner};
+
+use super::{
+    connection::{connected, name},
+    mutants::Mutant,
+};
+
+/// What the clock of the server says when the test begins.
+const BEGIN_MS: u64 = 1_790_000_000_000;
+
+/// The real Redis, with scripts whose clock is set.
+pub(super) struct Server {
+    pub(super) runner: Arc<ScriptRunner>,
+    pub(super) name: String,
+    edits: Vec<(String, String)>,
+    /// Texts of scripts after the edits: each is kept for ever, and so is made once.
+    edited: StdMutex<HashMap<&'static str, &'static str>>,
+    set: RedisScript,
+    pub(super) save: RedisScript,
+    pub(super) restore: RedisScript,
+}
+
+impl Server {
+    pub(super) async fn connect(mutant: Option<&Mutant>) -> Self {
+        let runner = Arc::new(connected().await);
+        let name = name(&runner).await;
+        let clock = format!("{{'{0}:s', '{0}:us'}}", clock_key(&runner));
+        let clock = format!("redis.call('MGET', unpack({clock}))");
+        let mut edits = vec![("redis.call('TIME')".to_owned(), clock)];
+        let of_mutant = mutant.map_or(&[][..], |mutant| mutant.edits).iter();
+        edits.extend(of_mutant.map(|(from, to)| ((*from).to_owned(), (*to).to_owned())));
+        let edited = StdMutex::default();
+        let set = RedisScript::new("return redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])");
+        let save = RedisScript::new("return { redis.call('DUMP', KEYS[1]), redis.call('DUMP', KEYS[2]) }");
+        let restore = RedisScript::new(
+            "for place = 1, 2 do
+                redis.call('DEL', KEYS[place])
+                if ARGV[place] ~= '' then redis.call('RESTORE', KEYS[place], 0, ARGV[place]) end
+            end
+            return 0",
+        );
+        Self { runner, name, edits, edited, set, save, restore }
+    }
+
+    pub(super) fn clock_call(&self, passed_ms: u64) -> ScriptCall<'_> {
+        let now = BEGIN_MS + passed_ms;
+        let key = clock_key(&self.runner);
+        let keys = vec![format!("{key}:s"), format!("{key}:us")];
+        ScriptCall::new(&self.set, keys, [(now / 1_000).to_string(), (now % 1_000 * 1_000).to_string()])
+    }
+
+    pub(super) async fn call(&self, call: ScriptCall<'_>) -> Reply {
+        self.runner.run(&[call]).await.remove(0).unwrap()
+    }
+
+    pub(super) fn edit(&self, text: &'static str) -> &'static str {
+        let mut edited = self.edited.lock().unwrap();
+        edited.entry(text).or_insert_with(|| {
+            let replaced = self.edits.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+            Box::leak(replaced.into_boxed_str())
+        })
+    }
+
+    /// Whether each edit has changed a script.
+    pub(super) fn is_edited(&self) -> bool {
+        let edited = self.edited.lock().unwrap();
+        self.edits.iter().all(|(from, _)| edited.keys().any(|text| text.contains(from)))
+    }
+}
+
+/// In the keys' slot is not needed: the server of the tests is no cluster.
+fn clock_key(runner: &ScriptRunner) -> String {
+    format!("{{{}}}:clock", runner.tag())
+}

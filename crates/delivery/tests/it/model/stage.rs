@@ -1,0 +1,128 @@
+//! Who goes on, and how far: each call to the store or to Redis waits at a gate until its actor is let through.
+
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    future::poll_fn,
+    pin::Pin,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    task::Poll,
+};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+/// A program of the history, as long as it runs. It ends with what it found wrong.
+pub(super) type Program = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+
+thread_local! {
+    /// The actor that is polled.
+    static ACTOR: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What becomes of a call to Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is made, and answers.
+    Made,
+    /// It is not made.
+    Failed,
+    /// It is not made yet; the caller gets no answer.
+    Late,
+    /// It is made; the caller gets no answer.
+    Unanswered,
+}
+
+#[derive(Default)]
+pub(super) struct Stage {
+    /// The actor that may pass one gate.
+    permit: Mutex<Option<(usize, Verdict)>>,
+    /// Commands that are with Redis.
+    running: AtomicUsize,
+    late: Mutex<Vec<BoxFuture<'static, ()>>>,
+    /// An actor sleeps until its hold has ended.
+    oversleeps: AtomicBool,
+    /// What Redis answered, and how often.
+    answers: Mutex<BTreeMap<&'static str, usize>>,
+}
+
+impl Stage {
+    /// Waits until the actor that asks is let through.
+    pub(super) async fn gate(&self) -> Verdict {
+        poll_fn(|_| {
+            let mut permit = self.permit.lock();
+            match permit.take_if(|(actor, _)| *actor == ACTOR.get()) {
+                Some((_, verdict)) => Poll::Ready(verdict),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Waits for Redis: the step of the actor does not end before.
+    pub(super) async fn command<T>(&self, command: impl Future<Output = T>) -> T {
+        self.running.fetch_add(1, Ordering::AcqRel);
+        let answer = command.await;
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        answer
+    }
+
+    pub(super) fn oversleep(&self) {
+        self.oversleeps.store(true, Ordering::Release);
+    }
+
+    pub(super) fn takes_oversleeping(&self) -> bool {
+        self.oversleeps.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) fn count(&self, answer: &'static str) {
+        *self.answers.lock().entry(answer).or_default() += 1;
+    }
+
+    pub(super) fn answers(&self) -> BTreeMap<&'static str, usize> {
+        self.answers.lock().clone()
+    }
+
+    /// Keeps a command for later.
+    pub(super) fn delay(&self, command: BoxFuture<'static, ()>) {
+        self.late.lock().push(command);
+    }
+
+    pub(super) fn late(&self) -> usize {
+        self.late.lock().len()
+    }
+
+    /// Makes a command that was delayed.
+    pub(super) async fn make_late(&self, place: usize) {
+        let command = self.late.lock().swap_remove(place);
+        command.await;
+    }
+
+    /// Lets the actor through one gate, up to the next one. `Some`: it has ended.
+    pub(super) async fn step(
+        &self,
+        actor: usize,
+        verdict: Verdict,
+        program: &mut Program,
+    ) -> Option<Result<(), String>> {
+        *self.permit.lock() = Some((actor, verdict));
+        let ended = poll_fn(|context| {
+            ACTOR.set(actor);
+            match program.as_mut().poll(context) {
+                Poll::Ready(ended) => Poll::Ready(Some(ended)),
+                // At a gate, or waiting for another actor.
+                Poll::Pending if self.running.load(Ordering::Acquire) == 0 => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await;
+        *self.permit.lock() = None;
+        ended
+    }
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stage")
+    }
+}

@@ -1,0 +1,186 @@
+//! The windows in Redis, with a gate before each call; and the epoch that a node follows.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::{FutureExt as _, future::BoxFuture};
+use kith_cache::remote::SharedError;
+use kith_delivery::{
+    Append, Confirm, EpochSource, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, RedisWindows, Span,
+    WindowKeeper,
+};
+use kith_store::{ConversationId, Epoch, Seq};
+
+use super::stage::{Stage, Verdict};
+
+/// How long a window may be unchecked.
+const CHECKED: Duration = Duration::from_secs(10);
+
+/// The epoch of the world, and where each node is.
+#[derive(Debug)]
+pub(super) struct Epochs {
+    pub(super) server: String,
+    pub(super) present: AtomicU64,
+    pub(super) nodes: Vec<NodeEpoch>,
+    /// Keys do not carry the epoch, and every server is taken for the right one.
+    pub(super) ignored: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct NodeEpoch {
+    pub(super) number: AtomicU64,
+    /// Its server is gone.
+    pub(super) is_cut: AtomicBool,
+}
+
+/// The epoch as one node knows it.
+#[derive(Debug)]
+pub(super) struct EpochOf {
+    pub(super) epochs: Arc<Epochs>,
+    pub(super) node: usize,
+}
+
+impl Epochs {
+    pub(super) fn new(server: String, nodes: usize, ignored: bool) -> Self {
+        let node = |_| NodeEpoch { number: AtomicU64::new(1), is_cut: AtomicBool::new(false) };
+        Self { server, present: AtomicU64::new(1), nodes: (0..nodes).map(node).collect(), ignored }
+    }
+
+    pub(super) fn of(&self, node: usize) -> u64 {
+        self.nodes[node].number.load(Ordering::Acquire)
+    }
+
+    pub(super) fn present(&self) -> u64 {
+        self.present.load(Ordering::Acquire)
+    }
+
+    /// Whether every node follows the present epoch.
+    pub(super) fn are_one(&self) -> bool {
+        (0..self.nodes.len()).all(|node| self.of(node) == self.present())
+    }
+
+    /// A new epoch begins. No node follows it yet.
+    pub(super) fn raise(&self, cuts_nodes: bool) {
+        self.present.fetch_add(1, Ordering::AcqRel);
+        self.nodes.iter().for_each(|node| node.is_cut.store(cuts_nodes, Ordering::Release));
+    }
+
+    /// The node follows the present epoch.
+    pub(super) fn move_node(&self, node: usize) {
+        self.nodes[node].number.store(self.present(), Ordering::Release);
+        self.nodes[node].is_cut.store(false, Ordering::Release);
+    }
+}
+
+#[async_trait]
+impl EpochSource for EpochOf {
+    fn followed(&self) -> Option<Epoch> {
+        let is_cut = self.epochs.nodes[self.node].is_cut.load(Ordering::Acquire);
+        let server = if is_cut && !self.epochs.ignored { "gone" } else { &self.epochs.server };
+        let number = if self.epochs.ignored { 1 } else { self.epochs.of(self.node) };
+        Some(Epoch { number, server: server.to_owned() })
+    }
+
+    async fn settled(&self) -> Option<u64> {
+        let number = if self.epochs.ignored { 1 } else { self.epochs.present() };
+        self.epochs.are_one().then_some(number)
+    }
+}
+
+/// The keeper of one node.
+#[derive(Debug)]
+pub(super) struct Stepped {
+    pub(super) keeper: Arc<RedisWindows>,
+    pub(super) stage: Arc<Stage>,
+}
+
+impl Stepped {
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(Arc<RedisWindows>) -> BoxFuture<'static, Result<T, SharedError>> + Send,
+    ) -> Result<T, SharedError> {
+        let verdict = self.stage.gate().await;
+        let call = call(Arc::clone(&self.keeper));
+        match verdict {
+            Verdict::Made => self.stage.command(call).await,
+            Verdict::Failed => Err(SharedError::Away),
+            Verdict::Late => {
+                self.stage.delay(call.map(drop).boxed());
+                Err(SharedError::Timeout)
+            }
+            Verdict::Unanswered => {
+                drop(self.stage.command(call).await);
+                Err(SharedError::Timeout)
+            }
+        }
+    }
+}
+
+fn each<T>(
+    count: usize,
+    answers: Result<Vec<Result<T, SharedError>>, SharedError>,
+) -> Vec<Result<T, SharedError>> {
+    answers.unwrap_or_else(|error| (0..count).map(|_| Err(error)).collect())
+}
+
+#[async_trait]
+impl WindowKeeper for Stepped {
+    async fn look(&self, log: ConversationId, asked: Span, token: LeaseToken) -> Result<Looked, SharedError> {
+        let looked =
+            self.call(move |keeper| async move { keeper.look(log, asked, token).await }.boxed()).await;
+        self.stage.count(match &looked {
+            Ok(Looked::Hit(window)) if window.age.is_some_and(|age| age <= CHECKED) => "hit",
+            Ok(Looked::Hit(_)) => "old",
+            Ok(Looked::Miss { .. }) => "miss",
+            Ok(Looked::Busy) => "busy",
+            Ok(Looked::Held) => "held",
+            Err(_) => "away",
+        });
+        looked
+    }
+
+    async fn fill(&self, log: ConversationId, fill: &Fill) -> Result<Filled, SharedError> {
+        let fill = fill.clone();
+        let filled = self.call(move |keeper| async move { keeper.fill(log, &fill).await }.boxed()).await;
+        self.stage.count(match &filled {
+            Ok(Filled::Stored) => "stored",
+            Ok(Filled::Lost) => "lost",
+            Ok(Filled::Below) => "below",
+            Err(_) => "unfilled",
+        });
+        filled
+    }
+
+    async fn append(&self, log: ConversationId, append: &Append) -> Result<(), SharedError> {
+        let append = append.clone();
+        self.call(move |keeper| async move { keeper.append(log, &append).await }.boxed()).await
+    }
+
+    async fn hold(&self, log: ConversationId, token: HoldToken, time: Duration) -> Result<(), SharedError> {
+        self.call(move |keeper| async move { keeper.hold(log, token, time).await }.boxed()).await
+    }
+
+    async fn release(&self, log: ConversationId, token: HoldToken) -> Result<(), SharedError> {
+        self.call(move |keeper| async move { keeper.release(log, token).await }.boxed()).await
+    }
+
+    async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>> {
+        let (count, known) = (known.len(), known.to_vec());
+        each(count, self.call(move |keeper| async move { Ok(keeper.confirm(&known).await) }.boxed()).await)
+    }
+
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>> {
+        let (count, asked) = (asked.len(), asked.to_vec());
+        each(count, self.call(move |keeper| async move { Ok(keeper.heads(&asked).await) }.boxed()).await)
+    }
+
+    async fn doubt(&self, log: ConversationId) -> Result<(), SharedError> {
+        self.call(move |keeper| async move { keeper.doubt(log).await }.boxed()).await
+    }
+}

@@ -1,0 +1,62 @@
+//! What happens in a world, and how often.
+
+use rand::{Rng as _, rngs::StdRng};
+
+/// What happens more often in a world.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weather {
+    pub(super) time_flies: bool,
+    pub(super) evicts: bool,
+    pub(super) nodes_die: bool,
+    pub(super) nodes_pause: bool,
+    /// Messages are changed.
+    pub(super) changes: bool,
+    pub(super) epochs_end: bool,
+    pub(super) redis_fails: bool,
+}
+
+/// A kind of step.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice {
+    GoOn,
+    Begin,
+    Advance,
+    Audit,
+    MakeLate,
+    Evict,
+    Kill,
+    Save,
+    ChangeEpoch,
+    MoveNode,
+}
+
+impl Weather {
+    pub(super) fn any(rng: &mut StdRng) -> Self {
+        Self {
+            time_flies: rng.random_bool(0.5),
+            evicts: rng.random_bool(0.3),
+            nodes_die: rng.random_bool(0.5),
+            nodes_pause: rng.random_bool(0.5),
+            changes: rng.random_bool(0.7),
+            epochs_end: rng.random_bool(0.4),
+            redis_fails: rng.random_bool(0.5),
+        }
+    }
+
+    /// Each kind of step, and how often it is made.
+    pub(super) fn choices(self) -> [(Choice, u32); 10] {
+        let often = |is_often, many, few| if is_often { many } else { few };
+        [
+            (Choice::GoOn, 140),
+            (Choice::Begin, 34),
+            (Choice::Advance, often(self.time_flies, 12, 3)),
+            (Choice::Audit, 6),
+            (Choice::MakeLate, 8),
+            (Choice::Evict, often(self.evicts, 8, 1)),
+            (Choice::Kill, often(self.nodes_die, 2, 0)),
+            (Choice::Save, often(self.epochs_end, 6, 0)),
+            (Choice::ChangeEpoch, often(self.epochs_end, 4, 0)),
+            (Choice::MoveNode, 6),
+        ]
+    }
+}

@@ -1,0 +1,222 @@
+//! A log in memory that counts its reads, and windows over a real Redis.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kith_cache::{
+    SystemClock,
+    remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+};
+use kith_delivery::{EpochSource, RedisWindows, WindowLimits, Windows};
+use kith_store::{
+    Appended, ConversationId, Epoch, GroupId, LogEnd, LogHead, Message, MessageKind, MessageStore,
+    NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, UserId,
+};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::model::{connected, name};
+
+/// The conversation of most tests.
+pub(crate) fn log_of(group: i64) -> ConversationId {
+    ConversationId::Group(GroupId::new(group).unwrap())
+}
+
+/// A message whose body has this length, or is its number.
+pub(crate) fn message(seq: Seq, bytes: usize) -> Message {
+    Message {
+        seq,
+        sender: UserId::new(7).ok(),
+        sent: Timestamp(seq),
+        kind: MessageKind::Message,
+        content_type: "text/plain".into(),
+        body: if bytes == 0 { seq.to_string().into() } else { vec![b'x'; bytes].into() },
+        mentions: vec![UserId::new(seq).unwrap()],
+        mention_all: false,
+        silent: false,
+        reply_to: None,
+        client_message_id: None,
+    }
+}
+
+/// The logs, and how often they were read.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    messages: Mutex<BTreeMap<ConversationId, Vec<Message>>>,
+    pub(crate) ends: AtomicUsize,
+    pub(crate) pages: AtomicUsize,
+    pub(crate) last_documents: AtomicUsize,
+    /// A permit for each read.
+    pub(crate) gate: Semaphore,
+    pub(crate) is_away: std::sync::atomic::AtomicBool,
+}
+
+impl Logs {
+    pub(crate) fn new() -> Arc<Self> {
+        let (ends, pages, last_documents) = Default::default();
+        let (gate, is_away) = (Semaphore::new(Semaphore::MAX_PERMITS), false.into());
+        Arc::new(Self { messages: Mutex::default(), ends, pages, last_documents, gate, is_away })
+    }
+
+    /// Appends messages with bodies of this length, and returns them.
+    pub(crate) fn append(&self, log: ConversationId, count: usize, bytes: usize) -> Vec<Message> {
+        let mut logs = self.messages.lock();
+        let messages = logs.entry(log).or_default();
+        let first = Seq::try_from(messages.len()).unwrap() + 1;
+        let new: Vec<Message> = (first..).take(count).map(|seq| message(seq, bytes)).collect();
+        messages.extend_from_slice(&new);
+        new
+    }
+
+    /// Changes the body of a message.
+    pub(crate) fn change(&self, log: ConversationId, seq: Seq) {
+        let place = usize::try_from(seq).unwrap() - 1;
+        self.messages.lock().get_mut(&log).unwrap()[place].body = Bytes::from_static(b"changed");
+    }
+
+    /// How often each was read: ends, pages, last documents.
+    pub(crate) fn reads(&self) -> [usize; 3] {
+        [&self.ends, &self.pages, &self.last_documents].map(|count| count.load(Ordering::Acquire))
+    }
+
+    async fn enter(&self, count: &AtomicUsize) -> Result<(), StoreError> {
+        count.fetch_add(1, Ordering::AcqRel);
+        self.gate.acquire().await.unwrap().forget();
+        if self.is_away.load(Ordering::Acquire) {
+            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
+            return Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source });
+        }
+        Ok(())
+    }
+
+    fn within(&self, log: ConversationId, first: Seq, last: Seq) -> Vec<Message> {
+        let logs = self.messages.lock();
+        let messages = logs.get(&log).into_iter().flatten();
+        messages.filter(|message| (first..=last).contains(&message.seq)).cloned().collect()
+    }
+
+    fn end(&self, log: ConversationId) -> Seq {
+        self.messages.lock().get(&log).and_then(|messages| messages.last()).map_or(0, |last| last.seq)
+    }
+}
+
+#[async_trait]
+impl MessageStore for Logs {
+    async fn append(&self, _: ConversationId, _: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
+        unreachable!("tests append by themselves")
+    }
+
+    async fn messages(&self, log: ConversationId, first: Seq, last: Seq) -> Result<Vec<Message>, StoreError> {
+        self.enter(&self.pages).await?;
+        Ok(self.within(log, first, last))
+    }
+
+    async fn last_documents(&self, log: ConversationId) -> Result<Vec<Message>, StoreError> {
+        self.enter(&self.last_documents).await?;
+        let end = self.end(log);
+        Ok(self.within(log, (end - 1) / 100 * 100 - 99, end))
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        unreachable!("windows read whole messages")
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        unreachable!("windows read whole messages")
+    }
+
+    async fn ends(&self, logs: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        self.enter(&self.ends).await?;
+        Ok(logs.iter().map(|log| LogEnd { seq: self.end(*log), sent: None }).collect())
+    }
+
+    async fn strong_end(&self, _: ConversationId) -> Result<Seq, StoreError> {
+        unreachable!("windows need no strong end")
+    }
+
+    async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
+        unreachable!("windows know no times")
+    }
+}
+
+/// The epoch, as a test sets it.
+#[derive(Debug)]
+pub(crate) struct Epochs {
+    pub(crate) followed: Mutex<Option<Epoch>>,
+    pub(crate) settled: Mutex<Option<u64>>,
+}
+
+#[async_trait]
+impl EpochSource for Epochs {
+    fn followed(&self) -> Option<Epoch> {
+        self.followed.lock().clone()
+    }
+
+    async fn settled(&self) -> Option<u64> {
+        *self.settled.lock()
+    }
+}
+
+/// Windows over a real Redis, under a prefix of their own.
+pub(crate) struct Stage {
+    pub(crate) windows: Windows,
+    pub(crate) logs: Arc<Logs>,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) server: String,
+    runner: Arc<ScriptRunner>,
+}
+
+impl Stage {
+    pub(crate) async fn new(limits: WindowLimits) -> Self {
+        let runner = Arc::new(connected().await);
+        let server = name(&runner).await;
+        let epoch = Epoch { number: 5, server: server.clone() };
+        let epochs = Arc::new(Epochs { followed: Mutex::new(Some(epoch)), settled: Mutex::new(Some(5)) });
+        let (logs, clock) = (Logs::new(), Arc::new(SystemClock::new()));
+        let source = Arc::<Epochs>::clone(&epochs);
+        let keeper =
+            RedisWindows::over(Arc::clone(&runner), source, Arc::<SystemClock>::clone(&clock), limits);
+        let store = Arc::<Logs>::clone(&logs);
+        let windows = Windows::over(Arc::new(keeper), store, clock, limits);
+        Self { windows, logs, epochs, server, runner }
+    }
+
+    /// Appends to the log and then to the window.
+    pub(crate) async fn append(&self, log: ConversationId, count: usize, bytes: usize) {
+        let began = self.windows.now();
+        let messages = self.logs.append(log, count, bytes);
+        self.windows.append(log, &messages, false, Some(began)).await.unwrap();
+    }
+
+    /// The numbers of messages that a read returns, and the span.
+    pub(crate) async fn read(&self, log: ConversationId, from: Seq, to: Seq) -> ((Seq, Seq), Vec<Seq>) {
+        let recent = self.windows.read(log, from, to, 0).await.unwrap();
+        let found = recent.messages.iter().map(|message| message.seq).collect();
+        ((recent.span.first, recent.span.last), found)
+    }
+
+    /// The messages of log 9 from this number on.
+    pub(crate) fn logs_from(&self, first: Seq) -> Vec<Message> {
+        self.logs.within(log_of(9), first, Seq::MAX)
+    }
+
+    /// Runs a script on the keys of a window.
+    pub(crate) async fn on_window(
+        &self,
+        log: ConversationId,
+        script: &RedisScript,
+        argument: &[u8],
+    ) -> Reply {
+        let tag = self.runner.tag();
+        let keys = ["h", "l"].map(|part| format!("{{{tag}:log:{log}}}:5:{part}")).to_vec();
+        let call = ScriptCall::new(script, keys, [Bytes::copy_from_slice(argument)]);
+        self.runner.run(&[call]).await.remove(0).unwrap()
+    }
+}

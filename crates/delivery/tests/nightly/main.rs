@@ -1,0 +1,28 @@
+//! Long tests, run by `cargo xtask nightly`: random histories of windows, and rules that are taken away.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../it/model/mod.rs"]
+mod model;
+
+use model::{MUTANTS, run};
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask nightly"]
+async fn nothing_wrong_is_served_in_long_histories() {
+    let report = run(10_000, 32_000, None).await.unwrap();
+    assert!(report.steps >= 32_000 && report.ended > 3_000, "{report:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask nightly"]
+async fn every_rule_is_needed() {
+    let mut missed = Vec::new();
+    for mutant in &MUTANTS {
+        match run(10_000, 64_000, Some(mutant)).await {
+            Ok(report) => missed.push(format!("{}: {report:?}", mutant.rule)),
+            Err(found) => println!("{}: {}", mutant.rule, found.lines().next().unwrap_or_default()),
+        }
+    }
+    assert!(missed.is_empty(), "not noticed: {missed:#?}");
+}
