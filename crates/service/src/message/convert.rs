@@ -10,6 +10,7 @@ use kith_store::{
     ContentHash, ConversationId, GroupId, Invalid, MENTIONS_MAX, Message, MessageKey, MessageKind,
     NewMessage, Seq, Text, Timestamp, UserId,
 };
+use prost::{Message as _, bytes::Bytes};
 
 use super::{
     reading::{Back, Page, Pull, SEQS_MAX},
@@ -35,6 +36,11 @@ pub(crate) fn message_to_wire(
         Principal::User(user) => message.sender == Some(user),
     };
     let client_message_id = message.client_message_id.filter(|_| shows_id);
+    let (body, event) = match message.kind {
+        MessageKind::Message => (message.body, None),
+        // An event of a later version that this one cannot decode is shown as one without content.
+        MessageKind::Event => (Bytes::new(), wire::Event::decode(message.body).ok()),
+    };
     wire::Message {
         conversation_id: conversation.to_string(),
         seq: message.seq,
@@ -42,11 +48,15 @@ pub(crate) fn message_to_wire(
         send_time: Some(wire_time(message.sent)),
         kind: kind_to_wire(message.kind).into(),
         content_type: message.content_type.to_string(),
-        body: message.body,
+        body,
         mention_ids: message.mentions.into_iter().map(UserId::get).collect(),
         mention_all: message.mention_all,
         reply_to_seq: message.reply_to.unwrap_or_default(),
         silent: message.silent,
+        edit_time: None,
+        edits: 0,
+        recall: None,
+        event,
         client_message_id: client_message_id.map(|id| id.to_string()).unwrap_or_default(),
     }
 }

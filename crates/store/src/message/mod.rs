@@ -33,7 +33,7 @@ pub struct Message {
     pub kind: MessageKind,
     /// Media type of the body, as the sender gave it; may be empty.
     pub content_type: Text,
-    /// What the sender wrote; of an event: the event as JSON.
+    /// What the sender wrote; of an event: an encoded `kith.message.v1.Event`.
     pub body: Bytes,
     /// The users whom it mentions, in the order of the sender.
     pub mentions: Vec<UserId>,
