@@ -20,7 +20,7 @@ use kith_proto::{
     user::v1::*,
 };
 use kith_store::{
-    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ContentHash, ConversationId, Decision, Edge,
+    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ContentHash, ConversationId, Decision, DialogKey, Edge,
     GroupId, GroupType, JoinPolicy, MemberChange, MemberTerms, MessageKey, MessageKind, NewApplication,
     NewGroup, NewMessage, Params, Receiver, SecretChange, Stores, Timestamp, UserId, Visibility, Write,
 };
@@ -81,6 +81,8 @@ async fn wrote_long_ago(folder: &TempDir, other: i64, bodies: &[&str]) {
     let (handle, stores) = open(folder.path()).await;
     let conversation = ConversationId::direct(UserId::new(CHOSEN).unwrap(), UserId::new(other).unwrap());
     let messages: Vec<_> = bodies.iter().map(|body| old_message(body)).collect();
+    // Before the first message of a direct conversation.
+    stores.dialogs.make_dialogs(&DialogKey::both(conversation), Timestamp(1)).await.unwrap();
     stores.messages.append(conversation, &messages).await.unwrap();
     handle.close().await;
 }

@@ -24,13 +24,9 @@ use crate::{
 };
 
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 33] = [
-    // Reads of one call that miss the same record at once may share one.
-    "hits",
-    "misses",
-    "loads",
-    "storeReads",
-    "resyncChecked",
+/// Reads of one call that miss the same record at once may share one, so that these may be 0 and left out.
+const COUNTED: [&str; 6] = ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked"];
+const VARYING: [&str; 28] = [
     "time",
     "banTime",
     "createTime",
@@ -192,15 +188,16 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// What varies counts only as being there.
+/// What varies counts only as being there, and [`COUNTED`] not even so.
 fn masked(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(name, _)| !COUNTED.contains(&name.as_str()));
             let mask = |(name, value): (String, Value)| {
                 let value = if is_varying(&name, &value) { json!("masked") } else { masked(value) };
                 (name, value)
             };
-            Value::Object(fields.into_iter().map(mask).collect::<Map<_, _>>())
+            Value::Object(fields.map(mask).collect::<Map<_, _>>())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(masked).collect()),
         other => other,
