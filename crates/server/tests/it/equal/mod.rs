@@ -23,9 +23,9 @@ use crate::{
     node::TestNode,
 };
 
-/// Fields that differ from node to node and from moment to moment.
 /// Reads of one call that miss the same record at once may share one, so that these may be 0 and left out.
 const COUNTED: [&str; 6] = ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked"];
+/// Fields that differ from node to node and from moment to moment.
 const VARYING: [&str; 28] = [
     "time",
     "banTime",
