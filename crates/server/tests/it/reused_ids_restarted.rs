@@ -6,8 +6,9 @@
 use std::{path::Path, time::Duration};
 
 use crate::applying::*;
+use crate::changing::{edit, recall, to_edit};
 use crate::messaging::{
-    by_seqs, chat, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
+    add, by_seqs, chat, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
 };
 use crate::node::{TestNode, assert_denied, assert_forbidden, principal, until};
 use crate::relating::{follow, members, users};
@@ -125,6 +126,41 @@ async fn new_account_reads_no_message_of_the_old_one() {
     let long_ago = prost_types::Timestamp::default();
     assert_eq!(seq_by_time(&node, CHOSEN, &with_ann, long_ago).await.unwrap(), 4);
     assert_eq!(max_seqs(&node, CHOSEN, &[&with_ann, &with_bob]).await, [Ok(5), Ok(0)]);
+    node.stop().await;
+    drop(data);
+}
+
+#[tokio::test]
+async fn new_account_changes_no_message_of_the_old_one() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    let [ann] = users(&node).await;
+    assert!(create(&node, "first").await);
+    let group = groups::Group {
+        name: "Open".into(),
+        history_for_new_members: true,
+        creator_id: ann,
+        ..Default::default()
+    };
+    let group = node.group(group).await.group_id;
+    let data = node.stop().await;
+    let (handle, stores) = open(folder.path()).await;
+    // Within the time in which its sender may edit it.
+    let sent = Timestamp(Timestamp::now().0 - 3_600_000);
+    let old = NewMessage { sent, ..old_message("old") };
+    stores.messages.append(ConversationId::Group(GroupId::new(group).unwrap()), &[old]).await.unwrap();
+    handle.close().await;
+    deleted_and_crashed(&folder).await;
+
+    let node = over(&folder).await;
+    until(async || create(&node, "second").await).await;
+    add(&node, group, &[CHOSEN]).await;
+    let id = format!("g{group}");
+    assert_eq!(read_all(&node, CHOSEN, &id).await, ["old"]);
+    assert_denied(edit(&node, CHOSEN, to_edit(&id, 1, "new")).await);
+    assert_denied(recall(&node, CHOSEN, &id, 1).await);
+    assert_eq!(say(&node, CHOSEN, To::GroupId(group), "mine").await.unwrap(), 2);
+    edit(&node, CHOSEN, to_edit(&id, 2, "edited")).await.unwrap();
     node.stop().await;
     drop(data);
 }

@@ -1,5 +1,7 @@
 //! What is configured about messages, with its defaults.
 
+use std::time::Duration;
+
 use kith_store::BODY_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,12 @@ pub struct MessagesConfig {
     pub queue_of_one: usize,
     /// Most conversations of a user that are listed. Above 0, at most 2000.
     pub conversations_max: usize,
+    /// How long users may recall a message that they sent. 0: they may not.
+    #[serde(with = "humantime_serde")]
+    pub recall_within: Duration,
+    /// How long users may edit a message that they sent. 0: they may not.
+    #[serde(with = "humantime_serde")]
+    pub edit_within: Duration,
 }
 
 /// Each page of a list reads the end of all of them.
@@ -48,6 +56,8 @@ impl Default for MessagesConfig {
             queue: 10_000,
             queue_of_one: 1_000,
             conversations_max: CONVERSATIONS_MAX,
+            recall_within: Duration::from_secs(2 * 60),
+            edit_within: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

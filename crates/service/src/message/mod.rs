@@ -13,8 +13,11 @@
 //! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
 //! not waited for: a node that dies in between leaves earlier messages of others unread.
 //!
+//! **Changes.** A recall or an edit changes a message in one transaction with its event (`changes`).
+//!
 //! **Freshness.** Messages are read from the store.
 
+mod changes;
 mod config;
 mod convert;
 mod dialogs;

@@ -42,5 +42,7 @@ pub(super) fn stored(seq: Seq, bytes: usize) -> Message {
         silent: new.silent,
         reply_to: new.reply_to,
         client_message_id: new.client_message_id,
+        edited: None,
+        recalled: None,
     }
 }

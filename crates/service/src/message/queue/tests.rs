@@ -8,7 +8,9 @@ use std::{
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use kith_cache::Node;
-use kith_store::{ContentHash, LogEnd, LogHead, Message, Seq, StoredHeader, Timestamp};
+use kith_store::{
+    Changed, ContentHash, LogEnd, LogHead, Message, MessageChange, Seq, StoredHeader, Timestamp,
+};
 use parking_lot::Mutex;
 
 use super::{
@@ -130,6 +132,10 @@ impl MessageStore for FakeStore {
 
     async fn seq_at(&self, _conversation: ConversationId, _time: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("nothing is read")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
     }
 }
 

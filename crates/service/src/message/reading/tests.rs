@@ -1,7 +1,9 @@
 //! Which numbers a page has, and how much is read for it.
 
 use async_trait::async_trait;
-use kith_store::{Appended, LogEnd, LogHead, MessageStore, NewMessage, StoreError, StoredHeader};
+use kith_store::{
+    Appended, Changed, LogEnd, LogHead, MessageChange, MessageStore, NewMessage, StoreError, StoredHeader,
+};
 use parking_lot::Mutex;
 
 use super::{
@@ -110,6 +112,10 @@ impl MessageStore for FakeLog {
 
     async fn seq_at(&self, _conversation: ConversationId, _time: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("no time is asked")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
     }
 }
 

@@ -1,15 +1,16 @@
 //! A message as an element of its document: `{k: key, h: hash of the content, i: id of the client, f: sender, t: time, y: kind,
-//! x: flags, ct: content type, b: body, a: mentions, p: answered message}`. `f` 0 is a service. `i`, `ct`, `a` and `p` are
-//! absent where there is nothing to say.
+//! x: flags, ct: content type, b: body, a: mentions, p: answered message, e: edits, et: time of the last edit, r: {by: who
+//! removed the content, t: when}}`. `f` 0 is a service. `i`, `ct`, `a`, `p`, `e`, `et` and `r` are absent where there is nothing to
+//! say; of a message with `r`, `b` is absent, too.
 
 use kith_store::{
-    ContentHash, Message, MessageKey, MessageKind, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
-    UserId,
+    ContentChange, ContentHash, Edited, Message, MessageKey, MessageKind, NewContent, NewMessage, Recalled,
+    RecalledBy, Seq, StoreError, StoredHeader, Timestamp, UserId,
 };
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
 
 use crate::mongo::{
-    document::{fields, moment, number, small, text},
+    document::{fields, moment, number, number_in, small, text},
     error::malformed,
 };
 
@@ -41,7 +42,7 @@ pub(super) fn element(new: &NewMessage) -> Document {
     }
     element.insert("b", binary(&new.body));
     if !new.mentions.is_empty() {
-        element.insert("a", new.mentions.iter().map(|user| user.get()).collect::<Vec<_>>());
+        element.insert("a", mentioned(&new.mentions));
     }
     if let Some(answered) = new.reply_to {
         element.insert("p", answered);
@@ -54,10 +55,77 @@ pub(super) fn key(key: MessageKey) -> Bson {
     binary(&key.0)
 }
 
+/// The condition of a change on the message at this place of its document.
+pub(super) fn state_needed(place: i64, content: &ContentChange) -> Document {
+    let mut state = doc! {
+        at(place, "y"): i32::from(MessageKind::Message as u8),
+        at(place, "r"): { "$exists": false },
+    };
+    if let ContentChange::Edit(content) = content {
+        // Null would match a message that was edited, too: the path is also looked for in each element of the array.
+        let edits = match content.edits_before {
+            0 => doc! { "$exists": false },
+            edits => doc! { "$eq": i64::from(edits) },
+        };
+        state.insert(at(place, "e"), edits);
+    }
+    state
+}
+
+/// The update that changes the message at this place of its document, and raises the version of the document.
+pub(super) fn changing(place: i64, content: &ContentChange) -> Document {
+    let mut change = match content {
+        ContentChange::Recall(recalled) => removing(place, recalled),
+        ContentChange::Edit(content) => replacing(place, content),
+    };
+    change.insert("$inc", doc! { "v": 1_i64 });
+    change
+}
+
+fn removing(place: i64, recalled: &Recalled) -> Document {
+    let content = ["b", "ct", "a", "i"].map(|field| (at(place, field), Bson::from("")));
+    doc! {
+        "$set": { at(place, "r"): { "by": recalled.by.number(), "t": recalled.time.0 } },
+        "$unset": content.into_iter().collect::<Document>(),
+        "$bit": { at(place, "x"): { "and": !MENTIONS_ALL } },
+    }
+}
+
+fn replacing(place: i64, content: &NewContent) -> Document {
+    let edited = content.edited();
+    let mut set = doc! {
+        at(place, "b"): binary(&content.body),
+        at(place, "e"): i64::from(edited.count),
+        at(place, "et"): edited.last.0,
+    };
+    let mut unset = Document::new();
+    let mut put = |field, value: Option<Bson>| match value {
+        Some(value) => drop(set.insert(at(place, field), value)),
+        None => drop(unset.insert(at(place, field), "")),
+    };
+    put("ct", Some(&content.content_type).filter(|text| !text.is_empty()).map(|text| text.as_str().into()));
+    put("a", Some(mentioned(&content.mentions)).filter(|_| !content.mentions.is_empty()));
+    let flag = if content.mention_all {
+        doc! { "or": MENTIONS_ALL }
+    } else {
+        doc! { "and": !MENTIONS_ALL }
+    };
+    let mut update = doc! { "$set": set, "$bit": { at(place, "x"): flag } };
+    if !unset.is_empty() {
+        update.insert("$unset", unset);
+    }
+    update
+}
+
+/// The path of a field of the message at this place.
+fn at(place: i64, field: &str) -> String {
+    format!("m.{place}.{field}")
+}
+
 /// Reads the message with this number.
 pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreError> {
     let mut message = blank(seq);
-    let mut has_body = false;
+    let (mut has_body, mut edits, mut edit_time) = (false, 0, 0);
     for field in fields(element) {
         let (name, value) = field?;
         match name {
@@ -70,10 +138,16 @@ pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreE
             "b" => (message.body, has_body) = (bytes(value, "b")?.to_vec().into(), true),
             "a" => message.mentions = users(value)?,
             "p" => message.reply_to = Some(number(value, "p")?),
+            "e" => edits = number(value, "e")?,
+            "et" => edit_time = number(value, "et")?,
+            "r" => message.recalled = Some(recalled(value)?),
             _ => {}
         }
     }
-    if has_body { Ok(message) } else { Err(malformed("b")) }
+    if edits != 0 {
+        message.edited = Some(Edited::of(edits, edit_time).ok_or_else(|| malformed("e"))?);
+    }
+    if has_body != message.recalled.is_some() { Ok(message) } else { Err(malformed("b")) }
 }
 
 /// Reads the header of the message with this number.
@@ -86,6 +160,7 @@ pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, St
             "y" => message.kind = MessageKind::of(number(value, "y")?).ok_or_else(|| malformed("y"))?,
             "x" => (message.silent, message.mention_all) = said(value)?,
             "a" => message.mentions = users(value)?,
+            "r" => message.recalled = Some(recalled(value)?),
             _ => {}
         }
     }
@@ -110,6 +185,17 @@ fn flags(new: &NewMessage) -> i32 {
 fn said(value: RawBsonRef<'_>) -> Result<(bool, bool), StoreError> {
     let flags = i32::from(small(value, "x")?);
     Ok((flags & SILENT != 0, flags & MENTIONS_ALL != 0))
+}
+
+fn recalled(value: RawBsonRef<'_>) -> Result<Recalled, StoreError> {
+    let document = value.as_document().ok_or_else(|| malformed("r"))?;
+    let by = number_in(document, "by")?.and_then(RecalledBy::of).ok_or_else(|| malformed("by"))?;
+    let time = number_in(document, "t")?.ok_or_else(|| malformed("t"))?;
+    Ok(Recalled { by, time: Timestamp(time) })
+}
+
+fn mentioned(users: &[UserId]) -> Bson {
+    users.iter().map(|user| user.get()).collect::<Vec<_>>().into()
 }
 
 fn sender(number: i64) -> Result<Option<UserId>, StoreError> {
@@ -150,6 +236,8 @@ fn blank(seq: Seq) -> Message {
         silent: false,
         reply_to: None,
         client_message_id: None,
+        edited: None,
+        recalled: None,
     }
 }
 
@@ -217,6 +305,8 @@ mod tests {
             ("b", Bson::from("text")),
             ("a", Bson::from(vec![0_i64])),
             ("t", Bson::Null),
+            ("e", Bson::Int64(-1)),
+            ("r", Bson::Int64(7)),
         ];
         for (field, value) in wrong {
             let mut element = element(&bare());
@@ -227,6 +317,15 @@ mod tests {
         let mut without = element(&bare());
         without.remove("b");
         assert!(message(&raw(&without), 1).is_err());
+        without.insert("r", doc! { "by": -1_i64, "t": 7_i64 });
+        assert!(message(&raw(&without), 1).is_ok());
+        for (field, value) in [("by", Bson::Int64(-2)), ("by", Bson::Null), ("t", Bson::Null)] {
+            let mut recalled = doc! { "by": 7_i64, "t": 7_i64 };
+            recalled.insert(field, value);
+            without.insert("r", recalled);
+            assert!(message(&raw(&without), 1).is_err(), "{without}");
+            assert!(header(&raw(&without), 1).is_err(), "{without}");
+        }
         without.insert("k", binary(&[1; 15]));
         assert!(kept(&raw(&without)).is_err());
     }

@@ -6,6 +6,7 @@
 //! again.
 
 mod append;
+mod change;
 mod documents;
 mod element;
 mod ends;
@@ -17,8 +18,8 @@ mod tests;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, NewMessage, Seq, StoreError,
-    StoredHeader, Timestamp,
+    Appended, Changed, ConversationId, LogEnd, LogHead, Message, MessageChange, MessageStore, NewMessage,
+    Seq, StoreError, StoredHeader, Timestamp,
 };
 
 use super::connect::Mongo;
@@ -76,5 +77,14 @@ impl MessageStore for Mongo {
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
         let _entered = self.enter()?;
         self.first_sent_at(conversation, time).await
+    }
+
+    async fn change(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Changed, StoreError> {
+        let _entered = self.enter()?;
+        Box::pin(self.change_message(conversation, change)).await
     }
 }
