@@ -79,9 +79,9 @@ pub use member::{
 };
 pub use message::{
     Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed, ContentChange,
-    ContentHash, ConversationId, DOCUMENT, Edited, HEADS_AT_ONCE, LogEnd, LogHead, MENTIONS_MAX, Message,
-    MessageChange, MessageKey, MessageKind, MessageStore, NewContent, NewMessage, Recalled, RecalledBy, Seq,
-    StoredHeader, document_of,
+    ContentHash, ConversationId, DOCUMENT, DocumentKey, Edited, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead,
+    MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind, MessageStore, NewContent, NewMessage,
+    Recalled, RecalledBy, Seq, StoredHeader, document_of,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};

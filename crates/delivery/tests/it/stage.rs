@@ -16,8 +16,9 @@ use kith_cache::{
 };
 use kith_delivery::{EpochSource, RedisWindows, WindowLimits, Windows};
 use kith_store::{
-    Appended, Changed, ConversationId, Epoch, GroupId, LogEnd, LogHead, Message, MessageChange, MessageKind,
-    MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, UserId,
+    Appended, Changed, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
+    UserId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -124,6 +125,10 @@ impl MessageStore for Logs {
         self.enter(&self.last_documents).await?;
         let end = self.end(log);
         Ok(self.within(log, (end - 1) / 100 * 100 - 99, end))
+    }
+
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("windows read the last documents")
     }
 
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {

@@ -143,24 +143,23 @@ async fn new_account_changes_no_message_of_the_old_one() {
         ..Default::default()
     };
     let group = node.group(group).await.group_id;
+    add(&node, group, &[CHOSEN]).await;
+    for to in [To::GroupId(group), To::UserId(ann)] {
+        say(&node, CHOSEN, to, "old").await.unwrap();
+    }
     let data = node.stop().await;
-    let (handle, stores) = open(folder.path()).await;
-    // Within the time in which its sender may edit it.
-    let sent = Timestamp(Timestamp::now().0 - 3_600_000);
-    let old = NewMessage { sent, ..old_message("old") };
-    stores.messages.append(ConversationId::Group(GroupId::new(group).unwrap()), &[old]).await.unwrap();
-    handle.close().await;
     deleted_and_crashed(&folder).await;
 
     let node = over(&folder).await;
     until(async || create(&node, "second").await).await;
     add(&node, group, &[CHOSEN]).await;
-    let id = format!("g{group}");
-    assert_eq!(read_all(&node, CHOSEN, &id).await, ["old"]);
-    assert_denied(edit(&node, CHOSEN, to_edit(&id, 1, "new")).await);
-    assert_denied(recall(&node, CHOSEN, &id, 1).await);
-    assert_eq!(say(&node, CHOSEN, To::GroupId(group), "mine").await.unwrap(), 2);
-    edit(&node, CHOSEN, to_edit(&id, 2, "edited")).await.unwrap();
+    for id in [format!("g{group}"), direct(CHOSEN, ann)] {
+        assert_not_found(edit(&node, CHOSEN, to_edit(&id, 1, "new")).await);
+        assert_not_found(recall(&node, CHOSEN, &id, 1).await);
+        let own = say(&node, CHOSEN, To::ConversationId(id.clone()), "mine").await.unwrap();
+        edit(&node, CHOSEN, to_edit(&id, own, "edited")).await.unwrap();
+        recall(&node, CHOSEN, &id, own).await.unwrap();
+    }
     node.stop().await;
     drop(data);
 }

@@ -15,12 +15,16 @@
 //!
 //! **Changes.** A recall or an edit changes a message in one transaction with its event (`changes`).
 //!
-//! **Freshness.** Messages are read from the store.
+//! **Freshness.** The last messages of a conversation are read from its window in Redis (`kith-delivery`), others from the store. A
+//! read sees every send that was acknowledged before it began; if the node of the sender died, or was cut from Redis, before
+//! the window had the message, 10 s later at the latest.
 
 mod changes;
 mod config;
 mod convert;
 mod dialogs;
+pub mod documents;
+mod logs;
 mod own_marks;
 mod queue;
 mod range;
@@ -31,11 +35,13 @@ mod rpc;
 mod sample;
 mod sending;
 mod service;
+mod unseen;
 mod waiting;
 
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use dialogs::{DialogRpc, Dialogs};
+pub use logs::Logs;
 use range::{Bounds, Range, no_conversation, store_error};
 pub use rpc::MessageRpc;
 pub use service::{Correspondents, Messages, Records};

@@ -2,6 +2,7 @@
 
 mod change;
 mod conversation_id;
+mod document;
 mod head;
 mod new_message;
 mod store;
@@ -12,6 +13,7 @@ use crate::{Text, Timestamp, UserId};
 
 pub use change::{Changed, ContentChange, Edited, MessageChange, NewContent, Recalled, RecalledBy};
 pub use conversation_id::ConversationId;
+pub use document::{DocumentKey, LogDocument};
 pub use head::{HEADS_AT_ONCE, LogHead, StoredHeader};
 pub use new_message::{
     BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash, MENTIONS_MAX,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kith_cache::Consistency;
 use kith_store::{ConversationId, GroupId, MemberKey, Message, MessageKind, Role, Seq, Timestamp, UserId};
 
 use super::{
@@ -16,7 +15,6 @@ use crate::{
     dialog::out_of_range,
     error::{Error, Reason},
     rpc::versions::wire_time,
-    user::account_begins,
 };
 
 impl Messages {
@@ -25,17 +23,13 @@ impl Messages {
     /// # Errors
     /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or what a failing store makes.
     pub(super) async fn changeable(&self, target: Target) -> Result<Message, Error> {
-        let bounds = self.bounds(target.by, &[target.conversation]).await?;
+        let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         // As if the log ended there: the end is not said to users who may not read it.
-        let readable = bounds.with(target.seq);
-        if !readable.contains(target.seq) {
+        if !bounds.with(target.seq).contains(target.seq) {
             return Err(no_message());
         }
         let message = self.stored(target.conversation, target.seq).await?;
-        if message.sent < readable.since {
-            return Err(no_message());
-        }
         if message.kind == MessageKind::Event {
             return Err(invalid("seq", "must not be that of an event"));
         }
@@ -48,7 +42,7 @@ impl Messages {
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or what a failing store makes.
     pub(super) async fn may_recall(&self, target: Target, message: &Message) -> Result<(), Error> {
         let Some(user) = target.by else { return Ok(()) };
-        if self.is_own(user, message).await? {
+        if message.sender == Some(user) {
             // It is recalled already: nothing is done to it.
             let is_recalled = message.recalled.is_some();
             return if is_recalled { Ok(()) } else { in_time(message.sent, self.config.recall_within) };
@@ -66,7 +60,7 @@ impl Messages {
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or what a failing store makes.
     pub(super) async fn may_edit(&self, target: Target, message: &Message) -> Result<(), Error> {
         if let Some(user) = target.by
-            && !self.is_own(user, message).await?
+            && message.sender != Some(user)
         {
             return Err(Error::not_allowed("only its sender and services edit a message"));
         }
@@ -80,23 +74,14 @@ impl Messages {
 
     /// The message with this number. After a failover the log may seem to end below it.
     async fn stored(&self, conversation: ConversationId, seq: Seq) -> Result<Message, Error> {
-        let read = async || self.store.messages(conversation, seq, seq).await.map_err(store_error);
+        let read = async || self.logs.store.messages(conversation, seq, seq).await.map_err(store_error);
         if let Some(message) = read().await?.pop() {
             return Ok(message);
         }
-        if seq > self.store.strong_end(conversation).await.map_err(store_error)? {
+        if seq > self.logs.strong_end(conversation).await? {
             return Err(out_of_range());
         }
         read().await?.pop().ok_or_else(no_message)
-    }
-
-    /// Whether this user has sent the message, and not another one who had its id.
-    async fn is_own(&self, user: UserId, message: &Message) -> Result<bool, Error> {
-        if message.sender != Some(user) {
-            return Ok(false);
-        }
-        let created = self.correspondents.users.created(user, &Consistency::Cached).await?;
-        Ok(created.is_some_and(|created| message.sent >= account_begins(created)))
     }
 
     /// Whether a user has a higher role than the sender of a message. One who is no member counts as a member.

@@ -24,7 +24,8 @@ use super::{
         write::{Failure, backoff},
     },
     documents::{self, Documents as _, documents_of, id, size_and_time, tail_in},
-    element::{changing, message, state_needed},
+    element::message,
+    element_change::{changing, state_needed},
 };
 
 /// Where a message is: its document, and its place there.
@@ -130,7 +131,7 @@ impl Mongo {
         let spot = Spot::of(conversation, change.seq);
         let mut filter = state_needed(spot.place, &change.content);
         filter.insert("_id", spot.id());
-        let update = changing(spot.place, &change.content);
+        let update = changing(spot.place, &change.content, rand::random());
         let update = self.messages.find_one_and_update(filter, update).projection(spot.alone());
         let update = update.return_document(ReturnDocument::After).max_time(self.options.command);
         let found = update.session(session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;

@@ -4,8 +4,8 @@
 //! say; of a message with `r`, `b` is absent, too.
 
 use kith_store::{
-    ContentChange, ContentHash, Edited, Message, MessageKey, MessageKind, NewContent, NewMessage, Recalled,
-    RecalledBy, Seq, StoreError, StoredHeader, Timestamp, UserId,
+    ContentHash, Edited, Message, MessageKey, MessageKind, NewMessage, Recalled, RecalledBy, Seq, StoreError,
+    StoredHeader, Timestamp, UserId,
 };
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
 
@@ -17,7 +17,7 @@ use crate::mongo::{
 /// Leaves unread counts as they are.
 const SILENT: i32 = 1;
 /// Mentions every reader.
-const MENTIONS_ALL: i32 = 2;
+pub(super) const MENTIONS_ALL: i32 = 2;
 
 /// What is stored of a message that is compared with one that is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,73 +53,6 @@ pub(super) fn element(new: &NewMessage) -> Document {
 /// A key as a query asks for it.
 pub(super) fn key(key: MessageKey) -> Bson {
     binary(&key.0)
-}
-
-/// The condition of a change on the message at this place of its document.
-pub(super) fn state_needed(place: i64, content: &ContentChange) -> Document {
-    let mut state = doc! {
-        at(place, "y"): i32::from(MessageKind::Message as u8),
-        at(place, "r"): { "$exists": false },
-    };
-    if let ContentChange::Edit(content) = content {
-        // Null would match a message that was edited, too: the path is also looked for in each element of the array.
-        let edits = match content.edits_before {
-            0 => doc! { "$exists": false },
-            edits => doc! { "$eq": i64::from(edits) },
-        };
-        state.insert(at(place, "e"), edits);
-    }
-    state
-}
-
-/// The update that changes the message at this place of its document, and raises the version of the document.
-pub(super) fn changing(place: i64, content: &ContentChange) -> Document {
-    let mut change = match content {
-        ContentChange::Recall(recalled) => removing(place, recalled),
-        ContentChange::Edit(content) => replacing(place, content),
-    };
-    change.insert("$inc", doc! { "v": 1_i64 });
-    change
-}
-
-fn removing(place: i64, recalled: &Recalled) -> Document {
-    let content = ["b", "ct", "a", "i"].map(|field| (at(place, field), Bson::from("")));
-    doc! {
-        "$set": { at(place, "r"): { "by": recalled.by.number(), "t": recalled.time.0 } },
-        "$unset": content.into_iter().collect::<Document>(),
-        "$bit": { at(place, "x"): { "and": !MENTIONS_ALL } },
-    }
-}
-
-fn replacing(place: i64, content: &NewContent) -> Document {
-    let edited = content.edited();
-    let mut set = doc! {
-        at(place, "b"): binary(&content.body),
-        at(place, "e"): i64::from(edited.count),
-        at(place, "et"): edited.last.0,
-    };
-    let mut unset = Document::new();
-    let mut put = |field, value: Option<Bson>| match value {
-        Some(value) => drop(set.insert(at(place, field), value)),
-        None => drop(unset.insert(at(place, field), "")),
-    };
-    put("ct", Some(&content.content_type).filter(|text| !text.is_empty()).map(|text| text.as_str().into()));
-    put("a", Some(mentioned(&content.mentions)).filter(|_| !content.mentions.is_empty()));
-    let flag = if content.mention_all {
-        doc! { "or": MENTIONS_ALL }
-    } else {
-        doc! { "and": !MENTIONS_ALL }
-    };
-    let mut update = doc! { "$set": set, "$bit": { at(place, "x"): flag } };
-    if !unset.is_empty() {
-        update.insert("$unset", unset);
-    }
-    update
-}
-
-/// The path of a field of the message at this place.
-fn at(place: i64, field: &str) -> String {
-    format!("m.{place}.{field}")
 }
 
 /// Reads the message with this number.
@@ -194,7 +127,8 @@ fn recalled(value: RawBsonRef<'_>) -> Result<Recalled, StoreError> {
     Ok(Recalled { by, time: Timestamp(time) })
 }
 
-fn mentioned(users: &[UserId]) -> Bson {
+/// Mentioned users as they are stored.
+pub(super) fn mentioned(users: &[UserId]) -> Bson {
     users.iter().map(|user| user.get()).collect::<Vec<_>>().into()
 }
 
@@ -219,7 +153,8 @@ fn array<const N: usize>(value: RawBsonRef<'_>, field: &'static str) -> Result<[
     bytes(value, field)?.try_into().map_err(|_| malformed(field))
 }
 
-fn binary(bytes: &[u8]) -> Bson {
+/// Bytes as they are stored.
+pub(super) fn binary(bytes: &[u8]) -> Bson {
     Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }.into()
 }
 

@@ -9,6 +9,7 @@ mod append;
 mod change;
 mod documents;
 mod element;
+mod element_change;
 mod ends;
 mod heads;
 mod hints;
@@ -18,13 +19,13 @@ mod tests;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, Changed, ConversationId, LogEnd, LogHead, Message, MessageChange, MessageStore, NewMessage,
-    Seq, StoreError, StoredHeader, Timestamp,
+    Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
+    MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
 };
 
 use super::connect::Mongo;
 use append::Log;
-pub(super) use documents::MESSAGES;
+pub(super) use documents::{MESSAGES, id as document_id};
 pub(super) use hints::Hints;
 
 #[async_trait]
@@ -47,6 +48,11 @@ impl MessageStore for Mongo {
     ) -> Result<Vec<Message>, StoreError> {
         let _entered = self.enter()?;
         self.messages_between(conversation, first, last).await
+    }
+
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        let _entered = self.enter()?;
+        self.whole_document(key).await
     }
 
     async fn headers(
