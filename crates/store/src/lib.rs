@@ -78,9 +78,10 @@ pub use member::{
     MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster,
 };
 pub use message::{
-    Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash,
-    ConversationId, DOCUMENT, DocumentKey, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead, MENTIONS_MAX,
-    Message, MessageKey, MessageKind, MessageStore, NewMessage, Seq, StoredHeader, document_of,
+    Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed, ContentChange,
+    ContentHash, ConversationId, DOCUMENT, DocumentKey, Edited, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead,
+    MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind, MessageStore, NewContent, NewMessage,
+    Recalled, RecalledBy, Seq, StoredHeader, document_of,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};

@@ -16,8 +16,9 @@ use kith_cache::{
 };
 use kith_delivery::{EpochSource, RedisWindows, WindowLimits, Windows};
 use kith_store::{
-    Appended, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
-    MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, UserId,
+    Appended, Changed, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
+    UserId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -43,6 +44,8 @@ pub(crate) fn message(seq: Seq, bytes: usize) -> Message {
         silent: false,
         reply_to: None,
         client_message_id: None,
+        edited: None,
+        recalled: None,
     }
 }
 
@@ -147,6 +150,10 @@ impl MessageStore for Logs {
 
     async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("windows know no times")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("tests change messages by themselves")
     }
 }
 

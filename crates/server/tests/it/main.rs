@@ -9,6 +9,7 @@ mod applications_void_between;
 mod applying;
 mod broken;
 mod cancelled;
+mod changing;
 mod config_sources;
 mod damaged;
 mod deleted_users;

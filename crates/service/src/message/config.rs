@@ -27,6 +27,12 @@ pub struct MessagesConfig {
     pub queue_of_one: usize,
     /// Most conversations of a user that are listed. Above 0, at most 2000.
     pub conversations_max: usize,
+    /// How long users may recall a message that they sent. 0: they may not.
+    #[serde(with = "humantime_serde")]
+    pub recall_within: Duration,
+    /// How long users may edit a message that they sent. 0: they may not.
+    #[serde(with = "humantime_serde")]
+    pub edit_within: Duration,
     /// How many of the last messages of a conversation are kept in Redis. From 1 to 100.
     pub window: usize,
     /// Most bytes of them. Above 0, at most 8MiB.
@@ -71,6 +77,8 @@ impl Default for MessagesConfig {
             queue: 10_000,
             queue_of_one: 1_000,
             conversations_max: CONVERSATIONS_MAX,
+            recall_within: Duration::from_secs(2 * 60),
+            edit_within: Duration::from_secs(24 * 60 * 60),
             window: windows.messages,
             window_bytes: windows.bytes,
             window_ttl: windows.kept,

@@ -20,7 +20,7 @@ use crate::{error::Error, write::tiers::Tiers};
 pub struct Logs {
     pub(super) store: Arc<dyn MessageStore>,
     pub(super) windows: Windows,
-    documents: TieredCache<DocumentKey, LogDocument>,
+    pub(super) documents: TieredCache<DocumentKey, LogDocument>,
     unseen: Arc<Unseen>,
 }
 

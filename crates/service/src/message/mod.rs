@@ -13,10 +13,13 @@
 //! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
 //! not waited for: a node that dies in between leaves earlier messages of others unread.
 //!
+//! **Changes.** A recall or an edit changes a message in one transaction with its event (`changes`).
+//!
 //! **Freshness.** The last messages of a conversation are read from its window in Redis (`kith-delivery`), others from the store. A
 //! read sees every send that was acknowledged before it began; if the node of the sender died, or was cut from Redis, before
 //! the window had the message, 10 s later at the latest.
 
+mod changes;
 mod config;
 mod convert;
 mod dialogs;

@@ -130,7 +130,7 @@ impl Messages {
     }
 
     /// What bounds a reader in each of these conversations, in their order, with what it sees by its dialogs.
-    async fn seen_bounds(
+    pub(super) async fn seen_bounds(
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],

@@ -237,4 +237,20 @@ impl MessageService for MessageRpc {
         self.agreement.check()?;
         self.dialogs.trim_conversation(request).await
     }
+
+    async fn recall_message(
+        &self,
+        request: Request<wire::RecallMessageRequest>,
+    ) -> Answer<wire::RecallMessageResponse> {
+        self.agreement.check()?;
+        self.messages.recall_message(request).await
+    }
+
+    async fn edit_message(
+        &self,
+        request: Request<wire::EditMessageRequest>,
+    ) -> Answer<wire::EditMessageResponse> {
+        self.agreement.check()?;
+        self.messages.edit_message(request).await
+    }
 }

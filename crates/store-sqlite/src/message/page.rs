@@ -87,11 +87,12 @@ fn header_of(row: &Row<'_>) -> Result<StoredHeader, Failure> {
     let flags: i64 = row.get(3)?;
     let body = row.get_ref(4)?.as_blob().map_err(|_| corrupt("messages.body"))?;
     let (packed, _) = Packed::decode(body).ok_or_else(|| corrupt("messages.body"))?;
+    let recalled = packed.recall()?;
     Ok(StoredHeader {
         seq: row.get(0)?,
         sender: sender_of(row)?,
         silent: flags & (SILENT | EVENT) != 0,
-        recalled: false,
+        recalled: recalled.is_some(),
         mentions: packed.mentions,
         mention_all: flags & MENTION_ALL != 0,
     })
@@ -107,6 +108,7 @@ fn message_of(row: &Row<'_>) -> Result<Message, Failure> {
     let flags: i64 = row.get(3)?;
     let body = row.get_ref(4)?.as_blob().map_err(|_| corrupt("messages.body"))?;
     let (packed, body) = Packed::decode(body).ok_or_else(|| corrupt("messages.body"))?;
+    let (edited, recalled) = (packed.edits()?, packed.recall()?);
     Ok(Message {
         seq: row.get(0)?,
         sender: sender_of(row)?,
@@ -119,5 +121,7 @@ fn message_of(row: &Row<'_>) -> Result<Message, Failure> {
         silent: flags & SILENT != 0,
         reply_to: packed.reply_to,
         client_message_id: packed.client_message_id,
+        edited,
+        recalled,
     })
 }

@@ -1,5 +1,6 @@
 //! Messages of conversations: what is stored of them, and how they are numbered.
 
+mod change;
 mod conversation_id;
 mod document;
 mod head;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 
 use crate::{Text, Timestamp, UserId};
 
+pub use change::{Changed, ContentChange, Edited, MessageChange, NewContent, Recalled, RecalledBy};
 pub use conversation_id::ConversationId;
 pub use document::{DocumentKey, LogDocument};
 pub use head::{HEADS_AT_ONCE, LogHead, StoredHeader};
@@ -47,6 +49,11 @@ pub struct Message {
     pub reply_to: Option<Seq>,
     /// The id that the sender gave it.
     pub client_message_id: Option<Text>,
+    /// How often it was edited; `None`: never.
+    pub edited: Option<Edited>,
+    /// Who removed its content; `None`: it has its content. Without it content type, body, mentions and the id of the client are
+    /// empty.
+    pub recalled: Option<Recalled>,
 }
 
 impl Message {

@@ -124,6 +124,8 @@ impl NewMessage {
             silent: self.silent,
             reply_to: self.reply_to,
             client_message_id: self.client_message_id,
+            edited: None,
+            recalled: None,
         }
     }
 

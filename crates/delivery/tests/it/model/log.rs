@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageStore, NewMessage,
-    Seq, StoreError, StoredHeader, Timestamp, document_of,
+    Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
+    MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
 };
 use parking_lot::Mutex;
 
@@ -53,6 +53,10 @@ impl MessageStore for ModelLog {
 
     async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("windows know no times")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("actors change messages by themselves")
     }
 }
 
@@ -106,5 +110,9 @@ impl MessageStore for OldestFirst {
 
     async fn seq_at(&self, log: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
         self.0.seq_at(log, time).await
+    }
+
+    async fn change(&self, log: ConversationId, change: &MessageChange) -> Result<Changed, StoreError> {
+        self.0.change(log, change).await
     }
 }

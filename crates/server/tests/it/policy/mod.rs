@@ -14,6 +14,7 @@ mod groups;
 mod members;
 mod memory_tier;
 mod messages;
+mod messages_changed;
 mod messages_read;
 mod messages_sent_again;
 mod presence;

@@ -112,7 +112,7 @@ fn stored_header(header: EntryHeader) -> StoredHeader {
         seq: header.seq,
         sender: header.sender,
         silent: header.silent || header.kind == MessageKind::Event,
-        recalled: false,
+        recalled: header.recalled,
         mentions: header.mentions,
         mention_all: header.mention_all,
     }

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use futures::FutureExt as _;
 use kith_cache::Node;
 use kith_store::{
-    ContentHash, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageStore, Seq, StoredHeader,
-    Timestamp,
+    Changed, ContentHash, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange, MessageStore,
+    Seq, StoredHeader, Timestamp,
 };
 use parking_lot::Mutex;
 
@@ -137,6 +137,10 @@ impl MessageStore for FakeStore {
 
     async fn seq_at(&self, _conversation: ConversationId, _time: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("nothing is read")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
     }
 }
 

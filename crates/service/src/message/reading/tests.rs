@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, DocumentKey, LogDocument, LogEnd, LogHead, MessageStore, NewMessage, StoreError, StoredHeader,
-    Version,
+    Appended, Changed, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore, NewMessage,
+    StoreError, StoredHeader, Version,
 };
 use parking_lot::Mutex;
 
@@ -151,6 +151,10 @@ impl MessageStore for FakeLog {
 
     async fn seq_at(&self, _conversation: ConversationId, _time: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("no time is asked")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
     }
 }
 

@@ -200,7 +200,7 @@ impl<'a, D: Documents> Append<'a, D> {
 }
 
 impl Sent {
-    fn compared_with(&self, hash: ContentHash) -> Appended {
+    pub(super) fn compared_with(&self, hash: ContentHash) -> Appended {
         if self.hash == hash {
             Appended::Replayed { seq: self.seq, sent: self.sent }
         } else {

@@ -6,8 +6,10 @@
 //! again.
 
 mod append;
+mod change;
 mod documents;
 mod element;
+mod element_change;
 mod ends;
 mod heads;
 mod hints;
@@ -17,8 +19,8 @@ mod tests;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageStore, NewMessage,
-    Seq, StoreError, StoredHeader, Timestamp,
+    Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
+    MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
 };
 
 use super::connect::Mongo;
@@ -81,5 +83,14 @@ impl MessageStore for Mongo {
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
         let _entered = self.enter()?;
         self.first_sent_at(conversation, time).await
+    }
+
+    async fn change(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Changed, StoreError> {
+        let _entered = self.enter()?;
+        Box::pin(self.change_message(conversation, change)).await
     }
 }
