@@ -148,7 +148,7 @@ pub(crate) fn conversation(text: &str) -> Result<ConversationId, Error> {
     valid("conversation_id", text.parse())
 }
 
-fn client_message_id(text: &str) -> Result<Option<Text>, Error> {
+pub(super) fn client_message_id(text: &str) -> Result<Option<Text>, Error> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -173,7 +173,7 @@ fn check_body(request: &wire::SendMessageRequest, bytes_max: usize) -> Result<()
     Ok(())
 }
 
-fn mentions(ids: &[i64]) -> Result<Vec<UserId>, Error> {
+pub(super) fn mentions(ids: &[i64]) -> Result<Vec<UserId>, Error> {
     if ids.len() > MENTIONS_MAX {
         return Err(invalid("mention_ids", format!("must hold at most {MENTIONS_MAX}")));
     }
@@ -248,7 +248,7 @@ pub(super) fn max_seq_result(conversation: ConversationId, max: Result<Seq, Erro
     wire::MaxSeqResult { conversation_id: conversation.to_string(), result: Some(result) }
 }
 
-fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
+pub(super) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
     value.map_err(|why| Error::invalid(field, &why))
 }
 

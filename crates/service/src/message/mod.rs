@@ -15,9 +15,11 @@
 //!
 //! **Freshness.** Messages are read from the store.
 
+mod at_least;
 mod config;
 mod convert;
 mod dialogs;
+mod import;
 mod own_marks;
 mod queue;
 mod range;
@@ -30,6 +32,7 @@ mod sending;
 mod service;
 mod waiting;
 
+use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use dialogs::{DialogRpc, Dialogs};

@@ -5,7 +5,7 @@ use kith_store::{
     BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Seq, StoreError, Timestamp, UserId,
 };
 
-use super::Messages;
+use super::{AtLeast, Messages};
 use crate::{error::Error, user::account_begins};
 
 /// The messages that a reader may read; none if `max` is below `min`.
@@ -106,7 +106,8 @@ impl Messages {
         Ok(Range { min: range.min.max(first), ..range })
     }
 
-    /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none.
+    /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none. Ends
+    /// that seem to be below `at_least` are read again.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -114,10 +115,13 @@ impl Messages {
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],
+        at_least: &AtLeast,
     ) -> Result<Vec<Result<Seq, Error>>, Error> {
         let bounds = self.seen_bounds(reader, conversations).await?;
         let open = conversations.iter().zip(&bounds).filter(|(_, bounds)| is_open(bounds));
-        let ends = self.ends(&open.map(|(conversation, _)| *conversation).collect::<Vec<_>>()).await?;
+        let open: Vec<_> = open.map(|(conversation, _)| *conversation).collect();
+        let mut ends = self.ends(&open).await?;
+        at_least.raise_ends(&*self.store, &open, &mut ends).await?;
         let mut ends = ends.into_iter();
         let max = |bounds: Result<Bounds, Error>| {
             let end = if is_open(&bounds) { ends.next().unwrap_or_default() } else { LogEnd::default() };

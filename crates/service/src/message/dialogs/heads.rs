@@ -6,7 +6,10 @@ use kith_store::{
     BATCH_MAX, ConversationId, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore, Seq, StoredHeader,
 };
 
-use crate::{error::Error, message::store_error};
+use crate::{
+    error::Error,
+    message::{AtLeast, store_error},
+};
 
 /// What lists and counts read of logs. What answers before the store comes in here. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -19,15 +22,20 @@ impl Heads {
         Self { store }
     }
 
-    /// The ends of these logs, in their order.
+    /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
+    pub(super) async fn ends(
+        &self,
+        conversations: &[ConversationId],
+        at_least: &AtLeast,
+    ) -> Result<Vec<LogEnd>, Error> {
         let mut ends = Vec::with_capacity(conversations.len());
         for some in conversations.chunks(BATCH_MAX) {
             ends.extend(self.store.ends(some).await.map_err(store_error)?);
         }
+        at_least.raise_ends(&*self.store, conversations, &mut ends).await?;
         Ok(ends)
     }
 
@@ -39,15 +47,21 @@ impl Heads {
         self.store.strong_end(conversation).await.map_err(store_error)
     }
 
-    /// The heads of these logs, in their order; each with the headers above a number.
+    /// The heads of these logs, in their order; each with the headers above a number. Those that seem to end below `at_least` are
+    /// read again.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error> {
+    pub(super) async fn heads(
+        &self,
+        asked: &[(ConversationId, Seq)],
+        at_least: &AtLeast,
+    ) -> Result<Vec<LogHead>, Error> {
         let mut heads = Vec::with_capacity(asked.len());
         for some in asked.chunks(HEADS_AT_ONCE) {
             heads.extend(self.store.heads(some).await.map_err(store_error)?);
         }
+        at_least.raise_heads(&*self.store, asked, &mut heads).await?;
         Ok(heads)
     }
 
