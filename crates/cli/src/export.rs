@@ -1,20 +1,31 @@
-//! `kith export`: users or groups as JSON Lines, by ascending id, in the form that `kith import` takes.
+//! `kith export`: users, groups, or the messages of a conversation as JSON Lines, by ascending number, in the form that `kith import`
+//! takes.
 
 use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, BufWriter, Write},
+    marker::PhantomData,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Status, transport::Channel};
 
-use super::{Common, OK, client::Target, groups::Groups, kind::Kind, output::Report, users::Users};
+use super::{
+    Common, OK,
+    client::Target,
+    groups::Groups,
+    kind::{All, Export},
+    messages::OfConversation,
+    output::Report,
+    users::Users,
+};
 
 const TRIES: u32 = 10;
 const WAIT: Duration = Duration::from_millis(500);
@@ -36,6 +47,16 @@ enum ExportKind {
     Users(Sink),
     /// All groups, without invite codes
     Groups(Sink),
+    /// The messages of one conversation, which all its readers together could read
+    Messages(OfOne),
+}
+
+#[derive(Debug, clap::Args)]
+struct OfOne {
+    /// Id of the conversation: d7-8, g9
+    conversation: String,
+    #[command(flatten)]
+    sink: Sink,
 }
 
 #[derive(Debug, clap::Args)]
@@ -53,8 +74,11 @@ struct Sink {
 /// When the node does not answer or the file cannot be written; a file of that name is as before then.
 pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> {
     let (kind, exported) = match &options.kind {
-        ExportKind::Users(sink) => ("users", export::<Users>(sink).await?),
-        ExportKind::Groups(sink) => ("groups", export::<Groups>(sink).await?),
+        ExportKind::Users(sink) => ("users", export(&All::<Users>(PhantomData), sink).await?),
+        ExportKind::Groups(sink) => ("groups", export(&All::<Groups>(PhantomData), sink).await?),
+        ExportKind::Messages(OfOne { conversation, sink }) => {
+            ("messages", export(&OfConversation(conversation.clone()), sink).await?)
+        }
     };
     common.output.print_beside(&Exported { kind, exported })?;
     Ok(OK)
@@ -76,22 +100,22 @@ impl Report for Exported {
     }
 }
 
-async fn export<K: Kind>(sink: &Sink) -> Result<u64> {
+async fn export<E: Export>(source: &E, sink: &Sink) -> Result<u64> {
     let (channel, limit) = (sink.target.connect().await?, sink.target.reach.streamed());
     if sink.file == Path::new("-") {
-        return copy::<K>(channel, limit, io::stdout().lock()).await;
+        return copy(source, channel, limit, io::stdout().lock()).await;
     }
     let unwritable = || format!("could not write {}", sink.file.display());
     if fs::metadata(&sink.file).is_ok_and(|data| !data.is_file()) {
         // A device or a pipe: a file in its place would be another thing.
         let device = File::options().write(true).open(&sink.file).with_context(unwritable)?;
-        return copy::<K>(channel, limit, device).await;
+        return copy(source, channel, limit, device).await;
     }
     // A link is kept, and what it leads to is replaced.
     let target = fs::canonicalize(&sink.file).unwrap_or_else(|_| sink.file.clone());
     let part = part_of(&target);
     let file = File::create(&part).with_context(unwritable)?;
-    let count = match copy::<K>(channel, limit, &file).await {
+    let count = match copy(source, channel, limit, &file).await {
         Ok(count) => count,
         Err(why) => {
             fs::remove_file(&part).ok();
@@ -103,12 +127,12 @@ async fn export<K: Kind>(sink: &Sink) -> Result<u64> {
 }
 
 /// Writes all records; where the stream breaks off, goes on behind the last one.
-async fn copy<K: Kind>(channel: Channel, limit: Duration, sink: impl Write) -> Result<u64> {
-    let mut copy = Copy { sink: BufWriter::new(sink), limit, after: 0, count: 0 };
+async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: impl Write) -> Result<u64> {
+    let mut copy = Copy { sink: BufWriter::new(sink), limit, after: 0, count: 0, bar: bar() };
     let mut failures = 0;
     loop {
         let before = copy.count;
-        let Err(status) = copy.stream::<K>(channel.clone()).await? else { break };
+        let Err(status) = copy.stream(source, channel.clone()).await? else { break };
         failures = if copy.count > before { 1 } else { failures + 1 };
         if status.code() != Code::Unavailable && status.code() != Code::DeadlineExceeded || failures >= TRIES
         {
@@ -116,6 +140,7 @@ async fn copy<K: Kind>(channel: Channel, limit: Duration, sink: impl Write) -> R
         }
         sleep(WAIT).await;
     }
+    copy.bar.finish_and_clear();
     copy.sink.flush().context("could not write the records")?;
     Ok(copy.count)
 }
@@ -126,17 +151,18 @@ struct Copy<W: Write> {
     limit: Duration,
     after: i64,
     count: u64,
+    bar: ProgressBar,
 }
 
 impl<W: Write> Copy<W> {
-    async fn stream<K: Kind>(&mut self, channel: Channel) -> Result<Result<(), Status>> {
-        let mut messages = match K::export(channel, self.after).await {
+    async fn stream<E: Export>(&mut self, source: &E, channel: Channel) -> Result<Result<(), Status>> {
+        let mut messages = match source.export(channel, self.after).await {
             Ok(messages) => messages,
             Err(status) => return Ok(Err(status)),
         };
         loop {
             match timeout(self.limit, messages.next()).await {
-                Ok(Some(Ok(records))) => self.write::<K>(&records)?,
+                Ok(Some(Ok(records))) => self.write::<E>(&records)?,
                 Ok(Some(Err(status))) => return Ok(Err(status)),
                 Ok(None) => return Ok(Ok(())),
                 Err(_) => return Ok(Err(Status::unavailable("the node does not answer"))),
@@ -144,14 +170,24 @@ impl<W: Write> Copy<W> {
         }
     }
 
-    fn write<K: Kind>(&mut self, records: &[K::Record]) -> Result<()> {
+    fn write<E: Export>(&mut self, records: &[E::Record]) -> Result<()> {
         for record in records {
-            writeln!(self.sink, "{}", K::line(record)?).context("could not write the records")?;
-            self.after = K::id(record);
+            writeln!(self.sink, "{}", E::line(record)?).context("could not write the records")?;
+            self.after = E::number(record);
             self.count += 1;
         }
+        self.bar.set_position(self.count);
         Ok(())
     }
+}
+
+/// How many records were written, on a terminal alone: how many there are is not known.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}") {
+        bar.set_style(style);
+    }
+    bar
 }
 
 fn part_of(file: &Path) -> PathBuf {

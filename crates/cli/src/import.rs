@@ -22,8 +22,8 @@ use self::{
     report::{Imported, Report},
 };
 use super::{
-    Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, output::note,
-    users::Users,
+    Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, messages::Messages,
+    output::note, users::Users,
 };
 
 /// What to import.
@@ -47,6 +47,17 @@ enum ImportKind {
     Users(Source),
     /// Creates groups from a file of JSON Lines
     Groups(Source),
+    /// Appends messages to conversations, with the numbers, senders and times of the file
+    #[command(
+        after_help = "A line is a message in JSON, as kith export messages writes it. The conversation must exist: the group, or \
+                      both users. Its messages keep their numbers: the first line is number 1 of an empty conversation, or the one after \
+                      the last message, and the others follow without gaps. A line whose number would be another one ends the import. \
+                      Without seq a message gets the next number. Nothing else should send to the conversation meanwhile.\n\
+                      What was edited has the content of the last edit; what was recalled is an empty message. Read marks and \
+                      settings of users are not part of the file.\n\
+                      Exit codes: as those of kith import."
+    )]
+    Messages(Source),
     /// Creates follows from a file of JSON Lines, or of pairs of user ids
     #[command(
         after_help = "A line is a follow in JSON, {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} \
@@ -83,6 +94,7 @@ pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> 
     let (kind, tally) = match &options.kind {
         ImportKind::Users(source) => ("users", import::<Users>("users", source).await?),
         ImportKind::Groups(source) => ("groups", import::<Groups>("groups", source).await?),
+        ImportKind::Messages(source) => ("messages", import::<Messages>("messages", source).await?),
         ImportKind::Follows(source) => ("follows", import::<Follows>("follows", source).await?),
     };
     common.output.print(&Imported { kind, tally })?;

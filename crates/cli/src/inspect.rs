@@ -1,4 +1,6 @@
-//! `kith inspect`: what each tier of each node holds of one record.
+//! `kith inspect`: what each tier of each node holds of one record; of a conversation also what the store has of its messages.
+
+mod log;
 
 use anyhow::{Result, bail};
 use futures::future::join_all;
@@ -8,10 +10,11 @@ use kith_proto::admin::v1::{
 use serde::Serialize;
 use tonic::Status;
 
+use self::log::Log;
 use super::{
     Common, FAILED, OK,
     client::{Target, Targets, told},
-    output::{Report, note},
+    output::{Form, Report, note},
 };
 
 /// It lives in no tier.
@@ -27,12 +30,14 @@ const SELF: &str = "self";
 #[command(
     after_help = "Looks at every node that the one which is asked knows; with several addresses at these alone.\n\
                         Looking changes nothing: no tier is filled, nothing counts as a hit, nothing lives longer.\n\
+                        Of a conversation, the store is also asked where its messages begin and end, what is set for it, and \
+                        whether it exists; never for contents.\n\
                         Exit codes: 0 the tiers that hold it agree, 3 it lives in none, 4 they differ, 1 a node of \
                         several did not answer, 2 it could not begin. A write between the looks at two tiers \
                         makes them differ for a moment."
 )]
 pub(super) struct Arguments {
-    /// NAMESPACE/KEY: user/7, group/7
+    /// NAMESPACE/KEY: user/7, group/7, conversation/g9, dialog/7,g9
     key: String,
     /// Look at no other node than the one that is asked
     #[arg(long)]
@@ -68,9 +73,17 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
             }
         }
     }
+    let log = match arguments.key.strip_prefix("conversation/") {
+        Some(id) => log::first(arguments.targets.each(), id).await,
+        None => None,
+    };
     let verdict = verdict(&copies);
-    let inspected = Inspected { key: arguments.key.clone(), verdict: verdict.0, copies };
+    let inspected = Inspected { key: arguments.key.clone(), verdict: verdict.0, copies, log };
     common.output.print(&inspected)?;
+    match &inspected.log {
+        Some(log) if common.output.form() != Form::Json => common.output.print(log)?,
+        _ => {}
+    }
     Ok(if away && verdict.1 == OK { FAILED } else { verdict.1 })
 }
 
@@ -125,6 +138,9 @@ struct Inspected {
     key: String,
     verdict: &'static str,
     copies: Vec<Copy>,
+    /// Of a conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Log>,
 }
 
 /// What one tier of one node holds.

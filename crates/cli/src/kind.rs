@@ -1,6 +1,6 @@
 //! What is imported and exported: how a record looks as JSON, and the calls that carry it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, marker::PhantomData};
 
 use futures::stream::BoxStream;
 use kith_proto::r#type::v1::{Consistency, ImportResult, ResultError, consistency::Level};
@@ -113,6 +113,40 @@ pub(super) trait Kind {
 
     /// Reads all records by ascending id above `after`.
     async fn export(channel: Channel, after: i64) -> Result<Messages<Vec<Self::Record>>, Status>;
+}
+
+/// Records that can be exported, by rising numbers.
+pub(super) trait Export {
+    /// As it goes over the wire.
+    type Record;
+
+    /// As a line, without its end.
+    fn line(record: &Self::Record) -> serde_json::Result<String>;
+
+    /// The number by which they are ordered.
+    fn number(record: &Self::Record) -> i64;
+
+    /// Reads all records by ascending number above `after`.
+    async fn export(&self, channel: Channel, after: i64) -> Result<Messages<Vec<Self::Record>>, Status>;
+}
+
+/// All records of a kind.
+pub(super) struct All<K>(pub(super) PhantomData<K>);
+
+impl<K: Kind> Export for All<K> {
+    type Record = K::Record;
+
+    fn line(record: &K::Record) -> serde_json::Result<String> {
+        K::line(record)
+    }
+
+    fn number(record: &K::Record) -> i64 {
+        K::id(record)
+    }
+
+    async fn export(&self, channel: Channel, after: i64) -> Result<Messages<Vec<K::Record>>, Status> {
+        K::export(channel, after).await
+    }
 }
 
 impl<K: Kind> Import for K {

@@ -23,6 +23,7 @@ mod inspect;
 mod kind;
 mod log_filter;
 mod man;
+mod messages;
 mod migrate;
 mod nodes;
 mod output;

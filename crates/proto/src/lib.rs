@@ -90,6 +90,8 @@ pub mod application {
 pub mod message {
     pub mod v1 {
         tonic::include_proto!("kith.message.v1");
+
+        pub type ImportMessagesRequest = crate::Records<ImportMessage>;
     }
 }
 

@@ -25,6 +25,7 @@ mod import_sources;
 mod json_by_hand;
 mod kill;
 mod killed;
+mod messages_moved;
 #[path = "../../../server/tests/it/node/mod.rs"]
 mod node;
 #[path = "../../../server/tests/it/online/mod.rs"]

@@ -38,9 +38,11 @@ const BUSY: Duration = Duration::from_millis(150);
 
 /// Nine in ten calls read, one in ten of them what is in no memory.
 const LOAD: Load =
-    Load { callers: 6, pause: Duration::from_millis(20), users: 100, writes: 10, of_nobody: 10 };
+    Load { callers: 6, pause: Duration::from_millis(20), users: 100, writes: 10, of_nobody: 10, sends: 0 };
 /// So many that enough calls fail although each of them waits for seconds.
 const PATIENT: Load = Load { callers: 24, pause: Duration::from_millis(100), ..LOAD };
+/// They send messages. Each waits for its answer, and the node tries for 10 s whether it does or not.
+const SENDS: Load = Load { sends: 90, writes: 0, ..PATIENT };
 /// Nothing is written: a write asks a slow store several times.
 const READS: Load = Load { writes: 0, ..LOAD };
 /// Beside the usual ones.
@@ -53,7 +55,7 @@ const TOO_MANY: Load = Load { users: 2_000, ..FEW };
 const LOUD: Load = Load { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 17] = [
+pub const CASES: [Case; 18] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", Fault::Nothing) },
     case("all-killed", "all nodes are killed", Fault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
@@ -83,6 +85,16 @@ pub const CASES: [Case; 17] = [
     Case { load: PATIENT, ..case("mongodb-away", "MongoDB is away", Fault::MongodbAway) }
         .fires(&["KithCallsFail", "KithLoadsFail", "KithNoNodeServes"])
         .may_fire(&["KithNodeNotServing", "KithCallsSlow"])
+        .lasts(50),
+    Case { load: SENDS, ..case("sends-away", "MongoDB is away while users send", Fault::MongodbAway) }
+        .fires(&["KithMessagesWait tries"])
+        .may_fire(&[
+            "KithCallsFail",
+            "KithLoadsFail",
+            "KithNoNodeServes",
+            "KithNodeNotServing",
+            "KithCallsSlow",
+        ])
         .lasts(50),
     Case { load: READS, ..case("mongodb-slow", "MongoDB answers late", Fault::MongodbSlow(LATE)) }
         .fires(&["KithCallsSlow"])

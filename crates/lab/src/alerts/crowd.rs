@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
+use kith_proto::{
+    message::v1::{
+        SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
+    },
+    user::v1::{GetUserRequest, user_service_client::UserServiceClient},
+};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::{task::JoinSet, time::sleep};
 use tonic::transport::Channel;
@@ -28,6 +33,8 @@ pub(super) struct Load {
     pub(super) writes: u32,
     /// Of a hundred calls, those that ask for somebody whom there is not. All others are cached reads.
     pub(super) of_nobody: u32,
+    /// Of a hundred calls, those that send a message.
+    pub(super) sends: u32,
 }
 
 /// They stop when this is dropped.
@@ -61,18 +68,31 @@ impl Crowd {
 }
 
 async fn calls(load: Load, node: Channel, mut random: SmallRng) {
-    let mut users = UserServiceClient::new(node);
+    let (mut users, mut messages) = (UserServiceClient::new(node.clone()), MessageServiceClient::new(node));
     for number in 0_u64.. {
         let user_id = random.random_range(1..=load.users);
         let kind = random.random_range(0..100);
         // What comes of it is for the nodes to tell.
         if kind < load.writes {
             drop(users.update_user(within(renaming(user_id, number.to_string(), String::new()))).await);
+        } else if kind < load.writes + load.sends {
+            drop(messages.send_message(within(note(user_id, number))).await);
         } else {
-            let nobody = kind < load.writes + load.of_nobody;
+            let nobody = kind < load.writes + load.sends + load.of_nobody;
             let user_id = if nobody { random.random_range(NOBODY..NOBODY * 2) } else { user_id };
             drop(users.get_user(within(GetUserRequest { user_id, consistency: None })).await);
         }
         sleep(load.pause).await;
+    }
+}
+
+/// A note of a user to itself.
+fn note(user_id: i64, number: u64) -> SendMessageRequest {
+    SendMessageRequest {
+        to: Some(To::UserId(user_id)),
+        sender_id: user_id,
+        content_type: "text/plain".to_owned(),
+        body: number.to_string().into(),
+        ..SendMessageRequest::default()
     }
 }

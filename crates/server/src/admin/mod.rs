@@ -1,5 +1,6 @@
 //! What operators see and do: on one node, and on all of them.
 
+mod conversation;
 mod convert;
 mod edges;
 mod figures;
@@ -12,6 +13,7 @@ mod rpc;
 mod vitals;
 mod watch;
 
+pub(crate) use conversation::ConversationLogs;
 pub(crate) use place::Place;
 pub use rpc::{AdminRpc, NodeFacts};
 pub use vitals::Vitals;

@@ -11,11 +11,11 @@ use kith_service::{
     rpc::{batch::only_services, call::Call},
     write::mutations::Mutations,
 };
-use kith_store::{Invalid, Timestamp};
+use kith_store::{ConversationId, Invalid, Timestamp};
 use tonic::{Request, Response, Status};
 
 use super::{
-    Place, Vitals,
+    ConversationLogs, Place, Vitals,
     convert::{copy, stats},
     edges::{EdgeRuns, Steps},
     log_filter,
@@ -50,6 +50,7 @@ pub struct AdminRpc {
     pub(super) vitals: Vitals,
     pub(super) watchers: Watchers,
     edges: EdgeRuns,
+    logs: ConversationLogs,
 }
 
 impl AdminRpc {
@@ -62,9 +63,10 @@ impl AdminRpc {
         vitals: Vitals,
         watchers: usize,
         upkeep: Upkeep,
+        logs: ConversationLogs,
     ) -> Self {
         let (watchers, edges) = (Watchers::new(watchers), EdgeRuns::new(upkeep));
-        Self { place, facts, mutations, vitals, watchers, edges }
+        Self { place, facts, mutations, vitals, watchers, edges, logs }
     }
 
     /// The namespace and the rest of `NAMESPACE/KEY`.
@@ -178,6 +180,16 @@ impl AdminService for AdminRpc {
         only_services(Call::of(&request).principal)?;
         let by_node = self.asked_by_node(&request)?;
         Ok(Response::new(self.inspect(request.into_inner(), by_node).await?))
+    }
+
+    async fn inspect_conversation(
+        &self,
+        request: Request<wire::InspectConversationRequest>,
+    ) -> Result<Response<wire::InspectConversationResponse>, Status> {
+        only_services(Call::of(&request).principal)?;
+        let id = request.get_ref().conversation_id.parse();
+        let id: ConversationId = id.map_err(|why: Invalid| Error::invalid("conversation_id", &why))?;
+        Ok(Response::new(self.logs.inspect(id).await?))
     }
 
     async fn read_canary(

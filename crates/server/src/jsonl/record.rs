@@ -1,9 +1,10 @@
-//! A line that is a user or a group: as an export writes it, and for a seed also with its kind around it.
+//! A line that is a user, a group or a message: as an export writes it, and for a seed also with its kind around it.
 
 use std::collections::BTreeMap;
 
 use kith_proto::{
     group::v1::{Group, ImportGroup},
+    message::v1::Message,
     user::v1::{ImportUser, User},
 };
 use serde::de::IgnoredAny;
@@ -67,6 +68,26 @@ pub fn given_user(user: User) -> User {
 #[must_use]
 pub fn given_group(group: Group) -> Group {
     Group { version: 0, create_time: None, update_time: None, ..group }
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// Why the line is none, without its values.
+pub fn message(line: &[u8]) -> Result<Message, String> {
+    json::record("kith.message.v1.Message", line).map(given_message)
+}
+
+/// The message as an import leaves it: without what was changed later. A recalled one is an empty, silent one.
+#[must_use]
+pub fn given_message(message: Message) -> Message {
+    let silent = message.silent || message.recall.is_some();
+    let send_time = message.send_time.map(|time| prost_types::Timestamp {
+        // The store has milliseconds.
+        nanos: time.nanos / 1_000_000 * 1_000_000,
+        ..time
+    });
+    Message { silent, send_time, edit_time: None, edits: 0, recall: None, ..message }
 }
 
 /// The names of the fields of a line; none of one that is no JSON object.

@@ -244,6 +244,7 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("ListFansIFollow", Records(1000, id)),
         ("ListFriendsInGroup", Records(1000, id)),
         ("ImportFollows", Records(500, error)),
+        ("ImportMessages", Records(500, error)),
         ("ListApplications", Bytes),
         ("ListRelationLog", Records(1000, NUMBERS)),
         ("MarkReceived", Records(100, application)),

@@ -19,6 +19,7 @@ mod edge_calls;
 mod edge_cluster;
 mod edge_connections;
 mod edges;
+mod ends_behind;
 mod enumeration;
 mod equal;
 mod group_search;

@@ -21,9 +21,10 @@ use kith_proto::{
     user::v1::*,
 };
 use kith_store::{
-    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ContentHash, ConversationId, Decision, DialogKey, Edge,
-    GroupId, GroupType, JoinPolicy, MemberChange, MemberTerms, MessageKey, MessageKind, NewApplication,
-    NewGroup, NewMessage, Params, Receiver, SecretChange, Stores, Timestamp, UserId, Visibility, Write,
+    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ContentHash, ConversationId, Decision,
+    DialogKey, Edge, GroupId, GroupType, JoinPolicy, MemberChange, MemberTerms, MessageKey, MessageKind,
+    NewApplication, NewGroup, NewMessage, Params, Receiver, SecretChange, Stores, Timestamp, UserId,
+    Visibility, Write,
 };
 use kith_store_sqlite::{SqliteHandle, SqliteOptions};
 use tempfile::TempDir;

@@ -156,7 +156,7 @@ pub(crate) fn conversation(text: &str) -> Result<ConversationId, Error> {
     valid("conversation_id", text.parse())
 }
 
-fn client_message_id(text: &str) -> Result<Option<Text>, Error> {
+pub(super) fn client_message_id(text: &str) -> Result<Option<Text>, Error> {
     if text.is_empty() {
         return Ok(None);
     }

@@ -19,11 +19,13 @@
 //! read sees every send that was acknowledged before it began; if the node of the sender died, or was cut from Redis, before
 //! the window had the message, 10 s later at the latest.
 
+mod at_least;
 mod changes;
 mod config;
 mod convert;
 mod dialogs;
 pub mod documents;
+mod import;
 mod logs;
 mod own_marks;
 mod queue;
@@ -38,6 +40,7 @@ mod service;
 mod unseen;
 mod waiting;
 
+use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use dialogs::{DialogRpc, Dialogs};

@@ -6,7 +6,7 @@ use kith_store::{
     BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Message, Seq, StoreError, UserId,
 };
 
-use super::Messages;
+use super::{AtLeast, Messages};
 use crate::error::Error;
 
 /// The messages that a reader may read; none if `max` is below `min`.
@@ -101,7 +101,8 @@ impl Messages {
         Ok(Readable { range: bounds.with(end), recent: messages })
     }
 
-    /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none.
+    /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none. Ends
+    /// that seem to be below `at_least` are read again.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -109,10 +110,13 @@ impl Messages {
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],
+        at_least: &AtLeast,
     ) -> Result<Vec<Result<Seq, Error>>, Error> {
         let bounds = self.seen_bounds(reader, conversations).await?;
         let open = conversations.iter().zip(&bounds).filter(|(_, bounds)| is_open(bounds));
-        let ends = self.ends(&open.map(|(conversation, _)| *conversation).collect::<Vec<_>>()).await?;
+        let open: Vec<_> = open.map(|(conversation, _)| *conversation).collect();
+        let mut ends = self.ends(&open).await?;
+        at_least.raise_ends(&*self.logs.store, &open, &mut ends).await?;
         let mut ends = ends.into_iter();
         let max = |bounds: Result<Bounds, Error>| {
             let end = if is_open(&bounds) { ends.next().unwrap_or_default() } else { LogEnd::default() };

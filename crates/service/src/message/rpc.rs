@@ -1,14 +1,15 @@
 //! The message service on the wire: each method decodes, calls the policy once, and encodes.
 
+use futures::stream::BoxStream;
 use kith_proto::message::v1::{self as wire, message_service_server::MessageService};
 use kith_store::ConversationId;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::{DialogRpc, Messages, convert, reading::PAGE_MAX, waiting::STEP_MAX};
+use super::{AtLeast, DialogRpc, Messages, convert, import, reading::PAGE_MAX, waiting::STEP_MAX};
 use crate::{
     error::Error,
     rpc::{
-        batch::{Limits, check_count, only_services},
+        batch::{Limits, check_count, import_together, only_services},
         call::Call,
     },
     schema_agreement::SchemaAgreement,
@@ -147,7 +148,8 @@ impl MessageService for MessageRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
         let conversations = self.conversations(&request.conversation_ids)?;
-        let found = self.messages.max_seqs(reader, &conversations).await?;
+        let at_least = AtLeast::of_request(&request.at_least)?;
+        let found = self.messages.max_seqs(reader, &conversations, &at_least).await?;
         let results = conversations.into_iter().zip(found);
         let results = results.map(|(conversation, max)| convert::max_seq_result(conversation, max)).collect();
         Ok(Response::new(wire::GetMaxSeqsResponse { results }))
@@ -252,5 +254,19 @@ impl MessageService for MessageRpc {
     ) -> Answer<wire::EditMessageResponse> {
         self.agreement.check()?;
         self.messages.edit_message(request).await
+    }
+
+    type ImportMessagesStream = BoxStream<'static, Result<wire::ImportMessagesResponse, Status>>;
+
+    async fn import_messages(
+        &self,
+        request: Request<Streaming<wire::ImportMessagesRequest>>,
+    ) -> Answer<Self::ImportMessagesStream> {
+        self.agreement.check()?;
+        only_services(Call::of(&request).principal)?;
+        let (messages, limits) = (self.messages.clone(), self.limits);
+        let all = move |records| import::import(messages.clone(), limits, records);
+        let answer = |results| wire::ImportMessagesResponse { results };
+        Ok(Response::new(import_together(request.into_inner(), self.limits, all, answer)))
     }
 }

@@ -95,8 +95,12 @@ impl Messages {
         join_all(checks).await.into_iter().collect()
     }
 
-    /// Appends messages of one conversation in their order, once their senders have dialogs.
-    async fn append(
+    /// Appends messages of one conversation in their order, once their senders have dialogs. Returns a result for each, in the
+    /// same order.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED, or what a failing store makes; none is appended then.
+    pub(super) async fn append(
         &self,
         conversation: ConversationId,
         drafts: Vec<Draft>,

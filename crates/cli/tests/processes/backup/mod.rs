@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]
 
 mod bad_files;
+mod conversations;
 mod killed;
 mod ledger;
 mod node;

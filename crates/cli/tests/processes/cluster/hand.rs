@@ -39,6 +39,15 @@ pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
     found
 }
 
+/// Deletes a document that a text names.
+pub(crate) fn delete_named(database: &str, collection: &str, id: &str) {
+    let query = document(&[string("_id", id)]);
+    let delete = document(&[inner(3, "q", &query), element(16, "limit", &1_i32.to_le_bytes())]);
+    let deletes = inner(4, "deletes", &document(&[inner(3, "0", &delete)]));
+    let answer = ask(&document(&[string("delete", collection), deletes, string("$db", database)]));
+    assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was deleted");
+}
+
 /// Inserts the document of a user.
 pub(crate) fn insert(database: &str, user: &[u8]) {
     let documents = inner(4, "documents", &document(&[inner(3, "0", user)]));

@@ -150,6 +150,11 @@ impl Peer {
         .await;
     }
 
+    /// The epoch that it follows.
+    pub(crate) async fn epoch(&self) -> i64 {
+        self.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().epoch
+    }
+
     /// The answer of the port for operators, with its head.
     pub(crate) async fn operations(&self, path: &str) -> String {
         let mut socket = TcpStream::connect(self.node.addresses().operations.unwrap()).await.unwrap();

@@ -111,6 +111,54 @@ fn the_code_of_inspect_tells_same_absent_and_differing_across_nodes() {
 }
 
 #[test]
+fn conversation_is_inspected_with_its_log() {
+    let node = Node::start();
+    user(&node, 7, "ada");
+    let of = |id: &str| at(&node, &["inspect", &format!("conversation/{id}"), "-o", "json"]);
+    let unknown = of("g9").json();
+    assert_eq!((&unknown["verdict"], &unknown["log"]["exists"]), (&json!("absent"), &json!(false)));
+    assert_eq!((&unknown["log"]["max_seq"], &unknown["log"]["documents"]), (&json!(0), &json!(0)));
+    let send = r#"{"userId":7,"senderId":7,"contentType":"text/plain","body":"c2VjcmV0"}"#;
+    assert_eq!(at(&node, &["call", "SendMessage", send]).code, 0);
+    assert_eq!(at(&node, &["call", "SendMessage", send]).code, 0);
+    let trim = r#"{"conversationId":"d7-7","minSeq":2}"#;
+    assert_eq!(at(&node, &["call", "TrimConversation", trim]).code, 0);
+    let inspected = of("d7-7");
+    let (found, mut log) = (inspected.json(), inspected.json()["log"].clone());
+    assert_eq!((inspected.code, &found["verdict"]), (0, &json!("same")), "{found}");
+    assert!(log["last_time"].take().as_str().unwrap().ends_with('Z'), "{found}");
+    // Upkeep may have been there already.
+    assert!(log["trim"].take().is_boolean(), "{found}");
+    let expected = json!({
+        "exists": true, "max_seq": 2, "last_time": null, "first_seq": 1, "documents": 1, "min_seq": 2, "trim": null,
+    });
+    assert_eq!(log, expected);
+    let plain = at(&node, &["inspect", "conversation/d7-7"]);
+    assert!(plain.out.contains("\nmax_seq\t2\n") && plain.out.contains("\tstore\tvalue\t"), "{plain:?}");
+    for out in [&inspected.out, &plain.out] {
+        assert!(!out.contains("secret") && !out.contains("c2Vj"), "{out}");
+    }
+    let refused = at(&node, &["inspect", "conversation/d8-7"]);
+    assert!(refused.code == 2 && refused.why().contains("for example user/7"), "{refused:?}");
+}
+
+#[test]
+fn dialog_is_inspected() {
+    let node = Node::start();
+    user(&node, 7, "ada");
+    let dialog = ["inspect", "dialog/7,d7-7", "-o", "json"];
+    assert_eq!(at(&node, &dialog).code, 3);
+    let pin = r#"{"userId":7,"conversationId":"d7-7","settings":{"pinned":true},"updateMask":"pinned"}"#;
+    assert_eq!(at(&node, &["call", "UpdateDialog", pin]).code, 0);
+    let found = at(&node, &dialog);
+    assert_eq!((found.code, &found.json()["verdict"]), (0, &json!("same")), "{found:?}");
+    assert_eq!(found.json()["log"], json!(null), "a dialog has no log");
+    for wrong in ["dialog/7", "dialog/7,x9", "dialog/d7-7,7"] {
+        assert_eq!(at(&node, &["inspect", wrong]).code, 2, "{wrong}");
+    }
+}
+
+#[test]
 fn check_prints_every_value_with_its_thresholds_and_ends_with_the_worst() {
     let node = Node::start();
     let well = at(&node, &["check"]);

@@ -54,7 +54,7 @@ use tonic::codec::CompressionEncoding;
 use uuid::Uuid;
 
 use crate::{
-    admin::{AdminRpc, NodeFacts, Place, Vitals},
+    admin::{AdminRpc, ConversationLogs, NodeFacts, Place, Vitals},
     cluster::{Cluster, StoreEpochs, observer::Observer},
     config::{Backend, Config},
     edge::Routes,
@@ -258,7 +258,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         canary: observer.as_ref().map(|observer| observer.record().clone()),
         observed: observer.as_ref().map(Observer::observed),
     };
-    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
+    let (watchers, logs) = (config.limits.watchers, ConversationLogs::new(stores));
+    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, watchers, upkeep, logs);
     let upper = Upper { applications, online, messages, dialogs, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     let node = tiers.node().clone();

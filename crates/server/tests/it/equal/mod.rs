@@ -91,6 +91,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The reason of an error.
+    pub fn reason(&self) -> Option<String> {
+        let (_, value) = self.details.iter().find(|(kind, _)| kind == "google.rpc.ErrorInfo")?;
+        Some(pb::ErrorInfo::decode(STANDARD_NO_PAD.decode(value).unwrap().as_slice()).unwrap().reason)
+    }
+
     /// The field that an error names.
     pub fn field(&self) -> Option<String> {
         let (_, value) = self.details.iter().find(|(kind, _)| kind == "google.rpc.BadRequest")?;

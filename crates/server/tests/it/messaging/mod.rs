@@ -7,6 +7,8 @@
     reason = "every test file uses a part; a test may panic"
 )]
 
+pub mod bad_input;
+
 use kith_proto::{
     group::v1::{self as groups, GroupType, JoinPolicy, Visibility},
     member::v1::{AddMembersRequest, LeaveRequest, RemoveMembersRequest},

@@ -3,22 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use prost_reflect::DynamicMessage;
+use kith_proto::message::v1::{GetSeqByTimeRequest, SendMessageRequest, send_message_request::To};
 use serde_json::{Value, json};
+use tonic::Code;
 
-use crate::equal::{Outcome, Rpc, by_grpc, by_json, rpcs};
+use crate::equal::{Outcome, by_json};
 use crate::http::Connection;
-use crate::messaging::{chat, read_all};
-use crate::node::TestNode;
+use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, rpc, with};
+use crate::messaging::{chat, fill, read_all, send_batch, text, with_id};
+use crate::node::{TestNode, assert_refused};
 use crate::relating;
 
 /// The largest body.
 const BODY: usize = 64 * 1024;
-
-fn rpc(method: &str) -> Rpc {
-    let path = format!("/kith.message.v1.MessageService/{method}");
-    rpcs().into_iter().find(|rpc| rpc.path == path).unwrap()
-}
 
 /// A node with a user and a group of it.
 async fn started() -> (TestNode, i64, i64) {
@@ -28,61 +25,10 @@ async fn started() -> (TestNode, i64, i64) {
     (node, ann, group)
 }
 
-/// What comes of a call, the same both ways.
-async fn called(node: &TestNode, method: &str, body: &Value) -> Outcome {
-    let rpc = rpc(method);
-    let message = DynamicMessage::deserialize(rpc.input.clone(), body.clone()).unwrap();
-    let mut connection = Connection::open(node.address).await;
-    let by_json = by_json(&mut connection, &rpc, &[], body).await;
-    assert_eq!(by_json, by_grpc(node, &rpc, &[], &message).await, "{method} {body}");
-    by_json
-}
-
-/// Checks that a call is refused because of a field; `why` is a part of the text that follows its name.
-async fn assert_field_refused(node: &TestNode, method: &str, body: &Value, field: &str, why: &str) {
-    let outcome = called(node, method, body).await;
-    assert_eq!(outcome.code, "invalid_argument", "{method} {body}: {outcome:?}");
-    assert_eq!(outcome.field().as_deref(), Some(field), "{method} {body}: {outcome:?}");
-    let text = outcome.message.strip_prefix(field).unwrap_or_default();
-    assert!(text.contains(why), "{method} {body}: {outcome:?}");
-}
-
-/// A request with these fields instead of those of a right one.
-fn with(mut right: Value, mut fields: Value) -> Value {
-    right.as_object_mut().unwrap().append(fields.as_object_mut().unwrap());
-    right
-}
-
 #[tokio::test]
 async fn conversations_of_every_wrong_form_are_refused() {
     let (node, ann, _) = started().await;
-    let ids = [
-        "",
-        "d",
-        "g",
-        "7",
-        "d7",
-        "d8-7",
-        "d7-",
-        "d-7",
-        "d0-7",
-        "d7--8",
-        "d7-8-9",
-        "d7,8",
-        "g0",
-        "g-9",
-        "g9 ",
-        "d07-8",
-        "d+7-8",
-        "G9",
-        "x9",
-        "o0",
-        "g9223372036854775808",
-        "g９",
-        "d7-8\n",
-        "g9\u{200B}",
-    ];
-    for id in ids {
+    for id in WRONG_IDS {
         let (to, of) = (
             json!({ "conversationId": id, "body": "aGk=", "senderId": ann }),
             json!({ "conversationId": id }),
@@ -113,6 +59,7 @@ async fn sends_with_a_wrong_field_are_refused() {
         (json!({ "senderId": -1 }), "sender_id", "must be above 0"),
         (json!({ "clientMessageId": "a b" }), "client_message_id", "must be 1 to 64 of A-Z a-z 0-9 _ -"),
         (json!({ "clientMessageId": "ä" }), "client_message_id", "must be 1 to 64"),
+        (json!({ "clientMessageId": "a:b" }), "client_message_id", "must be 1 to 64"),
         (json!({ "clientMessageId": "a".repeat(65) }), "client_message_id", "must be 1 to 64"),
         (json!({ "contentType": "text\nplain" }), "content_type", "must be at most 128"),
         (json!({ "contentType": "a".repeat(129) }), "content_type", "must be at most 128"),
@@ -169,6 +116,7 @@ async fn configured_limit_of_a_body_is_named() {
 async fn reads_with_a_wrong_field_are_refused() {
     let (node, _, group) = started().await;
     let of = |fields| with(json!({ "conversationId": format!("g{group}") }), fields);
+    let at_least = |positions| json!({ "atLeast": positions });
     let wrong = [
         ("PullMessages", of(json!({ "fromSeq": -1 })), "from_seq", "must not be below 0"),
         ("PullMessages", of(json!({ "toSeq": i64::MIN.to_string() })), "to_seq", "must not be below 0"),
@@ -194,6 +142,9 @@ async fn reads_with_a_wrong_field_are_refused() {
         ("RecallMessage", json!({ "seq": 1 }), "conversation_id", "must be"),
         ("GetMaxSeqs", json!({ "conversationIds": vec!["g9"; 1_001] }), "conversation_ids", "at most 1000"),
         ("GetMaxSeqs", json!({ "userId": -1 }), "user_id", "must be above 0"),
+        ("GetMaxSeqs", at_least(json!([{ "seq": 1 }])), "at_least.conversation_id", "must be"),
+        ("GetMaxSeqs", at_least(json!([{ "conversationId": "g9", "seq": -1 }])), "at_least.seq", "below 0"),
+        ("GetMaxSeqs", at_least(json!(vec![json!({}); 101])), "at_least", "at most 100"),
         ("BatchSend", json!({ "messages": vec![json!({}); 101] }), "messages", "must hold at most 100"),
     ];
     for (method, body, field, why) in wrong {
@@ -224,5 +175,92 @@ async fn edits_with_a_wrong_field_are_refused() {
         assert_field_refused(&node, "EditMessage", &with(right.clone(), fields), field, why).await;
     }
     assert_eq!(read_all(&node, ann, &id).await, ["hi"]);
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn times_that_are_none_are_refused() {
+    let (node, _, group) = started().await;
+    for (seconds, nanos) in [
+        (i64::MIN, 0),
+        (i64::MAX, 0),
+        (-1, 0),
+        (253_402_300_800, 0),
+        (1, -1),
+        (1, 1_000_000_000),
+        (1, i32::MIN),
+    ] {
+        let request = GetSeqByTimeRequest {
+            conversation_id: format!("g{group}"),
+            time: Some(prost_types::Timestamp { seconds, nanos }),
+            ..Default::default()
+        };
+        let refused = node.messages().get_seq_by_time(request).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("time"));
+    }
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn wrong_messages_of_a_batch_are_refused_one_by_one() {
+    let (node, _, group) = started().await;
+    let to = || To::GroupId(group);
+    let messages = vec![
+        text(To::ConversationId("d8-7".into()), "hi"),
+        text(to(), "first"),
+        with_id(to(), "a:b", "hi"),
+        text(to(), ""),
+        SendMessageRequest { content_type: String::new(), ..text(to(), "") },
+        text(to(), &"x".repeat(BODY + 1)),
+        SendMessageRequest { mention_ids: vec![7; 51], ..text(to(), "hi") },
+        text(to(), "last"),
+    ];
+    let refused = |field: &str| Err(("INVALID_FIELD".to_owned(), field.to_owned()));
+    let expected = [
+        refused("conversation_id"),
+        Ok((1, false)),
+        refused("client_message_id"),
+        Ok((2, false)),
+        refused("body"),
+        refused("body"),
+        refused("mention_ids"),
+        Ok((3, false)),
+    ];
+    assert_eq!(send_batch(&node, messages).await, expected);
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn empty_batches_are_answered_empty() {
+    let (node, ..) = started().await;
+    assert_eq!(send_batch(&node, Vec::new()).await, []);
+    let no_ids = called(&node, "GetMaxSeqs", &json!({})).await;
+    assert_eq!((no_ids.code.as_str(), no_ids.answer), ("ok", json!({ "results": [] })));
+}
+
+#[tokio::test]
+async fn numbers_beyond_the_end_are_answered() {
+    let (node, _, group) = started().await;
+    let id = format!("g{group}");
+    fill(&node, &id, 3).await;
+    let max = i64::MAX.to_string();
+    let seqs = async |method, fields| {
+        let outcome = called(&node, method, &with(json!({ "conversationId": id }), fields)).await;
+        assert_eq!(outcome.code, "ok", "{outcome:?}");
+        let messages = outcome.answer["messages"].as_array().cloned().unwrap_or_default();
+        messages.iter().map(|message| message["seq"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(seqs("PullMessages", json!({ "fromSeq": 4 })).await, [""; 0]);
+    assert_eq!(seqs("PullMessages", json!({ "fromSeq": max, "toSeq": max })).await, [""; 0]);
+    assert_eq!(seqs("PullMessages", json!({ "fromSeq": 3, "toSeq": max, "limit": 1001 })).await, ["3"]);
+    assert_eq!(seqs("PullMessages", json!({ "limit": i32::MAX, "atLeastSeq": max })).await, ["1", "2", "3"]);
+    assert_eq!(seqs("History", json!({ "beforeSeq": max, "limit": 1 })).await, ["3"]);
+    assert_eq!(seqs("History", json!({ "beforeSeq": 1, "atLeastSeq": max })).await, [""; 0]);
+    assert_eq!(seqs("PullBySeqs", json!({ "seqs": [4, max, 2, 2] })).await, ["2"]);
+    let last = json!({ "conversationId": id, "time": "9999-12-31T23:59:59.999Z" });
+    assert_eq!(called(&node, "GetSeqByTime", &last).await.answer, json!({ "seq": "4" }));
+    let known = json!({ "conversationIds": [id], "atLeast": [{ "conversationId": id, "seq": max }] });
+    let answer = called(&node, "GetMaxSeqs", &known).await.answer;
+    assert_eq!(answer["results"][0]["maxSeq"], json!("3"));
     node.assert_healthy().await;
 }

@@ -3,6 +3,7 @@
 mod applications;
 mod applications_void;
 mod bad_input;
+mod bad_input_dialogs;
 mod bad_input_messages;
 mod bad_input_relations;
 mod bans;
@@ -11,8 +12,10 @@ mod dialog_settings;
 mod dismissed;
 mod group_secrets;
 mod groups;
+mod imported_messages;
 mod members;
 mod memory_tier;
+mod message_numbers;
 mod messages;
 mod messages_changed;
 mod messages_read;

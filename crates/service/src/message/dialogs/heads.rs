@@ -8,7 +8,7 @@ use kith_store::{
 
 use crate::{
     error::Error,
-    message::{Logs, store_error},
+    message::{AtLeast, Logs, store_error},
 };
 
 /// What lists and counts read of logs. Cheap to clone.
@@ -22,15 +22,20 @@ impl Heads {
         Self { logs }
     }
 
-    /// The ends of these logs, in their order.
+    /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
+    pub(super) async fn ends(
+        &self,
+        conversations: &[ConversationId],
+        at_least: &AtLeast,
+    ) -> Result<Vec<LogEnd>, Error> {
         let mut ends = Vec::with_capacity(conversations.len());
         for some in conversations.chunks(BATCH_MAX) {
             ends.extend(self.logs.store.ends(some).await.map_err(store_error)?);
         }
+        at_least.raise_ends(&*self.logs.store, conversations, &mut ends).await?;
         Ok(ends)
     }
 
@@ -43,11 +48,15 @@ impl Heads {
     }
 
     /// The heads of these logs, in their order; each with the headers above a number. They are those of windows, or of the store
-    /// where a window does not have all of it.
+    /// where a window does not have all of it. Those that seem to end below `at_least` are read again.
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error> {
+    pub(super) async fn heads(
+        &self,
+        asked: &[(ConversationId, Seq)],
+        at_least: &AtLeast,
+    ) -> Result<Vec<LogHead>, Error> {
         let mut heads = Vec::with_capacity(asked.len());
         for some in asked.chunks(BATCH_MAX) {
             heads.extend(self.heads_of_windows(some).await?);
@@ -59,7 +68,10 @@ impl Heads {
             stored.extend(self.logs.store.heads(some).await.map_err(store_error)?);
         }
         let mut stored = stored.into_iter();
-        Ok(heads.into_iter().map(|head| head.or_else(|| stored.next()).unwrap_or_default()).collect())
+        let heads = heads.into_iter().map(|head| head.or_else(|| stored.next()).unwrap_or_default());
+        let mut heads: Vec<LogHead> = heads.collect();
+        at_least.raise_heads(&*self.logs.store, asked, &mut heads).await?;
+        Ok(heads)
     }
 
     async fn heads_of_windows(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<Option<LogHead>>, Error> {

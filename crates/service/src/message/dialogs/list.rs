@@ -10,7 +10,10 @@ use super::{
     order::ListPlace,
     shown::{Shown, View},
 };
-use crate::error::{Error, Reason};
+use crate::{
+    error::{Error, Reason},
+    message::AtLeast,
+};
 
 /// Most conversations in a page.
 pub(super) const PAGE_MAX: usize = 200;
@@ -34,7 +37,7 @@ pub(super) struct Listed {
 }
 
 impl Dialogs {
-    /// Returns the conversations of a user after a place.
+    /// Returns the conversations of a user after a place. Logs that seem to end below `at_least` are read again.
     ///
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
@@ -43,14 +46,15 @@ impl Dialogs {
         user: UserId,
         after: Option<ListPlace>,
         size: usize,
+        at_least: &AtLeast,
     ) -> Result<Page, Error> {
-        let Listed { mut views, left_out } = self.listed(user).await?;
+        let Listed { mut views, left_out } = self.listed(user, at_least).await?;
         views.retain(|(place, ..)| after.is_none_or(|after| after < *place));
         let more = views.len() > size;
         views.truncate(size);
         let (places, views): (Vec<_>, Vec<_>) =
             views.into_iter().map(|(place, view, _)| (place, view)).unzip();
-        let shown = self.show(views, &Consistency::Cached).await?;
+        let shown = self.show(views, &Consistency::Cached, at_least).await?;
         Ok(Page { shown: places.into_iter().zip(shown).collect(), more, left_out })
     }
 
@@ -58,7 +62,7 @@ impl Dialogs {
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or what a failing store makes.
-    pub(super) async fn listed(&self, user: UserId) -> Result<Listed, Error> {
+    pub(super) async fn listed(&self, user: UserId, at_least: &AtLeast) -> Result<Listed, Error> {
         let users = &self.messages.correspondents.users;
         let (created, groups, mut dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
@@ -68,7 +72,7 @@ impl Dialogs {
         created.ok_or_else(|| Error::not_found("user"))?;
         let (chosen, left_out) = chosen(groups, &dialogs, self.messages.config.conversations_max);
         let (bounds, ends) =
-            tokio::try_join!(self.messages.bounds(Some(user), &chosen), self.heads.ends(&chosen))?;
+            tokio::try_join!(self.messages.bounds(Some(user), &chosen), self.heads.ends(&chosen, at_least))?;
         let mut views = Vec::with_capacity(chosen.len());
         for ((conversation, bounds), end) in chosen.into_iter().zip(bounds).zip(ends) {
             let key = DialogKey { user, conversation };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{Dialogs, peers::Peer, service::keys_of, shown::View};
-use crate::{dialog::MarkWish, error::Error};
+use crate::{dialog::MarkWish, error::Error, message::AtLeast};
 
 /// What a mark left.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Dialogs {
         if view.range(end).max <= view.read_up_to() {
             return Ok((0, false));
         }
-        let mut shown = self.show(vec![view], &Consistency::Cached).await?;
+        let mut shown = self.show(vec![view], &Consistency::Cached, &AtLeast::default()).await?;
         let shown = shown.pop().ok_or_else(Error::internal)?;
         Ok((shown.unread.count, shown.more))
     }

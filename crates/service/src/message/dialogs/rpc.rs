@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     error::Error,
+    message::AtLeast,
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, left_out},
         batch::{Limits, only_services},
@@ -73,7 +74,7 @@ impl DialogRpc {
         let user = convert::user(request.user_id, call.principal)?;
         let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
         let after = self.place(user, &request.page_token)?;
-        let page = self.dialogs.list(user, after, size).await?;
+        let page = self.dialogs.list(user, after, size, &AtLeast::of_request(&request.at_least)?).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
         let (conversations, next) = fitting(page, call.principal);
         let next_page_token = next
@@ -101,7 +102,8 @@ impl DialogRpc {
         let mut conversations = convert::conversations(&request.conversation_ids, self.limits.batch_ids)?;
         let mut seen = std::collections::HashSet::with_capacity(conversations.len());
         conversations.retain(|conversation| seen.insert(*conversation));
-        let counts = self.dialogs.count(user, conversations).await?;
+        let at_least = AtLeast::of_request(&request.at_least)?;
+        let counts = self.dialogs.count(user, conversations, &at_least).await?;
         Ok(Response::new(convert::counts_to_wire(&counts)))
     }
 

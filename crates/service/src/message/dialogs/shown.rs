@@ -11,7 +11,7 @@ use kith_store::{
 use super::{Dialogs, peers::Peer};
 use crate::{
     error::Error,
-    message::{Bounds, Range},
+    message::{AtLeast, Bounds, Range},
 };
 
 /// What a user may read of a conversation and has read of it; the end of the log is not known yet.
@@ -80,11 +80,12 @@ impl Dialogs {
     pub(super) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Shown, Error> {
         let (bounds, dialog) =
             tokio::try_join!(self.bounds(key), self.messages.dialogs.get(key, consistency))?;
-        let mut shown = self.show(vec![View::new(bounds, dialog)], consistency).await?;
+        let view = View::new(bounds, dialog);
+        let mut shown = self.show(vec![view], consistency, &AtLeast::default()).await?;
         shown.pop().ok_or_else(Error::internal)
     }
 
-    /// Shows conversations, in their order. Logs are read from the store.
+    /// Shows conversations, in their order. Logs are read from the store, and again if they seem to end below `at_least`.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -92,11 +93,13 @@ impl Dialogs {
         &self,
         views: Vec<View>,
         consistency: &Consistency,
+        at_least: &AtLeast,
     ) -> Result<Vec<Shown>, Error> {
         let keys: Vec<DialogKey> = views.iter().map(View::key).collect();
         let asked: Vec<(ConversationId, Seq)> =
             views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect();
-        let (heads, peers) = tokio::try_join!(self.heads.heads(&asked), self.peers(&keys, consistency))?;
+        let (heads, peers) =
+            tokio::try_join!(self.heads.heads(&asked, at_least), self.peers(&keys, consistency))?;
         let mut shown = Vec::with_capacity(views.len());
         for ((view, head), peer) in views.into_iter().zip(heads).zip(peers) {
             shown.push(self.show_one(view, head, peer).await?);

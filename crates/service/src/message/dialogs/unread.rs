@@ -9,7 +9,10 @@ use super::{
     service::keys_of,
     shown::{View, parts},
 };
-use crate::error::{Error, Reason};
+use crate::{
+    error::{Error, Reason},
+    message::AtLeast,
+};
 
 /// Most messages of a conversation that are looked at.
 const MESSAGES_MAX: Seq = 1_000;
@@ -29,7 +32,7 @@ pub(super) struct Count {
 
 impl Dialogs {
     /// Counts what is unread for a user in these conversations, in their order, or in all that are listed. Those that it cannot read
-    /// and those without unread messages are left out.
+    /// and those without unread messages are left out. Logs that seem to end below `at_least` are read again.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -37,16 +40,17 @@ impl Dialogs {
         &self,
         user: UserId,
         conversations: Vec<ConversationId>,
+        at_least: &AtLeast,
     ) -> Result<Vec<Count>, Error> {
         let mut views = if conversations.is_empty() {
-            self.views_of_all(user).await?
+            self.views_of_all(user, at_least).await?
         } else {
-            self.views_of(user, conversations).await?
+            self.views_of(user, conversations, at_least).await?
         };
         views.retain(|(view, end)| view.read_up_to() < view.range(*end).max);
         let asked: Vec<(ConversationId, Seq)> =
             views.iter().map(|(view, _)| (view.key().conversation, view.read_up_to())).collect();
-        let heads = self.heads.heads(&asked).await?;
+        let heads = self.heads.heads(&asked, at_least).await?;
         let (mut counts, mut parts_left) = (Vec::with_capacity(views.len()), PARTS_MAX);
         for ((view, _), head) in views.into_iter().zip(heads) {
             let (unread, more) = self.count_one(&view, head, &mut parts_left).await?;
@@ -73,8 +77,8 @@ impl Dialogs {
     }
 
     /// All that are listed, each with the end of its log.
-    async fn views_of_all(&self, user: UserId) -> Result<Vec<(View, Seq)>, Error> {
-        let Listed { views, .. } = self.listed(user).await?;
+    async fn views_of_all(&self, user: UserId, at_least: &AtLeast) -> Result<Vec<(View, Seq)>, Error> {
+        let Listed { views, .. } = self.listed(user, at_least).await?;
         Ok(views.into_iter().map(|(_, view, end)| (view, end.seq)).collect())
     }
 
@@ -83,12 +87,13 @@ impl Dialogs {
         &self,
         user: UserId,
         conversations: Vec<ConversationId>,
+        at_least: &AtLeast,
     ) -> Result<Vec<(View, Seq)>, Error> {
         let keys = keys_of(user, &conversations);
         let (bounds, dialogs, ends) = tokio::try_join!(
             self.messages.bounds(Some(user), &conversations),
             self.messages.dialogs.get_many(&keys, &Consistency::Cached),
-            self.heads.ends(&conversations)
+            self.heads.ends(&conversations, at_least)
         )?;
         let mut views = Vec::with_capacity(conversations.len());
         for ((bounds, dialog), end) in bounds.into_iter().zip(dialogs).zip(ends) {

@@ -1,7 +1,7 @@
 //! Every command of the log walks an index to what it needs, and no further. The commands are those that the server saw.
 
 use futures::TryStreamExt as _;
-use kith_store::{Stores, Timestamp};
+use kith_store::{ConversationId, LogHead, Seq, Stores, Timestamp};
 use mongodb::{
     Database,
     bson::{Bson, Document, doc},
@@ -151,4 +151,65 @@ async fn number_of_a_time_is_found_by_the_index_of_times() {
         assert_eq!(stores.messages.seq_at(log(), sent).await.unwrap(), 1);
     })
     .await;
+}
+
+/// The commands of `heads` of these logs, each filled by `fill_logs` first.
+async fn looks_of_heads(
+    asked: &[(ConversationId, Seq)],
+    fill_logs: impl AsyncFnOnce(&Stores),
+) -> (Vec<LogHead>, Vec<Noted>) {
+    let options = server::options();
+    let (stores, _guard) = server::open_with(options.clone()).await;
+    fill_logs(&stores).await;
+    let database = server::database(&options).await;
+    database.run_command(doc! { "profile": 2 }).await.unwrap();
+    let heads = stores.messages.heads(asked).await.unwrap();
+    (heads, notes(&database).await)
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn head_looks_at_the_documents_that_have_what_is_asked() {
+    let fill_log = async |stores: &Stores| fill(stores, &batch("m", 350)).await;
+    // The last one, found by its id or the one after; then it again, and the one before where something of it is asked.
+    for (above, headers, documents) in [(0, 100, 2), (299, 51, 2), (300, 50, 1), (349, 1, 1), (350, 0, 1)] {
+        let (heads, notes) = looks_of_heads(&[(log(), above)], fill_log).await;
+        assert_eq!(heads[0].last.as_ref().unwrap().seq, 350);
+        assert_eq!(heads[0].headers.len(), headers, "above {above}");
+        let [ends, parts] = &notes[..] else { panic!("{notes:?}") };
+        assert_eq!((ends.plan.as_str(), ends.documents), (ID, 1), "{ends:?}");
+        assert_eq!((parts.plan.as_str(), parts.documents), (ID, documents), "above {above}: {parts:?}");
+        assert!(ends.keys <= 3 && parts.keys <= 5, "{notes:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn heads_of_100_logs_are_two_commands() {
+    let logs: Vec<_> = (1..=100).map(|id| (log_of(id), 0)).collect();
+    let (heads, notes) = looks_of_heads(&logs, async |stores| {
+        for (log, _) in &logs {
+            stores.messages.append(*log, &[message("a"), message("b")]).await.unwrap();
+        }
+    })
+    .await;
+    assert!(heads.iter().all(|head| head.headers.len() == 2));
+    let [ends, parts] = &notes[..] else { panic!("{notes:?}") };
+    for find in [ends, parts] {
+        assert_eq!((find.command.as_str(), find.plan.as_str(), find.documents), ("find", ID, 100));
+        assert!(find.keys <= 201, "{find:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn head_of_a_full_document_reads_one_message_more() {
+    let (heads, notes) = looks_of_heads(&[(log(), 150)], async |stores| {
+        fill(stores, &batch("m", 200)).await;
+    })
+    .await;
+    assert_eq!((heads[0].last.as_ref().unwrap().seq, heads[0].headers.len()), (200, 50));
+    let looked: i64 = notes.iter().map(|note| note.documents).sum();
+    assert!(notes.iter().all(|note| [ID, BY_ID].contains(&note.plan.as_str())), "{notes:?}");
+    assert!(notes.len() <= 4 && looked <= 5, "{notes:?}");
 }

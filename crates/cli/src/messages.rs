@@ -1,0 +1,208 @@
+//! Messages on the command line.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+};
+
+use futures::{StreamExt as _, stream};
+use kith_proto::{
+    message::v1::{
+        ImportMessage, ImportMessagesRequest, Message, PullBySeqsRequest, PullMessagesRequest,
+        message_service_client::MessageServiceClient,
+    },
+    r#type::v1::ImportResult,
+};
+use kith_server::{descriptors, jsonl::record};
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use serde::ser::Error as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, transport::Channel};
+
+use super::kind::{self, Entry, Export, Import, patient};
+
+/// Most messages of a page, and most numbers that are asked for at once.
+const PAGE: i32 = 1_000;
+const SEQS: usize = 100;
+
+/// What the contract says of a message.
+static MESSAGE: LazyLock<Option<MessageDescriptor>> =
+    LazyLock::new(|| descriptors::pool().ok()?.get_message_by_name("kith.message.v1.Message"));
+
+/// Messages of any conversations.
+#[derive(Debug)]
+pub(super) enum Messages {}
+
+impl Import for Messages {
+    type Record = Message;
+    type Format = ();
+
+    fn format(_beginning: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn read_line((): &(), line: &[u8]) -> Result<Option<Message>, String> {
+        record::message(line).map(Some)
+    }
+
+    async fn import(
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<Message>>>,
+    ) -> Result<kind::Messages<Vec<ImportResult>>, Status> {
+        let requests =
+            chunks.map(|chunk| ImportMessagesRequest { records: chunk.into_iter().map(wire).collect() });
+        let answers = MessageServiceClient::new(channel).import_messages(requests).await?.into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
+    }
+
+    async fn stand(channel: Channel, records: &[&Message]) -> Result<Vec<bool>, Status> {
+        let mut wanted: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+        for record in records {
+            wanted.entry(&record.conversation_id).or_default().push(record.seq);
+        }
+        let mut found = HashMap::new();
+        for (conversation, seqs) in wanted {
+            for some in seqs.chunks(SEQS) {
+                let messages = by_seqs(&channel, conversation, some).await?;
+                found.extend(messages.into_iter().map(|one| ((conversation, one.seq), one)));
+            }
+        }
+        let stands = |sent: &&Message| {
+            let there = found.get(&(sent.conversation_id.as_str(), sent.seq));
+            there.is_some_and(|there| record::given_message(there.clone()) == **sent)
+        };
+        Ok(records.iter().map(stands).collect())
+    }
+}
+
+/// The messages of a conversation with these numbers.
+async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<Vec<Message>, Status> {
+    let (mut found, mut wanted): (Vec<Message>, _) = (Vec::new(), seqs.to_vec());
+    loop {
+        let request = PullBySeqsRequest {
+            conversation_id: conversation.to_owned(),
+            seqs: wanted.clone(),
+            ..PullBySeqsRequest::default()
+        };
+        let answer =
+            MessageServiceClient::new(channel.clone()).pull_by_seqs(patient(request)).await?.into_inner();
+        let last = answer.messages.last().map_or(i64::MAX, |last| last.seq);
+        found.extend(answer.messages);
+        wanted.retain(|seq| *seq > last);
+        if !answer.more || wanted.is_empty() {
+            return Ok(found);
+        }
+    }
+}
+
+fn wire(entry: Entry<Message>) -> ImportMessage {
+    let record = i64::try_from(entry.line).unwrap_or(i64::MAX);
+    ImportMessage { record, message: Some(entry.record), request_id: entry.request_id }
+}
+
+/// The messages of the conversation with this id.
+pub(super) struct OfConversation(pub(super) String);
+
+impl Export for OfConversation {
+    type Record = Message;
+
+    fn line(message: &Message) -> serde_json::Result<String> {
+        let descriptor = MESSAGE.clone();
+        let descriptor =
+            descriptor.ok_or_else(|| serde_json::Error::custom("the contract cannot be read"))?;
+        let mut line = DynamicMessage::new(descriptor);
+        line.transcode_from(message).map_err(serde_json::Error::custom)?;
+        serde_json::to_string(&line)
+    }
+
+    fn number(message: &Message) -> i64 {
+        message.seq
+    }
+
+    async fn export(&self, channel: Channel, after: i64) -> Result<kind::Messages<Vec<Message>>, Status> {
+        let conversation = self.0.clone();
+        let pages = stream::try_unfold(Some(after), move |after| {
+            let (channel, conversation_id) = (channel.clone(), conversation.clone());
+            async move {
+                let Some(after) = after else { return Ok(None) };
+                let request = PullMessagesRequest {
+                    conversation_id,
+                    from_seq: after + 1,
+                    limit: PAGE,
+                    ..PullMessagesRequest::default()
+                };
+                let page =
+                    MessageServiceClient::new(channel).pull_messages(patient(request)).await?.into_inner();
+                let next = page.messages.last().filter(|_| page.more).map(|last| last.seq);
+                Ok(Some((page.messages, next)))
+            }
+        });
+        Ok(pages.boxed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_proto::message::v1::{Event, MembersJoined, MessageKind, Recall, event::What};
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    fn message() -> Message {
+        Message {
+            conversation_id: "g9".to_owned(),
+            seq: 7,
+            sender_id: 4,
+            send_time: Some(Timestamp { seconds: 1, nanos: 5_000_000 }),
+            kind: MessageKind::Message.into(),
+            content_type: "text/plain".to_owned(),
+            body: "你好".into(),
+            mention_ids: vec![5],
+            reply_to_seq: 3,
+            client_message_id: "a-1".to_owned(),
+            ..Message::default()
+        }
+    }
+
+    fn read(line: &str) -> Message {
+        Messages::read_line(&(), line.as_bytes()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn line_of_an_export_is_a_message() {
+        let joined = Event { what: Some(What::Joined(MembersJoined { user_ids: vec![4, 5] })) };
+        let event = Message {
+            kind: MessageKind::Event.into(),
+            event: Some(joined),
+            body: bytes::Bytes::new(),
+            ..message()
+        };
+        for message in [message(), event] {
+            let line = OfConversation::line(&message).unwrap();
+            assert!(
+                !line.contains('\n') && line.contains(r#""sendTime":"1970-01-01T00:00:01.005Z""#),
+                "{line}"
+            );
+            assert_eq!(read(&line), message);
+        }
+    }
+
+    #[test]
+    fn later_changes_are_left_out() {
+        let edited = Message { edits: 2, edit_time: Some(Timestamp { seconds: 9, nanos: 0 }), ..message() };
+        assert_eq!(read(&OfConversation::line(&edited).unwrap()), message());
+        let recalled = Message { recall: Some(Recall { user_id: 4, time: None }), ..message() };
+        let read = read(&OfConversation::line(&recalled).unwrap());
+        assert_eq!(read, Message { silent: true, ..message() });
+    }
+
+    #[test]
+    fn line_that_is_no_message_is_refused() {
+        for (line, why) in [
+            (r#"{"conversationId":"g9","shoeSize":44}"#, "shoeSize is no field of Message"),
+            ("[]", "not a JSON object"),
+        ] {
+            assert_eq!(Messages::read_line(&(), line.as_bytes()).unwrap_err(), why);
+        }
+    }
+}

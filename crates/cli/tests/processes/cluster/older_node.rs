@@ -1,0 +1,112 @@
+//! A rolling upgrade: messages are not available while a node of an older schema is registered.
+
+use std::time::Duration;
+
+use kith_proto::message::v1::{
+    GetMaxSeqsRequest, ListConversationsRequest, SendMessageRequest,
+    message_service_client::MessageServiceClient, send_message_request::To,
+};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::cluster::{
+    hand,
+    redis::ask,
+    site::{Peer, Site, until},
+};
+
+/// What a node says of itself that knows an early schema.
+const CARD: &str =
+    r#"{"id":"6f1f54ae-3ac0-4b06-b5b2-f0b8be3f9a25","address":"http://127.0.0.1:1","schema":1}"#;
+/// Its number in the registry.
+const NUMBER: &str = "oldernod";
+/// As a node sees the registry: it looks every 2 s.
+const SEEN: Duration = Duration::from_secs(20);
+
+/// The registry of the nodes of a site, and another node in it.
+struct Registry {
+    redis: String,
+    key: String,
+}
+
+impl Registry {
+    /// That of the epoch which the nodes follow.
+    async fn of(site: &Site, epoch: i64) -> Self {
+        let redis = site.redis.clone().unwrap();
+        let keys = ask(&redis, &format!("KEYS *{}*nodes:{epoch}", site.prefix)).await;
+        let key = keys.split(' ').find(|word| word.ends_with(&format!("nodes:{epoch}"))).unwrap();
+        Self { redis, key: key.to_owned() }
+    }
+
+    /// An older node comes. It says when it lived, as the first of the others does.
+    async fn add(&self) {
+        let script = "local all = redis.call('HGETALL', KEYS[1]) \
+                      return redis.call('HSET', KEYS[1], ARGV[1], string.sub(all[2], 1, 16) .. ARGV[2])";
+        let line = format!("EVAL \"{script}\" 1 {} {NUMBER} '{CARD}'", self.key);
+        assert_eq!(ask(&self.redis, &line).await, ":1");
+    }
+
+    /// It goes.
+    async fn remove(&self) {
+        assert_eq!(ask(&self.redis, &format!("HDEL {} {NUMBER}", self.key)).await, ":1");
+    }
+}
+
+fn messages(peer: &Peer) -> MessageServiceClient<tonic::transport::Channel> {
+    MessageServiceClient::new(peer.channel())
+}
+
+/// What comes of one call of each kind: a write, a read of messages, a read of dialogs.
+async fn called(peer: &Peer, user: i64) -> [Result<(), Status>; 3] {
+    let to = Some(To::UserId(user));
+    let send = SendMessageRequest { to, sender_id: user, body: "hi".into(), ..Default::default() };
+    let list = ListConversationsRequest { user_id: user, ..Default::default() };
+    [
+        messages(peer).send_message(send).await.map(drop),
+        messages(peer).get_max_seqs(GetMaxSeqsRequest::default()).await.map(drop),
+        messages(peer).list_conversations(list).await.map(drop),
+    ]
+}
+
+fn assert_unavailable(refused: &Status) {
+    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    let details = refused.get_error_details();
+    let again = details.retry_info().expect("it says when to try again").retry_delay;
+    assert!(again.is_some_and(|after| !after.is_zero()), "{refused:?}");
+    let outcome = details.error_info().and_then(|info| info.metadata.get("outcome").cloned());
+    assert!(outcome.is_none_or(|outcome| outcome == "not_applied"), "{refused:?}");
+    assert!(refused.message().contains("older version"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn older_node_makes_messages_unavailable() {
+    let site = Site::in_redis_of_tests();
+    let first = site.node().await;
+    first.until_following().await;
+    let user = first.create("ann").await.user_id;
+    assert!(called(&first, user).await.iter().all(Result::is_ok), "all registered nodes know the schema");
+    let registry = Registry::of(&site, first.epoch().await).await;
+    registry.add().await;
+    // Nodes that agreed once note that; as if they had not.
+    hand::delete_named(&site.database, "leases", "schema_agreed");
+
+    let newer = site.node().await;
+    until(SEEN, async || newer.operations("/readyz").await.contains("older_nodes")).await;
+    let ready = newer.operations("/readyz").await;
+    assert!(ready.starts_with("HTTP/1.0 200"), "it serves all else: {ready}");
+    assert!(ready.contains("a node of an older version is registered"), "{ready}");
+    for refused in called(&newer, user).await {
+        assert_unavailable(&refused.unwrap_err());
+    }
+    assert_eq!(newer.get(user).await.user_name, "ann", "other services answer");
+
+    registry.remove().await;
+    until(SEEN, async || called(&newer, user).await.iter().all(Result::is_ok)).await;
+    until(SEEN, async || !newer.operations("/readyz").await.contains("older_nodes")).await;
+    let later = site.node().await;
+    assert!(called(&later, user).await.iter().all(Result::is_ok), "it is noted that all agree");
+    for peer in [first, newer, later] {
+        peer.stop().await;
+    }
+}

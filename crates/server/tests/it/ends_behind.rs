@@ -1,0 +1,251 @@
+//! Ends that a store shows too low, as for some seconds after a failover, and what callers do about them.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_proto::{
+    message::v1::{
+        CountUnreadRequest, GetMaxSeqsRequest, ListConversationsRequest, Position, SendMessageRequest,
+        max_seq_result::Result as Max, message_service_client::MessageServiceClient,
+        send_message_request::To,
+    },
+    user::v1::{self as users, user_service_client::UserServiceClient},
+};
+use kith_server::{
+    admin::Vitals,
+    config::Config,
+    edge::{Edge, Routes},
+    health::Reporter,
+    node::services,
+};
+use kith_store::*;
+
+/// Messages of another store. While it is behind, each log seems to lack its last message, until an end is read in the strong
+/// way.
+#[derive(Debug)]
+struct Behind {
+    store: Arc<dyn MessageStore>,
+    is_behind: AtomicBool,
+    strong: AtomicUsize,
+}
+
+impl Behind {
+    fn lacks(&self) -> Seq {
+        Seq::from(self.is_behind.load(Ordering::Relaxed))
+    }
+}
+
+#[async_trait]
+impl MessageStore for Behind {
+    async fn append(
+        &self,
+        conversation: ConversationId,
+        batch: &[NewMessage],
+    ) -> Result<Vec<Appended>, StoreError> {
+        self.store.append(conversation, batch).await
+    }
+
+    async fn messages(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<Message>, StoreError> {
+        self.store.messages(conversation, first, last).await
+    }
+
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        self.store.document(key).await
+    }
+
+    async fn change(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Changed, StoreError> {
+        self.store.change(conversation, change).await
+    }
+
+    async fn headers(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<StoredHeader>, StoreError> {
+        self.store.headers(conversation, first, last).await
+    }
+
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        let mut heads = self.store.heads(asked).await?;
+        for (head, (conversation, _)) in heads.iter_mut().zip(asked) {
+            let end = head.last.as_ref().map_or(0, |last| last.seq) - self.lacks();
+            head.last =
+                if end > 0 { self.store.messages(*conversation, end, end).await?.pop() } else { None };
+            head.headers.retain(|header| header.seq <= end);
+        }
+        Ok(heads)
+    }
+
+    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        let mut ends = self.store.ends(conversations).await?;
+        ends.iter_mut().for_each(|end| end.seq = (end.seq - self.lacks()).max(0));
+        Ok(ends)
+    }
+
+    async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
+        self.is_behind.store(false, Ordering::Relaxed);
+        self.strong.fetch_add(1, Ordering::Relaxed);
+        self.store.strong_end(conversation).await
+    }
+
+    async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
+        self.store.seq_at(conversation, time).await
+    }
+}
+
+/// Two users, of whom the second has three unread messages of the first one.
+struct Stage {
+    edge: Edge,
+    log: Arc<Behind>,
+    reader: i64,
+    conversation: String,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let mut config = Config::default();
+        config.limits.write_answer = Duration::from_secs(8);
+        let file = kith_store_sqlite::open_in_memory().await.unwrap();
+        let mut stores = file.stores();
+        let store = Arc::clone(&stores.messages);
+        let log =
+            Arc::new(Behind { store, is_behind: AtomicBool::default(), strong: AtomicUsize::default() });
+        stores.messages = Arc::<Behind>::clone(&log);
+        let edge = Edge::new(Routes::default(), &config.limits);
+        let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
+        edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
+        let (sender, reader) = (user(&edge, "ann").await, user(&edge, "bea").await);
+        for _ in 0..3 {
+            let message = SendMessageRequest {
+                to: Some(To::UserId(reader)),
+                sender_id: sender,
+                body: "hi".into(),
+                ..Default::default()
+            };
+            MessageServiceClient::new(edge.clone()).send_message(message).await.unwrap();
+        }
+        Self { edge, log, reader, conversation: format!("d{sender}-{reader}") }
+    }
+
+    fn messages(&self) -> MessageServiceClient<Edge> {
+        MessageServiceClient::new(self.edge.clone())
+    }
+
+    /// From now on the store is behind. How often an end was read in the strong way meanwhile is counted from 0.
+    fn fall_behind(&self) {
+        self.log.is_behind.store(true, Ordering::Relaxed);
+        self.log.strong.store(0, Ordering::Relaxed);
+    }
+
+    fn strong(&self) -> usize {
+        self.log.strong.load(Ordering::Relaxed)
+    }
+
+    fn known(&self, seq: i64) -> Vec<Position> {
+        vec![Position { conversation_id: self.conversation.clone(), seq }]
+    }
+
+    /// What the list shows: the last number, what is unread, and whether the last message is there.
+    async fn listed(&self, at_least: Vec<Position>) -> (i64, i64, bool) {
+        let request = ListConversationsRequest { user_id: self.reader, at_least, ..Default::default() };
+        let list = self.messages().list_conversations(request).await.unwrap().into_inner();
+        let one = &list.conversations[0];
+        (one.max_seq, one.unread, one.last_message.as_ref().is_some_and(|last| last.seq == one.max_seq))
+    }
+
+    async fn unread(&self, conversation_ids: Vec<String>, at_least: Vec<Position>) -> i64 {
+        let request = CountUnreadRequest { user_id: self.reader, conversation_ids, at_least };
+        self.messages().count_unread(request).await.unwrap().into_inner().total
+    }
+
+    async fn max_seq(&self, at_least: Vec<Position>) -> Max {
+        let conversation_ids = vec![self.conversation.clone()];
+        let request = GetMaxSeqsRequest { user_id: self.reader, conversation_ids, at_least };
+        let mut results = self.messages().get_max_seqs(request).await.unwrap().into_inner().results;
+        results.remove(0).result.unwrap()
+    }
+}
+
+async fn user(edge: &Edge, name: &str) -> i64 {
+    let user = users::User { user_name: name.into(), ..Default::default() };
+    let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
+    let made = UserServiceClient::new(edge.clone()).create_user(request).await.unwrap().into_inner();
+    made.user.unwrap().user_id
+}
+
+#[tokio::test]
+async fn list_shows_what_the_caller_knows() {
+    let stage = Stage::new().await;
+    stage.fall_behind();
+    assert_eq!(stage.listed(Vec::new()).await, (2, 2, true));
+    assert_eq!(stage.listed(stage.known(3)).await, (3, 3, true));
+}
+
+#[tokio::test]
+async fn count_has_what_the_caller_knows() {
+    let stage = Stage::new().await;
+    for ids in [Vec::new(), vec![stage.conversation.clone()]] {
+        stage.fall_behind();
+        assert_eq!(stage.unread(ids.clone(), Vec::new()).await, 2);
+        assert_eq!(stage.unread(ids, stage.known(3)).await, 3);
+    }
+}
+
+#[tokio::test]
+async fn max_seq_is_not_below_what_the_caller_knows() {
+    let stage = Stage::new().await;
+    stage.fall_behind();
+    assert_eq!(stage.max_seq(Vec::new()).await, Max::MaxSeq(2));
+    assert_eq!(stage.max_seq(stage.known(3)).await, Max::MaxSeq(3));
+}
+
+#[tokio::test]
+async fn ends_that_are_known_already_are_read_once() {
+    let stage = Stage::new().await;
+    stage.fall_behind();
+    stage.listed(stage.known(2)).await;
+    stage.unread(Vec::new(), stage.known(2)).await;
+    stage.max_seq(stage.known(2)).await;
+    assert_eq!(stage.strong(), 0);
+}
+
+/// Else a caller could have any conversations read in the way that costs most.
+#[tokio::test]
+async fn positions_of_other_conversations_read_nothing() {
+    let stage = Stage::new().await;
+    let others: Vec<_> =
+        (1..=100).map(|group| Position { conversation_id: format!("g{group}"), seq: i64::MAX }).collect();
+    stage.fall_behind();
+    stage.listed(others.clone()).await;
+    stage.unread(Vec::new(), others.clone()).await;
+    stage.max_seq(others).await;
+    assert_eq!(stage.strong(), 0);
+}
+
+/// A number that no message has: the end is read again, and is as it is.
+#[tokio::test]
+async fn position_beyond_the_end_changes_nothing() {
+    let stage = Stage::new().await;
+    assert_eq!(stage.listed(stage.known(i64::MAX)).await, (3, 3, true));
+    assert_eq!(stage.unread(Vec::new(), stage.known(i64::MAX)).await, 3);
+    assert_eq!(stage.max_seq(stage.known(4)).await, Max::MaxSeq(3));
+}

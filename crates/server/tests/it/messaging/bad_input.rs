@@ -1,0 +1,79 @@
+//! Calls of messages with wrong input, by gRPC and by JSON.
+
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may panic")]
+
+use prost_reflect::DynamicMessage;
+use serde_json::Value;
+
+use crate::equal::{Outcome, Rpc, by_grpc, by_json, rpcs};
+use crate::http::Connection;
+use crate::node::TestNode;
+
+/// Texts that are no ids of conversations.
+pub const WRONG_IDS: [&str; 31] = [
+    "",
+    "d",
+    "g",
+    "7",
+    "d7",
+    "d8-7",
+    "d7-",
+    "d-7",
+    "d0-7",
+    "d0-8",
+    "d7--8",
+    "d7-8-9",
+    "d7,8",
+    "g0",
+    "g-1",
+    "g9 ",
+    "d7-8 ",
+    " d7-8",
+    "d7 -8",
+    "d07-8",
+    "d7-08",
+    "g09",
+    "d+7-8",
+    "G9",
+    "x9",
+    "o0",
+    "g9223372036854775808",
+    // 41 characters.
+    "d1000000000000000000-10000000000000000000",
+    "g９",
+    "d7-8\n",
+    "g9\u{200B}",
+];
+
+pub fn rpc(method: &str) -> Rpc {
+    let path = format!("/kith.message.v1.MessageService/{method}");
+    rpcs().into_iter().find(|rpc| rpc.path == path).unwrap()
+}
+
+/// What comes of a call, the same both ways.
+pub async fn called(node: &TestNode, method: &str, body: &Value) -> Outcome {
+    let rpc = rpc(method);
+    let message = DynamicMessage::deserialize(rpc.input.clone(), body.clone()).unwrap();
+    let mut connection = Connection::open(node.address).await;
+    let by_json = by_json(&mut connection, &rpc, &[], body).await;
+    assert_eq!(by_json, by_grpc(node, &rpc, &[], &message).await, "{method} {body}");
+    by_json
+}
+
+/// Checks that a call is refused because of a field; `why` is a part of the text that follows its name.
+pub async fn assert_field_refused(node: &TestNode, method: &str, body: &Value, field: &str, why: &str) {
+    let outcome = called(node, method, body).await;
+    assert_eq!(outcome.code, "invalid_argument", "{method} {body}: {outcome:?}");
+    assert_eq!(outcome.reason().as_deref(), Some("INVALID_FIELD"), "{method} {body}: {outcome:?}");
+    assert_eq!(outcome.field().as_deref(), Some(field), "{method} {body}: {outcome:?}");
+    let name = field.rsplit('.').next().unwrap();
+    let text = outcome.message.strip_prefix(field).or_else(|| outcome.message.strip_prefix(name));
+    let text = text.unwrap_or_default();
+    assert!(text.contains(why), "{method} {body}: {outcome:?}");
+}
+
+/// A request with these fields instead of those of a right one.
+pub fn with(mut right: Value, mut fields: Value) -> Value {
+    right.as_object_mut().unwrap().append(fields.as_object_mut().unwrap());
+    right
+}

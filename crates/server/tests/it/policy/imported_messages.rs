@@ -1,0 +1,279 @@
+//! Imports of messages: numbers, senders and times are kept, and nothing is stored twice or elsewhere.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use kith_proto::{
+    message::v1::{send_message_request::To, *},
+    r#type::v1::import_result::Result as Outcome,
+};
+use prost_types::Timestamp;
+use tonic::Code;
+
+use crate::messaging::{chat, direct, pull, send, seqs, text, texts, to_pull, with_id};
+use crate::node::{TestNode, assert_denied, principal, until};
+use crate::relating;
+use crate::talking::conversation;
+
+/// A node with two users and a group of both.
+async fn started() -> (TestNode, [i64; 2], String) {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let [ann, bea] = relating::users(&node).await;
+    let group = format!("g{}", chat(&node, ann, &[bea]).await);
+    (node, [ann, bea], group)
+}
+
+/// A text of this number, of long ago.
+fn old(id: &str, seq: i64, sender_id: i64, body: &str) -> Message {
+    Message {
+        conversation_id: id.to_owned(),
+        seq,
+        sender_id,
+        send_time: Some(Timestamp { seconds: 1_500_000_000 + seq, nanos: 7_000_000 }),
+        kind: MessageKind::Message.into(),
+        content_type: "text/plain".into(),
+        body: body.to_owned().into(),
+        ..Default::default()
+    }
+}
+
+fn record(record: i64, message: Message) -> ImportMessage {
+    ImportMessage { record, message: Some(message), ..Default::default() }
+}
+
+/// What became of each message: its number, or the reason and the field of its error.
+async fn import_records(node: &TestNode, records: Vec<ImportMessage>) -> Vec<Result<i64, (String, String)>> {
+    let numbers: Vec<i64> = records.iter().map(|record| record.record).collect();
+    let requests: Vec<_> =
+        records.chunks(500).map(|records| ImportMessagesRequest { records: records.to_vec() }).collect();
+    let stream = tokio_stream::iter(requests);
+    let mut answers = node.messages().import_messages(stream).await.unwrap().into_inner();
+    let mut results = Vec::new();
+    while let Some(answer) = answers.message().await.unwrap() {
+        results.extend(answer.results);
+    }
+    assert_eq!(results.iter().map(|result| result.record).collect::<Vec<_>>(), numbers);
+    let outcome = |outcome| match outcome {
+        Outcome::Id(seq) => Ok(seq),
+        Outcome::Error(error) => Err((error.reason, error.field)),
+    };
+    results.into_iter().map(|result| outcome(result.result.unwrap())).collect()
+}
+
+async fn import(node: &TestNode, messages: Vec<Message>) -> Vec<Result<i64, (String, String)>> {
+    import_records(node, (1..).zip(messages).map(|(number, message)| record(number, message)).collect()).await
+}
+
+fn refused(reason: &str, field: &str) -> Result<i64, (String, String)> {
+    Err((reason.to_owned(), field.to_owned()))
+}
+
+async fn all(node: &TestNode, by: i64, id: &str) -> Vec<Message> {
+    pull(node, by, to_pull(id, 0, 0, 1000)).await.unwrap().messages
+}
+
+#[tokio::test]
+async fn number_sender_time_and_content_are_kept() {
+    let (node, [ann, bea], group) = started().await;
+    let joined = Event { what: Some(event::What::Joined(MembersJoined { user_ids: vec![ann, bea] })) };
+    let messages = vec![
+        Message {
+            kind: MessageKind::Event.into(),
+            content_type: String::new(),
+            body: Vec::new().into(),
+            event: Some(joined),
+            ..old(&group, 1, 0, "")
+        },
+        Message {
+            mention_ids: vec![bea, ann],
+            reply_to_seq: 1,
+            silent: true,
+            client_message_id: "phone-1".into(),
+            ..old(&group, 2, bea, "hi")
+        },
+        Message { mention_all: true, ..old(&group, 3, ann, "all") },
+    ];
+    assert_eq!(import(&node, messages.clone()).await, [Ok(1), Ok(2), Ok(3)]);
+    assert_eq!(
+        all(&node, bea, &group).await,
+        [messages[0].clone(), messages[1].clone(), messages[2].clone()]
+    );
+    let next = send(&node, ann, text(To::ConversationId(group), "new")).await.unwrap();
+    assert_eq!(next.seq, 4, "the log goes on");
+}
+
+#[tokio::test]
+async fn import_crosses_documents_and_messages_of_the_stream() {
+    let (node, [ann, bea], _) = started().await;
+    let id = direct(ann, bea);
+    let messages: Vec<_> = (1..=1_050).map(|seq| old(&id, seq, ann, &seq.to_string())).collect();
+    assert_eq!(import(&node, messages).await, (1..=1_050).map(Ok).collect::<Vec<_>>());
+    let last = pull(&node, bea, to_pull(&id, 1_049, 0, 10)).await.unwrap();
+    assert_eq!(
+        (seqs(&last.messages), texts(&last.messages)),
+        (vec![1_049, 1_050], vec!["1049".into(), "1050".into()])
+    );
+}
+
+#[tokio::test]
+async fn number_that_exists_is_taken() {
+    let (node, [ann, _], group) = started().await;
+    let messages = || vec![old(&group, 1, ann, "one"), old(&group, 2, ann, "two")];
+    assert_eq!(import(&node, messages()).await, [Ok(1), Ok(2)]);
+    let longer = [messages(), vec![old(&group, 3, ann, "three")]].concat();
+    let taken = refused("ID_TAKEN", "message.seq");
+    assert_eq!(import(&node, longer).await, [taken.clone(), taken, Ok(3)]);
+    assert_eq!(texts(&all(&node, ann, &group).await), ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn number_that_leaves_a_gap_is_refused() {
+    let (node, [ann, _], group) = started().await;
+    let messages = vec![
+        old(&group, 2, ann, "two"),
+        old(&group, 1, ann, "one"),
+        old(&group, 3, ann, "three"),
+        old(&group, i64::MAX, ann, "last"),
+    ];
+    let gap = refused("VERSION_CONFLICT", "message.seq");
+    assert_eq!(import(&node, messages).await, [gap.clone(), Ok(1), gap.clone(), gap]);
+    assert_eq!(texts(&all(&node, ann, &group).await), ["one"]);
+}
+
+/// Else the messages behind it would get other numbers.
+#[tokio::test]
+async fn record_that_is_refused_holds_up_those_behind_it() {
+    let (node, [ann, _], group) = started().await;
+    let long = Message { content_type: "a".repeat(129), ..old(&group, 2, ann, "two") };
+    let messages = vec![old(&group, 1, ann, "one"), long, old(&group, 3, ann, "three")];
+    let results = import(&node, messages).await;
+    assert_eq!(
+        results,
+        [Ok(1), refused("INVALID_FIELD", "message.content_type"), refused("VERSION_CONFLICT", "message.seq")]
+    );
+    let again = vec![old(&group, 2, ann, "two"), old(&group, 3, ann, "three")];
+    assert_eq!(import(&node, again).await, [Ok(2), Ok(3)]);
+}
+
+#[tokio::test]
+async fn message_without_number_gets_the_next_once() {
+    let (node, [ann, _], group) = started().await;
+    let unnumbered = |number: i64, id: &str| ImportMessage {
+        request_id: id.into(),
+        ..record(number, Message { seq: 0, ..old(&group, 0, ann, id) })
+    };
+    let records = || vec![unnumbered(1, "a"), unnumbered(2, "b")];
+    assert_eq!(import_records(&node, records()).await, [Ok(1), Ok(2)]);
+    let longer = [records(), vec![unnumbered(3, "c")]].concat();
+    assert_eq!(import_records(&node, longer).await, [Ok(1), Ok(2), Ok(3)]);
+    assert_eq!(texts(&all(&node, ann, &group).await), ["a", "b", "c"]);
+    let wrong = import_records(&node, vec![unnumbered(1, "a:b")]).await;
+    assert_eq!(wrong, [refused("INVALID_FIELD", "request_id")]);
+}
+
+#[tokio::test]
+async fn imported_message_that_is_sent_again_is_a_replay() {
+    let (node, [ann, _], group) = started().await;
+    let message = Message { client_message_id: "phone-1".into(), ..old(&group, 1, ann, "hi") };
+    assert_eq!(import(&node, vec![message]).await, [Ok(1)]);
+    let sent = send(&node, ann, with_id(To::ConversationId(group), "phone-1", "hi")).await.unwrap();
+    assert_eq!((sent.seq, sent.replayed), (1, true));
+}
+
+/// The id of the second message is that of the first: it would not be stored.
+#[tokio::test]
+async fn id_that_is_used_twice_is_an_error() {
+    let (node, [ann, _], group) = started().await;
+    let with_id = |seq| Message { client_message_id: "a".into(), ..old(&group, seq, ann, "hi") };
+    let results = import(&node, vec![with_id(1), with_id(2)]).await;
+    assert_eq!(results, [Ok(1), refused("STATE_FORBIDS", "message.seq")]);
+    assert_eq!(texts(&all(&node, ann, &group).await), ["hi"]);
+}
+
+#[tokio::test]
+async fn senders_have_read_what_they_sent() {
+    let (node, [ann, bea], group) = started().await;
+    let messages = vec![old(&group, 1, ann, "one"), old(&group, 2, bea, "two"), old(&group, 3, ann, "three")];
+    import(&node, messages).await;
+    for (user, read, unread) in [(ann, 3, 0), (bea, 2, 1)] {
+        until(async || {
+            let seen = conversation(&node, user, &group).await.unwrap();
+            (seen.read_seq, seen.unread) == (read, unread)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn conversation_that_does_not_exist_takes_none() {
+    let (node, [ann, bea], group) = started().await;
+    let messages = vec![
+        old("g999", 1, ann, "hi"),
+        old(&direct(ann, 999_999), 1, ann, "hi"),
+        old(&direct(ann, bea), 1, ann, "hi"),
+        old(&group, 1, ann, "hi"),
+    ];
+    let none = refused("NOT_FOUND", "");
+    assert_eq!(import(&node, messages).await, [none.clone(), none, Ok(1), Ok(1)]);
+}
+
+#[tokio::test]
+async fn records_with_a_wrong_field_are_refused() {
+    let (node, [ann, bea], group) = started().await;
+    let right = || old(&group, 1, ann, "hi");
+    let wrong = [
+        (Message { conversation_id: "d8-7".into(), ..right() }, "conversation_id"),
+        (Message { seq: -1, ..right() }, "seq"),
+        (Message { sender_id: -1, ..right() }, "sender_id"),
+        (Message { sender_id: 999, ..old(&direct(ann, bea), 1, ann, "hi") }, "sender_id"),
+        (Message { send_time: None, ..right() }, "send_time"),
+        (Message { send_time: Some(Timestamp { seconds: -1, nanos: 0 }), ..right() }, "send_time"),
+        (Message { kind: 0, ..right() }, "kind"),
+        (Message { kind: 99, ..right() }, "kind"),
+        (Message { event: Some(Event::default()), ..right() }, "event"),
+        (Message { kind: MessageKind::Event.into(), ..right() }, "body"),
+        (Message { content_type: "a\nb".into(), ..right() }, "content_type"),
+        (Message { body: vec![7; 64 * 1024 + 1].into(), ..right() }, "body"),
+        (Message { mention_ids: vec![7; 51], ..right() }, "mention_ids"),
+        (Message { mention_ids: vec![0], ..right() }, "mention_ids"),
+        (Message { reply_to_seq: -1, ..right() }, "reply_to_seq"),
+        (Message { client_message_id: "a:b".into(), ..right() }, "client_message_id"),
+    ];
+    for (message, field) in wrong {
+        let results = import(&node, vec![message]).await;
+        assert_eq!(results, [refused("INVALID_FIELD", &format!("message.{field}"))]);
+    }
+    let none = import_records(&node, vec![ImportMessage { record: 9, ..Default::default() }]).await;
+    assert_eq!(none, [refused("INVALID_FIELD", "message")]);
+    assert_eq!(all(&node, ann, &group).await, []);
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn content_of_64_kib_and_none_are_taken() {
+    let (node, [ann, _], group) = started().await;
+    let messages = vec![
+        Message { body: vec![7; 64 * 1024].into(), ..old(&group, 1, ann, "") },
+        Message { content_type: String::new(), ..old(&group, 2, ann, "") },
+    ];
+    assert_eq!(import(&node, messages).await, [Ok(1), Ok(2)]);
+}
+
+#[tokio::test]
+async fn import_requires_a_service() {
+    let (node, [ann, _], group) = started().await;
+    let request = ImportMessagesRequest { records: vec![record(1, old(&group, 1, ann, "hi"))] };
+    assert_denied(
+        node.messages().import_messages(principal(ann, tokio_stream::iter([request]))).await.map(drop),
+    );
+    assert_eq!(all(&node, ann, &group).await, []);
+}
+
+#[tokio::test]
+async fn message_of_501_records_is_refused() {
+    let (node, [ann, _], group) = started().await;
+    let records = (1..=501).map(|seq| record(seq, old(&group, seq, ann, "hi"))).collect();
+    let stream = tokio_stream::iter([ImportMessagesRequest { records }]);
+    let refused = node.messages().import_messages(stream).await.unwrap().into_inner().message().await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(all(&node, ann, &group).await, []);
+}

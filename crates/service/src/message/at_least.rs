@@ -1,0 +1,144 @@
+//! Numbers that callers know to exist, and what is read again because of them: for some seconds after a failover of the store, a
+//! log may seem to end below them.
+
+use std::{collections::HashMap, error, sync::Arc};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_proto::message::v1 as wire;
+use kith_store::{
+    ConversationId, HEADS_AT_ONCE, Invalid, LogEnd, LogHead, MessageStore, Outcome, Seq, StoreError,
+};
+
+use super::{convert::number, range::store_error};
+use crate::{error::Error, rpc::batch::check_count};
+
+/// Most positions of a request.
+const POSITIONS_MAX: usize = 100;
+/// Ends that are read again at one time.
+const READ_AT_ONCE: usize = 16;
+const _: () = assert!(POSITIONS_MAX <= HEADS_AT_ONCE, "heads are read again at once");
+
+/// Of some conversations a number that the caller knows to exist.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AtLeast(HashMap<ConversationId, Seq>);
+
+impl AtLeast {
+    /// Out of a request. Of a conversation that is named twice, the higher number counts.
+    ///
+    /// # Errors
+    /// When they are too many, or one is not in its form.
+    pub(crate) fn of_request(positions: &[wire::Position]) -> Result<Self, Error> {
+        check_count("at_least", positions.len(), POSITIONS_MAX)?;
+        let mut known = HashMap::with_capacity(positions.len());
+        for position in positions {
+            let conversation = position.conversation_id.parse();
+            let conversation =
+                conversation.map_err(|why: Invalid| Error::invalid("at_least.conversation_id", &why))?;
+            let seq = number("at_least.seq", position.seq)?;
+            let known = known.entry(conversation).or_insert(seq);
+            *known = seq.max(*known);
+        }
+        Ok(Self(known))
+    }
+
+    /// The number that is known of a conversation; 0: none.
+    fn of(&self, conversation: ConversationId) -> Seq {
+        self.0.get(&conversation).copied().unwrap_or_default()
+    }
+
+    /// Reads those of these ends again that are below what is known, in a way that a failover does not affect.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn raise_ends(
+        &self,
+        store: &dyn MessageStore,
+        conversations: &[ConversationId],
+        ends: &mut [LogEnd],
+    ) -> Result<(), Error> {
+        let seqs = ends.iter().map(|end| end.seq);
+        for (index, seq) in self.raised(store, conversations.iter().copied().zip(seqs).collect()).await? {
+            let read = store.messages(conversations[index], seq, seq).await.map_err(store_error)?;
+            let last = read.first().ok_or_else(|| store_error(behind()))?;
+            ends[index] = LogEnd { seq, sent: Some(last.sent) };
+        }
+        Ok(())
+    }
+
+    /// The same of heads; `asked` is what they were read for.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn raise_heads(
+        &self,
+        store: &dyn MessageStore,
+        asked: &[(ConversationId, Seq)],
+        heads: &mut [LogHead],
+    ) -> Result<(), Error> {
+        let logs = asked.iter().zip(&*heads).map(|((conversation, _), head)| (*conversation, end_of(head)));
+        let raised = self.raised(store, logs.collect()).await?;
+        if raised.is_empty() {
+            return Ok(());
+        }
+        let again: Vec<_> = raised.iter().map(|(index, _)| asked[*index]).collect();
+        let again = store.heads(&again).await.map_err(store_error)?;
+        for ((index, seq), head) in raised.into_iter().zip(again) {
+            if end_of(&head) < seq {
+                return Err(store_error(behind()));
+            }
+            heads[index] = head;
+        }
+        Ok(())
+    }
+
+    /// Those of these logs that end above the number that was read: the index and the end of each.
+    async fn raised(
+        &self,
+        store: &dyn MessageStore,
+        logs: Vec<(ConversationId, Seq)>,
+    ) -> Result<Vec<(usize, Seq)>, Error> {
+        let below =
+            logs.into_iter().enumerate().filter(|(_, (conversation, end))| *end < self.of(*conversation));
+        let strong = below.map(|(index, (conversation, end))| async move {
+            let strong = store.strong_end(conversation).await?;
+            Ok((strong > end).then_some((index, strong)))
+        });
+        let strong = stream::iter(strong.collect::<Vec<_>>()).buffered(READ_AT_ONCE);
+        let raised: Vec<_> = strong.try_collect().await.map_err(store_error)?;
+        Ok(raised.into_iter().flatten().collect())
+    }
+}
+
+/// What is said of a store that does not show a message that it has said to have.
+fn behind() -> StoreError {
+    let source = Box::<dyn error::Error + Send + Sync>::from("the last message of a log is not there");
+    StoreError::Unavailable { outcome: Outcome::NotApplied, source: Arc::from(source) }
+}
+
+fn end_of(head: &LogHead) -> Seq {
+    head.last.as_ref().map_or(0, |last| last.seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(conversation_id: &str, seq: i64) -> wire::Position {
+        wire::Position { conversation_id: conversation_id.to_owned(), seq }
+    }
+
+    #[test]
+    fn higher_number_of_a_conversation_counts() {
+        let known = AtLeast::of_request(&[position("g9", 5), position("g9", 7), position("g9", 6)]).unwrap();
+        assert_eq!(known.of("g9".parse().unwrap()), 7);
+        assert_eq!(known.of("g8".parse().unwrap()), 0);
+    }
+
+    #[test]
+    fn wrong_positions_are_refused() {
+        for wrong in [vec![position("x9", 1)], vec![position("g9", -1)], vec![position("g9", 1); 101]] {
+            assert!(AtLeast::of_request(&wrong).is_err(), "{wrong:?}");
+        }
+        assert!(AtLeast::of_request(&vec![position("g9", 0); 100]).is_ok());
+    }
+}

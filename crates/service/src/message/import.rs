@@ -1,0 +1,218 @@
+//! Imports: messages with the numbers, senders and times that they had elsewhere.
+
+use kith_proto::{message::v1 as wire, r#type::v1::ImportResult};
+use kith_store::{
+    BODY_BYTES_MAX, ContentHash, ConversationId, MessageKey, MessageKind, NewMessage, RequestId, Seq, UserId,
+};
+use prost::{Message as _, bytes::Bytes};
+
+use super::{
+    Messages, convert,
+    sending::{Draft, Sent},
+    waiting::STEP_MAX,
+};
+use crate::{
+    error::{Error, Reason},
+    rpc::{
+        batch::{Limits, import_call, import_result, missing},
+        versions::moment,
+    },
+};
+
+/// A message that is to be appended.
+#[derive(Debug)]
+struct Imported {
+    conversation: ConversationId,
+    /// Its number; 0: the next one.
+    seq: Seq,
+    message: NewMessage,
+}
+
+/// The end of the log that the records before have left.
+struct LogState {
+    conversation: ConversationId,
+    end: Result<Seq, Error>,
+}
+
+/// Appends the messages of these records one after the other. Returns the result of each, in the same order: its number.
+pub(super) async fn import(
+    messages: Messages,
+    limits: Limits,
+    records: Vec<wire::ImportMessage>,
+) -> Vec<ImportResult> {
+    let numbers: Vec<i64> = records.iter().map(|record| record.record).collect();
+    let mut records: Vec<_> = records.into_iter().map(read).collect();
+    let mut results = Vec::with_capacity(numbers.len());
+    while !records.is_empty() {
+        let step: Vec<_> = records.drain(..step_of(&records)).collect();
+        let (this, count) = (messages.clone(), step.len());
+        let work = async move { Ok(this.import_step(step).await) };
+        let appended = messages.mutations.call(import_call(&limits).deadline, Box::pin(work)).await;
+        results.extend(appended.unwrap_or_else(|error: Error| vec![Err(error); count]));
+    }
+    numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()
+}
+
+/// How many of these records one step has: those at the beginning that are of one conversation.
+fn step_of(records: &[Result<Imported, Error>]) -> usize {
+    let of = |record: &Result<Imported, Error>| record.as_ref().ok().map(|imported| imported.conversation);
+    let first = records.iter().find_map(of);
+    let same =
+        records.iter().take(STEP_MAX).take_while(|record| of(record).is_none_or(|id| Some(id) == first));
+    same.count().max(1)
+}
+
+impl Messages {
+    /// Appends messages of one conversation, at most [`STEP_MAX`]. A record that is an error already keeps it.
+    async fn import_step(&self, records: Vec<Result<Imported, Error>>) -> Vec<Result<Seq, Error>> {
+        let conversation = records.iter().flatten().map(|imported| imported.conversation).next();
+        let mut log = match conversation {
+            Some(conversation) => LogState { conversation, end: self.end_of_existing(conversation).await },
+            None => return records.into_iter().map(|record| record.and(Err(Error::internal()))).collect(),
+        };
+        let conversation = log.conversation;
+        let mut results: Vec<Result<Seq, Error>> = Vec::with_capacity(records.len());
+        let (mut places, mut drafts) = (Vec::new(), Vec::new());
+        for record in records {
+            let due = record.and_then(|imported| log.next(imported.seq).map(|seq| (seq, imported)));
+            if let Ok((seq, imported)) = &due {
+                places.push((results.len(), (imported.seq > 0).then_some(*seq)));
+            }
+            // Replaced below, unless it is an error.
+            results.push(due.as_ref().map(|(seq, _)| *seq).map_err(Clone::clone));
+            drafts.extend(due.map(|(_, Imported { message, .. })| Draft {
+                conversation,
+                message,
+                keeps_unread: false,
+            }));
+        }
+        let appended =
+            if drafts.is_empty() { Ok(Vec::new()) } else { self.append(conversation, drafts).await };
+        for (at, (place, wanted)) in places.into_iter().enumerate() {
+            results[place] = match &appended {
+                Ok(sent) => sent.get(at).cloned().unwrap_or_else(|| Err(Error::internal())),
+                Err(error) => Err(error.clone()),
+            }
+            .and_then(|sent| kept(wanted, sent));
+        }
+        results
+    }
+
+    /// The end of the log of a conversation, also right after a failover.
+    async fn end_of_existing(&self, conversation: ConversationId) -> Result<Seq, Error> {
+        self.may_send(None, conversation).await?;
+        self.logs.strong_end(conversation).await
+    }
+}
+
+impl LogState {
+    /// The number that the next message gets, if that is `wanted` or any will do.
+    fn next(&mut self, wanted: Seq) -> Result<Seq, Error> {
+        let next = self.end.clone()?.saturating_add(1);
+        if 0 < wanted && wanted < next {
+            return Err(Error::new(Reason::IdTaken, "there is a message with this number").at("message.seq"));
+        }
+        if next < wanted {
+            let why = format!("the next message of {} is number {next}, not {wanted}", self.conversation);
+            return Err(Error::new(Reason::VersionConflict, why).at("message.seq"));
+        }
+        self.end = Ok(next);
+        Ok(next)
+    }
+}
+
+/// The number of an appended message, which is the one that was wanted.
+fn kept(wanted: Option<Seq>, sent: Sent) -> Result<Seq, Error> {
+    match wanted {
+        Some(wanted) if wanted != sent.seq => {
+            let why = format!(
+                "is number {} now: something else sent to the conversation, or its id is used twice",
+                sent.seq
+            );
+            Err(Error::new(Reason::StateForbids, why).at("message.seq"))
+        }
+        _ => Ok(sent.seq),
+    }
+}
+
+/// The message of a record.
+fn read(record: wire::ImportMessage) -> Result<Imported, Error> {
+    let message = record.message.ok_or_else(|| missing("message"))?;
+    let key = key_of_request(&record.request_id)?;
+    imported(message, key).map_err(|error| error.within("message"))
+}
+
+/// `key`: of a message without a number and an id.
+fn imported(message: wire::Message, key: MessageKey) -> Result<Imported, Error> {
+    let conversation = convert::conversation(&message.conversation_id)?;
+    let sender = sender(message.sender_id, conversation)?;
+    let seq = convert::number("seq", message.seq)?;
+    let client_message_id = convert::client_message_id(&message.client_message_id)?;
+    let content_type = convert::valid("content_type", NewMessage::content_type(&message.content_type))?;
+    let sent = moment("send_time", &message.send_time.ok_or_else(|| missing("send_time"))?)?;
+    let key = match (&client_message_id, seq) {
+        (Some(id), _) => MessageKey::of(sender, id),
+        (None, 0) => key,
+        (None, _) => MessageKey(rand::random()),
+    };
+    let (kind, body) = content(&message)?;
+    let new = NewMessage {
+        key,
+        hash: ContentHash::of(&content_type, &body),
+        sender,
+        sent,
+        kind,
+        content_type,
+        body,
+        mentions: convert::mentions("mention_ids", &message.mention_ids)?,
+        mention_all: message.mention_all,
+        silent: message.silent,
+        reply_to: Some(convert::number("reply_to_seq", message.reply_to_seq)?).filter(|seq| *seq > 0),
+        client_message_id,
+    };
+    Ok(Imported { conversation, seq, message: new })
+}
+
+/// Who sent it; `None`: a service.
+fn sender(id: i64, conversation: ConversationId) -> Result<Option<UserId>, Error> {
+    if id == 0 {
+        return Ok(None);
+    }
+    let sender = convert::valid("sender_id", UserId::new(id))?;
+    match conversation {
+        ConversationId::Direct(one, other) if sender != one && sender != other => {
+            Err(convert::invalid("sender_id", "must be one of the two users"))
+        }
+        _ => Ok(Some(sender)),
+    }
+}
+
+/// A key that follows from the id of a record; random if it has none. No id of a client has a colon.
+fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
+    if request_id.is_empty() {
+        return Ok(MessageKey(rand::random()));
+    }
+    let id: RequestId = convert::valid("request_id", request_id.parse())?;
+    Ok(MessageKey::of(None, &format!("import:{}", id.as_str())))
+}
+
+/// Of a message its body, of an event what happened.
+fn content(message: &wire::Message) -> Result<(MessageKind, Bytes), Error> {
+    if message.body.len() > BODY_BYTES_MAX {
+        return Err(convert::invalid("body", format!("must have at most {BODY_BYTES_MAX} bytes")));
+    }
+    match (message.kind(), &message.event) {
+        (wire::MessageKind::Message, None) => Ok((MessageKind::Message, message.body.clone())),
+        (wire::MessageKind::Message, Some(_)) => {
+            Err(convert::invalid("event", "must not be given with a message"))
+        }
+        (wire::MessageKind::Event, event) if message.body.is_empty() => {
+            let event = event.as_ref().map(wire::Event::encode_to_vec).unwrap_or_default();
+            Ok((MessageKind::Event, event.into()))
+        }
+        (wire::MessageKind::Event, _) => Err(convert::invalid("body", "must not be given with an event")),
+        (wire::MessageKind::Unspecified, _) => {
+            Err(convert::invalid("kind", "must be that of a message or an event"))
+        }
+    }
+}
