@@ -1,6 +1,8 @@
 //! What is configured about messages, with its defaults.
 
-use kith_store::BODY_BYTES_MAX;
+use std::time::Duration;
+
+use kith_store::{BODY_BYTES_MAX, SUCCESSOR_AGE};
 use serde::{Deserialize, Serialize};
 
 use super::waiting::STEP_MAX;
@@ -24,6 +26,13 @@ pub struct MessagesConfig {
     pub queue_of_one: usize,
     /// Most conversations of a user that are listed. Above 0, at most 2000.
     pub conversations_max: usize,
+    /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
+    /// the kind event.
+    pub events: bool,
+    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the conversation were
+    /// begun so long ago. The last of a conversation are never removed for their age. 0s, or not below 1h.
+    #[serde(with = "humantime_serde")]
+    pub kept: Duration,
 }
 
 /// Each page of a list reads the end of all of them.
@@ -48,6 +57,8 @@ impl Default for MessagesConfig {
             queue: 10_000,
             queue_of_one: 1_000,
             conversations_max: CONVERSATIONS_MAX,
+            events: true,
+            kept: Duration::ZERO,
         }
     }
 }
@@ -77,6 +88,10 @@ impl MessagesConfig {
             let text = format!("is {}; it must be from 1 to {CONVERSATIONS_MAX}", self.conversations_max);
             return wrong("messages.conversations_max", &text);
         }
+        if !self.kept.is_zero() && self.kept < SUCCESSOR_AGE {
+            let text = format!("is {:?}; it must be 0s, or not below 1h", self.kept);
+            return wrong("messages.kept", &text);
+        }
         Ok(())
     }
 }
@@ -104,5 +119,8 @@ mod tests {
             let at_fault = key_at_fault(|config| config.conversations_max = most);
             assert_eq!(at_fault, Some("messages.conversations_max"));
         }
+        assert_eq!(key_at_fault(|config| config.kept = SUCCESSOR_AGE), None);
+        let at_fault = key_at_fault(|config| config.kept = Duration::from_secs(3_599));
+        assert_eq!(at_fault, Some("messages.kept"));
     }
 }

@@ -13,11 +13,15 @@
 //! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
 //! not waited for: a node that dies in between leaves earlier messages of others unread.
 //!
+//! **Events.** Joins, leaves and new names of a group are messages of its conversation, appended after the change is stored
+//! (`group_events.rs`).
+//!
 //! **Freshness.** Messages are read from the store.
 
 mod config;
 mod convert;
 mod dialogs;
+mod group_events;
 mod own_marks;
 mod queue;
 mod range;
@@ -28,11 +32,15 @@ mod rpc;
 mod sample;
 mod sending;
 mod service;
+mod upkeep;
 mod waiting;
 
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use dialogs::{DialogRpc, Dialogs};
+pub use group_events::GroupEvents;
+pub use queue::AppendQueue;
 use range::{Bounds, Range, no_conversation, store_error};
 pub use rpc::MessageRpc;
 pub use service::{Correspondents, Messages, Records};
+pub use upkeep::MessageUpkeep;

@@ -51,10 +51,11 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Over the messages of the stores.
+    /// Over the messages of the stores, which are appended through `queue`.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
+        queue: AppendQueue,
         correspondents: Correspondents,
         Records { conversations, dialogs }: Records,
         config: MessagesConfig,
@@ -63,7 +64,7 @@ impl Messages {
         sending::count_from_zero();
         Self {
             store: Arc::clone(&stores.messages),
-            queue: AppendQueue::new(Arc::clone(&stores.messages), mutations.clone(), &config),
+            queue,
             marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
             conversations,
             dialogs,

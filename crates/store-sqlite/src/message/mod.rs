@@ -3,6 +3,7 @@
 pub(crate) mod append;
 mod packed;
 pub(crate) mod page;
+pub(crate) mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{

@@ -1,10 +1,12 @@
 //! Messages and dialogs, as they are configured.
 
+use std::sync::Arc;
+
 use kith_service::{
     conversation::{self, ConversationRecords},
     dialog::{self, DialogRecords},
     domain_context::DomainContext,
-    message::{Correspondents, Messages, Records},
+    message::{AppendQueue, Correspondents, GroupEvents, Messages, Records},
 };
 
 use super::{Domains, caches::cache_defaults};
@@ -19,9 +21,22 @@ pub(super) fn records(context: DomainContext<'_>, config: &Config) -> Records {
     }
 }
 
+/// The appends of this node.
+pub(super) fn append_queue(context: DomainContext<'_>, config: &Config) -> AppendQueue {
+    AppendQueue::new(Arc::clone(&context.stores.messages), context.mutations.clone(), &config.messages)
+}
+
+/// What posts events of groups; `None`: it is configured not to.
+pub(super) fn group_events(queue: &AppendQueue, config: &Config) -> Option<Arc<GroupEvents>> {
+    // A call that changes members answers in time also when its event takes long.
+    let wait = config.limits.write_answer / 4;
+    config.messages.events.then(|| Arc::new(GroupEvents::new(queue.clone(), wait)))
+}
+
 pub(super) fn messages(
     context: DomainContext<'_>,
     config: &Config,
+    queue: AppendQueue,
     records: Records,
     domains: &Domains,
 ) -> Messages {
@@ -31,5 +46,5 @@ pub(super) fn messages(
         follows: domains.follows.clone(),
         blocks: domains.blocks.clone(),
     };
-    Messages::new(context, correspondents, records, config.messages)
+    Messages::new(context, queue, correspondents, records, config.messages)
 }

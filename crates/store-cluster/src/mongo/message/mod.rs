@@ -14,11 +14,12 @@ mod hints;
 mod read;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, NewMessage, Seq, StoreError,
-    StoredHeader, Timestamp,
+    AgedDocument, Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, MessageUpkeep,
+    NewMessage, Seq, StoreError, StoredHeader, Timestamp, Trimmed,
 };
 
 use super::connect::Mongo;
@@ -76,5 +77,28 @@ impl MessageStore for Mongo {
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
         let _entered = self.enter()?;
         self.first_sent_at(conversation, time).await
+    }
+}
+
+#[async_trait]
+impl MessageUpkeep for Mongo {
+    async fn trim(
+        &self,
+        conversation: ConversationId,
+        below: Seq,
+        now: Timestamp,
+    ) -> Result<Trimmed, StoreError> {
+        let _entered = self.enter()?;
+        self.trim_log(conversation, below, now).await
+    }
+
+    async fn aged(
+        &self,
+        from: Timestamp,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<AgedDocument>, StoreError> {
+        let _entered = self.enter()?;
+        self.aged_documents(from, before, limit).await
     }
 }
