@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 39] = [
+pub const METRICS: [Metric; 41] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -44,6 +44,8 @@ pub const METRICS: [Metric; 39] = [
     MESSAGE_APPEND_SIZE,
     MESSAGE_APPEND_RETRIES,
     MESSAGE_QUEUE,
+    MESSAGE_EVENTS,
+    MESSAGES_TRIMMED,
     DIALOG_MARKS_SIZE,
 ];
 
@@ -221,6 +223,16 @@ pub const MESSAGE_APPEND_RETRIES: Metric = Metric::counter(
 );
 pub const MESSAGE_QUEUE: Metric =
     Metric::gauge("kith_message_queue", &[], "Messages that wait on this node for their append to begin.");
+pub const MESSAGE_EVENTS: Metric = Metric::counter(
+    "kith_message_events_total",
+    &["result"],
+    "Events of groups that this node `appended` to their conversations, and those for which that `failed`.",
+);
+pub const MESSAGES_TRIMMED: Metric = Metric::counter(
+    "kith_messages_trimmed_total",
+    &[],
+    "Messages that this node removed from the store because no user may read them.",
+);
 pub const DIALOG_MARKS_SIZE: Metric =
     Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
 

@@ -9,10 +9,14 @@ use rusqlite::{Connection, params};
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
+    row::size,
 };
 
 /// Primary key.
 pub(crate) const BY_ID: &str = "SELECT version, min_seq, trim FROM conversations WHERE id = ?1";
+/// Index `conversations_untrimmed`.
+pub(crate) const UNTRIMMED: &str =
+    "SELECT id, version, min_seq, trim FROM conversations WHERE trim AND id > ?1 ORDER BY id LIMIT ?2";
 const PUT: &str = "INSERT OR REPLACE INTO conversations (id, version, min_seq, trim) VALUES (?1, ?2, ?3, ?4)";
 
 #[async_trait]
@@ -41,12 +45,54 @@ impl ConversationStore for Sqlite {
         let raise = move |connection: &Connection| {
             let record = read(connection, id)?.unwrap_or(Conversation::absent(id));
             let Some(raised) = record.raised(min_seq, trim) else { return Ok(record) };
-            let row = params![id.to_string(), raised.version.get(), raised.min_seq, raised.trim];
-            connection.prepare_cached(PUT)?.execute(row)?;
+            put(connection, &raised)?;
             Ok(raised)
         };
         self.writer.write(raise).await
     }
+
+    async fn untrimmed_conversations(
+        &self,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<Conversation>, StoreError> {
+        let after = after.map(|id| id.to_string()).unwrap_or_default();
+        self.readers.read(move |connection| untrimmed(connection, &after, limit)).await
+    }
+
+    async fn end_trim(
+        &self,
+        id: ConversationId,
+        version: Version,
+    ) -> Result<Option<Conversation>, StoreError> {
+        let end = move |connection: &Connection| {
+            let record = read(connection, id)?.filter(|record| record.trim && record.version == version);
+            let Some(record) = record else { return Ok(None) };
+            let ended = Conversation { version: version.next(), trim: false, ..record };
+            put(connection, &ended)?;
+            Ok(Some(ended))
+        };
+        self.writer.write(end).await
+    }
+}
+
+fn put(connection: &Connection, record: &Conversation) -> Result<(), Failure> {
+    let row = params![record.id.to_string(), record.version.get(), record.min_seq, record.trim];
+    connection.prepare_cached(PUT)?.execute(row)?;
+    Ok(())
+}
+
+fn untrimmed(connection: &Connection, after: &str, limit: usize) -> Result<Vec<Conversation>, Failure> {
+    let mut read = connection.prepare_cached(UNTRIMMED)?;
+    let mut rows = read.query(params![after, size(limit)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: String = row.get(0)?;
+        let id = id.parse().map_err(|_| corrupt("conversations.id"))?;
+        let version = Version::new(row.get(1)?).ok_or_else(|| corrupt("conversations.version"))?;
+        found.push(Conversation { id, version, min_seq: row.get(2)?, trim: row.get(3)? });
+    }
+    Ok(found)
 }
 
 fn read(connection: &Connection, id: ConversationId) -> Result<Option<Conversation>, Failure> {

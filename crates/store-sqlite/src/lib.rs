@@ -15,6 +15,7 @@ mod coordination;
 mod counts;
 mod dialog;
 mod edges;
+mod erasure;
 mod error;
 mod follow;
 mod group;
@@ -74,6 +75,8 @@ impl SqliteHandle {
             applications: Arc::<Sqlite>::clone(&self.sqlite),
             dialogs: Arc::<Sqlite>::clone(&self.sqlite),
             conversations: Arc::<Sqlite>::clone(&self.sqlite),
+            erasures: Arc::<Sqlite>::clone(&self.sqlite),
+            message_upkeep: Arc::<Sqlite>::clone(&self.sqlite),
             messages: Arc::<Sqlite>::clone(&self.sqlite),
             edges: Arc::<Sqlite>::clone(&self.sqlite),
             strong: Arc::<Sqlite>::clone(&self.sqlite),

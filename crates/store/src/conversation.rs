@@ -63,6 +63,27 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
         min_seq: Seq,
         trim: bool,
     ) -> Result<Conversation, StoreError>;
+
+    /// Reads the records with `trim`, by rising text of the id after `after`, at most `limit`: fewer only at the end.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn untrimmed_conversations(
+        &self,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<Conversation>, StoreError>;
+
+    /// Unsets `trim` of a record that has this version, and returns the record as it is then; raises the version. `None`: it has
+    /// another version, or `trim` is not set, and nothing is changed.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`].
+    async fn end_trim(
+        &self,
+        id: ConversationId,
+        version: Version,
+    ) -> Result<Option<Conversation>, StoreError>;
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod conversation;
 mod coordination;
 mod dialog;
 mod edges;
+mod erasure;
 mod error;
 mod feed;
 mod follow;
@@ -62,6 +63,7 @@ pub use dialog::{
     SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
 };
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
+pub use erasure::{Erasure, ErasurePlace, ErasureStore};
 pub use error::{Outcome, StoreError};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
 pub use follow::{
@@ -78,10 +80,11 @@ pub use member::{
     MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster,
 };
 pub use message::{
-    Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed, ContentChange,
-    ContentHash, ConversationId, DOCUMENT, DocumentKey, Edited, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead,
-    MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind, MessageStore, NewContent, NewMessage,
-    Recalled, RecalledBy, Seq, StoredHeader, document_of,
+    AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed,
+    ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, Edited, HEADS_AT_ONCE,
+    LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind,
+    MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SUCCESSOR_AGE, Seq,
+    StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of, removable_documents,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};
@@ -135,6 +138,10 @@ pub struct Stores {
     pub applications: Arc<dyn ApplicationStore>,
     /// Messages of conversations.
     pub messages: Arc<dyn MessageStore>,
+    /// Erasures of the messages of users.
+    pub erasures: Arc<dyn ErasureStore>,
+    /// Removal of messages.
+    pub message_upkeep: Arc<dyn MessageUpkeep>,
     /// Upkeep of follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
     /// Users and groups, for readers that must not be answered with what was before.

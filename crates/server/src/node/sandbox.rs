@@ -70,6 +70,7 @@ struct World {
     /// These end with the sandbox.
     _cleanup: CleanupJob,
     _applications: kith_service::application::Janitor,
+    _message_upkeep: kith_service::message::MessageUpkeep,
     _presence: kith_service::presence::Background,
     _store: SqliteHandle,
 }
@@ -125,11 +126,13 @@ impl Sandboxes {
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
         services.cleanup.start();
         services.applications.start();
+        services.message_upkeep.start();
         services.presence.start();
         Ok(World {
             routes: services.routes,
             _cleanup: services.cleanup,
             _applications: services.applications,
+            _message_upkeep: services.message_upkeep,
             _presence: services.presence,
             _store: store,
         })

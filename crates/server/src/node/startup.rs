@@ -277,6 +277,7 @@ impl BringUp {
         services.cleanup.start();
         services.presence.start();
         services.applications.start();
+        services.message_upkeep.start();
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

@@ -27,6 +27,7 @@ mod http;
 mod json_equals_grpc;
 mod listed;
 mod marks_at_once;
+mod messages_trimmed;
 mod messaging;
 mod moments;
 mod node;

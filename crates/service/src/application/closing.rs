@@ -139,6 +139,8 @@ impl MembershipListener for Closing {
                     self.of_inviter(*inviter).await?;
                 }
             }
+            // The former owner is an admin.
+            MembershipEvent::OwnerChanged { .. } => {}
             MembershipEvent::Dismissed(group) => {
                 self.close_in(ApplicationList::Group(*group), |_| true).await?
             }

@@ -1,9 +1,12 @@
 //! Records of conversations through the tiers of this node.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use kith_cache::{Change, Consistency, Policy, TieredCache};
-use kith_store::{Applied, Conversation, ConversationId, ConversationStore, Seq, Version};
+use kith_store::{
+    Applied, BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version,
+};
+use tokio::time::Instant;
 
 use super::{CONVERSATIONS, codec::ConversationCodec, loader::ConversationLoader};
 use crate::{
@@ -65,8 +68,71 @@ impl ConversationRecords {
             Ok(Applied { record, replayed: false })
         });
         let written = self.mutations.write(&self.cache, RecordWrite { key: id, write, change: put }).await;
-        written.map_err(|error| Error::store(CONVERSATIONS, &error))
+        written.map_err(store_error)
     }
+
+    /// As [`Self::raise_min_seq`], in a task of its own; what is below may be removed.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn run_raise(
+        &self,
+        id: ConversationId,
+        min_seq: Seq,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let this = self.clone();
+        let work = async move { this.raise_min_seq(id, min_seq, true).await.map(drop) };
+        self.mutations.run(deadline, Box::pin(work)).await
+    }
+
+    /// The lowest numbers of those of these conversations that have a record, from the store: for conversations that are not in
+    /// use.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn stored_min_seqs(
+        &self,
+        ids: &[ConversationId],
+    ) -> Result<HashMap<ConversationId, Seq>, Error> {
+        let mut min_seqs = HashMap::with_capacity(ids.len());
+        for ids in ids.chunks(BATCH_MAX) {
+            let found = self.store.conversations(ids).await.map_err(store_error)?;
+            min_seqs.extend(found.into_iter().map(|record| (record.id, record.min_seq)));
+        }
+        Ok(min_seqs)
+    }
+
+    /// Records with messages that may be removed, by rising text of the id, from the store.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn untrimmed(
+        &self,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<Conversation>, Error> {
+        self.store.untrimmed_conversations(after, limit).await.map_err(store_error)
+    }
+
+    /// Notes that nothing is left to remove, if the record has this version still. Call it within [`Mutations::run`].
+    ///
+    /// # Errors
+    /// What a failing store makes; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
+    pub(crate) async fn end_trim(&self, id: ConversationId, version: Version) -> Result<(), Error> {
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move {
+            let record = store.end_trim(id, version).await?;
+            Ok(Applied { record: record.unwrap_or(Conversation::absent(id)), replayed: false })
+        });
+        let written = self.mutations.write(&self.cache, RecordWrite { key: id, write, change: put }).await;
+        written.map(drop).map_err(store_error)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn store_error(error: StoreError) -> Error {
+    Error::store(CONVERSATIONS, &error)
 }
 
 fn put(conversation: &Arc<Conversation>) -> Change<Conversation> {

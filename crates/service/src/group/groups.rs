@@ -16,6 +16,7 @@ use super::{
     convert::{GroupDraft, RESERVED_PARAM as CODE},
     listing::{buckets, buckets_of_new},
     loader::GroupLoader,
+    renaming::RenameListener,
     search::GroupSearch,
 };
 use crate::{
@@ -51,6 +52,7 @@ pub struct Groups {
     hasher: SecretHasher,
     codes: InviteCodes,
     roles: Roles,
+    pub(super) renames: Option<Arc<dyn RenameListener>>,
     ids: Arc<Ids>,
     tries: Arc<Tries<(GroupId, String)>>,
     pub(super) secret_params: Arc<BTreeSet<String>>,
@@ -86,7 +88,7 @@ pub struct Found {
 }
 
 impl Groups {
-    /// With namespaces of its own in the caches.
+    /// With namespaces of its own in the caches. `renames` is notified of new names.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -94,6 +96,7 @@ impl Groups {
         roles: Roles,
         codes: InviteCodes,
         rules: GroupRules,
+        renames: Option<Arc<dyn RenameListener>>,
     ) -> Self {
         let DomainContext { stores, tiers, mutations, hasher } = context;
         let GroupRules { mut secret_params, tries_per_minute, id_block } = rules;
@@ -107,6 +110,7 @@ impl Groups {
             hasher: hasher.clone(),
             codes,
             roles,
+            renames,
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
             tries: Arc::new(Tries::per_minute(tries_per_minute)),
             secret_params: Arc::new(secret_params),
@@ -196,15 +200,28 @@ impl Groups {
         let patch = GroupPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
-            let touches_code = patch.visibility.is_some() || patch.join_policy.is_some();
-            if !touches_code {
-                this.allow(id, context.principal, Role::Admin).await?;
-                let before = this.known(id);
-                return this.change(id, patch, write, before.as_deref()).await.map_err(store_error);
-            }
-            this.change_with_code(id, patch, write, context.principal).await
+            let name_before = this.name_before(id, &patch).await;
+            let written = this.change_for(id, patch, write, context.principal).await?;
+            this.notify_renamed(name_before, &written.record).await;
+            Ok(written)
         };
-        self.mutations.call(context.deadline, work).await
+        self.mutations.call(context.deadline, Box::pin(work)).await
+    }
+
+    /// Changes a group for someone who may.
+    async fn change_for(
+        &self,
+        id: GroupId,
+        patch: GroupPatch,
+        write: Write,
+        principal: Principal,
+    ) -> Result<Committed<Group>, Error> {
+        if patch.visibility.is_some() || patch.join_policy.is_some() {
+            return self.change_with_code(id, patch, write, principal).await;
+        }
+        self.allow(id, principal, Role::Admin).await?;
+        let before = self.known(id);
+        self.change(id, patch, write, before.as_deref()).await.map_err(store_error)
     }
 
     /// Dismisses a group. Returns the version of the dismissal.

@@ -17,12 +17,14 @@ mod keyword;
 mod listing;
 mod loader;
 pub mod members;
+mod renaming;
 mod rpc;
 mod search;
 
 pub use feed::feed_mappings;
 pub use groups::{Found, GroupPolicies, GroupRules, Groups};
 pub use keyword::GroupKeyword;
+pub use renaming::RenameListener;
 pub use rpc::GroupRpc;
 pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, page_weight, search_invalidations};
 

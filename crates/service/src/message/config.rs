@@ -3,7 +3,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use kith_delivery::WindowLimits;
-use kith_store::BODY_BYTES_MAX;
+use kith_store::{BODY_BYTES_MAX, SUCCESSOR_AGE};
 use serde::{Deserialize, Serialize};
 
 use super::waiting::STEP_MAX;
@@ -45,6 +45,13 @@ pub struct MessagesConfig {
     /// 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
+    /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
+    /// the kind event.
+    pub events: bool,
+    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the conversation were
+    /// begun so long ago. The last of a conversation are never removed for their age. 0s, or not below 1h.
+    #[serde(with = "humantime_serde")]
+    pub kept: Duration,
 }
 
 /// Each page of a list reads the end of all of them.
@@ -83,6 +90,8 @@ impl Default for MessagesConfig {
             window_bytes: windows.bytes,
             window_ttl: windows.kept,
             window_checked: windows.checked,
+            events: true,
+            kept: Duration::ZERO,
         }
     }
 }
@@ -111,6 +120,10 @@ impl MessagesConfig {
         if !(1..=CONVERSATIONS_MAX).contains(&self.conversations_max) {
             let text = format!("is {}; it must be from 1 to {CONVERSATIONS_MAX}", self.conversations_max);
             return wrong("messages.conversations_max", &text);
+        }
+        if !self.kept.is_zero() && self.kept < SUCCESSOR_AGE {
+            let text = format!("is {:?}; it must be 0s, or not below 1h", self.kept);
+            return wrong("messages.kept", &text);
         }
         self.check_windows()
     }
@@ -184,5 +197,8 @@ mod tests {
             let at_fault = key_at_fault(|config| config.conversations_max = most);
             assert_eq!(at_fault, Some("messages.conversations_max"));
         }
+        assert_eq!(key_at_fault(|config| config.kept = SUCCESSOR_AGE), None);
+        let at_fault = key_at_fault(|config| config.kept = Duration::from_secs(3_599));
+        assert_eq!(at_fault, Some("messages.kept"));
     }
 }

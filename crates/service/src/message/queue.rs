@@ -24,14 +24,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The appends of a node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct AppendQueue {
-    logs: Logs,
+pub struct AppendQueue {
+    pub(super) logs: Logs,
     mutations: Mutations,
     waiting: Arc<Waiting>,
 }
 
 impl AppendQueue {
-    pub(super) fn new(logs: Logs, mutations: Mutations, config: &MessagesConfig) -> Self {
+    /// Of which nothing waits yet.
+    #[must_use]
+    pub fn new(logs: Logs, mutations: Mutations, config: &MessagesConfig) -> Self {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
@@ -48,12 +50,24 @@ impl AppendQueue {
         conversation: ConversationId,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<Answer>, Error> {
+        Ok(self.enqueue(conversation, messages)?.await)
+    }
+
+    /// Queues messages as [`Self::append`] does, at once. Returns what waits for the answers.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn enqueue(
+        &self,
+        conversation: ConversationId,
+        messages: Vec<NewMessage>,
+    ) -> Result<impl Future<Output = Vec<Answer>> + Send + use<>, Error> {
         let (waiters, answers): (Vec<_>, Vec<_>) = messages.into_iter().map(Waiter::new).unzip();
         if self.waiting.push(conversation, waiters)? {
             // A task of its own: the messages of others must not depend on this call.
             tokio::spawn(self.clone().append_all(conversation));
         }
-        Ok(join_all(answers.into_iter().map(answer)).await)
+        Ok(join_all(answers.into_iter().map(answer)))
     }
 
     /// Appends what waits for a conversation, until nothing does.

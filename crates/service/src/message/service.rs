@@ -47,20 +47,20 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Over these logs.
+    /// Over the logs to which `queue` appends.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
+        queue: AppendQueue,
         correspondents: Correspondents,
         Records { conversations, dialogs }: Records,
-        logs: Logs,
         config: MessagesConfig,
     ) -> Self {
         let mutations = context.mutations;
         sending::count_from_zero();
         Self {
-            queue: AppendQueue::new(logs.clone(), mutations.clone(), &config),
-            logs,
+            logs: queue.logs.clone(),
+            queue,
             marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
             conversations,
             dialogs,

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use kith_store::{BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version};
 use mongodb::{
     bson::{RawDocument, RawDocumentBuf, doc},
-    options::{ReadConcern, ReturnDocument},
+    options::{Hint, ReadConcern, ReturnDocument},
 };
 
 use super::{
     connect::Mongo,
-    document::{fields, number, version},
+    document::{count, fields, number, version},
     error::{is_duplicate, malformed, read_failed, write_failed},
     write::backoff,
 };
@@ -53,6 +53,43 @@ impl ConversationStore for Mongo {
             tokio::time::sleep(backoff(tries)).await;
         }
         Err(StoreError::Overloaded)
+    }
+
+    async fn untrimmed_conversations(
+        &self,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<Conversation>, StoreError> {
+        let _entered = self.enter()?;
+        let after = after.map(|id| id.to_string()).unwrap_or_default();
+        let find = self.conversations.find(doc! { "trim": true, "_id": { "$gt": after } });
+        let find = find.sort(doc! { "trim": 1, "_id": 1 }).limit(count(limit));
+        let find = find.hint(Hint::Name("trim".to_owned())).max_time(self.options.command);
+        let mut cursor = find.await.map_err(read_failed)?;
+        let mut found = Vec::new();
+        while cursor.advance().await.map_err(read_failed)? {
+            found.push(conversation(cursor.current())?);
+        }
+        Ok(found)
+    }
+
+    async fn end_trim(
+        &self,
+        id: ConversationId,
+        version: Version,
+    ) -> Result<Option<Conversation>, StoreError> {
+        let _entered = self.enter()?;
+        let update = doc! {
+            "$set": { "u": rand::random::<i64>() },
+            "$unset": { "trim": "" },
+            "$inc": { "v": 1_i64 },
+        };
+        let end = self
+            .conversations
+            .find_one_and_update(doc! { "_id": id.to_string(), "v": version.get(), "trim": true }, update)
+            .return_document(ReturnDocument::After)
+            .max_time(self.options.command);
+        end.await.map_err(write_failed)?.as_deref().map(conversation).transpose()
     }
 }
 

@@ -10,6 +10,7 @@ mod dialog;
 mod dialog_mark;
 mod dialog_row;
 mod document;
+mod erasure;
 mod error;
 mod feed;
 mod group;

@@ -4,6 +4,7 @@ pub(crate) mod append;
 pub(crate) mod change;
 mod packed;
 pub(crate) mod page;
+pub(crate) mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{

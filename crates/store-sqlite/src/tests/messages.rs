@@ -6,7 +6,10 @@ use kith_store::{
 };
 
 use super::*;
-use crate::message::{self, append, change, page};
+use crate::{
+    conversation, erasure,
+    message::{self, append, change, page, upkeep},
+};
 
 fn log_of(group: i64) -> ConversationId {
     ConversationId::Group(GroupId::new(group).unwrap())
@@ -218,6 +221,11 @@ async fn queries_of_messages_read_their_index() {
         (append::BY_KEY, "messages USING INDEX messages_sent (conversation=? AND key=?)"),
         (change::BODY, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
         (change::UPDATE, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
+        (upkeep::REMOVE, "messages USING PRIMARY KEY (conversation=? AND seq<?)"),
+        (upkeep::AGED, "messages USING COVERING INDEX messages_aged (sent_ms>? AND sent_ms<?)"),
+        (conversation::UNTRIMMED, "conversations USING INDEX conversations_untrimmed (id>?)"),
+        (erasure::UNFINISHED, "erasures USING INDEX erasures_unfinished (user_id>?)"),
+        (erasure::BY_USER, "erasures USING INTEGER PRIMARY KEY (rowid=?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");

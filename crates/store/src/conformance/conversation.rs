@@ -19,6 +19,8 @@ macro_rules! conversation_conformance {
             trim_is_set_and_stays
             raises_at_once_keep_the_highest
             records_of_many_are_read
+            records_to_be_trimmed_are_listed
+            trim_ends_if_nothing_changed_meanwhile
         }
     };
 }
@@ -108,4 +110,39 @@ pub async fn records_of_many_are_read(stores: Stores) {
     let many = vec![ids[0]; BATCH_MAX + 1];
     let refused = stores.conversations.conversations(&many).await;
     assert!(matches!(refused, Err(StoreError::Overloaded)), "{refused:?}");
+}
+
+async fn untrimmed(stores: &Stores, after: Option<ConversationId>, limit: usize) -> Vec<String> {
+    let found = stores.conversations.untrimmed_conversations(after, limit).await.unwrap();
+    assert!(found.iter().all(|record| record.trim), "{found:?}");
+    found.into_iter().map(|record| record.id.to_string()).collect()
+}
+
+pub async fn records_to_be_trimmed_are_listed(stores: Stores) {
+    for (id, trim) in [("g9", true), ("g10", true), ("d7-8", true), ("g8", false)] {
+        raise(&stores, conversation(id), 5, trim).await;
+    }
+    assert_eq!(untrimmed(&stores, None, 10).await, ["d7-8", "g10", "g9"]);
+    assert_eq!(untrimmed(&stores, None, 2).await, ["d7-8", "g10"]);
+    assert_eq!(untrimmed(&stores, Some(conversation("g10")), 2).await, ["g9"]);
+    let listed = stores.conversations.untrimmed_conversations(None, 1).await.unwrap();
+    assert_eq!(listed, read(&stores, conversation("d7-8")).await);
+}
+
+pub async fn trim_ends_if_nothing_changed_meanwhile(stores: Stores) {
+    let id = conversation("g9");
+    let seen = raise(&stores, id, 5, true).await;
+    let raised = raise(&stores, id, 6, true).await;
+    let end = async |version| stores.conversations.end_trim(id, version).await.unwrap();
+    assert_eq!(end(seen.version).await, None, "it was raised meanwhile");
+    assert_eq!(read(&stores, id).await, [raised]);
+    let ended = Conversation { trim: false, version: raised.version.next(), ..raised };
+    assert_eq!(end(raised.version).await, Some(ended));
+    assert_eq!(read(&stores, id).await, [ended]);
+    assert_eq!(end(ended.version).await, None, "it has ended");
+    assert_eq!(untrimmed(&stores, None, 10).await, [""; 0]);
+    let again = raise(&stores, id, 6, true).await;
+    assert!(again.trim && again.version > ended.version);
+    let absent = stores.conversations.end_trim(conversation("g8"), Version::NONE).await.unwrap();
+    assert_eq!(absent, None);
 }

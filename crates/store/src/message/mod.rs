@@ -6,6 +6,7 @@ mod document;
 mod head;
 mod new_message;
 mod store;
+mod upkeep;
 
 use bytes::Bytes;
 
@@ -20,6 +21,10 @@ pub use new_message::{
     MessageKey, NewMessage,
 };
 pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of};
+pub use upkeep::{
+    AgedDocument, DOCUMENTS_READ, MessageUpkeep, SUCCESSOR_AGE, TRIMMED_AT_ONCE, Trimmed, Untrimmed,
+    removable_documents,
+};
 
 /// The number of a message in its conversation. The first is 1, and there are no holes. 0 stands for "before the first".
 pub type Seq = i64;

@@ -1,14 +1,15 @@
 //! Groups and their members, as they are configured.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, sync::Arc};
 
 use kith_service::{
     conversation::ConversationRecords,
     domain_context::DomainContext,
     group::{
-        GroupRules, Groups, cache,
-        members::{self, Among, MemberRules, Members, MembershipListeners, Roles},
+        GroupRules, Groups, RenameListener, cache,
+        members::{self, Among, MemberRules, Members, MembershipListener, MembershipListeners, Roles},
     },
+    message::GroupEvents,
     rpc::secret::InviteCodes,
     user::{UserRules, Users},
 };
@@ -17,18 +18,30 @@ use kith_store::{StoreError, Stores};
 use super::{caches::cache_defaults, shared_key};
 use crate::config::Config;
 
+/// Who is notified of changes of groups.
+pub(super) struct Listeners {
+    /// Of joins and leaves.
+    pub(super) members: Vec<Arc<dyn MembershipListener>>,
+    /// Of these and of new names, after the others.
+    pub(super) events: Option<Arc<GroupEvents>>,
+}
+
 pub(super) fn groups_and_members(
     context: DomainContext<'_>,
     config: &Config,
     users: &Users,
     conversations: &ConversationRecords,
     codes: InviteCodes,
-    listeners: MembershipListeners,
+    Listeners { members: mut listeners, events }: Listeners,
 ) -> (Groups, Members) {
+    let renames = events.clone().map(|events| -> Arc<dyn RenameListener> { events });
+    listeners.extend(events.map(|events| -> Arc<dyn MembershipListener> { events }));
+    let listeners = MembershipListeners::new(listeners);
     let defaults = cache_defaults(config);
     let policies = members::cache::policies(&defaults);
     let roles = Roles::new(context, policies.members, policies.rosters, users);
-    let groups = Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config));
+    let groups =
+        Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config), renames);
     let (users, conversations) = (users.clone(), conversations.clone());
     let among = Among { roles, groups: groups.clone(), users, conversations };
     let members = Members::new(context, policies.lists, among, listeners, member_rules(config));

@@ -8,7 +8,7 @@ use kith_service::{
     conversation::{self, ConversationRecords},
     dialog::{self, DialogRecords},
     domain_context::DomainContext,
-    message::{Correspondents, Logs, Messages, Records, documents},
+    message::{AppendQueue, Correspondents, GroupEvents, Logs, Messages, Records, documents},
 };
 
 use super::{Domains, caches::cache_defaults};
@@ -23,21 +23,34 @@ pub(super) fn records(context: DomainContext<'_>, config: &Config) -> Records {
     }
 }
 
-/// The messages, the last ones of each conversation in windows where nodes share a Redis.
-pub(super) fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) -> Logs {
+/// The appends of this node to the messages, the last ones of each conversation in windows where nodes share a Redis.
+pub(super) fn append_queue(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Cluster>,
+) -> AppendQueue {
     let (store, limits) = (&context.stores.messages, config.messages.windows());
     let windows = match cluster {
         Some(cluster) => cluster.windows(Arc::clone(store), limits),
         None => Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits),
     };
-    Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
+    let policy = documents::cache::policy(&cache_defaults(config));
+    let logs = Logs::new(Arc::clone(store), context.tiers, policy, windows);
+    AppendQueue::new(logs, context.mutations.clone(), &config.messages)
+}
+
+/// What posts events of groups; `None`: it is configured not to.
+pub(super) fn group_events(queue: &AppendQueue, config: &Config) -> Option<Arc<GroupEvents>> {
+    // A call that changes members answers in time also when its event takes long.
+    let wait = config.limits.write_answer / 4;
+    config.messages.events.then(|| Arc::new(GroupEvents::new(queue.clone(), wait)))
 }
 
 pub(super) fn messages(
     context: DomainContext<'_>,
     config: &Config,
+    queue: AppendQueue,
     records: Records,
-    logs: Logs,
     domains: &Domains,
 ) -> Messages {
     let correspondents = Correspondents {
@@ -46,5 +59,5 @@ pub(super) fn messages(
         follows: domains.follows.clone(),
         blocks: domains.blocks.clone(),
     };
-    Messages::new(context, correspondents, records, logs, config.messages)
+    Messages::new(context, queue, correspondents, records, config.messages)
 }

@@ -27,9 +27,9 @@ use kith_service::{
     domain_context::DomainContext,
     group::{
         self, GroupRpc, Groups,
-        members::{MemberRpc, Members, MembershipListeners},
+        members::{MemberRpc, Members},
     },
-    message::{DialogRpc, Dialogs, MessageRpc, Messages, documents},
+    message::{DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, documents},
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
@@ -88,6 +88,8 @@ pub struct Services {
     pub(crate) presence: Background,
     /// What brings about what was accepted on a node that died.
     pub(crate) applications: application::Janitor,
+    /// What removes messages. Does nothing until it is started.
+    pub message_upkeep: MessageUpkeep,
     /// What divides memory between the namespaces.
     lending: Tasks,
 }
@@ -109,6 +111,7 @@ impl Services {
         self.lending.end().await;
         self.cleanup.stop().await;
         self.applications.stop().await;
+        self.message_upkeep.stop().await;
         if let Some(observer) = &self.observer {
             observer.stop().await;
         }
@@ -221,7 +224,11 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let users = users::users(context, config, deletions);
     let closing = Closing::new(stores, mutations.clone(), config.applications);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
-    let listeners = MembershipListeners::new(vec![Arc::new(moves), Arc::new(closing.clone())]);
+    let queue = messages::append_queue(context, config, cluster.as_deref());
+    let listeners = groups::Listeners {
+        members: vec![Arc::new(moves), Arc::new(closing.clone())],
+        events: messages::group_events(&queue, config),
+    };
     let codes = groups::invite_codes(stores, config).await?;
     let records = messages::records(context, config);
     let (groups, members) =
@@ -236,9 +243,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
     let agreement =
         cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
+    let message_upkeep = MessageUpkeep::new(context, &records.conversations, &config.messages, among);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
-    let logs = messages::logs(context, config, cluster.as_deref());
-    let messages = messages::messages(context, config, records, logs, &domains);
+    let messages = messages::messages(context, config, queue, records, &domains);
     let dialogs = Dialogs::new(context, messages.clone());
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
@@ -273,6 +280,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         observer,
         cleanup,
         applications: unfinished,
+        message_upkeep,
         presence: background,
         lending,
     })

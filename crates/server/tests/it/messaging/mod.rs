@@ -71,12 +71,24 @@ pub async fn send_batch(
     answer.into_inner().results.into_iter().map(result).collect()
 }
 
-/// Fills a conversation with as many texts of a service: "1", "2" and so on.
-pub async fn fill(node: &TestNode, conversation: &str, count: usize) {
-    for some in (1..=count).collect::<Vec<_>>().chunks(100) {
-        let message = |number: &usize| text(To::ConversationId(conversation.to_owned()), &number.to_string());
+/// Adds as many texts of a service to a conversation, each of which says its number.
+pub async fn fill(node: &TestNode, conversation: &str, count: i64) {
+    let end = end(node, conversation).await;
+    for some in (end + 1..=end + count).collect::<Vec<_>>().chunks(100) {
+        let message = |number: &i64| text(To::ConversationId(conversation.to_owned()), &number.to_string());
         let results = send_batch(node, some.iter().map(message).collect()).await;
         assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+}
+
+/// The number of the last message.
+pub async fn end(node: &TestNode, conversation: &str) -> i64 {
+    let conversation_ids = vec![conversation.to_owned()];
+    let request = GetMaxSeqsRequest { conversation_ids, ..Default::default() };
+    let results = node.messages().get_max_seqs(request).await.unwrap().into_inner().results;
+    match results[0].result.as_ref().unwrap() {
+        Max::MaxSeq(seq) => *seq,
+        Max::Error(error) => panic!("{error:?}"),
     }
 }
 
@@ -151,8 +163,10 @@ pub fn seqs(messages: &[Message]) -> Vec<i64> {
     messages.iter().map(|message| message.seq).collect()
 }
 
+/// What users and services said: events have no text.
 pub fn texts(messages: &[Message]) -> Vec<String> {
-    messages.iter().map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
+    let said = messages.iter().filter(|message| message.event.is_none());
+    said.map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
 }
 
 /// All texts that a user may read.
@@ -175,7 +189,8 @@ pub async fn group(node: &TestNode, owner: i64, kind: GroupType) -> i64 {
     node.group(group).await.group_id
 }
 
-/// A group of people who talk, with these members besides the owner.
+/// A group of people who talk, with these members besides the owner. If there are some, its first message is the event that they
+/// joined.
 pub async fn chat(node: &TestNode, owner: i64, members: &[i64]) -> i64 {
     let group = group(node, owner, GroupType::Chat).await;
     if !members.is_empty() {

@@ -33,6 +33,7 @@ async fn run_world(node: &TestNode, seed: u64, steps: usize) {
     for _ in 0..2 {
         let group = chat(node, users[0], &users[1..3]).await;
         model.found(&group_id(group), &users[..3]);
+        model.event(node, &group_id(group)).await;
     }
     for (one, other) in [(0, 1), (0, 2), (1, 3), (2, 2)] {
         model.direct(&direct(users[one], users[other]), &[users[one], users[other]]);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kith_proto::message::v1::Conversation;
+use kith_proto::message::v1::{Conversation, PullBySeqsRequest};
 use kith_store::ConversationId;
 use rand::{Rng as _, rngs::StdRng, seq::IndexedRandom as _};
 
@@ -106,6 +106,20 @@ impl Model {
         let kept = || Kept { stays: vec![Stay { from: 1, to: None }], ..Kept::default() };
         let users = members.iter().map(|user| (*user, kept())).collect();
         self.logs.insert(id.to_owned(), Log { users, ..Log::default() });
+    }
+
+    /// The event that the last change of members of a group has posted.
+    pub async fn event(&mut self, node: &TestNode, id: &str) {
+        let log = self.logs.get_mut(id).unwrap();
+        let request = PullBySeqsRequest {
+            conversation_id: id.to_owned(),
+            seqs: vec![log.end() + 1],
+            ..Default::default()
+        };
+        let found = node.messages().pull_by_seqs(request).await.unwrap().into_inner().messages.remove(0);
+        assert!(found.event.is_some(), "{found:?}");
+        let (mentions, time) = (Vec::new(), found.send_time.unwrap());
+        log.messages.push(Sent { sender: 0, silent: true, mentions, mention_all: false, time });
     }
 
     /// A direct conversation: one stay.

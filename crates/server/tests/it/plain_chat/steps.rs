@@ -165,6 +165,7 @@ impl Step {
         node.members().join(principal(user_id, request)).await.unwrap();
         let last = kept.stays.last().and_then(|stay| stay.to).unwrap_or_default();
         kept.stays.push(Stay { from: end.max(last) + 1, to: None });
+        model.event(node, &self.id).await;
     }
 
     /// The owner stays.
@@ -177,5 +178,6 @@ impl Step {
         leave(node, group_id.parse().unwrap(), self.user).await;
         let stay = kept.stays.last_mut().unwrap();
         stay.to = Some(end.max(stay.from - 1));
+        model.event(node, &self.id).await;
     }
 }

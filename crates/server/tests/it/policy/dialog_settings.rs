@@ -15,12 +15,13 @@ fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
     assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
 }
 
-/// A group of two with so many messages of a service, and its conversation.
-async fn filled(count: usize) -> (TestNode, [i64; 2], i64, String) {
+/// A group of two with so many messages, and its conversation. The first message is the event that the second user joined, the others
+/// are of a service.
+async fn filled(count: i64) -> (TestNode, [i64; 2], i64, String) {
     let (node, [ann, bea]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     let conversation = format!("g{group}");
-    fill(&node, &conversation, count).await;
+    fill(&node, &conversation, count - 1).await;
     (node, [ann, bea], group, conversation)
 }
 
@@ -166,7 +167,7 @@ async fn range_of_a_dialog_does_not_widen_that_of_the_member() {
     add(&node, group, &[cid]).await;
     fill(&node, &id, 2).await;
     set_range(&node, cid, &id, Some(1), None).await;
-    assert_eq!(readable(&node, cid, &id).await, [11, 12]);
+    assert_eq!(readable(&node, cid, &id).await, [12, 13, 14]);
 }
 
 #[tokio::test]
@@ -224,14 +225,15 @@ async fn recreated_group_reads_no_old_message() {
     let made = node.groups().create_group(request).await.unwrap().into_inner().group.unwrap();
     assert_eq!(made.group_id, group);
     add(&node, group, &[ann]).await;
-    for user in [ann, bea] {
-        assert_eq!(readable(&node, user, &id).await, [0; 0]);
-    }
-    assert_eq!(say(&node, bea, To::GroupId(group), "new").await.unwrap(), 6);
+    // The event that Ann joined.
     for user in [ann, bea] {
         assert_eq!(readable(&node, user, &id).await, [6]);
     }
+    assert_eq!(say(&node, bea, To::GroupId(group), "new").await.unwrap(), 7);
+    for user in [ann, bea] {
+        assert_eq!(readable(&node, user, &id).await, [6, 7]);
+    }
     assert_eq!(counts(&node, ann, &[]).await, [(id.clone(), 1)]);
     let as_service = node.messages().pull_messages(to_pull(&id, 0, 0, 100)).await.unwrap().into_inner();
-    assert_eq!(seqs(&as_service.messages), [6]);
+    assert_eq!(seqs(&as_service.messages), [6, 7]);
 }

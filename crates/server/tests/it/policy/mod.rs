@@ -10,6 +10,7 @@ mod bans;
 mod conversation_lists;
 mod dialog_settings;
 mod dismissed;
+mod group_events;
 mod group_secrets;
 mod groups;
 mod imported_messages;

@@ -5,8 +5,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{
-    ConversationId, GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp, UserId,
-    Version, Write,
+    ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp,
+    UserId, Version, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -187,8 +187,24 @@ impl Members {
 
     async fn end_rest(&self, group: GroupId) -> Result<(), Error> {
         let this = self.clone();
-        let work = async move { or_none(this.end_all(group).await) };
+        let work = async move {
+            // First: it is not done again once no member is left.
+            let released = this.release_messages(group).await;
+            or_none(this.end_all(group).await)?;
+            released
+        };
         self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
+    }
+
+    /// Lets the messages of a dismissed group be removed, which no user may read.
+    async fn release_messages(&self, group: GroupId) -> Result<(), Error> {
+        let conversation = ConversationId::Group(group);
+        let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
+        // Looked at after the end was read: another group of this id has higher numbers only.
+        if end <= DOCUMENT || self.group_created(group, &Consistency::Strong).await?.is_some() {
+            return Ok(());
+        }
+        self.conversations.raise_min_seq(conversation, end + 1, true).await.map(drop)
     }
 
     /// Ends members first, then bans and the mutes of former members, in steps. The copies of the members of a step are

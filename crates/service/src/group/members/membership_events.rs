@@ -1,16 +1,17 @@
-//! Membership events: how other domains are notified of joins, leaves, demotions and dismissals.
+//! Membership events: how other domains are notified of joins, leaves, demotions, new owners and dismissals.
 
 use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
-use kith_store::{GroupId, Member, MemberChange, MemberKey, MemberRow, Role, UserId};
+use kith_store::{GroupId, Member, MemberChange, MemberKey, MemberRow, Role, UserId, Version};
 
 use crate::error::Error;
 
 /// A change of memberships that is stored.
 #[derive(Clone, Debug)]
 pub enum MembershipEvent {
-    /// Users joined a group. `members`: those whose rows the change wrote; a user who was a member already has none.
+    /// Users joined a group. `members`: those whose rows the change wrote; a user who was a member already has none. The one that
+    /// founds a group is its owner already.
     Joined {
         /// Of which group.
         group: GroupId,
@@ -27,11 +28,42 @@ pub enum MembershipEvent {
         users: Vec<UserId>,
         /// Those of them who were its owner or admins.
         deciders: Vec<MemberKey>,
+        /// Whose memberships the change ended.
+        ended: Ended,
+    },
+    /// A group has another owner, who was a member already.
+    OwnerChanged {
+        /// Which group.
+        group: GroupId,
+        /// The owner from now on.
+        owner: UserId,
+        /// The version of the roster after the change.
+        version: Version,
     },
     /// Admins who are ordinary members from now on.
     Demoted(Vec<MemberKey>),
     /// A group was dismissed. Its members leave after it, in steps.
     Dismissed(GroupId),
+}
+
+/// Memberships that one change ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// By whose wish.
+    pub how: Leaving,
+    /// The version of the roster after the change. [`Version::NONE`] if no membership ended, and for a dismissed group.
+    pub version: Version,
+    /// Of which users, by rising id. A user who was no member is not among them. Empty for a dismissed group.
+    pub users: Vec<UserId>,
+}
+
+/// Why members leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// By their own wish, or with their account.
+    Left,
+    /// They were removed or banned, or the group is dismissed.
+    Removed,
 }
 
 /// Is notified of each change of memberships, within the write that made it: after the change is stored, and before it is
@@ -73,8 +105,9 @@ impl MembershipListeners {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     Joined,
-    Left,
+    Left(Leaving),
     Demoted,
+    OwnerChanged,
     None,
 }
 
@@ -82,13 +115,11 @@ impl EventKind {
     pub(super) const fn of(change: &MemberChange) -> Self {
         match change {
             MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
-            MemberChange::Remove(_)
-            | MemberChange::Ban(..)
-            | MemberChange::Leave(_)
-            | MemberChange::Depart(_) => Self::Left,
+            MemberChange::Remove(_) | MemberChange::Ban(..) => Self::Left(Leaving::Removed),
+            MemberChange::Leave(_) | MemberChange::Depart(_) => Self::Left(Leaving::Left),
             MemberChange::SetRole(_, Role::Member) => Self::Demoted,
+            MemberChange::Transfer(_) => Self::OwnerChanged,
             MemberChange::SetRole(..)
-            | MemberChange::Transfer(_)
             | MemberChange::Mute(..)
             | MemberChange::MuteAll(_)
             | MemberChange::Remark(..)
@@ -98,7 +129,7 @@ impl EventKind {
 
     /// Whether it changes who is in the group.
     pub(super) const fn moves(self) -> bool {
-        matches!(self, Self::Joined | Self::Left)
+        matches!(self, Self::Joined | Self::Left(_))
     }
 
     /// The event of a change that named these users and wrote these rows; `None`: there is no event. A row of a user who left
@@ -113,14 +144,19 @@ impl EventKind {
             rows.iter().filter(|row| wanted(row)).map(|row| row.member.key).collect::<Vec<_>>()
         };
         match self {
-            Self::Joined | Self::Left if users.is_empty() => None,
+            Self::Joined | Self::Left(_) if users.is_empty() => None,
             Self::Joined => {
                 let members = rows.iter().filter(|row| row.live).map(|row| row.member.clone()).collect();
                 Some(MembershipEvent::Joined { group, users, members })
             }
-            Self::Left => {
+            Self::Left(how) => {
                 let deciders = keys(|row| !row.live && row.member.role >= Role::Admin);
-                Some(MembershipEvent::Left { group, users, deciders })
+                Some(MembershipEvent::Left { group, users, deciders, ended: Ended::of(how, rows) })
+            }
+            Self::OwnerChanged => {
+                let owner = rows.iter().find(|row| row.live && row.member.role == Role::Owner)?;
+                let (owner, version) = (owner.member.key.user, owner.member.version);
+                Some(MembershipEvent::OwnerChanged { group, owner, version })
             }
             Self::Demoted => Some(MembershipEvent::Demoted(keys(|row| row.live))),
             Self::None => None,
@@ -128,8 +164,18 @@ impl EventKind {
     }
 }
 
+impl Ended {
+    fn of(how: Leaving, rows: &[MemberRow]) -> Self {
+        let ended = || rows.iter().filter(|row| !row.live).map(|row| &row.member);
+        let version = ended().map(|member| member.version).max().unwrap_or(Version::NONE);
+        Self { how, version, users: ended().map(|member| member.key.user).collect() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use kith_store::{Stays, Timestamp};
+
     use super::*;
 
     #[test]
@@ -141,5 +187,59 @@ mod tests {
         let change = MemberChange::Leave(UserId::new(2).unwrap());
         let event = EventKind::of(&change).event(group, change.users(), &[]);
         assert!(matches!(event, Some(MembershipEvent::Left { .. })), "{event:?}");
+    }
+
+    fn row(user: i64, role: Role, live: bool) -> MemberRow {
+        let key = MemberKey { group: GroupId::new(1).unwrap(), user: UserId::new(user).unwrap() };
+        let member = Member {
+            key,
+            version: Version::FIRST,
+            role,
+            ordinal: 0,
+            remark: "".into(),
+            muted_until: None,
+            joined: Timestamp(0),
+            from_seq: 1,
+            joined_seq: 1,
+        };
+        MemberRow { member, live, stays: Stays::default() }
+    }
+
+    fn event(change: &MemberChange, rows: &[MemberRow]) -> Option<MembershipEvent> {
+        EventKind::of(change).event(GroupId::new(1).unwrap(), change.users(), rows)
+    }
+
+    #[test]
+    fn leave_differs_from_removal() {
+        let user = UserId::new(2).unwrap();
+        for (change, how) in [
+            (MemberChange::Leave(user), Leaving::Left),
+            (MemberChange::Depart(user), Leaving::Left),
+            (MemberChange::Remove(vec![user]), Leaving::Removed),
+            (MemberChange::Ban(vec![user], None), Leaving::Removed),
+        ] {
+            let event = event(&change, &[row(2, Role::Member, false)]);
+            let Some(MembershipEvent::Left { ended, .. }) = event else { panic!("{change:?}: {event:?}") };
+            assert_eq!(ended, Ended { how, version: Version::FIRST, users: vec![user] });
+        }
+    }
+
+    #[test]
+    fn user_who_was_no_member_has_not_left() {
+        let change = MemberChange::Remove(vec![UserId::new(2).unwrap()]);
+        let Some(MembershipEvent::Left { ended, .. }) = event(&change, &[]) else { panic!("no event") };
+        assert_eq!((ended.version, ended.users), (Version::NONE, Vec::new()));
+    }
+
+    #[test]
+    fn owner_that_stays_is_no_event() {
+        let new = UserId::new(2).unwrap();
+        let change = MemberChange::Transfer(new);
+        let rows = [row(1, Role::Admin, true), row(2, Role::Owner, true)];
+        let Some(MembershipEvent::OwnerChanged { owner, .. }) = event(&change, &rows) else {
+            panic!("no event")
+        };
+        assert_eq!(owner, new);
+        assert!(event(&change, &[]).is_none(), "it was the owner already");
     }
 }

@@ -28,7 +28,7 @@ mod writes;
 pub use config::MembersConfig;
 pub use lists::{member_invalidations, roster_invalidations};
 pub use lists::{member_page_weight, membership_page_weight};
-pub use membership_events::{MembershipEvent, MembershipListener, MembershipListeners};
+pub use membership_events::{Ended, Leaving, MembershipEvent, MembershipListener, MembershipListeners};
 pub(crate) use message_ranges::KnownStays;
 pub use roles::Roles;
 pub use rpc::MemberRpc;

@@ -6,7 +6,8 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use kith_store::{
-    Appended, ContentHash, ConversationId, DOCUMENT, MessageKey, NewMessage, Outcome, StoreError,
+    Appended, ContentHash, ConversationId, DOCUMENT, MessageKey, NewMessage, Outcome, SUCCESSOR_AGE,
+    StoreError,
 };
 use tokio::time::Instant;
 
@@ -19,6 +20,7 @@ use super::{
 /// How long the knowledge that a document is full permits this node to make the next one, from when it was asked for. Upkeep
 /// deletes a document no sooner than an hour after the next one was made, so that none is made where others were deleted.
 const PERMITTED: Duration = Duration::from_secs(60);
+const _: () = assert!(PERMITTED.as_secs() * 10 <= SUCCESSOR_AGE.as_secs());
 
 /// The log that is appended to.
 #[derive(Debug)]

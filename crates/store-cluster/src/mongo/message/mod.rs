@@ -16,11 +16,13 @@ mod hints;
 mod read;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
-    MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
+    AgedDocument, Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageStore, MessageUpkeep, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
+    Trimmed,
 };
 
 use super::connect::Mongo;
@@ -92,5 +94,28 @@ impl MessageStore for Mongo {
     ) -> Result<Changed, StoreError> {
         let _entered = self.enter()?;
         Box::pin(self.change_message(conversation, change)).await
+    }
+}
+
+#[async_trait]
+impl MessageUpkeep for Mongo {
+    async fn trim(
+        &self,
+        conversation: ConversationId,
+        below: Seq,
+        now: Timestamp,
+    ) -> Result<Trimmed, StoreError> {
+        let _entered = self.enter()?;
+        self.trim_log(conversation, below, now).await
+    }
+
+    async fn aged(
+        &self,
+        from: Timestamp,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<AgedDocument>, StoreError> {
+        let _entered = self.enter()?;
+        self.aged_documents(from, before, limit).await
     }
 }

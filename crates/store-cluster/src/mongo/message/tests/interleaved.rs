@@ -1,6 +1,8 @@
 //! What others do between the commands of an append, on a real server.
 
-use kith_store::{Appended, MessageStore as _};
+use std::time::Duration;
+
+use kith_store::{Appended, MessageStore as _, SUCCESSOR_AGE};
 
 use super::{
     batch, log, messages, new, replayed,
@@ -172,12 +174,30 @@ async fn hint_below_the_trimmed_part_makes_no_document() {
         // Of the one node the last push filled the document, of the other it did not.
         fill(fully, &messages(["last"])).await;
         fill(other, &batch("new", 250)).await;
-        for trimmed in 0..3 {
-            stage.delete(trimmed).await;
-        }
+        stage.trim(SUCCESSOR_AGE).await;
+        assert_eq!(stage.sizes().await, [(3, 50)]);
         assert_eq!(partly.append(log(), &messages(["a"])).await.unwrap(), new([351]));
         assert_eq!(fully.append(log(), &messages(["b"])).await.unwrap(), new([352]));
         assert_eq!(stage.sizes().await, [(3, 52)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn late_maker_makes_no_document_where_others_were_removed() {
+    Stage::<2>::run(async |stage| {
+        let [one, other] = &stage.nodes;
+        fill(one, &batch("before", 99)).await;
+        let meanwhile = Box::pin(async {
+            fill(other, &batch("meanwhile", 300)).await;
+            // As long as a node may be late.
+            stage.trim(Duration::from_secs(600)).await;
+        });
+        let late = Interrupted::new(one, [(Before::Make, meanwhile)]);
+        assert_eq!(late.append(&messages(["a", "b"])).await.unwrap(), new([100, 401]));
+        stage.trim(SUCCESSOR_AGE).await;
+        assert_eq!(stage.ids(401, 401).await, ["b"]);
     })
     .await;
 }

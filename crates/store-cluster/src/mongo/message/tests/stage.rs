@@ -5,11 +5,13 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, MessageKey, MessageStore as _, Migrations as _, NewMessage, StoreError,
+    Appended, ConversationId, MessageKey, MessageStore as _, MessageUpkeep as _, Migrations as _, NewMessage,
+    StoreError,
 };
 use mongodb::bson::{Document, doc};
 use tokio::sync::Mutex;
@@ -19,7 +21,7 @@ use super::{
         append::{Log, append},
         documents::{Documents, Made, Pushed, Sent, Tail, documents_of, id},
     },
-    log,
+    log, message,
 };
 use crate::mongo::connect::{ClusterHandle, Mongo, MongoOptions, connect};
 
@@ -64,7 +66,13 @@ impl<const N: usize> Stage<N> {
         found.into_iter().map(|message| message.client_message_id.unwrap().as_str().to_owned()).collect()
     }
 
-    /// Upkeep, or a primary that loses what no majority has.
+    /// Upkeep removes all that it may, so long after the messages were sent.
+    pub(super) async fn trim(&self, after: Duration) {
+        let now = message("").sent.after(after);
+        self.nodes[0].trim(log(), i64::MAX, now).await.unwrap();
+    }
+
+    /// A primary loses what no majority has.
     pub(super) async fn delete(&self, document: i64) {
         self.nodes[0].messages.delete_one(doc! { "_id": id(log(), document) }).await.unwrap();
     }

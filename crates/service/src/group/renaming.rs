@@ -1,0 +1,41 @@
+//! How other domains are notified of the names of groups.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use kith_cache::Consistency;
+use kith_store::{Group, GroupId, GroupPatch, Text};
+
+use super::Groups;
+
+/// Is notified of each change of the name of a group, within the write that made it: after the change is stored, and before it is
+/// acknowledged. If the node crashes in between, or the outcome of the write is unknown, the listener is not notified.
+#[async_trait]
+pub trait RenameListener: Debug + Send + Sync {
+    /// Handles the change. `group` is as the change left it. The caller of the write waits for it.
+    async fn renamed(&self, group: &Group);
+}
+
+/// The name of a group before a change that may give it another one.
+#[derive(Debug)]
+pub(super) struct NameBefore(Option<Text>);
+
+impl Groups {
+    /// The name before a change; `NameBefore(None)` if the change leaves it alone, or it cannot be read.
+    pub(super) async fn name_before(&self, id: GroupId, patch: &GroupPatch) -> NameBefore {
+        if patch.name.is_none() || self.renames.is_none() {
+            return NameBefore(None);
+        }
+        let group = self.get_group(id, &Consistency::Cached).await.ok();
+        NameBefore(group.map(|group| group.value.name.clone()))
+    }
+
+    /// Notifies the listener if the name is another one now.
+    pub(super) async fn notify_renamed(&self, NameBefore(before): NameBefore, group: &Group) {
+        if let (Some(listener), Some(before)) = (&self.renames, before)
+            && before != group.name
+        {
+            listener.renamed(group).await;
+        }
+    }
+}

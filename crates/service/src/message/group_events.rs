@@ -1,0 +1,168 @@
+//! Events in the conversations of groups: who joined and left, who owns the group, what it is called.
+//!
+//! An event is appended after its change is stored, with a key that is made of the version of the change: a change that is
+//! repeated posts once. A failed append does not fail the change, and a node that dies in between leaves the event out; the
+//! lists of members are right in any case.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kith_proto::message::v1::{
+    self as wire, GroupRenamed, MembersJoined, MembersLeft, MembersRemoved, OwnerChanged, event::What,
+};
+use kith_store::{
+    ContentHash, ConversationId, Group, GroupId, MEMBERS_AT_ONCE, Member, MessageKey, MessageKind,
+    NewMessage, Role, Timestamp, UserId, Version,
+};
+use prost::Message as _;
+use tokio::time::timeout;
+
+use super::{queue::AppendQueue, store_error};
+use crate::{
+    error::Error,
+    group::{
+        RenameListener,
+        members::{Ended, Leaving, MembershipEvent, MembershipListener},
+    },
+    metric::{MESSAGE_EVENTS, count_from_zero},
+};
+
+/// Most users of one event: a change of members names no more.
+const USERS_MAX: usize = 100;
+const _: () = assert!(MEMBERS_AT_ONCE <= USERS_MAX);
+
+/// Appends what happens in groups to their conversations. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct GroupEvents {
+    queue: AppendQueue,
+    wait: Duration,
+}
+
+/// An event that is to be appended.
+#[derive(Clone, Debug, PartialEq)]
+struct GroupEvent {
+    group: GroupId,
+    /// Has a colon, so that no client can give a message this id.
+    key: String,
+    event: What,
+}
+
+impl GroupEvents {
+    /// Through the appends of this node. A change waits for its event for `wait` at most.
+    #[must_use]
+    pub fn new(queue: AppendQueue, wait: Duration) -> Self {
+        count_from_zero(MESSAGE_EVENTS, &["appended", "failed"]);
+        Self { queue, wait }
+    }
+
+    /// Appends an event: before all that is sent through this node from now on. Waits for that for a while.
+    async fn post(&self, event: GroupEvent) {
+        let conversation = ConversationId::Group(event.group);
+        let answers = match self.queue.enqueue(conversation, vec![event.message(Timestamp::now())]) {
+            Ok(answers) => answers,
+            Err(error) => return posted(Err(error)),
+        };
+        let posting = tokio::spawn(async move {
+            let answers = answers.await.into_iter();
+            let appended = answers.map(|answer| answer.map(drop).map_err(store_error)).collect();
+            posted(appended);
+        });
+        drop(timeout(self.wait, posting).await);
+    }
+}
+
+fn posted(appended: Result<(), Error>) {
+    let result = if appended.is_ok() { "appended" } else { "failed" };
+    metrics::counter!(MESSAGE_EVENTS.name, "result" => result).increment(1);
+    if let Err(error) = appended {
+        tracing::warn!(%error, "an event of a group could not be appended to its conversation");
+    }
+}
+
+impl GroupEvent {
+    /// The event that follows from a change of memberships; `None`: there is none.
+    fn of(event: &MembershipEvent) -> Option<Self> {
+        match event {
+            MembershipEvent::Joined { group, members, .. } => Self::joined(*group, members),
+            MembershipEvent::Left { group, ended, .. } => Self::left(*group, ended),
+            MembershipEvent::OwnerChanged { group, owner, version } => {
+                let event = What::Owner(OwnerChanged { user_id: owner.get() });
+                Some(Self::of_members(*group, *version, event))
+            }
+            // No user reads the conversation of a dismissed group.
+            MembershipEvent::Demoted(_) | MembershipEvent::Dismissed(_) => None,
+        }
+    }
+
+    /// The one who founds a group is in it from its beginning, and has not joined.
+    fn joined(group: GroupId, members: &[Member]) -> Option<Self> {
+        let joined = || members.iter().filter(|member| member.role != Role::Owner);
+        let version = joined().map(|member| member.version).max()?;
+        let user_ids = joined().map(|member| member.key.user.get()).collect();
+        Some(Self::of_members(group, version, What::Joined(MembersJoined { user_ids })))
+    }
+
+    fn left(group: GroupId, ended: &Ended) -> Option<Self> {
+        if ended.users.is_empty() {
+            return None;
+        }
+        let user_ids = ended.users.iter().copied().map(UserId::get).collect();
+        let event = match ended.how {
+            Leaving::Left => What::Left(MembersLeft { user_ids }),
+            Leaving::Removed => What::Removed(MembersRemoved { user_ids }),
+        };
+        Some(Self::of_members(group, ended.version, event))
+    }
+
+    fn of_members(group: GroupId, roster: Version, event: What) -> Self {
+        Self { group, key: format!("members:{}", roster.get()), event }
+    }
+
+    fn renamed(group: &Group) -> Self {
+        let event = What::Group(GroupRenamed { name: group.name.to_string() });
+        Self { group: group.id, key: format!("group:{}", group.version.get()), event }
+    }
+
+    fn message(self, sent: Timestamp) -> NewMessage {
+        event_message(&self.key, self.event, sent)
+    }
+}
+
+/// The message that says what happened. An event is appended once with a key.
+pub(super) fn event_message(key: &str, what: What, sent: Timestamp) -> NewMessage {
+    let body = wire::Event { what: Some(what) }.encode_to_vec();
+    NewMessage {
+        key: MessageKey::of(None, key),
+        hash: ContentHash::of("", &body),
+        sender: None,
+        sent,
+        kind: MessageKind::Event,
+        content_type: "".into(),
+        body: body.into(),
+        mentions: Vec::new(),
+        mention_all: false,
+        silent: true,
+        reply_to: None,
+        client_message_id: None,
+    }
+}
+
+#[async_trait]
+impl MembershipListener for GroupEvents {
+    async fn changed(&self, event: &MembershipEvent) -> Result<(), Error> {
+        if let Some(event) = GroupEvent::of(event) {
+            self.post(event).await;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl RenameListener for GroupEvents {
+    async fn renamed(&self, group: &Group) {
+        self.post(GroupEvent::renamed(group)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

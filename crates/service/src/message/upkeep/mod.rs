@@ -1,0 +1,95 @@
+//! Upkeep of the messages of all conversations: what users do not read any more is removed from the store.
+//!
+//! One node of several does it, by a lease. Each part may be done twice, so the lease only spares work.
+
+mod retention;
+mod trims;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use self::{retention::Retention, trims::Trims};
+use super::MessagesConfig;
+use crate::{
+    conversation::ConversationRecords,
+    domain_context::DomainContext,
+    error::Error,
+    metric::{self, MESSAGES_TRIMMED},
+    write::{lease::Lease, tasks::Tasks},
+};
+
+/// How often there is a round, about.
+const PERIOD: Duration = Duration::from_secs(2);
+/// Name of the lease, and of the mark up to which the ages of documents were looked at.
+const LEASE: &str = "messages";
+/// Some times as long as a step takes.
+const LEASE_LASTS: Duration = Duration::from_secs(15);
+/// By when a step of the store has begun; it does at once, and then runs to its end.
+const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Removes messages in the background.
+#[derive(Debug)]
+pub struct MessageUpkeep {
+    rounds: Rounds,
+    task: Tasks,
+}
+
+impl MessageUpkeep {
+    /// It does nothing yet. `among`: the id of this node, if there are others.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        conversations: &ConversationRecords,
+        config: &MessagesConfig,
+        among: Option<&str>,
+    ) -> Self {
+        metric::count_from_zero(MESSAGES_TRIMMED, &[]);
+        let store = &context.stores.message_upkeep;
+        let rounds = Rounds {
+            lease: Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS),
+            retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
+            trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
+        };
+        Self { rounds, task: Tasks::default() }
+    }
+
+    /// Begins, once.
+    pub fn start(&self) {
+        self.task.spawn_first(self.rounds.clone().run());
+    }
+
+    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    pub async fn stop(&self) {
+        self.task.end().await;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rounds {
+    /// Of the node that does it.
+    lease: Lease,
+    retention: Retention,
+    trims: Trims,
+}
+
+impl Rounds {
+    async fn run(mut self) {
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::warn!(%error, "messages could not be removed; it is tried again");
+            }
+            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.25))).await;
+        }
+    }
+
+    /// Does some of each part, if that is for this node to do. A part that fails does not keep the others from theirs.
+    async fn round(&mut self) -> Result<(), Error> {
+        if !self.lease.is_held().await.unwrap_or(false) {
+            return Ok(());
+        }
+        let marked = self.retention.step(&mut self.lease).await;
+        let trimmed = self.trims.step(&mut self.lease).await;
+        marked.and(trimmed)
+    }
+}

@@ -1,0 +1,88 @@
+//! Removal of the messages below the lowest number that users may read, of the conversations that ask for it.
+
+use std::sync::Arc;
+
+use kith_store::{Conversation, ConversationId, MessageUpkeep, Timestamp, Trimmed, Untrimmed};
+use tokio::time::Instant;
+
+use super::BEGUN_WITHIN;
+use crate::{
+    conversation::ConversationRecords,
+    error::Error,
+    message::store_error,
+    metric::MESSAGES_TRIMMED,
+    write::{lease::Lease, mutations::Mutations},
+};
+
+/// Conversations that one round looks at. The next round goes on after them.
+const CONVERSATIONS: usize = 100;
+/// Steps of the store for one conversation in one round: of a longer log the rest is left to later rounds.
+const STEPS: usize = 50;
+
+/// Removes messages of conversations with `trim`, and unsets it.
+#[derive(Clone, Debug)]
+pub(super) struct Trims {
+    store: Arc<dyn MessageUpkeep>,
+    conversations: ConversationRecords,
+    mutations: Mutations,
+    /// The last conversation that was looked at; `None`: the next round begins with the first.
+    after: Option<ConversationId>,
+}
+
+impl Trims {
+    pub(super) const fn new(
+        store: Arc<dyn MessageUpkeep>,
+        conversations: ConversationRecords,
+        mutations: Mutations,
+    ) -> Self {
+        Self { store, conversations, mutations, after: None }
+    }
+
+    /// Removes messages of some conversations, as long as the lease is held. One that fails does not keep the others from theirs.
+    ///
+    /// # Errors
+    /// The last error.
+    pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
+        let some = self.conversations.untrimmed(self.after, CONVERSATIONS).await?;
+        let is_last = some.len() < CONVERSATIONS;
+        let mut done = Ok(());
+        for record in some {
+            if !lease.is_held().await.unwrap_or(false) {
+                return done;
+            }
+            self.after = Some(record.id);
+            done = self.trim(record).await.and(done);
+        }
+        if is_last {
+            self.after = None;
+        }
+        done
+    }
+
+    async fn trim(&self, record: Conversation) -> Result<(), Error> {
+        for _ in 0..STEPS {
+            match self.remove(record).await?.left {
+                Untrimmed::Some => {}
+                Untrimmed::TooYoung => break,
+                Untrimmed::Nothing => return self.end(record).await,
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, Conversation { id, min_seq, .. }: Conversation) -> Result<Trimmed, Error> {
+        let (store, mutations) = (Arc::clone(&self.store), self.mutations.clone());
+        let write = Box::pin(async move { store.trim(id, min_seq, Timestamp::now()).await });
+        let work = async move { mutations.run_uncached(write).await.map_err(store_error) };
+        let trimmed = self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await?;
+        metrics::counter!(MESSAGES_TRIMMED.name).increment(trimmed.messages);
+        Ok(trimmed)
+    }
+
+    /// Nothing is left to remove, unless the record was changed meanwhile.
+    async fn end(&self, Conversation { id, version, .. }: Conversation) -> Result<(), Error> {
+        let records = self.conversations.clone();
+        let work = async move { records.end_trim(id, version).await };
+        self.mutations.run(Instant::now() + BEGUN_WITHIN, Box::pin(work)).await
+    }
+}

@@ -1,0 +1,79 @@
+//! Erasures of the messages of users.
+
+use async_trait::async_trait;
+use kith_store::{Erasure, ErasureStore, StoreError, Timestamp, UserId};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use crate::{
+    Sqlite,
+    error::{Failure, corrupt, internal},
+    row::size,
+};
+
+/// Primary key.
+pub(crate) const BY_USER: &str = "SELECT state FROM erasures WHERE user_id = ?1";
+/// Index `erasures_unfinished`.
+pub(crate) const UNFINISHED: &str =
+    "SELECT state FROM erasures WHERE NOT ended AND user_id > ?1 ORDER BY user_id LIMIT ?2";
+const PUT: &str = "INSERT OR REPLACE INTO erasures (user_id, ended, state) VALUES (?1, ?2, ?3)";
+
+#[async_trait]
+impl ErasureStore for Sqlite {
+    async fn begin_erasure(&self, user: UserId, again: bool, now: Timestamp) -> Result<Erasure, StoreError> {
+        let begin = move |connection: &Connection| {
+            let before = read(connection, user)?;
+            if let Some(before) = before.filter(|before| !(before.ended && again)) {
+                return Ok(before);
+            }
+            let begun = Erasure::first(user, before.as_ref(), now);
+            put(connection, &begun)?;
+            Ok(begun)
+        };
+        self.writer.write(begin).await
+    }
+
+    async fn unfinished_erasures(
+        &self,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<Erasure>, StoreError> {
+        let after = after.map_or(0, UserId::get);
+        self.readers.read(move |connection| unfinished(connection, after, limit)).await
+    }
+
+    async fn save_erasure(&self, erasure: &Erasure) -> Result<Option<Erasure>, StoreError> {
+        let erasure = *erasure;
+        let save = move |connection: &Connection| {
+            let stored = read(connection, erasure.user)?;
+            if stored.is_none_or(|stored| stored.version != erasure.version) {
+                return Ok(None);
+            }
+            let saved = Erasure { version: erasure.version.next(), ..erasure };
+            put(connection, &saved)?;
+            Ok(Some(saved))
+        };
+        self.writer.write(save).await
+    }
+}
+
+fn read(connection: &Connection, user: UserId) -> Result<Option<Erasure>, Failure> {
+    let mut read = connection.prepare_cached(BY_USER)?;
+    let state = read.query_row([user.get()], |row| row.get::<_, Vec<u8>>(0)).optional()?;
+    state.map(|state| erasure(&state)).transpose()
+}
+
+fn unfinished(connection: &Connection, after: i64, limit: usize) -> Result<Vec<Erasure>, Failure> {
+    let mut read = connection.prepare_cached(UNFINISHED)?;
+    let states = read.query_map(params![after, size(limit)], |row: &Row<'_>| row.get::<_, Vec<u8>>(0))?;
+    states.map(|state| erasure(&state?)).collect()
+}
+
+fn erasure(state: &[u8]) -> Result<Erasure, Failure> {
+    Ok(serde_json::from_slice(state).map_err(|_| corrupt("erasures.state"))?)
+}
+
+fn put(connection: &Connection, erasure: &Erasure) -> Result<(), Failure> {
+    let state = serde_json::to_vec(erasure).map_err(|_| internal("an erasure cannot be written down"))?;
+    connection.prepare_cached(PUT)?.execute(params![erasure.user.get(), erasure.ended, state])?;
+    Ok(())
+}

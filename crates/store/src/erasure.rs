@@ -1,0 +1,102 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{ConversationId, Seq, StoreError, Timestamp, UserId, Version};
+
+/// The erasure of all messages of a user: a work of many steps, and how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erasure {
+    /// Whose messages.
+    pub user: UserId,
+    /// Raised by each write of the record.
+    pub version: Version,
+    /// Which erasure of the user it is, from 1.
+    pub run: i64,
+    /// When it was asked for. The content of the messages is removed as of this time.
+    pub begun: Timestamp,
+    /// Whether all is done.
+    pub ended: bool,
+    /// Where it goes on.
+    pub place: ErasurePlace,
+    /// How many conversations there are to look at; 0 before they were counted.
+    pub conversations: u64,
+    /// How many of them are done.
+    pub conversations_done: u64,
+    /// Of how many messages the content was removed. After a crash a few of them may not be counted.
+    pub messages: u64,
+}
+
+/// Where an erasure goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErasurePlace {
+    /// The last conversation that is done; `None`: none is.
+    pub after: Option<ConversationId>,
+    /// The number from which on the next conversation is looked at.
+    pub from: Seq,
+    /// Whether the next conversation has, or may have, messages whose content was removed.
+    pub erased_some: bool,
+}
+
+impl Erasure {
+    /// The first step of an erasure, after this one of the same user.
+    #[must_use]
+    pub fn first(user: UserId, before: Option<&Self>, now: Timestamp) -> Self {
+        Self {
+            user,
+            version: before.map_or(Version::NONE, |before| before.version).next(),
+            run: before.map_or(0, |before| before.run) + 1,
+            begun: now,
+            ended: false,
+            place: ErasurePlace::default(),
+            conversations: 0,
+            conversations_done: 0,
+            messages: 0,
+        }
+    }
+}
+
+/// Durable home of [`Erasure`] records: of each user the last one.
+#[async_trait]
+pub trait ErasureStore: Send + Sync + fmt::Debug + 'static {
+    /// Begins an erasure and returns it. If the user has one already, returns that one as it is, and begins none; unless it has
+    /// ended and `again` is set. Of several calls at once one begins it.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`].
+    async fn begin_erasure(&self, user: UserId, again: bool, now: Timestamp) -> Result<Erasure, StoreError>;
+
+    /// Reads the erasures that have not ended, by rising user id above `after`, at most `limit`: fewer only at the end.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn unfinished_erasures(
+        &self,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<Erasure>, StoreError>;
+
+    /// Writes how far an erasure is, if the stored one has this version, and returns it as it is then. `None`: it has another
+    /// version, as another node goes on with it; nothing is written.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`].
+    async fn save_erasure(&self, erasure: &Erasure) -> Result<Option<Erasure>, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_erasure_has_another_run() {
+        let user = UserId::new(7).unwrap();
+        let first = Erasure::first(user, None, Timestamp(1));
+        assert_eq!((first.run, first.version), (1, Version::FIRST));
+        let ended = Erasure { ended: true, messages: 9, version: Version::FIRST.next(), ..first };
+        let second = Erasure::first(user, Some(&ended), Timestamp(2));
+        assert_eq!((second.run, second.messages, second.ended), (2, 0, false));
+        assert!(second.version > ended.version);
+    }
+}

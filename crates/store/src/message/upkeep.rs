@@ -1,0 +1,144 @@
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+
+use super::{ConversationId, Seq, document_of};
+use crate::{StoreError, Timestamp};
+
+/// Most documents that one [`MessageUpkeep::trim`] removes.
+pub const TRIMMED_AT_ONCE: usize = 20;
+
+/// How many of the oldest documents of a log a backend looks at for [`removable_documents`].
+pub const DOCUMENTS_READ: usize = TRIMMED_AT_ONCE + 2;
+
+/// How old the document after one that is removed has to be. A node that has found a document full may make the next one for a
+/// minute, by a clock that may be wrong: it must not make one where others were removed.
+pub const SUCCESSOR_AGE: Duration = Duration::from_secs(3_600);
+
+/// What one [`MessageUpkeep::trim`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trimmed {
+    /// How many messages were removed.
+    pub messages: u64,
+    /// Whether others are left that are to be removed.
+    pub left: Untrimmed,
+}
+
+/// What a [`MessageUpkeep::trim`] left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untrimmed {
+    /// No document but the last one has only messages that are to be removed.
+    Nothing,
+    /// There are others that can be removed now.
+    Some,
+    /// There are others that cannot be removed yet.
+    TooYoung,
+}
+
+/// A document, as [`MessageUpkeep::aged`] finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgedDocument {
+    /// When its first message was sent.
+    pub begun: Timestamp,
+    /// Of which conversation.
+    pub conversation: ConversationId,
+    /// The number of its first message. All documents of the conversation before it are full, or were removed.
+    pub first: Seq,
+}
+
+/// Removal of messages from their logs. A document of [`DOCUMENT`](super::DOCUMENT) messages is removed as a whole, see
+/// [`document_of`](super::document_of).
+///
+/// Invariant: the last document of a log is never removed, so that numbers go on. Whether users may still read the messages is
+/// checked by the caller.
+#[async_trait]
+pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
+    /// Removes the oldest documents of a log, as long as all messages of a document have numbers below `below` and the document
+    /// after it was begun [`SUCCESSOR_AGE`] before `now` or earlier: at most [`TRIMMED_AT_ONCE`].
+    ///
+    /// Not atomic: documents are removed one after the other, in any order. May be repeated whatever its outcome was, and by
+    /// several callers at once.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`]; some documents may have been removed.
+    async fn trim(
+        &self,
+        conversation: ConversationId,
+        below: Seq,
+        now: Timestamp,
+    ) -> Result<Trimmed, StoreError>;
+
+    /// Reads which documents of all logs were begun from `from` on and before `before`, by rising time, at least `limit` if there
+    /// are as many: those that were begun in the same millisecond are returned together. So the next part begins after the time
+    /// of the last one.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn aged(
+        &self,
+        from: Timestamp,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<AgedDocument>, StoreError>;
+}
+
+/// Decides, in every backend alike, which of the oldest documents of a log are removed.
+///
+/// `documents`: the number of each, rising, and when it was begun, from the first one on: [`DOCUMENTS_READ`] of them, or all if
+/// there are fewer. Returns how many are to be removed, from the first one on, and what is left then.
+#[must_use]
+pub fn removable_documents(documents: &[(i64, Timestamp)], below: Seq, now: Timestamp) -> (usize, Untrimmed) {
+    for (at, pair) in documents.windows(2).enumerate() {
+        let &[(document, _), (_, next_begun)] = pair else { break };
+        if below < 1 || document >= document_of(below) {
+            return (at, Untrimmed::Nothing);
+        }
+        if next_begun.after(SUCCESSOR_AGE) > now {
+            return (at, Untrimmed::TooYoung);
+        }
+        if at >= TRIMMED_AT_ONCE {
+            return (at, Untrimmed::Some);
+        }
+    }
+    (documents.len().saturating_sub(1), Untrimmed::Nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(10_000_000);
+    const OLD: Timestamp = Timestamp(NOW.0 - 3_600_000);
+    const YOUNG: Timestamp = Timestamp(OLD.0 + 1);
+
+    fn removable(begun: &[Timestamp], below: Seq) -> (usize, Untrimmed) {
+        let documents: Vec<(i64, Timestamp)> = (0..).zip(begun.iter().copied()).collect();
+        removable_documents(&documents, below, NOW)
+    }
+
+    #[test]
+    fn documents_wholly_below_are_removed() {
+        for (below, count) in [(-1, 0), (1, 0), (100, 0), (101, 1), (200, 1), (201, 2), (i64::MAX, 2)] {
+            assert_eq!(removable(&[OLD; 3], below), (count, Untrimmed::Nothing), "{below}");
+        }
+    }
+
+    #[test]
+    fn last_document_stays() {
+        assert_eq!(removable(&[], i64::MAX), (0, Untrimmed::Nothing));
+        assert_eq!(removable(&[OLD], i64::MAX), (0, Untrimmed::Nothing));
+    }
+
+    #[test]
+    fn young_successor_keeps_a_document() {
+        assert_eq!(removable(&[OLD, OLD, YOUNG, OLD], i64::MAX), (1, Untrimmed::TooYoung));
+        assert_eq!(removable(&[YOUNG, OLD, YOUNG], 101), (1, Untrimmed::Nothing));
+    }
+
+    #[test]
+    fn one_step_is_bounded() {
+        let documents = [OLD; DOCUMENTS_READ];
+        assert_eq!(removable(&documents, i64::MAX), (TRIMMED_AT_ONCE, Untrimmed::Some));
+        assert_eq!(removable(&documents[1..], i64::MAX), (TRIMMED_AT_ONCE, Untrimmed::Nothing));
+    }
+}
