@@ -255,6 +255,8 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("BatchSend", Records(100, error)),
         ("GetMaxSeqs", Records(1000, error)),
         // One record, as that of GetUser.
+        ("RecallMessage", Bytes),
+        ("EditMessage", Bytes),
         ("CreateConversation", Bytes),
         ("GetConversation", Bytes),
         ("ListConversations", Bytes),

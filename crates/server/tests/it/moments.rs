@@ -34,19 +34,22 @@ const WRONG_TIMES: [Duration; 4] = [
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
 /// The fields of requests that hold a timestamp or a duration, as this file knows them.
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 8] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
     "kith.member.v1.MuteGroupRequest.mute_time",
     "kith.member.v1.MuteMemberRequest.mute_time",
     "kith.member.v1.RemoveMembersRequest.ban_until",
     "kith.message.v1.GetSeqByTimeRequest.time",
+    "kith.message.v1.Message.send_time",
     "kith.relation.v1.ImportFollow.follow_time",
 ];
 /// Fields of records that requests carry and only answers fill: they are ignored.
-const OUTPUT_ONLY: [&str; 4] = [
+const OUTPUT_ONLY: [&str; 6] = [
     "kith.group.v1.Group.create_time",
     "kith.group.v1.Group.update_time",
+    "kith.message.v1.Message.edit_time",
+    "kith.message.v1.Recall.time",
     "kith.user.v1.User.create_time",
     "kith.user.v1.User.update_time",
 ];
