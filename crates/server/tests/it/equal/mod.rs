@@ -23,10 +23,13 @@ use crate::{
     node::TestNode,
 };
 
-/// Reads of one call that miss the same record at once may share one, so that these may be 0 and left out.
-const COUNTED: [&str; 6] = ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked"];
+/// Counters that differ, and may be 0 and left out: reads of one call that miss the same record at once may share one, and upkeep
+/// writes when its time has come.
+const COUNTED: [&str; 7] =
+    ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked", "invalidations"];
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 28] = [
+const VARYING: [&str; 29] = [
+    "lastTime",
     "time",
     "banTime",
     "createTime",

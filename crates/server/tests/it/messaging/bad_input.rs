@@ -60,6 +60,16 @@ pub async fn called(node: &TestNode, method: &str, body: &Value) -> Outcome {
     by_json
 }
 
+/// Checks that a call that may change something is answered, both ways.
+pub async fn assert_taken(node: &TestNode, method: &str, body: &Value) {
+    let rpc = rpc(method);
+    let message = DynamicMessage::deserialize(rpc.input.clone(), body.clone()).unwrap();
+    let mut connection = Connection::open(node.address).await;
+    let json = by_json(&mut connection, &rpc, &[], body).await;
+    let grpc = by_grpc(node, &rpc, &[], &message).await;
+    assert_eq!((json.code.as_str(), grpc.code.as_str()), ("ok", "ok"), "{method} {body}: {json:?} {grpc:?}");
+}
+
 /// Checks that a call is refused because of a field; `why` is a part of the text that follows its name.
 pub async fn assert_field_refused(node: &TestNode, method: &str, body: &Value, field: &str, why: &str) {
     let outcome = called(node, method, body).await;
