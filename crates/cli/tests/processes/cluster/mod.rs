@@ -13,6 +13,7 @@ mod hand;
 mod metrics;
 mod nodes;
 mod presence;
+mod recalls;
 mod redis;
 mod refused;
 mod site;
