@@ -15,6 +15,7 @@ mod metrics;
 mod nodes;
 mod older_node;
 mod presence;
+mod recalls;
 mod redis;
 mod refused;
 mod site;

@@ -16,23 +16,23 @@ use crate::cluster::{
 
 /// Two users of a direct conversation.
 #[derive(Clone, Copy)]
-struct Talk {
-    ann: i64,
-    bea: i64,
+pub(super) struct Talk {
+    pub(super) ann: i64,
+    pub(super) bea: i64,
 }
 
 impl Talk {
-    async fn begin(node: &Peer) -> Self {
+    pub(super) async fn begin(node: &Peer) -> Self {
         let (ann, bea) = (node.create("ann").await.user_id, node.create("bea").await.user_id);
         Self { ann, bea }
     }
 
-    fn id(self) -> String {
+    pub(super) fn id(self) -> String {
         format!("d{}-{}", self.ann.min(self.bea), self.ann.max(self.bea))
     }
 
     /// Ann says this to Bea. Returns the number.
-    async fn say(self, node: &Peer, body: &str) -> i64 {
+    pub(super) async fn say(self, node: &Peer, body: &str) -> i64 {
         let request = SendMessageRequest {
             to: Some(To::UserId(self.bea)),
             content_type: "text/plain".to_owned(),
@@ -43,7 +43,7 @@ impl Talk {
     }
 
     /// What Bea reads from this number on.
-    async fn read(self, node: &Peer, from_seq: i64) -> Vec<String> {
+    pub(super) async fn read(self, node: &Peer, from_seq: i64) -> Vec<String> {
         let request = PullMessagesRequest {
             conversation_id: self.id(),
             from_seq,
@@ -55,7 +55,7 @@ impl Talk {
     }
 
     /// The last ones that Bea reads, the latest first.
-    async fn last(self, node: &Peer, limit: i32) -> Vec<String> {
+    pub(super) async fn last(self, node: &Peer, limit: i32) -> Vec<String> {
         let request = HistoryRequest { conversation_id: self.id(), limit, ..HistoryRequest::default() };
         let answer = messages(node).history(acting(self.bea, request)).await.unwrap().into_inner();
         texts(answer.messages)
@@ -71,7 +71,7 @@ impl Talk {
 }
 
 /// Two nodes that follow, with a store of blocks.
-async fn pair(site: Site) -> (Peer, Peer) {
+pub(super) async fn pair(site: Site) -> (Peer, Peer) {
     let with_relations = |config: &mut Config| {
         config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
         config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
@@ -82,11 +82,11 @@ async fn pair(site: Site) -> (Peer, Peer) {
     (a, b)
 }
 
-fn messages(node: &Peer) -> MessageServiceClient<Channel> {
+pub(super) fn messages(node: &Peer) -> MessageServiceClient<Channel> {
     MessageServiceClient::new(node.channel())
 }
 
-fn acting<T>(user: i64, message: T) -> Request<T> {
+pub(super) fn acting<T>(user: i64, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
     request

@@ -1,0 +1,80 @@
+//! Recalls and edits: no node shows the earlier text once they are acknowledged, and none is made while Redis is away.
+
+use kith_proto::message::v1::{EditMessageRequest, RecallMessageRequest};
+use tonic::{Code, Status};
+
+use super::windows::{Talk, acting, messages, pair};
+use crate::cluster::{
+    redis::Redis,
+    site::{Peer, Site},
+};
+
+async fn recall(talk: Talk, node: &Peer, seq: i64) -> Result<bool, Status> {
+    let request = RecallMessageRequest { conversation_id: talk.id(), seq, ..RecallMessageRequest::default() };
+    Ok(messages(node).recall_message(acting(talk.ann, request)).await?.into_inner().replayed)
+}
+
+async fn edit(talk: Talk, node: &Peer, seq: i64, body: &str) {
+    let request = EditMessageRequest {
+        conversation_id: talk.id(),
+        seq,
+        content_type: "text/plain".to_owned(),
+        body: body.to_owned().into(),
+        ..EditMessageRequest::default()
+    };
+    messages(node).edit_message(acting(talk.ann, request)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn changed_text_is_read_on_no_node_once_it_is_acknowledged() {
+    let (a, b) = pair(Site::in_redis_of_tests()).await;
+    let talk = Talk::begin(&a).await;
+    for number in 1..=250_i64 {
+        talk.say(&a, &number.to_string()).await;
+    }
+    // In full documents, at their borders, and among the last ones.
+    for (round, seq) in [1, 42, 99, 100, 101, 150, 200, 201, 249, 250].into_iter().enumerate() {
+        let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let place = usize::try_from(seq).unwrap() - 1;
+        // Each node has a copy of everything.
+        for node in [writer, reader] {
+            assert_eq!(talk.read(node, 0).await[place], seq.to_string());
+        }
+        edit(talk, writer, seq, "edited").await;
+        for node in [reader, writer] {
+            assert_eq!(talk.read(node, seq).await[0], "edited", "{seq}");
+            assert_eq!(talk.last(node, 1_000).await.iter().rev().nth(place).unwrap(), "edited");
+        }
+        assert!(!recall(talk, writer, seq).await.unwrap());
+        for node in [reader, writer] {
+            assert_eq!(talk.read(node, seq).await[0], "", "{seq}");
+            assert_eq!(talk.last(node, 1_000).await.iter().rev().nth(place).unwrap(), "");
+        }
+        assert!(recall(talk, reader, seq).await.unwrap(), "it is recalled already");
+    }
+    assert_eq!(talk.read(&a, 0).await.len(), 250 + 20, "with an event for each change");
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn message_is_not_recalled_while_redis_is_gone() {
+    let mut redis = Redis::start(&[]).await;
+    let (a, b) = pair(Site::new(Some(redis.url()))).await;
+    let talk = Talk::begin(&a).await;
+    talk.say(&a, "1").await;
+    redis.kill();
+    let refused = recall(talk, &a, 1).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    assert_eq!(talk.read(&b, 0).await, ["1"]);
+    redis.run().await;
+    for peer in [&a, &b] {
+        peer.until_following().await;
+    }
+    assert!(!recall(talk, &a, 1).await.unwrap());
+    assert_eq!(talk.read(&b, 0).await, ["", ""]);
+    a.stop().await;
+    b.stop().await;
+}
