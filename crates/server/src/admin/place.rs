@@ -8,7 +8,7 @@ use kith_service::{
 };
 use kith_store::Timestamp;
 
-use super::{NodeFacts, convert::signed};
+use super::{ConversationLogs, NodeFacts, convert::signed};
 use crate::cluster::{
     Card, Cluster, StoreEpochs,
     observer::{CanaryRecord, Observed},
@@ -24,6 +24,8 @@ pub(crate) struct Place {
     pub(crate) node: Node,
     /// Where the epoch is kept.
     pub(crate) epochs: StoreEpochs,
+    /// The logs of conversations in the store.
+    pub(crate) logs: ConversationLogs,
     /// The other nodes, where there may be some.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// What they look for, where there may be some.

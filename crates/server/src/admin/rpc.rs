@@ -15,7 +15,7 @@ use kith_store::{ConversationId, Invalid, Timestamp};
 use tonic::{Request, Response, Status};
 
 use super::{
-    ConversationLogs, Place, Vitals,
+    Place, Vitals,
     convert::{copy, stats},
     edges::{EdgeRuns, Steps},
     log_filter,
@@ -50,7 +50,6 @@ pub struct AdminRpc {
     pub(super) vitals: Vitals,
     pub(super) watchers: Watchers,
     edges: EdgeRuns,
-    logs: ConversationLogs,
 }
 
 impl AdminRpc {
@@ -63,10 +62,9 @@ impl AdminRpc {
         vitals: Vitals,
         watchers: usize,
         upkeep: Upkeep,
-        logs: ConversationLogs,
     ) -> Self {
         let (watchers, edges) = (Watchers::new(watchers), EdgeRuns::new(upkeep));
-        Self { place, facts, mutations, vitals, watchers, edges, logs }
+        Self { place, facts, mutations, vitals, watchers, edges }
     }
 
     /// The namespace and the rest of `NAMESPACE/KEY`.
@@ -189,7 +187,7 @@ impl AdminService for AdminRpc {
         only_services(Call::of(&request).principal)?;
         let id = request.get_ref().conversation_id.parse();
         let id: ConversationId = id.map_err(|why: Invalid| Error::invalid("conversation_id", &why))?;
-        Ok(Response::new(self.logs.inspect(id).await?))
+        Ok(Response::new(self.place.logs.inspect(id).await?))
     }
 
     async fn read_canary(

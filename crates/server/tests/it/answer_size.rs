@@ -202,6 +202,9 @@ const fn chars(number: usize) -> usize {
     4 * number
 }
 
+/// Of the error of one record.
+const ERROR: usize = 400;
+
 /// Every method whose answer has a list, with the defaults of the configuration.
 fn bounds() -> BTreeMap<&'static str, Bound> {
     use Bound::{Bytes, Records, Refused};
@@ -211,8 +214,9 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
     let relation = chars(64) + 2 * NUMBERS;
     let application = chars(200) + chars(64) + 2 * NUMBERS;
     let session = 2 * 66 + 16;
-    let error = 400;
-    BTreeMap::from([
+    let error = ERROR;
+    let mut bounds = bounds_of_messages();
+    bounds.extend([
         ("BatchGetUsers", Bytes),
         ("SearchUsers", Bytes),
         ("ExportUsers", Bytes),
@@ -244,24 +248,10 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("ListFansIFollow", Records(1000, id)),
         ("ListFriendsInGroup", Records(1000, id)),
         ("ImportFollows", Records(500, error)),
-        ("ImportMessages", Records(500, error)),
         ("ListApplications", Bytes),
         ("ListRelationLog", Records(1000, NUMBERS)),
         ("MarkReceived", Records(100, application)),
         ("MarkRead", Records(100, application)),
-        ("PullMessages", Bytes),
-        ("PullBySeqs", Bytes),
-        ("History", Bytes),
-        ("BatchSend", Records(100, error)),
-        ("GetMaxSeqs", Records(1000, error)),
-        // One record, as that of GetUser.
-        ("RecallMessage", Bytes),
-        ("EditMessage", Bytes),
-        ("CreateConversation", Bytes),
-        ("GetConversation", Bytes),
-        ("ListConversations", Bytes),
-        ("CountUnread", Records(2000, 60)),
-        ("GetReadSeqs", Bytes),
         ("Heartbeat", Records(1000, 80)),
         ("GetPresence", Refused(20, session)),
         ("BatchGetPresence", Refused(1000 * 20, session)),
@@ -279,6 +269,27 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("WatchNode", Records(200, 1000)),
         ("VerifyEdges", Records(1000, 40)),
         ("RepairEdges", Records(1000, 40)),
+    ]);
+    bounds
+}
+
+fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
+    use Bound::{Bytes, Records};
+    BTreeMap::from([
+        ("PullMessages", Bytes),
+        ("PullBySeqs", Bytes),
+        ("History", Bytes),
+        ("BatchSend", Records(100, ERROR)),
+        ("GetMaxSeqs", Records(1000, ERROR)),
+        // One record, as that of GetUser.
+        ("RecallMessage", Bytes),
+        ("EditMessage", Bytes),
+        ("CreateConversation", Bytes),
+        ("GetConversation", Bytes),
+        ("ListConversations", Bytes),
+        ("CountUnread", Records(2000, 60)),
+        ("GetReadSeqs", Bytes),
+        ("ImportMessages", Records(500, ERROR)),
     ])
 }
 

@@ -63,9 +63,7 @@ impl GroupEvents {
             Err(error) => return posted(Err(error)),
         };
         let posting = tokio::spawn(async move {
-            let answers = answers.await.into_iter();
-            let appended = answers.map(|answer| answer.map(drop).map_err(store_error)).collect();
-            posted(appended);
+            posted(answers.await.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error)));
         });
         drop(timeout(self.wait, posting).await);
     }

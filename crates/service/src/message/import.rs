@@ -139,11 +139,11 @@ fn kept(wanted: Option<Seq>, sent: Sent) -> Result<Seq, Error> {
 fn read(record: wire::ImportMessage) -> Result<Imported, Error> {
     let message = record.message.ok_or_else(|| missing("message"))?;
     let key = key_of_request(&record.request_id)?;
-    imported(message, key).map_err(|error| error.within("message"))
+    imported(&message, key).map_err(|error| error.within("message"))
 }
 
 /// `key`: of a message without a number and an id.
-fn imported(message: wire::Message, key: MessageKey) -> Result<Imported, Error> {
+fn imported(message: &wire::Message, key: MessageKey) -> Result<Imported, Error> {
     let conversation = convert::conversation(&message.conversation_id)?;
     let sender = sender(message.sender_id, conversation)?;
     let seq = convert::number("seq", message.seq)?;
@@ -155,7 +155,7 @@ fn imported(message: wire::Message, key: MessageKey) -> Result<Imported, Error> 
         (None, 0) => key,
         (None, _) => MessageKey(rand::random()),
     };
-    let (kind, body) = content(&message)?;
+    let (kind, body) = content(message)?;
     let new = NewMessage {
         key,
         hash: ContentHash::of(&content_type, &body),

@@ -66,7 +66,7 @@ impl Talk {
         let request = ListConversationsRequest { user_id: self.bea, ..ListConversationsRequest::default() };
         let answer = messages(node).list_conversations(acting(self.bea, request)).await.unwrap().into_inner();
         let listed = &answer.conversations[0];
-        (listed.last_message.as_ref().unwrap().seq, i64::from(listed.unread))
+        (listed.last_message.as_ref().unwrap().seq, listed.unread)
     }
 }
 

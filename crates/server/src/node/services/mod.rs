@@ -258,15 +258,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     ];
     let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
 
-    let place = Place {
-        node: tiers.node().clone(),
-        epochs: StoreEpochs(Arc::clone(&stores.node)),
-        cluster: cluster.clone(),
-        canary: observer.as_ref().map(|observer| observer.record().clone()),
-        observed: observer.as_ref().map(Observer::observed),
-    };
-    let (watchers, logs) = (config.limits.watchers, ConversationLogs::new(stores));
-    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, watchers, upkeep, logs);
+    let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());
+    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let upper = Upper { applications, online, messages, dialogs, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     let node = tiers.node().clone();
@@ -284,6 +277,22 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         presence: background,
         lending,
     })
+}
+
+fn place(
+    stores: &Stores,
+    tiers: &Tiers,
+    cluster: Option<&Arc<Cluster>>,
+    observer: Option<&Observer>,
+) -> Place {
+    Place {
+        node: tiers.node().clone(),
+        epochs: StoreEpochs(Arc::clone(&stores.node)),
+        logs: ConversationLogs::new(stores),
+        cluster: cluster.cloned(),
+        canary: observer.map(|observer| observer.record().clone()),
+        observed: observer.map(Observer::observed),
+    }
 }
 
 /// The domains that others are built over.

@@ -1,7 +1,5 @@
 //! Bad input of messages: the same code and field by gRPC and by JSON, and nothing stored.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_proto::message::v1::{GetSeqByTimeRequest, SendMessageRequest, send_message_request::To};
 use serde_json::{Value, json};

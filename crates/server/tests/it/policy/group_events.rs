@@ -98,7 +98,7 @@ async fn event_is_a_silent_message_of_no_sender() {
         send_time: messages[0].send_time,
         ..Default::default()
     };
-    assert_eq!(messages, [expected.clone()]);
+    assert_eq!(messages, std::slice::from_ref(&expected));
     assert_eq!(listed(&node, bea).await[0].last_message, Some(expected));
 }
 

@@ -1,7 +1,5 @@
 //! Faults of published schemes of numbers for messages, and that they do not occur here.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use kith_proto::message::v1::{SetUserSeqRangeRequest, TrimConversationRequest, send_message_request::To};
 
 use crate::messaging::{chat, fill, max_seqs, pull, say, seqs, to_pull};

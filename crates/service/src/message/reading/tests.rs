@@ -58,7 +58,7 @@ fn history_goes_down_to_the_lowest_number() {
 }
 
 /// Parts of these numbers as pairs; those that are known have a negative first number.
-fn parts_of(first: Seq, last: Seq, recent: std::ops::RangeInclusive<Seq>) -> Vec<(Seq, Seq)> {
+fn parts_of(first: Seq, last: Seq, recent: std::ops::Range<Seq>) -> Vec<(Seq, Seq)> {
     let recent: Vec<Message> = recent.map(|seq| stored(seq, 1)).collect();
     let numbers = |part: Part| match part {
         Part::Stored(span) => (span.first, span.last),
@@ -69,7 +69,7 @@ fn parts_of(first: Seq, last: Seq, recent: std::ops::RangeInclusive<Seq>) -> Vec
 
 #[test]
 fn parts_are_those_of_documents() {
-    let none = 1..=0;
+    let none = 0..0;
     assert_eq!(parts_of(1, 100, none.clone()), [(1, 100)]);
     assert_eq!(parts_of(100, 101, none.clone()), [(100, 100), (101, 101)]);
     assert_eq!(parts_of(95, 305, none.clone()), [(95, 100), (101, 200), (201, 300), (301, 305)]);
@@ -79,11 +79,11 @@ fn parts_are_those_of_documents() {
 
 #[test]
 fn known_messages_are_not_read() {
-    assert_eq!(parts_of(120, 180, 101..=200), [(-120, 180)]);
-    assert_eq!(parts_of(95, 160, 151..=250), [(95, 100), (101, 150), (-151, 160)]);
-    assert_eq!(parts_of(160, 260, 151..=250), [(-160, 250), (251, 260)], "the end was read again");
-    assert_eq!(parts_of(1, 10, 151..=250), [(1, 10)]);
-    assert_eq!(parts_of(8, 7, 1..=10), []);
+    assert_eq!(parts_of(120, 180, 101..201), [(-120, 180)]);
+    assert_eq!(parts_of(95, 160, 151..251), [(95, 100), (101, 150), (-151, 160)]);
+    assert_eq!(parts_of(160, 260, 151..251), [(-160, 250), (251, 260)], "the end was read again");
+    assert_eq!(parts_of(1, 10, 151..251), [(1, 10)]);
+    assert_eq!(parts_of(8, 7, 1..11), []);
 }
 
 #[test]
