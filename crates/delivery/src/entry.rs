@@ -43,7 +43,8 @@ pub struct EntryHeader {
 }
 
 /// The entry of a message; `None`: it is larger than any message can be.
-pub(crate) fn encode(message: &Message) -> Option<Bytes> {
+#[must_use]
+pub fn encode(message: &Message) -> Option<Bytes> {
     let client_id = message.client_message_id.as_deref().unwrap_or_default();
     let parts = [message.content_type.as_bytes(), client_id.as_bytes(), &message.body];
     let mut entry = BytesMut::with_capacity(64 + message.weight());
@@ -63,7 +64,8 @@ pub(crate) fn encode(message: &Message) -> Option<Bytes> {
 
 /// The message with this number; `None`: its entry is damaged, or of a form that this program does not know. The body is a part
 /// of `entry`.
-pub(crate) fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
+#[must_use]
+pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
     let mut unread = Unread(entry);
     let header = unread.header(seq)?;
     let sent = Timestamp(unread.number()?);

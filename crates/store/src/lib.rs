@@ -79,8 +79,8 @@ pub use member::{
 };
 pub use message::{
     Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash,
-    ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, MENTIONS_MAX, Message, MessageKey, MessageKind,
-    MessageStore, NewMessage, Seq, StoredHeader, document_of,
+    ConversationId, DOCUMENT, DocumentKey, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead, MENTIONS_MAX,
+    Message, MessageKey, MessageKind, MessageStore, NewMessage, Seq, StoredHeader, document_of,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};

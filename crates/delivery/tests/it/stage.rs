@@ -16,8 +16,8 @@ use kith_cache::{
 };
 use kith_delivery::{EpochSource, RedisWindows, WindowLimits, Windows};
 use kith_store::{
-    Appended, ConversationId, Epoch, GroupId, LogEnd, LogHead, Message, MessageKind, MessageStore,
-    NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, UserId,
+    Appended, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
+    MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, UserId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -122,6 +122,10 @@ impl MessageStore for Logs {
         self.enter(&self.last_documents).await?;
         let end = self.end(log);
         Ok(self.within(log, (end - 1) / 100 * 100 - 99, end))
+    }
+
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("windows read the last documents")
     }
 
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {

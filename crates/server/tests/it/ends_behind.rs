@@ -63,6 +63,10 @@ impl MessageStore for Behind {
         self.store.messages(conversation, first, last).await
     }
 
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        self.store.document(key).await
+    }
+
     async fn headers(
         &self,
         conversation: ConversationId,

@@ -8,7 +8,6 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     Messages, convert,
-    range::store_error,
     sending::{Draft, Sent},
     waiting::STEP_MAX,
 };
@@ -102,7 +101,7 @@ impl Messages {
     /// The end of the log of a conversation, also right after a failover.
     async fn end_of_existing(&self, conversation: ConversationId) -> Result<Seq, Error> {
         self.may_send(None, conversation).await?;
-        self.store.strong_end(conversation).await.map_err(store_error)
+        self.logs.strong_end(conversation).await
     }
 }
 

@@ -13,13 +13,17 @@
 //! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
 //! not waited for: a node that dies in between leaves earlier messages of others unread.
 //!
-//! **Freshness.** Messages are read from the store.
+//! **Freshness.** The last messages of a conversation are read from its window in Redis (`kith-delivery`), others from the store. A
+//! read sees every send that was acknowledged before it began; if the node of the sender died, or was cut from Redis, before
+//! the window had the message, 10 s later at the latest.
 
 mod at_least;
 mod config;
 mod convert;
 mod dialogs;
+pub mod documents;
 mod import;
+mod logs;
 mod own_marks;
 mod queue;
 mod range;
@@ -30,12 +34,14 @@ mod rpc;
 mod sample;
 mod sending;
 mod service;
+mod unseen;
 mod waiting;
 
 use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use dialogs::{DialogRpc, Dialogs};
+pub use logs::Logs;
 use range::{Bounds, Range, no_conversation, store_error};
 pub use rpc::MessageRpc;
 pub use service::{Correspondents, Messages, Records};

@@ -1,10 +1,6 @@
 //! What the messages of a deployment are made of.
 
-use std::sync::Arc;
-
-use kith_store::MessageStore;
-
-use super::{MessagesConfig, queue::AppendQueue, sending};
+use super::{MessagesConfig, logs::Logs, queue::AppendQueue, sending};
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkQueue},
@@ -40,7 +36,7 @@ pub struct Records {
 /// The messages of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Messages {
-    pub(super) store: Arc<dyn MessageStore>,
+    pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
     pub(crate) conversations: ConversationRecords,
     pub(crate) dialogs: DialogRecords,
@@ -51,19 +47,20 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Over the messages of the stores.
+    /// Over these logs.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
         correspondents: Correspondents,
         Records { conversations, dialogs }: Records,
+        logs: Logs,
         config: MessagesConfig,
     ) -> Self {
-        let DomainContext { stores, mutations, .. } = context;
+        let mutations = context.mutations;
         sending::count_from_zero();
         Self {
-            store: Arc::clone(&stores.messages),
-            queue: AppendQueue::new(Arc::clone(&stores.messages), mutations.clone(), &config),
+            queue: AppendQueue::new(logs.clone(), mutations.clone(), &config),
+            logs,
             marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
             conversations,
             dialogs,

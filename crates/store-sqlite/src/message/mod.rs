@@ -6,8 +6,8 @@ pub(crate) mod page;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore,
-    NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
+    Appended, BATCH_MAX, ConversationId, DOCUMENT, DocumentKey, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead,
+    Message, MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -48,6 +48,10 @@ impl MessageStore for Sqlite {
         }
         let log = conversation.to_string();
         self.readers.read(move |connection| page::read(connection, &log, first, last)).await
+    }
+
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        self.readers.read(move |connection| page::document(connection, key)).await
     }
 
     async fn headers(

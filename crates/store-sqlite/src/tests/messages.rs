@@ -174,6 +174,7 @@ async fn queries_of_messages_read_their_index() {
     let handle = open_in_memory().await.unwrap();
     for (sql, expected) in [
         (page::PAGE, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
+        (page::VERSIONS, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
         (message::END, "messages USING PRIMARY KEY (conversation=?)"),
         (message::BEGINNING, "messages USING PRIMARY KEY (conversation=?)"),
         (message::SENT, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),

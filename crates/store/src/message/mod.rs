@@ -1,6 +1,7 @@
 //! Messages of conversations: what is stored of them, and how they are numbered.
 
 mod conversation_id;
+mod document;
 mod head;
 mod new_message;
 mod store;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use crate::{Text, Timestamp, UserId};
 
 pub use conversation_id::ConversationId;
+pub use document::{DocumentKey, LogDocument};
 pub use head::{HEADS_AT_ONCE, LogHead, StoredHeader};
 pub use new_message::{
     BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash, MENTIONS_MAX,

@@ -2,7 +2,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{ConversationId, LogHead, Message, NewMessage, Seq, StoredHeader};
+use super::{ConversationId, DocumentKey, LogDocument, LogHead, Message, NewMessage, Seq, StoredHeader};
 use crate::{StoreError, Timestamp};
 
 /// Number of messages that are stored together. An append adds at most this many.
@@ -76,6 +76,14 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
         first: Seq,
         last: Seq,
     ) -> Result<Vec<Message>, StoreError>;
+
+    /// Reads a document as a whole; `None`: there is none.
+    ///
+    /// Costs one read of the store.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError>;
 
     /// As [`MessageStore::messages`], without the contents.
     ///

@@ -21,3 +21,4 @@ mod site;
 mod told;
 mod unconfigured;
 mod watched;
+mod windows;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, NewMessage, Seq, StoreError,
-    StoredHeader, Timestamp, document_of,
+    Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageStore, NewMessage,
+    Seq, StoreError, StoredHeader, Timestamp, document_of,
 };
 use parking_lot::Mutex;
 
@@ -27,6 +27,10 @@ impl MessageStore for ModelLog {
         assert_eq!(document_of(first), document_of(last), "one document");
         self.stage.gate().await;
         Ok(self.truth.lock().read(first, last))
+    }
+
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("windows read the last documents")
     }
 
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
@@ -78,6 +82,10 @@ impl MessageStore for OldestFirst {
         }
         both.extend(self.0.messages(log, first, first + 99).await?);
         Ok(both)
+    }
+
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("windows read the last documents")
     }
 
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {

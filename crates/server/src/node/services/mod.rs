@@ -29,7 +29,7 @@ use kith_service::{
         self, GroupRpc, Groups,
         members::{MemberRpc, Members, MembershipListeners},
     },
-    message::{DialogRpc, Dialogs, MessageRpc, Messages},
+    message::{DialogRpc, Dialogs, MessageRpc, Messages, documents},
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
@@ -199,6 +199,7 @@ pub(crate) fn feed_mappings(stores: &Stores) -> Arc<[Arc<dyn FeedMapping>]> {
     all.extend(relation::feed_mappings());
     all.extend(conversation::feed_mappings());
     all.extend(dialog::feed_mappings());
+    all.extend(documents::feed_mappings());
     all.into()
 }
 
@@ -236,7 +237,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let agreement =
         cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
-    let messages = messages::messages(context, config, records, &domains);
+    let logs = messages::logs(context, config, cluster.as_deref());
+    let messages = messages::messages(context, config, records, logs, &domains);
     let dialogs = Dialogs::new(context, messages.clone());
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![

@@ -76,6 +76,7 @@ async fn message_has_every_field_that_was_sent() {
         reply_to_seq: 1,
         silent: true,
         client_message_id: request.client_message_id,
+        ..Default::default()
     };
     assert_eq!(read, expected);
 }

@@ -1,25 +1,25 @@
-//! Ends and heads of logs, as lists and counts read them: from the store.
+//! Ends and heads of logs, as lists and counts read them.
 
-use std::sync::Arc;
-
+use kith_delivery::{EntryHeader, Head};
 use kith_store::{
-    BATCH_MAX, ConversationId, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore, Seq, StoredHeader,
+    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageKind, Seq,
+    StoredHeader,
 };
 
 use crate::{
     error::Error,
-    message::{AtLeast, store_error},
+    message::{AtLeast, Logs, store_error},
 };
 
-/// What lists and counts read of logs. What answers before the store comes in here. Cheap to clone.
+/// What lists and counts read of logs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Heads {
-    store: Arc<dyn MessageStore>,
+    logs: Logs,
 }
 
 impl Heads {
-    pub(super) const fn new(store: Arc<dyn MessageStore>) -> Self {
-        Self { store }
+    pub(super) const fn new(logs: Logs) -> Self {
+        Self { logs }
     }
 
     /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
@@ -33,9 +33,9 @@ impl Heads {
     ) -> Result<Vec<LogEnd>, Error> {
         let mut ends = Vec::with_capacity(conversations.len());
         for some in conversations.chunks(BATCH_MAX) {
-            ends.extend(self.store.ends(some).await.map_err(store_error)?);
+            ends.extend(self.logs.store.ends(some).await.map_err(store_error)?);
         }
-        at_least.raise_ends(&*self.store, conversations, &mut ends).await?;
+        at_least.raise_ends(&*self.logs.store, conversations, &mut ends).await?;
         Ok(ends)
     }
 
@@ -44,11 +44,11 @@ impl Heads {
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
-        self.store.strong_end(conversation).await.map_err(store_error)
+        self.logs.strong_end(conversation).await
     }
 
-    /// The heads of these logs, in their order; each with the headers above a number. Those that seem to end below `at_least` are
-    /// read again.
+    /// The heads of these logs, in their order; each with the headers above a number. They are those of windows, or of the store
+    /// where a window does not have all of it. Those that seem to end below `at_least` are read again from the store.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -58,11 +58,36 @@ impl Heads {
         at_least: &AtLeast,
     ) -> Result<Vec<LogHead>, Error> {
         let mut heads = Vec::with_capacity(asked.len());
-        for some in asked.chunks(HEADS_AT_ONCE) {
-            heads.extend(self.store.heads(some).await.map_err(store_error)?);
+        for some in asked.chunks(BATCH_MAX) {
+            heads.extend(self.heads_of_windows(some, at_least).await?);
         }
-        at_least.raise_heads(&*self.store, asked, &mut heads).await?;
+        let missing: Vec<(ConversationId, Seq)> =
+            heads.iter().zip(asked).filter(|(head, _)| head.is_none()).map(|(_, asked)| *asked).collect();
+        let mut stored = Vec::with_capacity(missing.len());
+        for some in missing.chunks(HEADS_AT_ONCE) {
+            stored.extend(self.logs.store.heads(some).await.map_err(store_error)?);
+        }
+        let mut stored = stored.into_iter();
+        let head = |head: Option<LogHead>| head.or_else(|| stored.next()).unwrap_or_default();
+        let mut heads: Vec<LogHead> = heads.into_iter().map(head).collect();
+        at_least.raise_heads(&*self.logs.store, asked, &mut heads).await?;
         Ok(heads)
+    }
+
+    async fn heads_of_windows(
+        &self,
+        asked: &[(ConversationId, Seq)],
+        at_least: &AtLeast,
+    ) -> Result<Vec<Option<LogHead>>, Error> {
+        let logs = asked.iter().map(|(conversation, after)| {
+            let known = at_least.seq(*conversation);
+            self.logs.head_of(*conversation, *after, known)
+        });
+        let heads = self.logs.windows.heads(&logs.collect::<Vec<_>>()).await.map_err(store_error)?;
+        let head = |(head, (_, after)): (Option<Head>, &(ConversationId, Seq))| {
+            head.and_then(|head| whole(head, *after))
+        };
+        Ok(heads.into_iter().zip(asked).map(head).collect())
     }
 
     /// The headers from one number to another, which are in one document.
@@ -74,7 +99,7 @@ impl Heads {
         conversation: ConversationId,
         (first, last): (Seq, Seq),
     ) -> Result<Vec<StoredHeader>, Error> {
-        self.store.headers(conversation, first, last).await.map_err(store_error)
+        self.logs.store.headers(conversation, first, last).await.map_err(store_error)
     }
 
     /// The message with this number, if it exists.
@@ -89,6 +114,24 @@ impl Heads {
         if seq < 1 {
             return Ok(None);
         }
-        Ok(self.store.messages(conversation, seq, seq).await.map_err(store_error)?.pop())
+        Ok(self.logs.store.messages(conversation, seq, seq).await.map_err(store_error)?.pop())
+    }
+}
+
+/// The head that a window has; `None`: large messages left no room for all of it. The headers are those above `after`.
+fn whole(head: Head, after: Seq) -> Option<LogHead> {
+    let first = (after + 1).max(head.end - DOCUMENT + 1);
+    let headers = head.headers.into_iter().map(stored_header).collect();
+    (head.first <= first.max(1)).then_some(LogHead { last: head.last, headers })
+}
+
+fn stored_header(header: EntryHeader) -> StoredHeader {
+    StoredHeader {
+        seq: header.seq,
+        sender: header.sender,
+        silent: header.silent || header.kind == MessageKind::Event,
+        recalled: false,
+        mentions: header.mentions,
+        mention_all: header.mention_all,
     }
 }

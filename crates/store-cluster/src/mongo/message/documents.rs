@@ -185,7 +185,7 @@ impl Documents for Mongo {
 }
 
 /// The id of a document.
-pub(super) fn id(conversation: ConversationId, document: i64) -> Document {
+pub(in crate::mongo) fn id(conversation: ConversationId, document: i64) -> Document {
     doc! { "c": conversation.to_string(), "d": document }
 }
 

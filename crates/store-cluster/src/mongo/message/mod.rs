@@ -17,13 +17,13 @@ mod tests;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, NewMessage, Seq, StoreError,
-    StoredHeader, Timestamp,
+    Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageStore, NewMessage,
+    Seq, StoreError, StoredHeader, Timestamp,
 };
 
 use super::connect::Mongo;
 use append::Log;
-pub(super) use documents::MESSAGES;
+pub(super) use documents::{MESSAGES, id as document_id};
 pub(super) use hints::Hints;
 
 #[async_trait]
@@ -46,6 +46,11 @@ impl MessageStore for Mongo {
     ) -> Result<Vec<Message>, StoreError> {
         let _entered = self.enter()?;
         self.messages_between(conversation, first, last).await
+    }
+
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        let _entered = self.enter()?;
+        self.whole_document(key).await
     }
 
     async fn headers(
