@@ -60,6 +60,11 @@ pub async fn called(node: &TestNode, method: &str, body: &Value) -> Outcome {
     by_json
 }
 
+/// What comes of a call by JSON alone: a write that is made twice has another answer.
+pub async fn called_once(node: &TestNode, method: &str, body: &Value) -> Outcome {
+    by_json(&mut Connection::open(node.address).await, &rpc(method), &[], body).await
+}
+
 /// Checks that a call is refused because of a field; `why` is a part of the text that follows its name.
 pub async fn assert_field_refused(node: &TestNode, method: &str, body: &Value, field: &str, why: &str) {
     let outcome = called(node, method, body).await;
