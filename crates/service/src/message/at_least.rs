@@ -42,7 +42,7 @@ impl AtLeast {
     }
 
     /// The number that is known of a conversation; 0: none.
-    fn of(&self, conversation: ConversationId) -> Seq {
+    pub(super) fn seq(&self, conversation: ConversationId) -> Seq {
         self.0.get(&conversation).copied().unwrap_or_default()
     }
 
@@ -98,7 +98,7 @@ impl AtLeast {
         logs: Vec<(ConversationId, Seq)>,
     ) -> Result<Vec<(usize, Seq)>, Error> {
         let below =
-            logs.into_iter().enumerate().filter(|(_, (conversation, end))| *end < self.of(*conversation));
+            logs.into_iter().enumerate().filter(|(_, (conversation, end))| *end < self.seq(*conversation));
         let strong = below.map(|(index, (conversation, end))| async move {
             let strong = store.strong_end(conversation).await?;
             Ok((strong > end).then_some((index, strong)))
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn higher_number_of_a_conversation_counts() {
         let known = AtLeast::of_request(&[position("g9", 5), position("g9", 7), position("g9", 6)]).unwrap();
-        assert_eq!(known.of("g9".parse().unwrap()), 7);
-        assert_eq!(known.of("g8".parse().unwrap()), 0);
+        assert_eq!(known.seq("g9".parse().unwrap()), 7);
+        assert_eq!(known.seq("g8".parse().unwrap()), 0);
     }
 
     #[test]

@@ -56,9 +56,9 @@ impl Logs {
         self.windows.read(conversation, asked.first, asked.last, at_least).await.map_err(store_error)
     }
 
-    /// What a list asks of a window: its end, and the headers above `after`.
-    pub(super) fn head_of(&self, conversation: ConversationId, after: Seq) -> HeadOf {
-        HeadOf { conversation, after, at_least: self.unseen.end(conversation) }
+    /// What a list asks of a window: its end, and the headers above `after`. `at_least`: a number that the caller knows to exist.
+    pub(super) fn head_of(&self, conversation: ConversationId, after: Seq, at_least: Seq) -> HeadOf {
+        HeadOf { conversation, after, at_least: self.unseen.end(conversation).max(at_least) }
     }
 
     /// The end of a log, also right after a failover of the store.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kith_proto::message::v1::{
-    GetMaxSeqsRequest, ListConversationsRequest, SendMessageRequest,
-    message_service_client::MessageServiceClient, send_message_request::To,
+    GetMaxSeqsRequest, MarkReadRequest, SendMessageRequest, message_service_client::MessageServiceClient,
+    send_message_request::To,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -56,15 +56,16 @@ fn messages(peer: &Peer) -> MessageServiceClient<tonic::transport::Channel> {
     MessageServiceClient::new(peer.channel())
 }
 
-/// What comes of one call of each kind: a write, a read of messages, a read of dialogs.
+/// What comes of one call of each kind: a send, a read of messages, a write of a dialog.
 async fn called(peer: &Peer, user: i64) -> [Result<(), Status>; 3] {
     let to = Some(To::UserId(user));
     let send = SendMessageRequest { to, sender_id: user, body: "hi".into(), ..Default::default() };
-    let list = ListConversationsRequest { user_id: user, ..Default::default() };
+    let conversation_id = format!("d{user}-{user}");
+    let mark = MarkReadRequest { user_id: user, conversation_id, up_to: 1, ..Default::default() };
     [
         messages(peer).send_message(send).await.map(drop),
         messages(peer).get_max_seqs(GetMaxSeqsRequest::default()).await.map(drop),
-        messages(peer).list_conversations(list).await.map(drop),
+        messages(peer).mark_read(mark).await.map(drop),
     ]
 }
 

@@ -5,7 +5,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, assert_taken, called, with};
+use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, rpc, with};
 use crate::messaging::{chat, fill};
 use crate::node::TestNode;
 use crate::relating;
@@ -66,7 +66,7 @@ async fn users_that_are_none_are_refused() {
     let all = ["ListConversations", "CountUnread", "GetReadSeqs", "CreateConversation"];
     let of_one = calls_of_one(-1).into_iter().filter(|(method, _)| *method != "TrimConversation");
     for (method, fields) in of_one.chain(all.map(|method| (method, json!({ "otherUserId": 7 })))) {
-        let takes = crate::messaging::bad_input::rpc(method).input;
+        let takes = rpc(method).input;
         let mut body = with(fields, json!({ "conversationId": group }));
         body.as_object_mut().unwrap().retain(|name, _| takes.get_field_by_json_name(name).is_some());
         for user in [-1, i64::MIN] {
@@ -199,7 +199,8 @@ async fn calls_at_the_limits_are_taken() {
         ("GetReadSeqs", list(json!({ "conversationIds": vec![&group; 1000] }))),
         ("GetReadSeqs", list(json!({}))),
     ] {
-        assert_taken(&node, method, &body).await;
+        let outcome = called_once(&node, method, &body).await;
+        assert_eq!(outcome.code, "ok", "{method} {body}: {outcome:?}");
     }
     assert_eq!(read(&node, ann, &group).await.read_seq, 1);
     node.assert_healthy().await;
@@ -217,9 +218,10 @@ async fn ranges_up_to_the_largest_number_are_taken() {
         (json!({ "minSeq": 3, "maxSeq": 2 }), 0),
         (json!({ "maxSeq": max }), 3),
     ] {
-        assert_taken(&node, "SetUserSeqRange", &of(range.clone())).await;
+        let outcome = called_once(&node, "SetUserSeqRange", &of(range.clone())).await;
+        assert_eq!(outcome.code, "ok", "{range}: {outcome:?}");
         for method in ["PullMessages", "History"] {
-            let outcome = called(&node, method, &of(json!({}))).await;
+            let outcome = called_once(&node, method, &of(json!({}))).await;
             let messages = outcome.answer["messages"].as_array().map_or(0, Vec::len);
             assert_eq!((outcome.code.as_str(), messages), ("ok", shown), "{range} {outcome:?}");
         }
@@ -231,7 +233,8 @@ async fn ranges_up_to_the_largest_number_are_taken() {
             ("CountUnread", json!({ "userId": ann })),
             ("MarkRead", of(json!({ "ranges": [{ "first": 1, "last": 3 }] }))),
         ] {
-            assert_taken(&node, method, &body).await;
+            let outcome = called_once(&node, method, &body).await;
+            assert_eq!(outcome.code, "ok", "{range} {method}: {outcome:?}");
         }
     }
     node.assert_healthy().await;

@@ -5,9 +5,7 @@ use kith_proto::message::v1::{GetSeqByTimeRequest, SendMessageRequest, send_mess
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::equal::{Outcome, by_json};
-use crate::http::Connection;
-use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, rpc, with};
+use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, with};
 use crate::messaging::{chat, fill, read_all, send_batch, text, with_id};
 use crate::node::{TestNode, assert_refused};
 use crate::relating;
@@ -75,11 +73,6 @@ async fn sends_with_a_wrong_field_are_refused() {
     node.assert_healthy().await;
 }
 
-/// What comes of a send by JSON alone: one that is made twice is stored twice.
-async fn sent(node: &TestNode, body: &Value) -> Outcome {
-    by_json(&mut Connection::open(node.address).await, &rpc("SendMessage"), &[], body).await
-}
-
 #[tokio::test]
 async fn sends_at_the_limits_are_taken() {
     let (node, ann, group) = started().await;
@@ -95,7 +88,7 @@ async fn sends_at_the_limits_are_taken() {
         json!({ "body": STANDARD.encode(vec![7; BODY]) }),
     ];
     for (seq, fields) in (1..).zip(fine) {
-        let outcome = sent(&node, &with(right.clone(), fields.clone())).await;
+        let outcome = called_once(&node, "SendMessage", &with(right.clone(), fields.clone())).await;
         let got = (outcome.code.as_str(), &outcome.answer["seq"]);
         assert_eq!(got, ("ok", &json!(format!("{seq}"))), "{fields}");
     }
@@ -107,7 +100,7 @@ async fn configured_limit_of_a_body_is_named() {
     let [ann] = relating::users(&node).await;
     let body = |bytes| json!({ "userId": ann, "senderId": ann, "body": STANDARD.encode(vec![7; bytes]) });
     assert_field_refused(&node, "SendMessage", &body(11), "body", "at most 10 bytes").await;
-    assert_eq!(sent(&node, &body(10)).await.code, "ok");
+    assert_eq!(called_once(&node, "SendMessage", &body(10)).await.code, "ok");
 }
 
 #[tokio::test]

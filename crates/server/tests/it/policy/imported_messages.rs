@@ -28,7 +28,7 @@ fn old(id: &str, seq: i64, sender_id: i64, body: &str) -> Message {
         conversation_id: id.to_owned(),
         seq,
         sender_id,
-        send_time: Some(Timestamp { seconds: 1_500_000_000 + seq % 1_000, nanos: 7_000_000 }),
+        send_time: Some(Timestamp { seconds: 1_500_000_000 + seq.min(1_000_000), nanos: 7_000_000 }),
         kind: MessageKind::Message.into(),
         content_type: "text/plain".into(),
         body: body.to_owned().into(),

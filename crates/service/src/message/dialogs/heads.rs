@@ -1,6 +1,6 @@
 //! Ends and heads of logs, as lists and counts read them.
 
-use kith_delivery::{EntryHeader, Head, HeadOf};
+use kith_delivery::{EntryHeader, Head};
 use kith_store::{
     BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageKind, Seq,
     StoredHeader,
@@ -48,7 +48,7 @@ impl Heads {
     }
 
     /// The heads of these logs, in their order; each with the headers above a number. They are those of windows, or of the store
-    /// where a window does not have all of it. Those that seem to end below `at_least` are read again.
+    /// where a window does not have all of it. Those that seem to end below `at_least` are read again from the store.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -59,7 +59,7 @@ impl Heads {
     ) -> Result<Vec<LogHead>, Error> {
         let mut heads = Vec::with_capacity(asked.len());
         for some in asked.chunks(BATCH_MAX) {
-            heads.extend(self.heads_of_windows(some).await?);
+            heads.extend(self.heads_of_windows(some, at_least).await?);
         }
         let missing: Vec<(ConversationId, Seq)> =
             heads.iter().zip(asked).filter(|(head, _)| head.is_none()).map(|(_, asked)| *asked).collect();
@@ -68,16 +68,22 @@ impl Heads {
             stored.extend(self.logs.store.heads(some).await.map_err(store_error)?);
         }
         let mut stored = stored.into_iter();
-        let heads = heads.into_iter().map(|head| head.or_else(|| stored.next()).unwrap_or_default());
-        let mut heads: Vec<LogHead> = heads.collect();
+        let head = |head: Option<LogHead>| head.or_else(|| stored.next()).unwrap_or_default();
+        let mut heads: Vec<LogHead> = heads.into_iter().map(head).collect();
         at_least.raise_heads(&*self.logs.store, asked, &mut heads).await?;
         Ok(heads)
     }
 
-    async fn heads_of_windows(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<Option<LogHead>>, Error> {
-        let logs: Vec<HeadOf> =
-            asked.iter().map(|(conversation, after)| self.logs.head_of(*conversation, *after)).collect();
-        let heads = self.logs.windows.heads(&logs).await.map_err(store_error)?;
+    async fn heads_of_windows(
+        &self,
+        asked: &[(ConversationId, Seq)],
+        at_least: &AtLeast,
+    ) -> Result<Vec<Option<LogHead>>, Error> {
+        let logs = asked.iter().map(|(conversation, after)| {
+            let known = at_least.seq(*conversation);
+            self.logs.head_of(*conversation, *after, known)
+        });
+        let heads = self.logs.windows.heads(&logs.collect::<Vec<_>>()).await.map_err(store_error)?;
         let head = |(head, (_, after)): (Option<Head>, &(ConversationId, Seq))| {
             head.and_then(|head| whole(head, *after))
         };
