@@ -27,7 +27,7 @@ use tonic::{Code, Request, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use super::{Desk, NODES, OF_A_GROUP, tally::Wrong};
-use crate::hunt::calls::within;
+use crate::hunt::calls::{code_of, within};
 
 /// After a call that failed.
 const PAUSE: Duration = Duration::from_millis(30);
@@ -292,14 +292,16 @@ impl Bench {
         send: impl Fn(Channel) -> BoxFuture<'static, Result<T, Status>> + Send + Sync,
     ) -> Result<Result<T, Status>> {
         let nodes = &self.desk.nodes;
+        let mut last = None;
         for at in 0..TRIES {
             let answer = send(nodes[(first + at) % nodes.len()].clone()).await;
             match answer {
-                Err(status) if is_of_a_disturbance(status.code()) => sleep(PAUSE).await,
+                Err(status) if is_of_a_disturbance(&status) => last = Some(status),
                 answer => return Ok(answer),
             }
+            sleep(PAUSE).await;
         }
-        bail!("no node answers a call about group {}", self.group)
+        bail!("no node answers a call about group {}; the last answer: {last:?}", self.group)
     }
 
     fn at(&self, user: i64) -> usize {
@@ -324,7 +326,8 @@ fn answer_of(application: Option<&Application>) -> Result<Answer> {
 /// What somebody is told who comes too late.
 fn late_answer(status: &Status) -> Result<Answer> {
     let details = status.get_error_details();
-    let said = details.error_info().map(|info| &info.metadata).context("an error without ErrorInfo")?;
+    let said = details.error_info().map(|info| &info.metadata);
+    let said = said.with_context(|| format!("{status:?} has no ErrorInfo"))?;
     let text = |name: &str| said.get(name).with_context(|| format!("{status} has no {name}"));
     let accepted = match text("state")?.as_str() {
         "accepted" => true,
@@ -338,9 +341,11 @@ fn act_as<T>(request: &mut Request<T>, user: i64) {
     request.metadata_mut().insert("kith-acting-user", user.into());
 }
 
-const fn is_of_a_disturbance(code: Code) -> bool {
+/// Whether the call is to be sent again. The node that it was sent to may have been killed after the head of its answer: the client
+/// calls that INTERNAL, with the error of the connection as its source.
+fn is_of_a_disturbance(status: &Status) -> bool {
     matches!(
-        code,
+        code_of(status),
         Code::Unavailable
             | Code::DeadlineExceeded
             | Code::Cancelled
@@ -348,4 +353,24 @@ const fn is_of_a_disturbance(code: Code) -> bool {
             | Code::Aborted
             | Code::ResourceExhausted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_connection_is_sent_again() {
+        let mut broken = Status::internal("error reading a body from connection");
+        broken.set_source(Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+        assert!(is_of_a_disturbance(&broken));
+        assert!(!is_of_a_disturbance(&Status::internal("of the node itself")));
+        assert!(!is_of_a_disturbance(&Status::failed_precondition("decided before")));
+    }
+
+    #[test]
+    fn error_without_details_is_reported_with_its_status() {
+        let error = late_answer(&Status::internal("of the node itself")).expect_err("it decides nothing");
+        assert!(format!("{error:#}").contains("of the node itself"), "{error:#}");
+    }
 }
