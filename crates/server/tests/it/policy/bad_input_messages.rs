@@ -2,11 +2,11 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_proto::message::v1::{GetSeqByTimeRequest, SendMessageRequest, send_message_request::To};
-use serde_json::{Value, json};
+use serde_json::json;
 use tonic::Code;
 
 use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, with};
-use crate::messaging::{chat, fill, read_all, send_batch, text, with_id};
+use crate::messaging::{chat, fill, read_all, say, send_batch, text, with_id};
 use crate::node::{TestNode, assert_refused};
 use crate::relating;
 
@@ -148,7 +148,7 @@ async fn reads_with_a_wrong_field_are_refused() {
 async fn edits_with_a_wrong_field_are_refused() {
     let (node, ann, group) = started().await;
     let id = format!("g{group}");
-    sent(&node, &json!({ "groupId": group, "senderId": ann, "body": "aGk=" })).await;
+    say(&node, ann, To::GroupId(group), "hi").await.unwrap();
     let right = json!({ "conversationId": id, "seq": 1, "contentType": "text/plain", "body": "aGk=" });
     let wrong = [
         (json!({ "seq": 0 }), "seq", "must be above 0"),
