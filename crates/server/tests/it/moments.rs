@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 use crate::http::post;
 use crate::node::{TestNode, assert_refused};
 use kith_proto::{
-    admin::v1::*, group::v1::Group, member::v1::*, message::v1::GetSeqByTimeRequest, relation::v1::*,
-    r#type::v1::import_result,
+    admin::v1::*, group::v1::Group, member::v1::*, message::v1::*, relation::v1::*, r#type::v1::import_result,
 };
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
@@ -34,19 +33,22 @@ const WRONG_TIMES: [Duration; 4] = [
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
 /// The fields of requests that hold a timestamp or a duration, as this file knows them.
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 8] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
     "kith.member.v1.MuteGroupRequest.mute_time",
     "kith.member.v1.MuteMemberRequest.mute_time",
     "kith.member.v1.RemoveMembersRequest.ban_until",
     "kith.message.v1.GetSeqByTimeRequest.time",
+    "kith.message.v1.Message.send_time",
     "kith.relation.v1.ImportFollow.follow_time",
 ];
 /// Fields of records that requests carry and only answers fill: they are ignored.
-const OUTPUT_ONLY: [&str; 4] = [
+const OUTPUT_ONLY: [&str; 6] = [
     "kith.group.v1.Group.create_time",
     "kith.group.v1.Group.update_time",
+    "kith.message.v1.Message.edit_time",
+    "kith.message.v1.Recall.time",
     "kith.user.v1.User.create_time",
     "kith.user.v1.User.update_time",
 ];
@@ -109,6 +111,18 @@ async fn wrong_moment_is_refused_by_field() {
         let result = answers.message().await.unwrap().unwrap().results[0].result.clone().unwrap();
         let import_result::Result::Error(error) = result else { panic!("{time:?}: {result:?}") };
         assert_eq!((error.code, error.reason.as_str()), (i32::from(Code::InvalidArgument), "INVALID_FIELD"));
+        let message = Message {
+            conversation_id: format!("g{group_id}"),
+            kind: MessageKind::Message.into(),
+            send_time: time,
+            ..Default::default()
+        };
+        let record = ImportMessage { record: 1, message: Some(message), ..Default::default() };
+        let messages = tokio_stream::iter([ImportMessagesRequest { records: vec![record] }]);
+        let mut answers = node.messages().import_messages(messages).await.unwrap().into_inner();
+        let result = answers.message().await.unwrap().unwrap().results[0].result.clone().unwrap();
+        let import_result::Result::Error(error) = result else { panic!("{time:?}: {result:?}") };
+        assert_eq!((error.reason.as_str(), error.field.as_str()), ("INVALID_FIELD", "message.send_time"));
     }
 }
 
