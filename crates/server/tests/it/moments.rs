@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 use crate::http::post;
 use crate::node::{TestNode, assert_refused};
 use kith_proto::{
-    admin::v1::*, group::v1::Group, member::v1::*, message::v1::GetSeqByTimeRequest, relation::v1::*,
-    r#type::v1::import_result,
+    admin::v1::*, group::v1::Group, member::v1::*, message::v1::*, relation::v1::*, r#type::v1::import_result,
 };
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
@@ -112,6 +111,18 @@ async fn wrong_moment_is_refused_by_field() {
         let result = answers.message().await.unwrap().unwrap().results[0].result.clone().unwrap();
         let import_result::Result::Error(error) = result else { panic!("{time:?}: {result:?}") };
         assert_eq!((error.code, error.reason.as_str()), (i32::from(Code::InvalidArgument), "INVALID_FIELD"));
+        let message = Message {
+            conversation_id: format!("g{group_id}"),
+            kind: MessageKind::Message.into(),
+            send_time: time,
+            ..Default::default()
+        };
+        let record = ImportMessage { record: 1, message: Some(message), ..Default::default() };
+        let messages = tokio_stream::iter([ImportMessagesRequest { records: vec![record] }]);
+        let mut answers = node.messages().import_messages(messages).await.unwrap().into_inner();
+        let result = answers.message().await.unwrap().unwrap().results[0].result.clone().unwrap();
+        let import_result::Result::Error(error) = result else { panic!("{time:?}: {result:?}") };
+        assert_eq!((error.reason.as_str(), error.field.as_str()), ("INVALID_FIELD", "message.send_time"));
     }
 }
 
