@@ -108,9 +108,11 @@ impl<K> Default for Rounds<K> {
 }
 
 impl<K> Suspect<K> {
-    fn is_ripe(&self) -> bool {
+    /// Whether it had the time that it may be wrong. `age_max`: the longest age of a copy; changes of such records are not
+    /// broadcast, so that every copy may be wrong for so long.
+    fn is_ripe(&self, age_max: Option<Duration>) -> bool {
         let bound = if self.tier == Tier::Memory { MEMORY_BOUND } else { REDIS_BOUND };
-        self.since.elapsed() >= bound
+        self.since.elapsed() >= age_max.unwrap_or_default().max(bound)
     }
 }
 
@@ -226,7 +228,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     async fn judge(&self) -> Result<u64, CacheError> {
         let ripe: Vec<Suspect<K>> = {
             let mut state = self.rounds.0.lock();
-            state.suspects.extract_if(.., |suspect| suspect.is_ripe()).collect()
+            state.suspects.extract_if(.., |suspect| suspect.is_ripe(self.policy.age_max)).collect()
         };
         if ripe.is_empty() {
             return Ok(0);

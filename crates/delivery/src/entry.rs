@@ -8,11 +8,12 @@
 //! | 1 | number of mentions |
 //! | 8 each | mentioned users |
 //!
-//! Then follow: time of sending (8), number of the answered message (8; 0: none), lengths of content type, client id and body (4
+//! Then follow: time of sending (8), number of the answered message (8; 0: none); of an edited message how often (4) and when last
+//! (8); of a recalled one who did it ([`RecalledBy::number`], 8) and when (8); lengths of content type, client id and body (4
 //! each), and these three. Numbers are big-endian. The number of the message is its place in the window.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use kith_store::{Message, MessageKind, Seq, Text, Timestamp, UserId};
+use kith_store::{Edited, Message, MessageKind, Recalled, RecalledBy, Seq, Text, Timestamp, UserId};
 
 /// Rises with each change of the form. An entry of a form that a program does not know is not read.
 const FORM: u8 = 1;
@@ -22,8 +23,12 @@ const SILENT: u8 = 1;
 const MENTIONS_ALL: u8 = 2;
 /// Is an event.
 const EVENT: u8 = 4;
+/// Was edited.
+const EDITED: u8 = 8;
+/// Has no content any more.
+const RECALLED: u8 = 16;
 /// Every flag that there is.
-const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT;
+const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT | EDITED | RECALLED;
 
 /// What unread counts need of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +43,17 @@ pub struct EntryHeader {
     pub silent: bool,
     /// See [`Message::mention_all`].
     pub mention_all: bool,
+    /// Whether it was edited.
+    pub edited: bool,
+    /// Whether its content was removed.
+    pub recalled: bool,
     /// See [`Message::mentions`].
     pub mentions: Vec<UserId>,
 }
 
 /// The entry of a message; `None`: it is larger than any message can be.
-pub(crate) fn encode(message: &Message) -> Option<Bytes> {
+#[must_use]
+pub fn encode(message: &Message) -> Option<Bytes> {
     let client_id = message.client_message_id.as_deref().unwrap_or_default();
     let parts = [message.content_type.as_bytes(), client_id.as_bytes(), &message.body];
     let mut entry = BytesMut::with_capacity(64 + message.weight());
@@ -54,6 +64,14 @@ pub(crate) fn encode(message: &Message) -> Option<Bytes> {
     message.mentions.iter().for_each(|user| entry.put_i64(user.get()));
     entry.put_i64(message.sent.0);
     entry.put_i64(message.reply_to.unwrap_or(0));
+    if let Some(edited) = message.edited {
+        entry.put_u32(edited.count);
+        entry.put_i64(edited.last.0);
+    }
+    if let Some(recalled) = message.recalled {
+        entry.put_i64(recalled.by.number());
+        entry.put_i64(recalled.time.0);
+    }
     for part in parts {
         entry.put_u32(u32::try_from(part.len()).ok()?);
     }
@@ -63,7 +81,8 @@ pub(crate) fn encode(message: &Message) -> Option<Bytes> {
 
 /// The message with this number; `None`: its entry is damaged, or of a form that this program does not know. The body is a part
 /// of `entry`.
-pub(crate) fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
+#[must_use]
+pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
     let mut unread = Unread(entry);
     let header = unread.header(seq)?;
     let sent = Timestamp(unread.number()?);
@@ -72,6 +91,8 @@ pub(crate) fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
         answered if answered > 0 => Some(answered),
         _ => return None,
     };
+    let edited = if header.edited { Some(unread.edited()?) } else { None };
+    let recalled = if header.recalled { Some(unread.recalled()?) } else { None };
     let lengths = [unread.length()?, unread.length()?, unread.length()?];
     let content_type = Text::from(unread.text(lengths[0])?);
     let client_message_id = Some(Text::from(unread.text(lengths[1])?)).filter(|id| !id.is_empty());
@@ -88,6 +109,8 @@ pub(crate) fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
         silent: header.silent,
         reply_to,
         client_message_id,
+        edited,
+        recalled,
     })
 }
 
@@ -101,7 +124,13 @@ impl EntryHeader {
 
 fn flags(message: &Message) -> u8 {
     let is_event = message.kind == MessageKind::Event;
-    let flags = [(message.silent, SILENT), (message.mention_all, MENTIONS_ALL), (is_event, EVENT)];
+    let flags = [
+        (message.silent, SILENT),
+        (message.mention_all, MENTIONS_ALL),
+        (is_event, EVENT),
+        (message.edited.is_some(), EDITED),
+        (message.recalled.is_some(), RECALLED),
+    ];
     flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
 }
 
@@ -125,8 +154,20 @@ impl<'a> Unread<'a> {
             kind: if flags & EVENT == 0 { MessageKind::Message } else { MessageKind::Event },
             silent: flags & SILENT != 0,
             mention_all: flags & MENTIONS_ALL != 0,
+            edited: flags & EDITED != 0,
+            recalled: flags & RECALLED != 0,
             mentions,
         })
+    }
+
+    fn edited(&mut self) -> Option<Edited> {
+        let count = self.length()?;
+        Edited::of(i64::try_from(count).ok()?, self.number()?)
+    }
+
+    fn recalled(&mut self) -> Option<Recalled> {
+        let by = RecalledBy::of(self.number()?)?;
+        Some(Recalled { by, time: Timestamp(self.number()?) })
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -175,6 +216,25 @@ mod tests {
             silent: true,
             reply_to: Some(12),
             client_message_id: Some("c-81".into()),
+            edited: None,
+            recalled: None,
+        }
+    }
+
+    fn edited() -> Message {
+        Message { edited: Some(Edited { count: 3, last: Timestamp(1_790_000_000_007) }), ..message() }
+    }
+
+    /// An edited message whose content was removed.
+    fn recalled() -> Message {
+        let recalled = Recalled { by: RecalledBy::Service, time: Timestamp(1_790_000_000_009) };
+        Message {
+            content_type: "".into(),
+            body: Bytes::new(),
+            mentions: Vec::new(),
+            client_message_id: None,
+            recalled: Some(recalled),
+            ..edited()
         }
     }
 
@@ -201,13 +261,15 @@ mod tests {
     #[test]
     fn entry_has_the_whole_message() {
         let many = Message { mentions: (1..=50).map(user).collect(), ..message() };
-        for message in [message(), bare(), many] {
+        for message in [message(), bare(), many, edited(), recalled()] {
             let entry = encode(&message).unwrap();
             assert_eq!(decode(&entry, message.seq), Some(message.clone()));
             let header = EntryHeader::decode(&entry[..header_bytes(&message)], 57).unwrap();
             assert_eq!((header.seq, header.sender, header.kind), (57, message.sender, message.kind));
             assert_eq!((header.silent, header.mention_all), (message.silent, message.mention_all));
             assert_eq!(header.mentions, message.mentions);
+            let changes = (message.edited.is_some(), message.recalled.is_some());
+            assert_eq!((header.edited, header.recalled), changes);
         }
     }
 
@@ -232,7 +294,7 @@ mod tests {
 
     #[test]
     fn damaged_entry_is_refused() {
-        for message in [message(), bare()] {
+        for message in [message(), bare(), edited(), recalled()] {
             let whole = encode(&message).unwrap();
             for cut in 0..whole.len() {
                 assert_eq!(decode(&whole.slice(..cut), 57), None, "cut to {cut}");
@@ -246,11 +308,22 @@ mod tests {
             decode(&bytes.into(), 57)
         };
         // Form, flags, sender, number of mentions, a mention, the answered message, a length, a text.
-        for (at, byte) in [(0, 2), (0, 0), (1, 8), (2, 255), (10, 3), (10, 1), (11, 128), (35, 255), (46, 9)]
+        for (at, byte) in [(0, 2), (0, 0), (1, 32), (2, 255), (10, 3), (10, 1), (11, 128), (35, 255), (46, 9)]
         {
             assert_eq!(with(at, byte), None, "byte {at} is {byte}");
         }
         assert_eq!(with(55, 255), None, "no text");
+    }
+
+    #[test]
+    fn change_that_nobody_makes_is_refused() {
+        // Behind 11 bytes of header, the time and the answered message: how often, when last, who recalled.
+        let mut bytes = encode(&recalled()).unwrap().to_vec();
+        bytes[27..31].fill(0);
+        assert_eq!(decode(&bytes.into(), 57), None, "edited no time");
+        let mut bytes = encode(&recalled()).unwrap().to_vec();
+        bytes[46] = 0xfe;
+        assert_eq!(decode(&bytes.into(), 57), None, "recalled by -2");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! The truth is the store. Invariant: a window never has a message without a change whose event the window has, too, and it is
 //! not used for longer than [`WindowLimits::checked`] without proof that the log ends where the window does.
 
-mod entry;
+pub mod entry;
 mod epoch;
 mod keeper;
 mod limits;

@@ -1,4 +1,4 @@
-//! All metrics that a node exports: those of the services, of the caches and of the store.
+//! All metrics that a node exports: those of the services, of the caches, of windows and of the store.
 
 use kith_service::metric::{METRICS, Metric, MetricKind};
 use metrics::{SharedString, Unit};
@@ -6,7 +6,8 @@ use metrics::{SharedString, Unit};
 /// All metrics that this build can export, by name.
 #[must_use]
 pub fn all() -> Vec<Metric> {
-    let mut all: Vec<_> = METRICS.into_iter().chain(kith_cache::METRICS).chain(of_stores()).collect();
+    let mut all: Vec<_> = METRICS.into_iter().chain(kith_cache::METRICS).collect();
+    all.extend(kith_delivery::METRICS.into_iter().chain(of_stores()));
     all.sort_by_key(|metric| metric.name);
     all
 }

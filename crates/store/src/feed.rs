@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{ConversationId, DialogKey, Edge, GroupId, MemberKey, StoreError, UserId, Version};
+use crate::{ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, StoreError, UserId, Version};
 
 /// Most changes in one [`Batch`].
 pub const FEED_BATCH_MAX: usize = 256;
@@ -83,6 +83,8 @@ pub enum FeedRecord {
     Dialog(DialogKey),
     /// What is set for all users of a conversation.
     Conversation(ConversationId),
+    /// Messages of a conversation, one of which was changed.
+    Document(DocumentKey),
 }
 
 /// Why a feed tells no more.

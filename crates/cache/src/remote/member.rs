@@ -162,7 +162,7 @@ impl Member {
         let mut follower = Follower::new(self, epoch, server, chain, frames);
         follower.adopt(&probed);
         self.shared.accept(&follower.server);
-        self.standing.adopted(epoch);
+        self.standing.adopted(epoch, &follower.server);
         self.queue.moved_to(epoch);
         Ok(follower)
     }

@@ -24,9 +24,16 @@ pub struct Standing {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The epoch that is followed, and since when.
-    epoch: Option<(u64, Instant)>,
+    followed: Option<FollowedEpoch>,
     confirmed: HashMap<u64, u64>,
+}
+
+/// An epoch that a node follows.
+#[derive(Clone, Debug)]
+struct FollowedEpoch {
+    number: u64,
+    server: String,
+    since: Instant,
 }
 
 impl Standing {
@@ -37,12 +44,24 @@ impl Standing {
         Self { deaf, state: Mutex::default(), heard: Notify::new() }
     }
 
-    /// This node follows the epoch from now on. What was confirmed in an earlier one counts no more.
-    pub fn adopted(&self, epoch: u64) {
-        let now = Instant::now();
+    /// This node follows the epoch of this server from now on. What was confirmed in an earlier one counts no more.
+    pub fn adopted(&self, epoch: u64, server: &str) {
+        let followed = FollowedEpoch { number: epoch, server: server.to_owned(), since: Instant::now() };
         let mut state = self.state.lock();
         state.confirmed.clear();
-        state.epoch = Some((epoch, now));
+        state.followed = Some(followed);
+    }
+
+    /// The epoch that this node has followed last, and its server.
+    #[must_use]
+    pub fn followed(&self) -> Option<(u64, String)> {
+        self.state.lock().followed.as_ref().map(|followed| (followed.number, followed.server.clone()))
+    }
+
+    /// Returns once no node trusts its memory by an epoch before this one, which is the present one. Takes at most as long as
+    /// nodes trust it without a probe.
+    pub async fn earlier_epochs_ended(&self, epoch: u64) {
+        sleep_until(self.alone_from(epoch, Instant::now())).await;
     }
 
     /// A node has confirmed.
@@ -82,8 +101,8 @@ impl Standing {
 
     /// From when on no node of an earlier epoch trusts its memory.
     fn alone_from(&self, epoch: u64, now: Instant) -> Instant {
-        match self.state.lock().epoch {
-            Some((followed, since)) if followed == epoch => since + self.deaf,
+        match &self.state.lock().followed {
+            Some(followed) if followed.number == epoch => followed.since + self.deaf,
             Some(_) | None => now + self.deaf,
         }
     }
@@ -107,7 +126,7 @@ mod tests {
 
     async fn settled() -> Standing {
         let standing = Standing::new(TRUST);
-        standing.adopted(5);
+        standing.adopted(5, "one");
         tokio::time::sleep(TRUST * 2).await;
         standing
     }
@@ -133,10 +152,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_a_new_epoch_a_whole_deadline_is_waited_for() {
         let standing = settled().await;
-        standing.adopted(5);
+        standing.adopted(5, "one");
         assert!(takes(&standing, Vec::new()).await >= TRUST);
         let other = Standing::new(TRUST);
-        other.adopted(4);
+        other.adopted(4, "one");
         tokio::time::sleep(TRUST * 2).await;
         assert!(takes(&other, Vec::new()).await >= TRUST, "the epoch of the change is newer than its own");
     }

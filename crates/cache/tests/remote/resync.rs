@@ -93,6 +93,22 @@ async fn copy_within_its_age_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn copy_of_a_record_without_broadcasts_may_be_wrong_within_its_age() {
+    let (stage, peer) = limited().await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    filled().await;
+    stage.store.put(7, 2);
+    assert_eq!(step(&peer).await, (0, 2), "in memory and in the shared tier");
+    for _ in 0..12 {
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(step(&peer).await.0, 0);
+        peer.read(7).await;
+    }
+    assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_on_its_way_is_not_counted() {
     let (stage, peer) = missed().await;
     assert_eq!(step(&peer).await.0, 0);

@@ -16,8 +16,9 @@ use kith_cache::{
 };
 use kith_delivery::{EpochSource, RedisWindows, WindowLimits, Windows};
 use kith_store::{
-    Appended, ConversationId, Epoch, GroupId, LogEnd, LogHead, Message, MessageKind, MessageStore,
-    NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, UserId,
+    Appended, Changed, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
+    UserId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -43,6 +44,8 @@ pub(crate) fn message(seq: Seq, bytes: usize) -> Message {
         silent: false,
         reply_to: None,
         client_message_id: None,
+        edited: None,
+        recalled: None,
     }
 }
 
@@ -124,6 +127,10 @@ impl MessageStore for Logs {
         Ok(self.within(log, (end - 1) / 100 * 100 - 99, end))
     }
 
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("windows read the last documents")
+    }
+
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
         unreachable!("windows read whole messages")
     }
@@ -143,6 +150,10 @@ impl MessageStore for Logs {
 
     async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("windows know no times")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("tests change messages by themselves")
     }
 }
 

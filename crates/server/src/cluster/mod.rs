@@ -14,6 +14,7 @@ mod refused;
 mod schemas;
 mod server;
 mod watch;
+mod window_epochs;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,12 +26,13 @@ use kith_cache::{
         Standing, Tally, Wakes,
     },
 };
+use kith_delivery::{WindowLimits, Windows};
 use kith_presence::Presences;
 use kith_service::{
     schema_agreement::SchemaAgreement,
     write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers},
 };
-use kith_store::Stores;
+use kith_store::{MessageStore, Stores};
 use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use calls::{Admin, Calls};
@@ -41,7 +43,7 @@ pub use keys::Keys;
 pub(crate) use refused::Refused;
 pub use server::Server;
 
-use self::{feed::StoreFeed, schemas::Schemas};
+use self::{feed::StoreFeed, schemas::Schemas, window_epochs::WindowEpochs};
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
@@ -67,6 +69,7 @@ pub(crate) struct Cluster {
     sharing: Sharing,
     member: Member,
     bus: Arc<SharedBus>,
+    window_epochs: WindowEpochs,
     card: Card,
     schemas: Schemas,
     calls: Calls,
@@ -106,6 +109,8 @@ impl Cluster {
             bound: config.redis.command_timeout + TELL_SLACK,
         });
         let node = node(cluster, &bus);
+        let window_epochs =
+            WindowEpochs { node: node.clone(), standing: Arc::clone(&standing), epochs: Arc::clone(&epochs) };
         let member = Member {
             node: node.clone(),
             id,
@@ -132,7 +137,19 @@ impl Cluster {
         let feeds = StoreFeed::all(stores, mappings, &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let tiers = Tiers::shared(node, sharing.clone());
-        Self { server, tiers, sharing, member, bus, card, schemas, calls, feeds, tasks: Tasks::default() }
+        Self {
+            server,
+            tiers,
+            sharing,
+            member,
+            bus,
+            window_epochs,
+            card,
+            schemas,
+            calls,
+            feeds,
+            tasks: Tasks::default(),
+        }
     }
 
     /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
@@ -222,6 +239,11 @@ impl Cluster {
     /// Presence, as the nodes share it.
     pub(crate) const fn presences(&self) -> &Presences {
         self.server.presences()
+    }
+
+    /// The last messages of conversations, as the nodes share them.
+    pub(crate) fn windows(&self, store: Arc<dyn MessageStore>, limits: WindowLimits) -> Windows {
+        self.server.windows(Arc::new(self.window_epochs.clone()), store, limits)
     }
 
     /// Whether commands are let through to Redis.

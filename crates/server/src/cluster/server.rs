@@ -7,10 +7,18 @@ use kith_cache::remote::{
     Kept,
     redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared, ScriptRunner},
 };
-use kith_cache::remote::{Shared, SharedError};
+use kith_cache::{
+    SystemClock,
+    remote::{Shared, SharedError},
+};
+#[cfg(feature = "cluster")]
+use kith_delivery::RedisWindows;
+use kith_delivery::{EpochSource, WindowLimits, Windows};
 use kith_presence::Presences;
 #[cfg(feature = "cluster")]
 use kith_presence::RedisPresence;
+
+use kith_store::MessageStore;
 
 use super::{Keys, Refused};
 #[cfg(feature = "cluster")]
@@ -25,6 +33,8 @@ pub struct Server {
     shared: Arc<dyn Shared>,
     #[cfg(feature = "cluster")]
     redis: Arc<RedisShared>,
+    #[cfg(feature = "cluster")]
+    runner: Arc<ScriptRunner>,
     #[cfg(feature = "cluster")]
     prefix: String,
     presences: Presences,
@@ -63,13 +73,27 @@ impl Server {
 
     async fn of(options: RedisOptions, config: &Config) -> Result<Self, StartError> {
         let limits = presence::limits(&config.presence);
-        // One for all that runs scripts of its own; today that is presence.
+        // One for all that runs scripts of its own.
         let (redis, runner) =
             tokio::try_join!(RedisShared::connect(options.clone()), ScriptRunner::connect(options))
                 .map_err(|error| unusable(&error))?;
-        let presences = RedisPresence::over(Arc::new(runner), limits);
+        let runner = Arc::new(runner);
+        let presences = RedisPresence::over(Arc::clone(&runner), limits);
         let (shared, prefix) = (Arc::<RedisShared>::clone(&redis), config.redis.prefix.clone());
-        Ok(Self { shared, redis, prefix, presences: presences.presences() })
+        Ok(Self { shared, redis, runner, prefix, presences: presences.presences() })
+    }
+
+    /// The last messages of conversations, over the connections of scripts.
+    pub(super) fn windows(
+        &self,
+        epochs: Arc<dyn EpochSource>,
+        store: Arc<dyn MessageStore>,
+        limits: WindowLimits,
+    ) -> Windows {
+        let clock = Arc::new(SystemClock::new());
+        let runner = Arc::clone(&self.runner);
+        let keeper = RedisWindows::over(runner, epochs, Arc::<SystemClock>::clone(&clock), limits);
+        Windows::over(Arc::new(keeper), store, clock, limits)
     }
 
     /// Whether commands are let through: `closed`, `open` or `half_open`.
@@ -175,6 +199,16 @@ impl Server {
     #[expect(clippy::unused_async, reason = "other builds ask it")]
     pub async fn prefix_of_others(&self, _keys: &Keys) -> Result<bool, SharedError> {
         Ok(false)
+    }
+
+    #[expect(clippy::unused_self, reason = "other builds have some")]
+    pub(super) fn windows(
+        &self,
+        _epochs: Arc<dyn EpochSource>,
+        store: Arc<dyn MessageStore>,
+        limits: WindowLimits,
+    ) -> Windows {
+        Windows::none(store, Arc::new(SystemClock::new()), limits)
     }
 
     #[expect(clippy::unused_self, reason = "other builds have one")]

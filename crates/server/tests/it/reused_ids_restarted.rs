@@ -6,8 +6,9 @@
 use std::{path::Path, time::Duration};
 
 use crate::applying::*;
+use crate::changing::{edit, recall, to_edit};
 use crate::messaging::{
-    by_seqs, chat, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
+    add, by_seqs, chat, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
 };
 use crate::node::{TestNode, assert_denied, assert_forbidden, principal, until};
 use crate::relating::{follow, members, users};
@@ -125,6 +126,40 @@ async fn new_account_reads_no_message_of_the_old_one() {
     let long_ago = prost_types::Timestamp::default();
     assert_eq!(seq_by_time(&node, CHOSEN, &with_ann, long_ago).await.unwrap(), 4);
     assert_eq!(max_seqs(&node, CHOSEN, &[&with_ann, &with_bob]).await, [Ok(5), Ok(0)]);
+    node.stop().await;
+    drop(data);
+}
+
+#[tokio::test]
+async fn new_account_changes_no_message_of_the_old_one() {
+    let folder = TempDir::new().unwrap();
+    let node = over(&folder).await;
+    let [ann] = users(&node).await;
+    assert!(create(&node, "first").await);
+    let group = groups::Group {
+        name: "Open".into(),
+        history_for_new_members: true,
+        creator_id: ann,
+        ..Default::default()
+    };
+    let group = node.group(group).await.group_id;
+    add(&node, group, &[CHOSEN]).await;
+    for to in [To::GroupId(group), To::UserId(ann)] {
+        say(&node, CHOSEN, to, "old").await.unwrap();
+    }
+    let data = node.stop().await;
+    deleted_and_crashed(&folder).await;
+
+    let node = over(&folder).await;
+    until(async || create(&node, "second").await).await;
+    add(&node, group, &[CHOSEN]).await;
+    for id in [format!("g{group}"), direct(CHOSEN, ann)] {
+        assert_not_found(edit(&node, CHOSEN, to_edit(&id, 1, "new")).await);
+        assert_not_found(recall(&node, CHOSEN, &id, 1).await);
+        let own = say(&node, CHOSEN, To::ConversationId(id.clone()), "mine").await.unwrap();
+        edit(&node, CHOSEN, to_edit(&id, own, "edited")).await.unwrap();
+        recall(&node, CHOSEN, &id, own).await.unwrap();
+    }
     node.stop().await;
     drop(data);
 }

@@ -1,7 +1,8 @@
 //! What is configured about messages, with its defaults.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
+use kith_delivery::WindowLimits;
 use kith_store::{BODY_BYTES_MAX, SUCCESSOR_AGE};
 use serde::{Deserialize, Serialize};
 
@@ -33,10 +34,37 @@ pub struct MessagesConfig {
     /// begun so long ago. The last of a conversation are never removed for their age. 0s, or not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
+    /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a second. Above 0.
+    pub erase_rate: u32,
+    /// How long users may recall a message that they sent. 0: they may not.
+    #[serde(with = "humantime_serde")]
+    pub recall_within: Duration,
+    /// How long users may edit a message that they sent. 0: they may not.
+    #[serde(with = "humantime_serde")]
+    pub edit_within: Duration,
+    /// How many of the last messages of a conversation are kept in Redis. From 1 to 100.
+    pub window: usize,
+    /// Most bytes of them. Above 0, at most 8MiB.
+    #[serde(with = "size")]
+    pub window_bytes: usize,
+    /// How long they are kept after they were read last. At least 1m, at most 7d.
+    #[serde(with = "humantime_serde")]
+    pub window_ttl: Duration,
+    /// How long they are used without a look at the store, in case the node of a sender died before it could add a message. From
+    /// 1s to 1m.
+    #[serde(with = "humantime_serde")]
+    pub window_checked: Duration,
 }
 
 /// Each page of a list reads the end of all of them.
 const CONVERSATIONS_MAX: usize = 2_000;
+
+/// A window is filled from the last two documents.
+const WINDOW_MAX: usize = 100;
+/// As many bytes as 100 messages of the largest size have, and some more.
+const WINDOW_BYTES_MAX: usize = 8 << 20;
+const WINDOW_TTL: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(7 * 86_400);
+const WINDOW_CHECKED: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// From whom users take direct messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -51,6 +79,7 @@ pub enum DirectFrom {
 
 impl Default for MessagesConfig {
     fn default() -> Self {
+        let windows = WindowLimits::default();
         Self {
             body_bytes_max: BODY_BYTES_MAX,
             direct_from: DirectFrom::Everybody,
@@ -59,6 +88,13 @@ impl Default for MessagesConfig {
             conversations_max: CONVERSATIONS_MAX,
             events: true,
             kept: Duration::ZERO,
+            erase_rate: 50,
+            recall_within: Duration::from_secs(2 * 60),
+            edit_within: Duration::from_secs(24 * 60 * 60),
+            window: windows.messages,
+            window_bytes: windows.bytes,
+            window_ttl: windows.kept,
+            window_checked: windows.checked,
         }
     }
 }
@@ -92,6 +128,39 @@ impl MessagesConfig {
             let text = format!("is {:?}; it must be 0s, or not below 1h", self.kept);
             return wrong("messages.kept", &text);
         }
+        if self.erase_rate == 0 {
+            return wrong("messages.erase_rate", "is 0; it must be above 0");
+        }
+        self.check_windows()
+    }
+
+    /// What bounds the last messages of conversations in Redis.
+    #[must_use]
+    pub fn windows(&self) -> WindowLimits {
+        WindowLimits {
+            messages: self.window,
+            bytes: self.window_bytes,
+            kept: self.window_ttl,
+            checked: self.window_checked,
+            ..WindowLimits::default()
+        }
+    }
+
+    fn check_windows(&self) -> Result<(), InvalidValue> {
+        if !(1..=WINDOW_MAX).contains(&self.window) {
+            let text = format!("is {}; it must be from 1 to {WINDOW_MAX}", self.window);
+            return wrong("messages.window", &text);
+        }
+        if !(1..=WINDOW_BYTES_MAX).contains(&self.window_bytes) {
+            let text = format!("is {}; it must be from 1 to {WINDOW_BYTES_MAX}", self.window_bytes);
+            return wrong("messages.window_bytes", &text);
+        }
+        if !WINDOW_TTL.contains(&self.window_ttl) {
+            return wrong("messages.window_ttl", "must be from 1m to 7d");
+        }
+        if !WINDOW_CHECKED.contains(&self.window_checked) {
+            return wrong("messages.window_checked", "must be from 1s to 1m");
+        }
         Ok(())
     }
 }
@@ -115,6 +184,21 @@ mod tests {
         assert_eq!(key_at_fault(|config| config.body_bytes_max = above), Some("messages.body_bytes_max"));
         assert_eq!(key_at_fault(|config| config.queue_of_one = 99), Some("messages.queue_of_one"));
         assert_eq!(key_at_fault(|config| config.queue = 999), Some("messages.queue"));
+        for (window, at_fault) in
+            [(1, None), (100, None), (0, Some("messages.window")), (101, Some("messages.window"))]
+        {
+            assert_eq!(key_at_fault(|config| config.window = window), at_fault);
+        }
+        assert_eq!(key_at_fault(|config| config.window_bytes = 0), Some("messages.window_bytes"));
+        let day = Duration::from_secs(86_400);
+        for (kept, at_fault) in [
+            (7 * day, None),
+            (8 * day, Some("messages.window_ttl")),
+            (Duration::ZERO, Some("messages.window_ttl")),
+        ] {
+            assert_eq!(key_at_fault(|config| config.window_ttl = kept), at_fault);
+        }
+        assert_eq!(key_at_fault(|config| config.window_checked = day), Some("messages.window_checked"));
         for most in [0, 2_001] {
             let at_fault = key_at_fault(|config| config.conversations_max = most);
             assert_eq!(at_fault, Some("messages.conversations_max"));
@@ -122,5 +206,6 @@ mod tests {
         assert_eq!(key_at_fault(|config| config.kept = SUCCESSOR_AGE), None);
         let at_fault = key_at_fault(|config| config.kept = Duration::from_secs(3_599));
         assert_eq!(at_fault, Some("messages.kept"));
+        assert_eq!(key_at_fault(|config| config.erase_rate = 0), Some("messages.erase_rate"));
     }
 }

@@ -8,7 +8,7 @@ use kith_proto::message::v1::{
 };
 use kith_store::{
     ContentHash, ConversationId, GroupId, Invalid, MENTIONS_MAX, Message, MessageKey, MessageKind,
-    NewMessage, Seq, Text, Timestamp, UserId,
+    NewMessage, Recalled, RecalledBy, Seq, Text, Timestamp, UserId,
 };
 use prost::{Message as _, bytes::Bytes};
 
@@ -53,12 +53,20 @@ pub(crate) fn message_to_wire(
         mention_all: message.mention_all,
         reply_to_seq: message.reply_to.unwrap_or_default(),
         silent: message.silent,
-        edit_time: None,
-        edits: 0,
-        recall: None,
+        edit_time: message.edited.map(|edited| wire_time(edited.last)),
+        edits: message.edited.map_or(0, |edited| i32::try_from(edited.count).unwrap_or(i32::MAX)),
+        recall: message.recalled.map(recall_to_wire),
         event,
         client_message_id: client_message_id.map(|id| id.to_string()).unwrap_or_default(),
     }
+}
+
+fn recall_to_wire(recalled: Recalled) -> wire::Recall {
+    let user_id = match recalled.by {
+        RecalledBy::User(user) => user.get(),
+        RecalledBy::Service | RecalledBy::Erasure => 0,
+    };
+    wire::Recall { user_id, time: Some(wire_time(recalled.time)) }
 }
 
 const fn kind_to_wire(kind: MessageKind) -> wire::MessageKind {
@@ -91,7 +99,7 @@ pub(super) fn draft(
     let conversation = target(request.to.as_ref(), sender)?;
     let client_message_id = client_message_id(&request.client_message_id)?;
     let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
-    check_body(&request, body_bytes_max)?;
+    check_content(&request.content_type, &request.body, body_bytes_max)?;
     let message = NewMessage {
         key: key(sender, client_message_id.as_ref()),
         hash: ContentHash::of(&content_type, &request.body),
@@ -100,7 +108,7 @@ pub(super) fn draft(
         kind: MessageKind::Message,
         content_type,
         body: request.body,
-        mentions: mentions(&request.mention_ids)?,
+        mentions: mentions("mention_ids", &request.mention_ids)?,
         mention_all: request.mention_all,
         silent: request.silent,
         reply_to: Some(number("reply_to_seq", request.reply_to_seq)?).filter(|seq| *seq > 0),
@@ -163,21 +171,23 @@ fn key(sender: Option<UserId>, client_message_id: Option<&Text>) -> MessageKey {
     }
 }
 
-fn check_body(request: &wire::SendMessageRequest, bytes_max: usize) -> Result<(), Error> {
-    if request.body.len() > bytes_max {
+/// Checks a content whose type is checked already.
+pub(super) fn check_content(content_type: &str, body: &[u8], bytes_max: usize) -> Result<(), Error> {
+    if body.len() > bytes_max {
         return Err(invalid("body", format!("must have at most {bytes_max} bytes")));
     }
-    if request.body.is_empty() && request.content_type.is_empty() {
+    if body.is_empty() && content_type.is_empty() {
         return Err(invalid("body", "must not be empty without a content_type"));
     }
     Ok(())
 }
 
-fn mentions(ids: &[i64]) -> Result<Vec<UserId>, Error> {
+/// The users whom a message mentions, by a field of this name.
+pub(super) fn mentions(field: &'static str, ids: &[i64]) -> Result<Vec<UserId>, Error> {
     if ids.len() > MENTIONS_MAX {
-        return Err(invalid("mention_ids", format!("must hold at most {MENTIONS_MAX}")));
+        return Err(invalid(field, format!("must hold at most {MENTIONS_MAX}")));
     }
-    ids.iter().map(|id| valid("mention_ids", UserId::new(*id))).collect()
+    ids.iter().map(|id| valid(field, UserId::new(*id))).collect()
 }
 
 pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<Pull, Error> {
@@ -248,7 +258,7 @@ pub(super) fn max_seq_result(conversation: ConversationId, max: Result<Seq, Erro
     wire::MaxSeqResult { conversation_id: conversation.to_string(), result: Some(result) }
 }
 
-fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
+pub(super) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
     value.map_err(|why| Error::invalid(field, &why))
 }
 
@@ -311,6 +321,8 @@ mod tests {
             silent: false,
             reply_to: None,
             client_message_id: Some("a".into()),
+            edited: None,
+            recalled: None,
         };
         let conversation = ConversationId::direct(user(7), user(8));
         let shown = |principal| message_to_wire(message.clone(), conversation, principal).client_message_id;

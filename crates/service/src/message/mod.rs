@@ -16,12 +16,20 @@
 //! **Events.** Joins, leaves and new names of a group are messages of its conversation, appended after the change is stored
 //! (`group_events.rs`).
 //!
-//! **Freshness.** Messages are read from the store.
+//! **Changes.** A recall or an edit changes a message in one transaction with its event (`changes`).
+//!
+//! **Freshness.** The last messages of a conversation are read from its window in Redis (`kith-delivery`), others from the store. A
+//! read sees every send that was acknowledged before it began; if the node of the sender died, or was cut from Redis, before
+//! the window had the message, 10 s later at the latest.
 
+mod changes;
 mod config;
 mod convert;
 mod dialogs;
+pub mod documents;
+mod erasing;
 mod group_events;
+mod logs;
 mod own_marks;
 mod queue;
 mod range;
@@ -32,6 +40,7 @@ mod rpc;
 mod sample;
 mod sending;
 mod service;
+mod unseen;
 mod upkeep;
 mod waiting;
 
@@ -39,6 +48,7 @@ pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use dialogs::{DialogRpc, Dialogs};
 pub use group_events::GroupEvents;
+pub use logs::Logs;
 pub use queue::AppendQueue;
 use range::{Bounds, Range, no_conversation, store_error};
 pub use rpc::MessageRpc;

@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use kith_store::{Appended, ConversationId, MessageStore, NewMessage, Outcome, StoreError};
+use kith_store::{Appended, ConversationId, NewMessage, Outcome, StoreError};
 use tokio::time::{Instant, sleep};
 
 use super::{
     MessagesConfig,
+    logs::Logs,
     waiting::{Answer, Waiter, Waiting, answer},
 };
 use crate::{
@@ -24,19 +25,19 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The appends of a node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AppendQueue {
-    store: Arc<dyn MessageStore>,
+    pub(super) logs: Logs,
     mutations: Mutations,
     waiting: Arc<Waiting>,
 }
 
 impl AppendQueue {
-    /// Of which nothing waits yet.
+    /// Of which nothing waits yet. Appends to these logs.
     #[must_use]
-    pub fn new(store: Arc<dyn MessageStore>, mutations: Mutations, config: &MessagesConfig) -> Self {
+    pub fn new(logs: Logs, mutations: Mutations, config: &MessagesConfig) -> Self {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
-        Self { store, mutations, waiting: Arc::new(Waiting::new(config)) }
+        Self { logs, mutations, waiting: Arc::new(Waiting::new(config)) }
     }
 
     /// Appends messages to a conversation in their order, together with others that wait for it. Returns what became of each,
@@ -73,13 +74,20 @@ impl AppendQueue {
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
         while let Some(step) = turn.next_step() {
-            let (messages, callers): (Vec<_>, Vec<_>) =
+            let (messages, callers): (Vec<NewMessage>, Vec<_>) =
                 step.into_iter().map(|Waiter { message, callers }| (message, callers)).unzip();
-            match self.append_step(conversation, messages.into()).await {
+            let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
+            match self.append_step(conversation, Arc::clone(&messages)).await {
                 Ok(appended) => {
+                    self.logs.appended(conversation, &messages, &appended, began).await;
                     callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
                 }
-                Err(error) => callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone()))),
+                Err(error) => {
+                    if error.outcome() == Outcome::Unknown {
+                        self.logs.doubt(conversation).await;
+                    }
+                    callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
+                }
             }
         }
     }
@@ -111,7 +119,7 @@ impl AppendQueue {
     }
 
     async fn try_append(&self, conversation: ConversationId, messages: &Arc<[NewMessage]>) -> Appends {
-        let (store, messages) = (Arc::clone(&self.store), Arc::clone(messages));
+        let (store, messages) = (Arc::clone(&self.logs.store), Arc::clone(messages));
         self.mutations
             .run_uncached(Box::pin(async move { store.append(conversation, &messages).await }))
             .await

@@ -1,12 +1,13 @@
 //! Which messages of a conversation a reader may read.
 
 use kith_cache::Consistency;
+use kith_delivery::{Recent, Span};
 use kith_store::{
-    BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Seq, StoreError, Timestamp, UserId,
+    BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Message, Seq, StoreError, UserId,
 };
 
 use super::Messages;
-use crate::{error::Error, user::account_begins};
+use crate::error::Error;
 
 /// The messages that a reader may read; none if `max` is below `min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,14 @@ pub(crate) struct Range {
     pub(crate) min: Seq,
     /// The highest number.
     pub(crate) max: Seq,
-    /// Messages that were sent before are not the reader's: another user had its id.
-    pub(super) since: Timestamp,
+}
+
+/// What a reader may read, and what was read with it.
+#[derive(Debug)]
+pub(super) struct Readable {
+    pub(super) range: Range,
+    /// Some of the last messages, with contiguous numbers that rise.
+    pub(super) recent: Vec<Message>,
 }
 
 impl Range {
@@ -33,18 +40,17 @@ pub(crate) struct Bounds {
     left: Option<Seq>,
     /// The highest number by its dialog; `None`: the end.
     to: Option<Seq>,
-    since: Timestamp,
     /// The first number of the current stay, at least 1. `None` for a former member.
     joined: Option<Seq>,
 }
 
 impl Bounds {
-    const ALL: Self = Self { from: 1, left: None, to: None, since: Timestamp(i64::MIN), joined: Some(1) };
+    const ALL: Self = Self { from: 1, left: None, to: None, joined: Some(1) };
 
     /// What may be read of a log that ends so.
     pub(crate) fn with(self, end: Seq) -> Range {
         let max = [self.left, self.to].into_iter().flatten().fold(end, Seq::min);
-        Range { min: self.from.max(1), max, since: self.since }
+        Range { min: self.from.max(1), max }
     }
 
     /// The same, as far as the reader sees it by its dialog.
@@ -69,41 +75,30 @@ impl Bounds {
 }
 
 impl Messages {
-    /// Returns what a reader may read of a conversation; `None`: a service, which may read everything. If the log seems to end
-    /// below `at_least`, its end is read again in a way that a failover of the store does not affect.
+    /// Returns what a reader (`None`: a service, which may read everything) may read of a conversation, and those of its last
+    /// messages for which `look` asks. If the log seems to end below `at_least`, its end is read again in a way that a failover
+    /// of the store does not affect.
     ///
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
-    pub(super) async fn range(
+    pub(super) async fn readable(
         &self,
         reader: Option<UserId>,
         conversation: ConversationId,
         at_least: Seq,
-    ) -> Result<Range, Error> {
+        look: impl FnOnce(Bounds) -> Span + Send,
+    ) -> Result<Readable, Error> {
         let bounds = self.seen_bounds(reader, &[conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         if let Some(left) = bounds.left {
-            return Ok(bounds.with(left));
+            return Ok(Readable { range: bounds.with(left), recent: Vec::new() });
         }
-        let ends = self.store.ends(&[conversation]).await.map_err(store_error)?;
-        let end = ends.first().map_or(0, |end| end.seq);
-        if end >= at_least {
-            return Ok(bounds.with(end));
+        let Recent { span, messages } = self.logs.recent(conversation, look(bounds), at_least).await?;
+        if span.last >= at_least {
+            return Ok(Readable { range: bounds.with(span.last), recent: messages });
         }
-        Ok(bounds.with(self.store.strong_end(conversation).await.map_err(store_error)?))
-    }
-
-    /// Returns the same range without the messages of another user who had the id of the reader.
-    ///
-    /// # Errors
-    /// What a failing store makes.
-    pub(super) async fn without_predecessor(
-        &self,
-        conversation: ConversationId,
-        range: Range,
-    ) -> Result<Range, Error> {
-        let first = self.store.seq_at(conversation, range.since).await.map_err(store_error)?;
-        Ok(Range { min: range.min.max(first), ..range })
+        let end = self.logs.strong_end(conversation).await?;
+        Ok(Readable { range: bounds.with(end), recent: messages })
     }
 
     /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none.
@@ -129,13 +124,13 @@ impl Messages {
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
         let mut ends = Vec::with_capacity(conversations.len());
         for conversations in conversations.chunks(BATCH_MAX) {
-            ends.extend(self.store.ends(conversations).await.map_err(store_error)?);
+            ends.extend(self.logs.store.ends(conversations).await.map_err(store_error)?);
         }
         Ok(ends)
     }
 
     /// What bounds a reader in each of these conversations, in their order, with what it sees by its dialogs.
-    async fn seen_bounds(
+    pub(super) async fn seen_bounds(
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],
@@ -210,7 +205,8 @@ impl Messages {
         Ok(bounds.collect())
     }
 
-    /// What bounds a reader in its direct conversations. `None`: it has no account, or `is_asked` is false.
+    /// What bounds a reader in its direct conversations. `None`: it has no account, or `is_asked` is false. Another user who had its
+    /// id before has left dialogs that hide the messages of then.
     async fn bounds_in_direct(
         &self,
         reader: Option<UserId>,
@@ -218,7 +214,7 @@ impl Messages {
     ) -> Result<Option<Bounds>, Error> {
         let Some(user) = reader.filter(|_| is_asked) else { return Ok(Some(Bounds::ALL)) };
         let created = self.correspondents.users.created(user, &Consistency::Cached).await?;
-        Ok(created.map(|created| Bounds { since: account_begins(created), ..Bounds::ALL }))
+        Ok(created.map(|_| Bounds::ALL))
     }
 }
 
@@ -229,8 +225,7 @@ const fn is_open(bounds: &Result<Bounds, Error>) -> bool {
 /// The highest number within the bounds of a log that ends so; 0: there is none.
 fn highest(bounds: Bounds, end: LogEnd) -> Seq {
     let range = bounds.with(bounds.left.unwrap_or(end.seq));
-    let is_of_predecessor = end.sent.is_some_and(|sent| sent < bounds.since);
-    if range.max < range.min || is_of_predecessor { 0 } else { range.max }
+    if range.max < range.min { 0 } else { range.max }
 }
 
 const fn group_of(conversation: ConversationId) -> Option<GroupId> {

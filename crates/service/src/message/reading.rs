@@ -1,11 +1,13 @@
 //! Reads of messages: by number, backwards, and by time.
 
 use futures::{StreamExt as _, stream};
-use kith_store::{ConversationId, DOCUMENT, Message, MessageStore, Seq, Timestamp, UserId, document_of};
+use kith_delivery::Span;
+use kith_store::{ConversationId, DOCUMENT, Message, Seq, Timestamp, UserId, document_of};
 
 use super::{
-    Messages,
-    range::{Range, store_error},
+    Bounds, Messages,
+    logs::{self, Logs},
+    range::{Range, Readable, store_error},
 };
 use crate::error::Error;
 
@@ -27,7 +29,7 @@ pub(super) struct Pull {
     /// 0: up to the last.
     pub(super) to: Seq,
     pub(super) limit: usize,
-    /// See [`Messages::range`].
+    /// See [`Messages::readable`].
     pub(super) at_least: Seq,
 }
 
@@ -38,7 +40,7 @@ pub(super) struct Back {
     /// Exclusive; 0: from the end.
     pub(super) before: Seq,
     pub(super) limit: usize,
-    /// See [`Messages::range`].
+    /// See [`Messages::readable`].
     pub(super) at_least: Seq,
 }
 
@@ -59,14 +61,36 @@ enum Order {
     Falling,
 }
 
+/// What a page is made of.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Pull(Pull),
+    Back(Back),
+}
+
+/// What is read from.
+#[derive(Clone, Copy, Debug)]
+struct Log<'a> {
+    logs: &'a Logs,
+    conversation: ConversationId,
+    /// It has messages up to this number.
+    end: Seq,
+}
+
+/// A part of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// Messages that are known already.
+    Recent(Vec<Message>),
+    /// Numbers of one document.
+    Stored(Span),
+}
+
 /// What was read so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Found {
     messages: Vec<Message>,
     bytes: usize,
-    since: Timestamp,
-    /// Whether a message was met that is not the reader's.
-    met_predecessor: bool,
 }
 
 impl Messages {
@@ -75,8 +99,7 @@ impl Messages {
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
     pub(super) async fn pull(&self, reader: Option<UserId>, asked: Pull) -> Result<Page, Error> {
-        let range = self.range(reader, asked.conversation, asked.at_least).await?;
-        self.page(asked.conversation, range, Order::Rising, |range| asked.within(range)).await
+        self.page(reader, asked.conversation, asked.at_least, Asked::Pull(asked)).await
     }
 
     /// Returns messages by falling number.
@@ -84,8 +107,7 @@ impl Messages {
     /// # Errors
     /// NOT_FOUND, or what a failing store makes.
     pub(super) async fn history(&self, reader: Option<UserId>, asked: Back) -> Result<Page, Error> {
-        let range = self.range(reader, asked.conversation, asked.at_least).await?;
-        self.page(asked.conversation, range, Order::Falling, |range| asked.within(range)).await
+        self.page(reader, asked.conversation, asked.at_least, Asked::Back(asked)).await
     }
 
     /// Returns the messages with these numbers, by rising number.
@@ -98,15 +120,19 @@ impl Messages {
         conversation: ConversationId,
         mut seqs: Vec<Seq>,
     ) -> Result<Page, Error> {
-        let range = self.range(reader, conversation, 0).await?;
-        seqs.retain(|seq| range.contains(*seq));
         seqs.sort_unstable();
         seqs.dedup();
+        let asked =
+            Span { first: seqs.first().copied().unwrap_or(1), last: seqs.last().copied().unwrap_or(0) };
+        let Readable { range, recent } = self.readable(reader, conversation, 0, |_| asked).await?;
+        seqs.retain(|seq| range.contains(*seq));
         let of_one = seqs.chunk_by(|one, next| document_of(*one) == document_of(*next));
-        let parts = of_one.filter_map(|seqs| Some((*seqs.first()?, *seqs.last()?))).collect();
-        let mut found = Found::new(range);
+        let spans = of_one.filter_map(|seqs| Some(Span { first: *seqs.first()?, last: *seqs.last()? }));
+        let parts = spans.flat_map(|span| parts(span, &recent)).collect();
+        let mut found = Found::default();
         let is_asked = |message: &Message| seqs.binary_search(&message.seq).is_ok();
-        let more = read(&*self.store, conversation, parts, Order::Rising, is_asked, &mut found).await?;
+        let log = Log { logs: &self.logs, conversation, end: range.max };
+        let more = read(log, parts, Order::Rising, is_asked, &mut found).await?;
         Ok(Page { messages: found.messages, range, more })
     }
 
@@ -121,56 +147,45 @@ impl Messages {
         conversation: ConversationId,
         time: Timestamp,
     ) -> Result<Seq, Error> {
-        let range = self.range(reader, conversation, 0).await?;
-        let found = self.store.seq_at(conversation, time.max(range.since)).await.map_err(store_error)?;
+        let range = self.readable(reader, conversation, 0, |_| logs::NONE).await?.range;
+        let found = self.logs.store.seq_at(conversation, time).await.map_err(store_error)?;
         Ok(found.max(range.min).min(range.max + 1))
     }
 
-    /// A page of what `within` says of the range of a reader: the first and the last number, and whether others follow.
     async fn page(
         &self,
+        reader: Option<UserId>,
         conversation: ConversationId,
-        range: Range,
-        order: Order,
-        within: impl Fn(Range) -> (Seq, Seq, bool),
+        at_least: Seq,
+        asked: Asked,
     ) -> Result<Page, Error> {
-        let (page, met_predecessor) = self.page_within(conversation, range, order, within(range)).await?;
-        if !met_predecessor {
-            return Ok(page);
-        }
-        let range = self.without_predecessor(conversation, range).await?;
-        Ok(self.page_within(conversation, range, order, within(range)).await?.0)
-    }
-
-    async fn page_within(
-        &self,
-        conversation: ConversationId,
-        range: Range,
-        order: Order,
-        (first, last, others): (Seq, Seq, bool),
-    ) -> Result<(Page, bool), Error> {
-        let mut found = Found::new(range);
-        let parts = ordered(parts(first, last), order);
-        let is_cut = read(&*self.store, conversation, parts, order, |_| true, &mut found).await?;
-        let page = Page { messages: found.messages, range, more: is_cut || others };
-        Ok((page, found.met_predecessor))
+        let look = |bounds: Bounds| asked.among_the_last(bounds.with(Seq::MAX));
+        let Readable { range, recent } = self.readable(reader, conversation, at_least, look).await?;
+        let (first, last, others) = asked.within(range);
+        let order = asked.order();
+        let parts = ordered(parts(Span { first, last }, &recent), order);
+        let mut found = Found::default();
+        let log = Log { logs: &self.logs, conversation, end: range.max };
+        let is_cut = read(log, parts, order, |_| true, &mut found).await?;
+        Ok(Page { messages: found.messages, range, more: is_cut || others })
     }
 }
 
-/// Reads parts of documents, one of them ahead, until enough was found. Returns whether that was because of its size.
+/// Reads parts, one of them ahead, until enough was found. Returns whether that was because of its size.
 async fn read(
-    store: &dyn MessageStore,
-    conversation: ConversationId,
-    parts: Vec<(Seq, Seq)>,
+    log: Log<'_>,
+    parts: Vec<Part>,
     order: Order,
     is_asked: impl Fn(&Message) -> bool,
     found: &mut Found,
 ) -> Result<bool, Error> {
-    let reads = parts.into_iter().map(|(first, last)| store.messages(conversation, first, last));
+    let reads = parts.into_iter().map(async |part| match part {
+        Part::Recent(messages) => Ok(messages),
+        Part::Stored(span) => log.logs.stored(log.conversation, span, log.end).await,
+    });
     let mut reads = stream::iter(reads).buffered(READ_AT_ONCE);
     while let Some(part) = reads.next().await {
-        let part = ordered(part.map_err(store_error)?, order);
-        for message in part.into_iter().filter(&is_asked) {
+        for message in ordered(part?, order).into_iter().filter(&is_asked) {
             if !found.takes(message) {
                 return Ok(true);
             }
@@ -205,17 +220,35 @@ impl Back {
     }
 }
 
-impl Found {
-    const fn new(range: Range) -> Self {
-        Self { messages: Vec::new(), bytes: 0, since: range.since, met_predecessor: false }
+impl Asked {
+    const fn order(self) -> Order {
+        match self {
+            Self::Pull(_) => Order::Rising,
+            Self::Back(_) => Order::Falling,
+        }
     }
 
-    /// Whether the page has room for the message, which is in it then, unless it is not the reader's.
-    fn takes(&mut self, message: Message) -> bool {
-        if message.sent < self.since {
-            self.met_predecessor = true;
-            return true;
+    /// First and last number of the page within what may be read, and whether others follow.
+    fn within(self, range: Range) -> (Seq, Seq, bool) {
+        match self {
+            Self::Pull(pull) => pull.within(range),
+            Self::Back(back) => back.within(range),
         }
+    }
+
+    /// What the page has at most of the last messages, if the end may be anywhere in this range.
+    fn among_the_last(self, range: Range) -> Span {
+        if matches!(self, Self::Back(Back { before: 0, .. })) {
+            return Span { first: range.min, last: range.max };
+        }
+        let (first, last, _) = self.within(range);
+        Span { first, last }
+    }
+}
+
+impl Found {
+    /// Whether the page has room for the message, which is in it then.
+    fn takes(&mut self, message: Message) -> bool {
         self.bytes += message.weight();
         if self.bytes > PAGE_BYTES && !self.messages.is_empty() {
             return false;
@@ -225,16 +258,29 @@ impl Found {
     }
 }
 
-/// The parts of documents from one number to another, by rising number; none if `last` is below `first`.
-fn parts(first: Seq, last: Seq) -> Vec<(Seq, Seq)> {
-    if last < first {
-        return Vec::new();
+/// The parts of these numbers, by rising number. `recent`: messages that are known.
+fn parts(asked: Span, recent: &[Message]) -> Vec<Part> {
+    let known = recent
+        .first()
+        .zip(recent.last())
+        .map_or(logs::NONE, |(first, last)| Span { first: first.seq, last: last.seq });
+    let known = asked.overlap(known);
+    if known.count() == 0 {
+        return stored_parts(asked).collect();
     }
-    let part = |document: i64| {
+    let messages = recent.iter().filter(|message| (known.first..=known.last).contains(&message.seq));
+    let below = stored_parts(Span { first: asked.first, last: known.first - 1 });
+    let above = stored_parts(Span { first: known.last + 1, last: asked.last });
+    below.chain([Part::Recent(messages.cloned().collect())]).chain(above).collect()
+}
+
+/// The parts of documents of these numbers, by rising number.
+fn stored_parts(asked: Span) -> impl Iterator<Item = Part> {
+    let documents = (document_of(asked.first)..=document_of(asked.last)).filter(move |_| asked.count() > 0);
+    documents.map(move |document| {
         let begin = document * DOCUMENT + 1;
-        (first.max(begin), last.min(begin + DOCUMENT - 1))
-    };
-    (document_of(first)..=document_of(last)).map(part).collect()
+        Part::Stored(asked.overlap(Span { first: begin, last: begin + DOCUMENT - 1 }))
+    })
 }
 
 fn as_seq(count: usize) -> Seq {

@@ -1,10 +1,10 @@
 //! The message service on the wire: each method decodes, calls the policy once, and encodes.
 
 use kith_proto::message::v1::{self as wire, message_service_server::MessageService};
-use kith_store::ConversationId;
+use kith_store::{ConversationId, UserId};
 use tonic::{Request, Response, Status};
 
-use super::{DialogRpc, Messages, convert, reading::PAGE_MAX, waiting::STEP_MAX};
+use super::{DialogRpc, Messages, convert, erasing, reading::PAGE_MAX, waiting::STEP_MAX};
 use crate::{
     error::Error,
     rpc::{
@@ -236,5 +236,33 @@ impl MessageService for MessageRpc {
     ) -> Answer<wire::TrimConversationResponse> {
         self.agreement.check()?;
         self.dialogs.trim_conversation(request).await
+    }
+
+    async fn erase_user_messages(
+        &self,
+        request: Request<wire::EraseUserMessagesRequest>,
+    ) -> Answer<wire::EraseUserMessagesResponse> {
+        self.agreement.check()?;
+        let (call, request) = (Call::of(&request), request.into_inner());
+        only_services(call.principal)?;
+        let user = convert::valid("user_id", UserId::new(request.user_id))?;
+        let erasure = self.messages.erase_user(user, request.again, call.deadline).await?;
+        Ok(Response::new(erasing::erasure_to_wire(&erasure)))
+    }
+
+    async fn recall_message(
+        &self,
+        request: Request<wire::RecallMessageRequest>,
+    ) -> Answer<wire::RecallMessageResponse> {
+        self.agreement.check()?;
+        self.messages.recall_message(request).await
+    }
+
+    async fn edit_message(
+        &self,
+        request: Request<wire::EditMessageRequest>,
+    ) -> Answer<wire::EditMessageResponse> {
+        self.agreement.check()?;
+        self.messages.edit_message(request).await
     }
 }

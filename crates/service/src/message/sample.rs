@@ -1,8 +1,23 @@
 //! Messages that tests start from.
 
+use std::sync::Arc;
+
+use kith_cache::{Node, Policy, SystemClock};
+use kith_delivery::{WindowLimits, Windows};
 use kith_store::{
-    ContentHash, ConversationId, GroupId, Message, MessageKey, MessageKind, NewMessage, Seq, Timestamp,
+    ContentHash, ConversationId, GroupId, LogDocument, Message, MessageKey, MessageKind, MessageStore,
+    NewMessage, Seq, Timestamp,
 };
+
+use super::logs::Logs;
+use crate::write::tiers::Tiers;
+
+/// The messages of a store, without windows.
+pub(super) fn logs(store: Arc<dyn MessageStore>) -> Logs {
+    let windows = Windows::none(Arc::clone(&store), Arc::new(SystemClock::new()), WindowLimits::default());
+    let tiers = Tiers::alone(Node::local(1));
+    Logs::new(store, &tiers, Policy::new("document", LogDocument::weight), windows)
+}
 
 pub(super) fn group(id: i64) -> ConversationId {
     ConversationId::Group(GroupId::new(id).unwrap())
@@ -29,18 +44,5 @@ pub(super) fn message(id: &str, bytes: usize) -> NewMessage {
 
 /// The same, as it is stored under a number.
 pub(super) fn stored(seq: Seq, bytes: usize) -> Message {
-    let new = message(&seq.to_string(), bytes);
-    Message {
-        seq,
-        sender: new.sender,
-        sent: new.sent,
-        kind: new.kind,
-        content_type: new.content_type,
-        body: new.body,
-        mentions: new.mentions,
-        mention_all: new.mention_all,
-        silent: new.silent,
-        reply_to: new.reply_to,
-        client_message_id: new.client_message_id,
-    }
+    message(&seq.to_string(), bytes).numbered(seq)
 }

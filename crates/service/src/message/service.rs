@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kith_store::MessageStore;
+use kith_store::ErasureStore;
 
-use super::{MessagesConfig, queue::AppendQueue, sending};
+use super::{MessagesConfig, logs::Logs, queue::AppendQueue, sending};
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkQueue},
@@ -40,8 +40,9 @@ pub struct Records {
 /// The messages of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Messages {
-    pub(super) store: Arc<dyn MessageStore>,
+    pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
+    pub(super) erasures: Arc<dyn ErasureStore>,
     pub(crate) conversations: ConversationRecords,
     pub(crate) dialogs: DialogRecords,
     pub(crate) marks: MarkQueue,
@@ -51,7 +52,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Over the messages of the stores, which are appended through `queue`.
+    /// Over the logs to which `queue` appends.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -60,11 +61,12 @@ impl Messages {
         Records { conversations, dialogs }: Records,
         config: MessagesConfig,
     ) -> Self {
-        let DomainContext { stores, mutations, .. } = context;
+        let mutations = context.mutations;
         sending::count_from_zero();
         Self {
-            store: Arc::clone(&stores.messages),
+            logs: queue.logs.clone(),
             queue,
+            erasures: Arc::clone(&context.stores.erasures),
             marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
             conversations,
             dialogs,

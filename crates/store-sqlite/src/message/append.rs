@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use kith_store::{
     Appended, ContentHash, DOCUMENT, MessageKey, MessageKind, NewMessage, Seq, StoreError, Timestamp, UserId,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{end, packed::Packed, page};
-use crate::{error::Failure, row::size};
+use crate::{
+    error::{Failure, corrupt},
+    row::size,
+};
 
 /// Adds nothing if the log has a message with the key.
 const INSERT: &str = "INSERT INTO messages
@@ -71,16 +74,25 @@ fn append_one(connection: &Connection, log: &str, seq: Seq, row: &NewRow) -> Res
     let (key, hash) = (row.key.0, row.hash.0);
     let values = params![log, seq, row.sender, row.sent.0, row.flags, key, hash, row.body];
     match connection.prepare_cached(INSERT)?.execute(values)? {
-        0 => sent_before(connection, log, row),
+        0 => sent_before(connection, log, row)?.ok_or_else(|| corrupt("messages.key").into()),
         _ => Ok(Appended::New(seq)),
     }
 }
 
-fn sent_before(connection: &Connection, log: &str, row: &NewRow) -> Result<Appended, Failure> {
+/// What becomes of a message if one with its key is in the log; `None`: none is.
+pub(super) fn sent_before(
+    connection: &Connection,
+    log: &str,
+    row: &NewRow,
+) -> Result<Option<Appended>, Failure> {
     let mut read = connection.prepare_cached(BY_KEY)?;
     let found = read.query_row(params![log, row.key.0], |found| {
-        Ok((found.get(0)?, Timestamp(found.get(1)?), ContentHash(found.get(2)?)))
+        Ok((found.get(0)?, Timestamp(found.get(1)?), found.get(2)?))
     });
-    let (seq, sent, hash) = found?;
-    Ok(if hash == row.hash { Appended::Replayed { seq, sent } } else { Appended::OtherContent })
+    let compared = |(seq, sent, hash): (Seq, Timestamp, Vec<u8>)| {
+        // Of an erased message the hash is gone, too.
+        let is_same = hash.is_empty() || hash == row.hash.0;
+        if is_same { Appended::Replayed { seq, sent } } else { Appended::OtherContent }
+    };
+    Ok(found.optional()?.map(compared))
 }

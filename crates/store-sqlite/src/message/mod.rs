@@ -1,14 +1,17 @@
 //! The messages of each conversation: a row per message, in the order of their numbers.
 
 pub(crate) mod append;
+pub(crate) mod change;
+pub(crate) mod erase;
 mod packed;
 pub(crate) mod page;
 pub(crate) mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore,
-    NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
+    Appended, BATCH_MAX, Changed, ConversationId, DOCUMENT, DocumentKey, HEADS_AT_ONCE, LogDocument, LogEnd,
+    LogHead, Message, MessageChange, MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
+    document_of,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -49,6 +52,10 @@ impl MessageStore for Sqlite {
         }
         let log = conversation.to_string();
         self.readers.read(move |connection| page::read(connection, &log, first, last)).await
+    }
+
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        self.readers.read(move |connection| page::document(connection, key)).await
     }
 
     async fn headers(
@@ -99,6 +106,16 @@ impl MessageStore for Sqlite {
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
         let log = conversation.to_string();
         self.readers.read(move |connection| seq_at(connection, &log, time)).await
+    }
+
+    async fn change(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Changed, StoreError> {
+        let (log, change) = (conversation.to_string(), change.clone());
+        let event = append::NewRow::of(&change.event)?;
+        self.writer.write(move |connection| change::change(connection, &log, &change, &event)).await
     }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Four parts: the form (1 byte), the length of the head (4 bytes, little endian), the head as JSON, the body of the message.
 
-use kith_store::{NewMessage, Seq, StoreError, Text, UserId};
+use kith_store::{
+    Edited, NewContent, NewMessage, Recalled, RecalledBy, Seq, StoreError, Text, Timestamp, UserId,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::error::internal;
+use crate::error::{corrupt, internal};
 
 /// Rises with each change of the form. An older program refuses to read a newer one.
 const FORM: u8 = 1;
+/// Where it is.
+const COLUMN: &str = "messages.body";
 
 /// The head: all but the body of the message. A field that has no value is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +28,12 @@ pub(super) struct Packed {
     pub(super) reply_to: Option<Seq>,
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub(super) client_message_id: Option<Text>,
+    /// How often it was edited, and when last.
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    edited: Option<(i64, i64)>,
+    /// Who removed its content, and when.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    recalled: Option<(i64, i64)>,
 }
 
 impl Packed {
@@ -35,7 +45,54 @@ impl Packed {
             mentions: new.mentions.clone(),
             reply_to: new.reply_to,
             client_message_id: new.client_message_id.clone(),
+            edited: None,
+            recalled: None,
         }
+    }
+
+    /// The same message after its content was removed.
+    pub(super) fn recalled(self, recalled: Recalled) -> Self {
+        Self {
+            body_bytes: 0,
+            content_type: Text::default(),
+            mentions: Vec::new(),
+            client_message_id: None,
+            recalled: Some((recalled.by.number(), recalled.time.0)),
+            ..self
+        }
+    }
+
+    /// The same message with another content.
+    pub(super) fn edited(self, content: &NewContent) -> Self {
+        let edited = content.edited();
+        Self {
+            body_bytes: content.body.len(),
+            content_type: content.content_type.clone(),
+            mentions: content.mentions.clone(),
+            edited: Some((edited.count.into(), edited.last.0)),
+            ..self
+        }
+    }
+
+    /// What is said of edits.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn edits(&self) -> Result<Option<Edited>, StoreError> {
+        let edited = |(count, last)| Edited::of(count, last).ok_or_else(|| corrupt(COLUMN));
+        self.edited.map(edited).transpose()
+    }
+
+    /// Who removed the content.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn recall(&self) -> Result<Option<Recalled>, StoreError> {
+        let recalled = |(by, time)| {
+            let by = RecalledBy::of(by).ok_or_else(|| corrupt(COLUMN))?;
+            Ok(Recalled { by, time: Timestamp(time) })
+        };
+        self.recalled.map(recalled).transpose()
     }
 
     /// The column: this head and the body of its message.
@@ -71,6 +128,8 @@ mod tests {
             mentions: vec![UserId::new(8).unwrap(), UserId::new(i64::MAX).unwrap()],
             reply_to: Some(7),
             client_message_id: Some("c-1".into()),
+            edited: None,
+            recalled: None,
         }
     }
 
@@ -92,6 +151,35 @@ mod tests {
     }
 
     #[test]
+    fn changes_are_in_the_head() {
+        let content = NewContent {
+            content_type: "".into(),
+            body: "new".into(),
+            mentions: Vec::new(),
+            mention_all: false,
+            edits_before: 1,
+            time: Timestamp(5),
+        };
+        let edited = packed(b"old").edited(&content);
+        let column = edited.encode(b"new").unwrap();
+        assert!(column.ends_with(b"{\"b\":3,\"p\":7,\"i\":\"c-1\",\"e\":[2,5]}new"));
+        assert_eq!(edited.edits().unwrap(), Some(Edited { count: 2, last: Timestamp(5) }));
+        let recalled = Recalled { by: RecalledBy::Service, time: Timestamp(6) };
+        let removed = edited.recalled(recalled);
+        let column = removed.encode(b"").unwrap();
+        assert!(column.ends_with(b"{\"b\":0,\"p\":7,\"e\":[2,5],\"r\":[-1,6]}"));
+        assert_eq!(removed.recall().unwrap(), Some(recalled));
+    }
+
+    #[test]
+    fn change_that_nobody_makes_is_damage() {
+        let wrong = Packed { edited: Some((0, 1)), recalled: Some((-2, 1)), ..packed(b"") };
+        assert!(wrong.edits().is_err() && wrong.recall().is_err());
+        let none = packed(b"");
+        assert_eq!((none.edits().unwrap(), none.recall().unwrap()), (None, None));
+    }
+
+    #[test]
     fn head_without_values_is_short() {
         let bare = Packed {
             body_bytes: 0,
@@ -99,6 +187,8 @@ mod tests {
             mentions: Vec::new(),
             reply_to: None,
             client_message_id: None,
+            edited: None,
+            recalled: None,
         };
         assert_eq!(bare.encode(b"").unwrap(), b"\x01\x07\0\0\0{\"b\":0}");
     }

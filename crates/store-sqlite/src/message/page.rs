@@ -1,6 +1,9 @@
 //! Reading messages.
 
-use kith_store::{DOCUMENT, LogHead, Message, MessageKind, Seq, StoredHeader, Timestamp, UserId};
+use kith_store::{
+    DOCUMENT, DocumentKey, LogDocument, LogHead, Message, MessageKind, Seq, StoredHeader, Timestamp, UserId,
+    Version,
+};
 use rusqlite::{Connection, Row, params};
 
 use super::{end, packed::Packed};
@@ -9,6 +12,10 @@ use crate::error::{Failure, corrupt};
 /// Primary key.
 pub(crate) const PAGE: &str = "SELECT seq, sender, sent_ms, flags, body FROM messages
     WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq";
+
+/// Primary key.
+pub(crate) const VERSIONS: &str =
+    "SELECT SUM(version) FROM messages WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3";
 
 /// Flag of a message that leaves unread counts as they are.
 pub(super) const SILENT: i64 = 1;
@@ -25,6 +32,19 @@ pub(super) fn read(
     last: Seq,
 ) -> Result<Vec<Message>, Failure> {
     rows(connection, log, first, last, message_of)
+}
+
+/// A whole document. Its version is the sum of those of its messages, so that it rises with each of them.
+pub(super) fn document(connection: &Connection, key: DocumentKey) -> Result<Option<LogDocument>, Failure> {
+    let (log, first) = (key.conversation.to_string(), key.first());
+    let last = first + DOCUMENT - 1;
+    // Of one moment.
+    let reads = connection.unchecked_transaction()?;
+    let sum: Option<i64> =
+        reads.prepare_cached(VERSIONS)?.query_row(params![log, first, last], |row| row.get(0))?;
+    let Some(sum) = sum else { return Ok(None) };
+    let version = Version::new(sum).ok_or_else(|| corrupt("version"))?;
+    Ok(Some(LogDocument { key, version, messages: read(&reads, &log, first, last)? }))
 }
 
 /// The headers of the same.
@@ -67,11 +87,12 @@ fn header_of(row: &Row<'_>) -> Result<StoredHeader, Failure> {
     let flags: i64 = row.get(3)?;
     let body = row.get_ref(4)?.as_blob().map_err(|_| corrupt("messages.body"))?;
     let (packed, _) = Packed::decode(body).ok_or_else(|| corrupt("messages.body"))?;
+    let recalled = packed.recall()?;
     Ok(StoredHeader {
         seq: row.get(0)?,
         sender: sender_of(row)?,
         silent: flags & (SILENT | EVENT) != 0,
-        recalled: false,
+        recalled: recalled.is_some(),
         mentions: packed.mentions,
         mention_all: flags & MENTION_ALL != 0,
     })
@@ -87,6 +108,7 @@ fn message_of(row: &Row<'_>) -> Result<Message, Failure> {
     let flags: i64 = row.get(3)?;
     let body = row.get_ref(4)?.as_blob().map_err(|_| corrupt("messages.body"))?;
     let (packed, body) = Packed::decode(body).ok_or_else(|| corrupt("messages.body"))?;
+    let (edited, recalled) = (packed.edits()?, packed.recall()?);
     Ok(Message {
         seq: row.get(0)?,
         sender: sender_of(row)?,
@@ -99,5 +121,7 @@ fn message_of(row: &Row<'_>) -> Result<Message, Failure> {
         silent: flags & SILENT != 0,
         reply_to: packed.reply_to,
         client_message_id: packed.client_message_id,
+        edited,
+        recalled,
     })
 }

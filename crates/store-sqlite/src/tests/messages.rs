@@ -1,13 +1,14 @@
 //! Messages: restarts, commits, plans, damage.
 
 use kith_store::{
-    Appended, ContentHash, ConversationId, GroupId, Message, MessageKey, MessageKind, NewMessage, Seq,
+    Appended, Changed, ContentChange, ContentHash, ConversationId, GroupId, Message, MessageChange,
+    MessageKey, MessageKind, NewMessage, Recalled, RecalledBy, Seq,
 };
 
 use super::*;
 use crate::{
     conversation, erasure,
-    message::{self, append, page, upkeep},
+    message::{self, append, change, erase, page, upkeep},
 };
 
 fn log_of(group: i64) -> ConversationId {
@@ -133,6 +134,42 @@ async fn append_on_a_full_disk_uses_no_number() {
     assert_eq!(append_to(&handle, 9, &batch).await, new_from(2, 3));
 }
 
+fn recall(seq: Seq, event: NewMessage) -> MessageChange {
+    let recalled = Recalled { by: RecalledBy::Service, time: Timestamp(2_000) };
+    let event = NewMessage { key: MessageKey::of_recall(seq), kind: MessageKind::Event, ..event };
+    MessageChange { seq, content: ContentChange::Recall(recalled), event }
+}
+
+#[tokio::test]
+async fn recalled_text_is_in_no_column_and_the_version_rises() {
+    let handle = open_in_memory().await.unwrap();
+    append_to(&handle, 9, &[message("private")]).await;
+    let changed = handle.stores().messages.change(log_of(9), &recall(1, message("event"))).await.unwrap();
+    assert!(matches!(changed, Changed::Done { event_seq: 2, replayed: false, .. }), "{changed:?}");
+    let rows = |connection: &Connection| {
+        let count = "SELECT count(*) FROM messages WHERE instr(body, CAST('private' AS BLOB)) > 0";
+        let version = "SELECT version FROM messages WHERE seq = 1";
+        Ok((
+            connection.query_row(count, [], |row| row.get::<_, i64>(0))?,
+            connection.query_row(version, [], |row| row.get::<_, i64>(0))?,
+        ))
+    };
+    assert_eq!(handle.sqlite.writer.write(rows).await.unwrap(), (0, 2));
+}
+
+#[tokio::test]
+async fn recall_on_a_full_disk_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    append_to(&handle, 9, &batch("a", 1)).await;
+    limit_growth(&handle, 20).await;
+    let large = NewMessage { body: vec![7; 1_000_000].into(), ..message("event") };
+    let error = handle.stores().messages.change(log_of(9), &recall(1, large)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert_eq!(bodies(&handle, 9).await, ["a1"]);
+    assert_eq!(first_page(&handle, 9).await.unwrap()[0].recalled, None);
+}
+
 #[tokio::test]
 async fn damaged_message_is_corrupt_and_not_shown() {
     let of = |sql: &'static str| async move {
@@ -177,14 +214,20 @@ async fn queries_of_messages_read_their_index() {
     let handle = open_in_memory().await.unwrap();
     for (sql, expected) in [
         (page::PAGE, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
+        (page::VERSIONS, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
         (message::END, "messages USING PRIMARY KEY (conversation=?)"),
         (message::BEGINNING, "messages USING PRIMARY KEY (conversation=?)"),
         (message::SENT, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
         (append::BY_KEY, "messages USING INDEX messages_sent (conversation=? AND key=?)"),
+        (change::BODY, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
+        (change::UPDATE, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
+        (erase::FROM, "messages USING PRIMARY KEY (conversation=? AND seq>?)"),
+        (erase::SENT_BY, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
+        (erase::ERASE, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
         (upkeep::REMOVE, "messages USING PRIMARY KEY (conversation=? AND seq<?)"),
-        (upkeep::AGED, "messages USING COVERING INDEX messages_aged (sent_ms>? AND sent_ms<?)"),
-        (conversation::UNTRIMMED, "conversations USING INDEX conversations_untrimmed (id>?)"),
-        (erasure::UNFINISHED, "erasures USING INDEX erasures_unfinished (user_id>?)"),
+        (upkeep::AGED, "INDEX messages_aged (sent_ms>? AND sent_ms<?)"),
+        (conversation::UNTRIMMED, "INDEX conversations_untrimmed ("),
+        (erasure::UNFINISHED, "INDEX erasures_unfinished ("),
         (erasure::BY_USER, "erasures USING INTEGER PRIMARY KEY (rowid=?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");

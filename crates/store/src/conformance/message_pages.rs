@@ -4,7 +4,7 @@ use super::{
     message_sample::{append, at, batch, end, fill, log_of, message, overloaded, page, stored_from},
     sample::user_id,
 };
-use crate::{BATCH_MAX, ConversationId, LogEnd, NewMessage, Seq, Stores, Timestamp};
+use crate::{BATCH_MAX, ConversationId, DocumentKey, LogEnd, NewMessage, Seq, Stores, Timestamp};
 
 #[macro_export]
 macro_rules! message_pages_conformance {
@@ -13,6 +13,7 @@ macro_rules! message_pages_conformance {
             pages_forward_and_back
             page_beyond_the_end_is_cut
             page_across_documents_is_refused
+            document_is_read_whole
             last_documents_are_read_whole
             last_documents_of_an_empty_log
             ends_equal_tails
@@ -24,6 +25,22 @@ macro_rules! message_pages_conformance {
             seq_by_time_of_an_empty_log
         }
     };
+}
+
+pub async fn document_is_read_whole(stores: Stores) {
+    let messages = by_time(150);
+    fill(&stores, log_of(9), &messages).await;
+    let all = stored_from(1, &messages);
+    for (document, messages, is_full) in [(0, &all[..100], true), (1, &all[100..], false)] {
+        let key = DocumentKey { conversation: log_of(9), document };
+        let found = stores.messages.document(key).await.unwrap().unwrap();
+        assert_eq!((found.key, found.is_full()), (key, is_full));
+        assert_eq!(found.messages, messages);
+        assert!(found.version.get() > 0);
+    }
+    for key in ["g9/2", "g8/0"] {
+        assert_eq!(stores.messages.document(key.parse().unwrap()).await.unwrap(), None);
+    }
 }
 
 /// Messages that were sent ten milliseconds apart, the first at 10.

@@ -65,6 +65,8 @@ pub(super) fn stored(new: &NewMessage, seq: Seq) -> Message {
         silent: new.silent,
         reply_to: new.reply_to,
         client_message_id: new.client_message_id.clone(),
+        edited: None,
+        recalled: None,
     }
 }
 

@@ -23,7 +23,7 @@ impl<'a> From<&'a Message> for MessageHeader<'a> {
             seq: message.seq,
             sender: message.sender,
             silent: message.silent || message.kind == MessageKind::Event,
-            recalled: false,
+            recalled: message.recalled.is_some(),
             mentions: &message.mentions,
             mention_all: message.mention_all,
         }

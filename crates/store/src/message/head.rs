@@ -29,7 +29,7 @@ impl StoredHeader {
             seq: message.seq,
             sender: message.sender,
             silent: message.silent || message.kind == MessageKind::Event,
-            recalled: false,
+            recalled: message.recalled.is_some(),
             mentions: message.mentions.clone(),
             mention_all: message.mention_all,
         }

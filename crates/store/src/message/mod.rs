@@ -1,6 +1,8 @@
 //! Messages of conversations: what is stored of them, and how they are numbered.
 
+mod change;
 mod conversation_id;
+mod document;
 mod head;
 mod new_message;
 mod store;
@@ -10,7 +12,9 @@ use bytes::Bytes;
 
 use crate::{Text, Timestamp, UserId};
 
+pub use change::{Changed, ContentChange, Edited, MessageChange, NewContent, Recalled, RecalledBy};
 pub use conversation_id::ConversationId;
+pub use document::{DocumentKey, LogDocument};
 pub use head::{HEADS_AT_ONCE, LogHead, StoredHeader};
 pub use new_message::{
     BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash, MENTIONS_MAX,
@@ -18,8 +22,8 @@ pub use new_message::{
 };
 pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of};
 pub use upkeep::{
-    AgedDocument, DOCUMENTS_READ, MessageUpkeep, SUCCESSOR_AGE, TRIMMED_AT_ONCE, Trimmed, Untrimmed,
-    removable_documents,
+    AgedDocument, DOCUMENTS_READ, MessageUpkeep, SEARCHED_AT_ONCE, SUCCESSOR_AGE, SentDocuments,
+    TRIMMED_AT_ONCE, Trimmed, Untrimmed, removable_documents,
 };
 
 /// The number of a message in its conversation. The first is 1, and there are no holes. 0 stands for "before the first".
@@ -50,6 +54,11 @@ pub struct Message {
     pub reply_to: Option<Seq>,
     /// The id that the sender gave it.
     pub client_message_id: Option<Text>,
+    /// How often it was edited; `None`: never.
+    pub edited: Option<Edited>,
+    /// Who removed its content; `None`: it has its content. Without it content type, body, mentions and the id of the client are
+    /// empty.
+    pub recalled: Option<Recalled>,
 }
 
 impl Message {

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::{MessageKind, Seq};
+use super::{Message, MessageKind, Seq};
 use crate::{Invalid, Text, Timestamp, UserId};
 
 /// Most bytes of a body, whatever is configured: a document of 100 messages stays below the 16 MiB of MongoDB.
@@ -106,6 +106,26 @@ impl NewMessage {
             Ok(text.into())
         } else {
             Err(Invalid::fixed("must be at most 128 visible ASCII characters"))
+        }
+    }
+
+    /// The message as it is stored under this number.
+    #[must_use]
+    pub fn numbered(self, seq: Seq) -> Message {
+        Message {
+            seq,
+            sender: self.sender,
+            sent: self.sent,
+            kind: self.kind,
+            content_type: self.content_type,
+            body: self.body,
+            mentions: self.mentions,
+            mention_all: self.mention_all,
+            silent: self.silent,
+            reply_to: self.reply_to,
+            client_message_id: self.client_message_id,
+            edited: None,
+            recalled: None,
         }
     }
 

@@ -2,7 +2,10 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{ConversationId, LogHead, Message, NewMessage, Seq, StoredHeader};
+use super::{
+    Changed, ConversationId, DocumentKey, LogDocument, LogHead, Message, MessageChange, NewMessage, Seq,
+    StoredHeader,
+};
 use crate::{StoreError, Timestamp};
 
 /// Number of messages that are stored together. An append adds at most this many.
@@ -77,6 +80,14 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
         last: Seq,
     ) -> Result<Vec<Message>, StoreError>;
 
+    /// Reads a document as a whole; `None`: there is none.
+    ///
+    /// Costs one read of the store.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError>;
+
     /// As [`MessageStore::messages`], without the contents.
     ///
     /// # Errors
@@ -145,4 +156,21 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// When the store cannot answer.
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError>;
+
+    /// Changes one message, if it is in the state that the change needs, and appends the event of the change: both or neither.
+    /// Returns the message as it is now.
+    ///
+    /// May be repeated, whatever its outcome was: a change whose event is in the log is not made again. Of changes at once that
+    /// need the same state one is made. Every later read sees the change with its event; a reader that sees the event and then
+    /// reads the message sees it changed.
+    ///
+    /// Costs a transaction over two documents, which is tried again while others append to the conversation. Appends wait for it.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`].
+    async fn change(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Changed, StoreError>;
 }

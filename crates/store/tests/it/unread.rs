@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kith_store::{
-    Message, MessageHeader, MessageKind, Seq, Text, Timestamp, Unread, UnreadRange, UserId, count_unread,
+    Message, MessageHeader, MessageKind, Recalled, RecalledBy, Seq, StoredHeader, Text, Timestamp, Unread,
+    UnreadRange, UserId, count_unread,
 };
 use proptest::prelude::*;
 
@@ -102,6 +103,8 @@ fn message(seq: Seq, kind: MessageKind, silent: bool) -> Message {
         silent,
         reply_to: None,
         client_message_id: None,
+        edited: None,
+        recalled: None,
     }
 }
 
@@ -115,4 +118,18 @@ fn events_and_silent_messages_do_not_count() {
     let range = UnreadRange { user: user(READER), read_seq: 0, min_seq: 0, max_seq: None };
     let unread = count_unread(range, messages.iter().map(MessageHeader::from));
     assert_eq!(unread, Unread { count: 1, first_mention: Some(3) });
+}
+
+#[test]
+fn recalled_message_does_not_count() {
+    let recalled = Recalled { by: RecalledBy::Service, time: Timestamp(2) };
+    let messages = [
+        Message { recalled: Some(recalled), ..message(1, MessageKind::Message, false) },
+        message(2, MessageKind::Message, false),
+    ];
+    let range = UnreadRange { user: user(READER), read_seq: 0, min_seq: 0, max_seq: None };
+    let expected = Unread { count: 1, first_mention: Some(2) };
+    assert_eq!(count_unread(range, messages.iter().map(MessageHeader::from)), expected);
+    let headers: Vec<StoredHeader> = messages.iter().map(StoredHeader::of).collect();
+    assert_eq!(count_unread(range, headers.iter().map(MessageHeader::from)), expected);
 }

@@ -19,3 +19,4 @@ mod site;
 mod told;
 mod unconfigured;
 mod watched;
+mod windows;

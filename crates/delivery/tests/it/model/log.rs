@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, NewMessage, Seq, StoreError,
-    StoredHeader, Timestamp, document_of,
+    Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
+    MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
 };
 use parking_lot::Mutex;
 
@@ -29,6 +29,10 @@ impl MessageStore for ModelLog {
         Ok(self.truth.lock().read(first, last))
     }
 
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("windows read the last documents")
+    }
+
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
         unreachable!("windows read whole messages")
     }
@@ -49,6 +53,10 @@ impl MessageStore for ModelLog {
 
     async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("windows know no times")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("actors change messages by themselves")
     }
 }
 
@@ -80,6 +88,10 @@ impl MessageStore for OldestFirst {
         Ok(both)
     }
 
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("windows read the last documents")
+    }
+
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
         unreachable!("windows read whole messages")
     }
@@ -98,5 +110,9 @@ impl MessageStore for OldestFirst {
 
     async fn seq_at(&self, log: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
         self.0.seq_at(log, time).await
+    }
+
+    async fn change(&self, log: ConversationId, change: &MessageChange) -> Result<Changed, StoreError> {
+        self.0.change(log, change).await
     }
 }

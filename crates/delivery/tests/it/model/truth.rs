@@ -205,5 +205,7 @@ fn message(seq: Seq, version: i64, is_event: bool) -> Message {
         silent: false,
         reply_to: None,
         client_message_id: None,
+        edited: None,
+        recalled: None,
     }
 }

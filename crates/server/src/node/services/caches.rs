@@ -4,6 +4,7 @@ use kith_cache::Policy;
 use kith_service::{
     conversation, dialog,
     group::{self, members},
+    message::documents,
     presence, relation, user,
     write::cache_defaults::CacheDefaults,
 };
@@ -16,6 +17,7 @@ const SHARES: u64 = user::cache::SHARES
     + members::cache::SHARES
     + relation::cache::SHARES
     + conversation::cache::SHARES
+    + documents::cache::SHARES
     + dialog::cache::SHARES
     + presence::cache::SHARES;
 

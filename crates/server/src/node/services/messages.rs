@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use kith_cache::SystemClock;
+use kith_delivery::Windows;
 use kith_service::{
     conversation::{self, ConversationRecords},
     dialog::{self, DialogRecords},
     domain_context::DomainContext,
-    message::{AppendQueue, Correspondents, GroupEvents, Messages, Records},
+    message::{AppendQueue, Correspondents, GroupEvents, Logs, Messages, Records, documents},
 };
 
 use super::{Domains, caches::cache_defaults};
-use crate::config::Config;
+use crate::{cluster::Cluster, config::Config};
 
 /// What is kept of conversations besides their messages.
 pub(super) fn records(context: DomainContext<'_>, config: &Config) -> Records {
@@ -21,9 +23,24 @@ pub(super) fn records(context: DomainContext<'_>, config: &Config) -> Records {
     }
 }
 
+/// The messages, the last ones of each conversation in windows where nodes share a Redis.
+fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) -> Logs {
+    let (store, limits) = (&context.stores.messages, config.messages.windows());
+    let windows = match cluster {
+        Some(cluster) => cluster.windows(Arc::clone(store), limits),
+        None => Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits),
+    };
+    Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
+}
+
 /// The appends of this node.
-pub(super) fn append_queue(context: DomainContext<'_>, config: &Config) -> AppendQueue {
-    AppendQueue::new(Arc::clone(&context.stores.messages), context.mutations.clone(), &config.messages)
+pub(super) fn append_queue(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Cluster>,
+) -> AppendQueue {
+    let logs = logs(context, config, cluster);
+    AppendQueue::new(logs, context.mutations.clone(), &config.messages)
 }
 
 /// What posts events of groups; `None`: it is configured not to.

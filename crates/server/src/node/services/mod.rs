@@ -29,7 +29,7 @@ use kith_service::{
         self, GroupRpc, Groups,
         members::{MemberRpc, Members},
     },
-    message::{DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages},
+    message::{DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, documents},
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
@@ -202,6 +202,7 @@ pub(crate) fn feed_mappings(stores: &Stores) -> Arc<[Arc<dyn FeedMapping>]> {
     all.extend(relation::feed_mappings());
     all.extend(conversation::feed_mappings());
     all.extend(dialog::feed_mappings());
+    all.extend(documents::feed_mappings());
     all.into()
 }
 
@@ -223,7 +224,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let users = users::users(context, config, deletions);
     let closing = Closing::new(stores, mutations.clone(), config.applications);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
-    let queue = messages::append_queue(context, config);
+    let queue = messages::append_queue(context, config, cluster.as_deref());
     let listeners = groups::Listeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone())],
         events: messages::group_events(&queue, config),
@@ -242,7 +243,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
     let agreement =
         cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
-    let message_upkeep = MessageUpkeep::new(context, &records.conversations, &config.messages, among);
+    let message_upkeep =
+        MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
     let messages = messages::messages(context, config, queue, records, &domains);
     let dialogs = Dialogs::new(context, messages.clone());

@@ -8,6 +8,8 @@
     reason = "every test file uses a part; a test may panic"
 )]
 
+mod lent_keyspace;
+
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -32,6 +34,8 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
+use lent_keyspace::LentKeyspace;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct TestNode {
@@ -40,6 +44,7 @@ pub struct TestNode {
     data: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
+    keyspace: Option<LentKeyspace>,
 }
 
 impl TestNode {
@@ -67,6 +72,7 @@ impl TestNode {
         config.limits.write_answer = Duration::from_secs(8);
         change(&mut config);
         let elsewhere = over_the_store_of_the_tests(&mut config);
+        let keyspace = keyspace_of(&mut config).await;
         let (ready, bound) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
@@ -78,7 +84,7 @@ impl TestNode {
         if elsewhere {
             until_it_serves(&channel).await;
         }
-        Self { address, channel, data, stop: Some(stop), running }
+        Self { address, channel, data, stop: Some(stop), running, keyspace }
     }
 
     pub fn users(&self) -> UserServiceClient<Channel> {
@@ -144,6 +150,9 @@ impl TestNode {
         self.stop.take().unwrap().send(()).unwrap();
         drop(self.channel);
         self.running.await.unwrap();
+        if let Some(keyspace) = self.keyspace {
+            keyspace.keep();
+        }
         self.data
     }
 }
@@ -158,8 +167,16 @@ fn over_the_store_of_the_tests(config: &mut Config) -> bool {
     config.store.backend = Backend::Cluster;
     config.store.mongodb.database = format!("kith_policy_{:016x}", name.finish());
     config.store.mongodb.uri = variable("KITH_TEST_MONGODB").map(Secret::new);
-    config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
     true
+}
+
+/// The keyspace of the node, where it has a store of relations of its own.
+async fn keyspace_of(config: &mut Config) -> Option<LentKeyspace> {
+    let address =
+        config.store.cql.contact_points.first().filter(|_| config.store.backend == Backend::Cluster)?;
+    let keyspace = LentKeyspace::of(&config.data_dir, address).await;
+    config.store.cql.keyspace.clone_from(&keyspace.name);
+    Some(keyspace)
 }
 
 fn variable(wanted: &str) -> Option<String> {

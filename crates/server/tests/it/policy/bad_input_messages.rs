@@ -188,6 +188,10 @@ async fn reads_with_a_wrong_field_are_refused() {
         ("GetSeqByTime", of(json!({})), "time", "must be given"),
         ("GetSeqByTime", of(json!({ "time": "1969-12-31T23:59:59Z" })), "time", "must be a moment"),
         ("GetSeqByTime", of(json!({ "userId": -1, "time": "2026-01-01T00:00:00Z" })), "user_id", "above 0"),
+        ("RecallMessage", of(json!({})), "seq", "must be above 0"),
+        ("RecallMessage", of(json!({ "seq": -1 })), "seq", "must be above 0"),
+        ("RecallMessage", of(json!({ "seq": 1, "userId": -1 })), "user_id", "must be above 0"),
+        ("RecallMessage", json!({ "seq": 1 }), "conversation_id", "must be"),
         ("GetMaxSeqs", json!({ "conversationIds": vec!["g9"; 1_001] }), "conversation_ids", "at most 1000"),
         ("GetMaxSeqs", json!({ "userId": -1 }), "user_id", "must be above 0"),
         ("BatchSend", json!({ "messages": vec![json!({}); 101] }), "messages", "must hold at most 100"),
@@ -195,5 +199,30 @@ async fn reads_with_a_wrong_field_are_refused() {
     for (method, body, field, why) in wrong {
         assert_field_refused(&node, method, &body, field, why).await;
     }
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn edits_with_a_wrong_field_are_refused() {
+    let (node, ann, group) = started().await;
+    let id = format!("g{group}");
+    sent(&node, &json!({ "groupId": group, "senderId": ann, "body": "aGk=" })).await;
+    let right = json!({ "conversationId": id, "seq": 1, "contentType": "text/plain", "body": "aGk=" });
+    let wrong = [
+        (json!({ "seq": 0 }), "seq", "must be above 0"),
+        (json!({ "seq": i64::MIN.to_string() }), "seq", "must be above 0"),
+        (json!({ "userId": -1 }), "user_id", "must be above 0"),
+        (json!({ "conversationId": "d8-7" }), "conversation_id", "must"),
+        (json!({ "contentType": "text\nplain" }), "content_type", "must be at most 128"),
+        (json!({ "contentType": "", "body": "" }), "body", "must not be empty"),
+        (json!({ "body": STANDARD.encode(vec![7; BODY + 1]) }), "body", "at most 65536 bytes"),
+        (json!({ "mentions": { "userIds": vec![7; 51] } }), "mentions.user_ids", "must hold at most 50"),
+        (json!({ "mentions": { "userIds": [7, 0] } }), "mentions.user_ids", "must be above 0"),
+        (json!({ "expectedEdits": -1 }), "expected_edits", "must not be below 0"),
+    ];
+    for (fields, field, why) in wrong {
+        assert_field_refused(&node, "EditMessage", &with(right.clone(), fields), field, why).await;
+    }
+    assert_eq!(read_all(&node, ann, &id).await, ["hi"]);
     node.assert_healthy().await;
 }

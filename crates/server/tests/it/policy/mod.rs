@@ -15,6 +15,8 @@ mod groups;
 mod members;
 mod memory_tier;
 mod messages;
+mod messages_changed;
+mod messages_erased;
 mod messages_read;
 mod messages_sent_again;
 mod presence;

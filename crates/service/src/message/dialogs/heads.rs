@@ -1,22 +1,25 @@
-//! Ends and heads of logs, as lists and counts read them: from the store.
+//! Ends and heads of logs, as lists and counts read them.
 
-use std::sync::Arc;
-
+use kith_delivery::{EntryHeader, Head, HeadOf};
 use kith_store::{
-    BATCH_MAX, ConversationId, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageStore, Seq, StoredHeader,
+    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageKind, Seq,
+    StoredHeader,
 };
 
-use crate::{error::Error, message::store_error};
+use crate::{
+    error::Error,
+    message::{Logs, store_error},
+};
 
-/// What lists and counts read of logs. What answers before the store comes in here. Cheap to clone.
+/// What lists and counts read of logs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Heads {
-    store: Arc<dyn MessageStore>,
+    logs: Logs,
 }
 
 impl Heads {
-    pub(super) const fn new(store: Arc<dyn MessageStore>) -> Self {
-        Self { store }
+    pub(super) const fn new(logs: Logs) -> Self {
+        Self { logs }
     }
 
     /// The ends of these logs, in their order.
@@ -26,7 +29,7 @@ impl Heads {
     pub(super) async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
         let mut ends = Vec::with_capacity(conversations.len());
         for some in conversations.chunks(BATCH_MAX) {
-            ends.extend(self.store.ends(some).await.map_err(store_error)?);
+            ends.extend(self.logs.store.ends(some).await.map_err(store_error)?);
         }
         Ok(ends)
     }
@@ -36,19 +39,37 @@ impl Heads {
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
-        self.store.strong_end(conversation).await.map_err(store_error)
+        self.logs.strong_end(conversation).await
     }
 
-    /// The heads of these logs, in their order; each with the headers above a number.
+    /// The heads of these logs, in their order; each with the headers above a number. They are those of windows, or of the store
+    /// where a window does not have all of it.
     ///
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error> {
         let mut heads = Vec::with_capacity(asked.len());
-        for some in asked.chunks(HEADS_AT_ONCE) {
-            heads.extend(self.store.heads(some).await.map_err(store_error)?);
+        for some in asked.chunks(BATCH_MAX) {
+            heads.extend(self.heads_of_windows(some).await?);
         }
-        Ok(heads)
+        let missing: Vec<(ConversationId, Seq)> =
+            heads.iter().zip(asked).filter(|(head, _)| head.is_none()).map(|(_, asked)| *asked).collect();
+        let mut stored = Vec::with_capacity(missing.len());
+        for some in missing.chunks(HEADS_AT_ONCE) {
+            stored.extend(self.logs.store.heads(some).await.map_err(store_error)?);
+        }
+        let mut stored = stored.into_iter();
+        Ok(heads.into_iter().map(|head| head.or_else(|| stored.next()).unwrap_or_default()).collect())
+    }
+
+    async fn heads_of_windows(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<Option<LogHead>>, Error> {
+        let logs: Vec<HeadOf> =
+            asked.iter().map(|(conversation, after)| self.logs.head_of(*conversation, *after)).collect();
+        let heads = self.logs.windows.heads(&logs).await.map_err(store_error)?;
+        let head = |(head, (_, after)): (Option<Head>, &(ConversationId, Seq))| {
+            head.and_then(|head| whole(head, *after))
+        };
+        Ok(heads.into_iter().zip(asked).map(head).collect())
     }
 
     /// The headers from one number to another, which are in one document.
@@ -60,7 +81,7 @@ impl Heads {
         conversation: ConversationId,
         (first, last): (Seq, Seq),
     ) -> Result<Vec<StoredHeader>, Error> {
-        self.store.headers(conversation, first, last).await.map_err(store_error)
+        self.logs.store.headers(conversation, first, last).await.map_err(store_error)
     }
 
     /// The message with this number, if it exists.
@@ -75,6 +96,24 @@ impl Heads {
         if seq < 1 {
             return Ok(None);
         }
-        Ok(self.store.messages(conversation, seq, seq).await.map_err(store_error)?.pop())
+        Ok(self.logs.store.messages(conversation, seq, seq).await.map_err(store_error)?.pop())
+    }
+}
+
+/// The head that a window has; `None`: large messages left no room for all of it. The headers are those above `after`.
+fn whole(head: Head, after: Seq) -> Option<LogHead> {
+    let first = (after + 1).max(head.end - DOCUMENT + 1);
+    let headers = head.headers.into_iter().map(stored_header).collect();
+    (head.first <= first.max(1)).then_some(LogHead { last: head.last, headers })
+}
+
+fn stored_header(header: EntryHeader) -> StoredHeader {
+    StoredHeader {
+        seq: header.seq,
+        sender: header.sender,
+        silent: header.silent || header.kind == MessageKind::Event,
+        recalled: header.recalled,
+        mentions: header.mentions,
+        mention_all: header.mention_all,
     }
 }

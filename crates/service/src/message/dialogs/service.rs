@@ -1,7 +1,5 @@
 //! What the calls of dialogs are made of.
 
-use std::sync::Arc;
-
 use kith_store::{ConversationId, DialogKey, UserId};
 
 use super::heads::Heads;
@@ -24,7 +22,7 @@ impl Dialogs {
     /// Over the messages of a deployment.
     #[must_use]
     pub fn new(context: DomainContext<'_>, messages: Messages) -> Self {
-        let heads = Heads::new(Arc::clone(&context.stores.messages));
+        let heads = Heads::new(messages.logs.clone());
         Self { messages, heads, hasher: context.hasher.clone() }
     }
 

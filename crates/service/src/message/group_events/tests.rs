@@ -2,13 +2,14 @@ use std::{future::pending, sync::Arc};
 
 use kith_cache::Node;
 use kith_store::{
-    Appended, LogEnd, LogHead, MemberKey, Message, MessageStore, Outcome, Seq, StoreError, StoredHeader,
+    Appended, Changed, DocumentKey, LogDocument, LogEnd, LogHead, MemberKey, Message, MessageChange,
+    MessageStore, Outcome, Seq, StoreError, StoredHeader,
 };
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    message::MessagesConfig,
+    message::{MessagesConfig, sample::logs},
     write::mutations::{Mutations, WriteLimits},
 };
 
@@ -90,6 +91,10 @@ impl MessageStore for NoStore {
         unreachable!("nothing is read")
     }
 
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("nothing is read")
+    }
+
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
         unreachable!("nothing is read")
     }
@@ -109,6 +114,10 @@ impl MessageStore for NoStore {
     async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("nothing is read")
     }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
+    }
 }
 
 /// How long a change waits for its event over this store.
@@ -116,7 +125,7 @@ async fn waited(store: NoStore) -> Duration {
     let second = Duration::from_secs(1);
     let limits = WriteLimits { at_once: 8, wait: second, takes: 60 * second, answer: second };
     let mutations = Mutations::new(Node::local(1), &limits);
-    let queue = AppendQueue::new(Arc::new(store), mutations, &MessagesConfig::default());
+    let queue = AppendQueue::new(logs(Arc::new(store)), mutations, &MessagesConfig::default());
     let (events, begun) = (GroupEvents::new(queue, second), Instant::now());
     events.changed(&joined(vec![member(7, Role::Member)])).await.expect("the change is kept");
     begun.elapsed()

@@ -8,11 +8,14 @@ use std::{
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use kith_cache::Node;
-use kith_store::{ContentHash, LogEnd, LogHead, Message, Seq, StoredHeader, Timestamp};
+use kith_store::{
+    Changed, ContentHash, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange, MessageStore,
+    Seq, StoredHeader, Timestamp,
+};
 use parking_lot::Mutex;
 
 use super::{
-    super::sample::{group, message},
+    super::sample::{group, logs, message},
     *,
 };
 use crate::{error::Reason, write::mutations::WriteLimits};
@@ -112,6 +115,10 @@ impl MessageStore for FakeStore {
         unreachable!("nothing is read")
     }
 
+    async fn document(&self, _key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("nothing is read")
+    }
+
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
         Err(StoreError::Overloaded)
     }
@@ -131,12 +138,16 @@ impl MessageStore for FakeStore {
     async fn seq_at(&self, _conversation: ConversationId, _time: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("nothing is read")
     }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
+    }
 }
 
 fn queue(store: &Arc<FakeStore>) -> AppendQueue {
     let limits = WriteLimits { at_once: 8, wait: TRIED_FOR, takes: TRIED_FOR, answer: TRIED_FOR };
     let mutations = Mutations::new(Node::local(1), &limits);
-    AppendQueue::new(Arc::clone(store) as Arc<dyn MessageStore>, mutations, &MessagesConfig::default())
+    AppendQueue::new(logs(Arc::<FakeStore>::clone(store)), mutations, &MessagesConfig::default())
 }
 
 async fn append(queue: &AppendQueue, ids: &[&str]) -> Vec<Answer> {

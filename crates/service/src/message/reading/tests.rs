@@ -1,18 +1,21 @@
 //! Which numbers a page has, and how much is read for it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use kith_store::{Appended, LogEnd, LogHead, MessageStore, NewMessage, StoreError, StoredHeader};
+use kith_store::{
+    Appended, Changed, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore, NewMessage,
+    StoreError, StoredHeader, Version,
+};
 use parking_lot::Mutex;
 
 use super::{
-    super::sample::{group, stored},
+    super::sample::{group, logs, stored},
     *,
 };
 
-const ALL: Timestamp = Timestamp(i64::MIN);
-
 fn range(min: Seq, max: Seq) -> Range {
-    Range { min, max, since: ALL }
+    Range { min, max }
 }
 
 fn pull(from: Seq, to: Seq, limit: usize) -> Pull {
@@ -54,13 +57,46 @@ fn history_goes_down_to_the_lowest_number() {
     }
 }
 
+/// Parts of these numbers as pairs; those that are known have a negative first number.
+fn parts_of(first: Seq, last: Seq, recent: std::ops::RangeInclusive<Seq>) -> Vec<(Seq, Seq)> {
+    let recent: Vec<Message> = recent.map(|seq| stored(seq, 1)).collect();
+    let numbers = |part: Part| match part {
+        Part::Stored(span) => (span.first, span.last),
+        Part::Recent(messages) => (-messages[0].seq, messages[messages.len() - 1].seq),
+    };
+    parts(Span { first, last }, &recent).into_iter().map(numbers).collect()
+}
+
 #[test]
 fn parts_are_those_of_documents() {
-    assert_eq!(parts(1, 100), [(1, 100)]);
-    assert_eq!(parts(100, 101), [(100, 100), (101, 101)]);
-    assert_eq!(parts(95, 305), [(95, 100), (101, 200), (201, 300), (301, 305)]);
-    assert_eq!(parts(7, 7), [(7, 7)]);
-    assert_eq!(parts(8, 7), []);
+    let none = 1..=0;
+    assert_eq!(parts_of(1, 100, none.clone()), [(1, 100)]);
+    assert_eq!(parts_of(100, 101, none.clone()), [(100, 100), (101, 101)]);
+    assert_eq!(parts_of(95, 305, none.clone()), [(95, 100), (101, 200), (201, 300), (301, 305)]);
+    assert_eq!(parts_of(7, 7, none.clone()), [(7, 7)]);
+    assert_eq!(parts_of(8, 7, none), []);
+}
+
+#[test]
+fn known_messages_are_not_read() {
+    assert_eq!(parts_of(120, 180, 101..=200), [(-120, 180)]);
+    assert_eq!(parts_of(95, 160, 151..=250), [(95, 100), (101, 150), (-151, 160)]);
+    assert_eq!(parts_of(160, 260, 151..=250), [(-160, 250), (251, 260)], "the end was read again");
+    assert_eq!(parts_of(1, 10, 151..=250), [(1, 10)]);
+    assert_eq!(parts_of(8, 7, 1..=10), []);
+}
+
+#[test]
+fn last_messages_are_asked_for_with_the_end() {
+    let unknown_end = range(11, Seq::MAX);
+    let span = |asked: Asked| {
+        let Span { first, last } = asked.among_the_last(unknown_end);
+        (first, last)
+    };
+    assert_eq!(span(Asked::Pull(pull(0, 0, 20))), (11, 30));
+    assert_eq!(span(Asked::Pull(pull(100, 105, 20))), (100, 105));
+    assert_eq!(span(Asked::Back(back(100, 20))), (80, 99));
+    assert_eq!(span(Asked::Back(back(0, 20))), (11, Seq::MAX), "the last 20, wherever they are");
 }
 
 /// A log of many messages of one size; it notes what is read.
@@ -92,6 +128,11 @@ impl MessageStore for FakeLog {
         Ok((first..=last).map(|seq| stored(seq, self.bytes)).collect())
     }
 
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        let messages = self.messages(key.conversation, key.first(), key.first() + DOCUMENT - 1).await?;
+        Ok(Some(LogDocument { key, version: Version::FIRST, messages }))
+    }
+
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
         Err(StoreError::Overloaded)
     }
@@ -111,16 +152,24 @@ impl MessageStore for FakeLog {
     async fn seq_at(&self, _conversation: ConversationId, _time: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("no time is asked")
     }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
+    }
 }
 
 /// Numbers of what a page has, whether it was cut, and what was read for it.
 async fn page(bytes: usize, order: Order, first: Seq, last: Seq) -> (Vec<Seq>, bool, Vec<(Seq, Seq)>) {
-    let log = FakeLog { bytes, reads: Mutex::default() };
-    let mut found = Found::new(range(1, 9_999));
-    let parts = ordered(parts(first, last), order);
-    let cut = read(&log, group(9), parts, order, |_| true, &mut found).await.unwrap();
+    let end = last;
+    let store = Arc::new(FakeLog { bytes, reads: Mutex::default() });
+    let mut found = Found::default();
+    let parts = ordered(parts(Span { first, last }, &[]), order);
+    let logs = logs(Arc::<FakeLog>::clone(&store));
+    let log = Log { logs: &logs, conversation: group(9), end };
+    let cut = read(log, parts, order, |_| true, &mut found).await.unwrap();
     let seqs = found.messages.iter().map(|message| message.seq).collect();
-    (seqs, cut, log.reads.into_inner())
+    let reads = store.reads.lock().clone();
+    (seqs, cut, reads)
 }
 
 #[tokio::test]
@@ -143,7 +192,7 @@ async fn cut_page_reads_one_document_more_at_most() {
     let sixteenth = PAGE_BYTES / 16;
     let (seqs, cut, reads) = page(sixteenth, Order::Rising, 91, 1_050).await;
     assert_eq!((seqs, cut), ((91..=105).collect(), true));
-    assert_eq!(reads[..2], [(91, 100), (101, 200)]);
+    assert_eq!(reads[..2], [(1, 100), (101, 200)], "documents are read whole");
     assert!(reads.len() <= 3, "{reads:?}");
     let (seqs, cut, reads) = page(sixteenth, Order::Falling, 91, 1_010).await;
     assert_eq!((seqs, cut), ((996..=1_010).rev().collect(), true));
@@ -155,15 +204,4 @@ async fn cut_page_reads_one_document_more_at_most() {
 async fn page_has_one_message_of_any_size() {
     let (seqs, cut, _) = page(2 * PAGE_BYTES, Order::Rising, 1, 10).await;
     assert_eq!((seqs, cut), (vec![1], true));
-}
-
-#[tokio::test]
-async fn message_from_before_the_account_is_left_out() {
-    let log = FakeLog { bytes: 10, reads: Mutex::default() };
-    let sent = stored(1, 10).sent;
-    for (since, count, met) in [(sent, 5, false), (Timestamp(sent.0 + 1), 0, true)] {
-        let mut found = Found::new(Range { since, ..range(1, 5) });
-        read(&log, group(9), vec![(1, 5)], Order::Rising, |_| true, &mut found).await.unwrap();
-        assert_eq!((found.messages.len(), found.met_predecessor), (count, met));
-    }
 }

@@ -1,9 +1,12 @@
 //! What an event of a change stream says of a record.
 
-use kith_store::{DialogKey, FeedRecord, GroupId, UserId, Version};
+use kith_store::{DialogKey, DocumentKey, FeedRecord, GroupId, UserId, Version};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::super::dialog_row;
+use super::super::{
+    dialog_row,
+    message::{MESSAGES, document_id},
+};
 
 /// A collection whose documents are records.
 pub(super) struct Watched {
@@ -19,7 +22,7 @@ pub(super) struct Watched {
 }
 
 /// A new kind of record is one more row.
-pub(super) static WATCHED: [Watched; 4] = [
+pub(super) static WATCHED: [Watched; 5] = [
     Watched {
         name: "users",
         record: |id| UserId::new(whole(id)?).ok().map(FeedRecord::User),
@@ -59,6 +62,19 @@ pub(super) static WATCHED: [Watched; 4] = [
         },
         operations: &CHANGES,
         only: None,
+    },
+    Watched {
+        name: MESSAGES,
+        record: |id| document_key(id).map(FeedRecord::Document),
+        id: |record| match record {
+            FeedRecord::Document(key) => Some(document_id(key.conversation, key.document).into()),
+            _ => None,
+        },
+        operations: &["update"],
+        // Appends leave the version as it is, so that their texts never reach a reader of the stream.
+        only: Some(|| {
+            doc! { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } }
+        }),
     },
 ];
 /// Operations on one document.
@@ -188,6 +204,12 @@ fn dialog(id: RawBsonRef<'_>) -> Option<DialogKey> {
     let id = id.as_document()?;
     let user = UserId::new(whole(field(id, "u")?)?).ok()?;
     Some(DialogKey { user, conversation: id.get_str("c").ok()?.parse().ok()? })
+}
+
+fn document_key(id: RawBsonRef<'_>) -> Option<DocumentKey> {
+    let id = id.as_document()?;
+    let document = whole(field(id, "d")?).filter(|document| *document >= 0)?;
+    Some(DocumentKey { conversation: id.get_str("c").ok()?.parse().ok()?, document })
 }
 
 /// `None`: the event is about no record.
@@ -343,8 +365,12 @@ mod tests {
 
     #[test]
     fn server_sends_events_of_records_and_ends() {
-        let names = ["users", "groups", "dialogs", "conversations"];
-        let mut expected: Vec<Document> = names.iter().map(|name| doc! { "ns.coll": *name }).collect();
+        let names = ["users", "groups", "dialogs", "conversations", "messages"];
+        let mut expected: Vec<Document> = names[..4].iter().map(|name| doc! { "ns.coll": *name }).collect();
+        let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
+        let changes =
+            doc! { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } };
+        expected.push(doc! { "ns.coll": "messages", "$or": [ends, changes] });
         expected.push(doc! { "to.coll": { "$in": names.to_vec() } });
         expected.push(doc! { "operationType": { "$in": ["dropDatabase", "invalidate"] } });
         assert_eq!(seen(&WATCHED), expected);
@@ -373,6 +399,18 @@ mod tests {
             let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name }, "id": id });
             assert_eq!(told_of(&gone), Told::Change(record, Claim::Gone));
         }
+        let key = DocumentKey { conversation: key.conversation, document: 12 };
+        let of_messages =
+            doc! { "ns": { "db": "kith", "coll": "messages" }, "id": { "c": "g9", "d": 12_i64 } };
+        let mut changed = event("update", doc! { "set": 2_i64, "nonce": 5_i64, "touched": 3 });
+        changed.extend(of_messages.clone());
+        let raised = Claim::Raised(Version::new(2).unwrap());
+        assert_eq!(told_of(&changed), Told::Change(FeedRecord::Document(key), raised));
+        assert_eq!(
+            told_of(&event("delete", of_messages)),
+            Told::Nothing,
+            "upkeep removes what nobody may read"
+        );
     }
 
     #[test]
@@ -384,6 +422,7 @@ mod tests {
             FeedRecord::Group(GroupId::new(7).unwrap()),
             FeedRecord::Dialog(DialogKey { user, conversation }),
             FeedRecord::Conversation(conversation),
+            FeedRecord::Document(DocumentKey { conversation, document: 12 }),
         ] {
             let ids: Vec<(&Watched, Bson)> =
                 WATCHED.iter().filter_map(|watched| Some((watched, (watched.id)(&record)?))).collect();

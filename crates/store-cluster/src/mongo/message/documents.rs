@@ -91,7 +91,8 @@ pub(super) enum Made {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) seq: Seq,
-    pub(super) hash: ContentHash,
+    /// `None`: the message was erased.
+    pub(super) hash: Option<ContentHash>,
     pub(super) sent: Timestamp,
 }
 
@@ -120,18 +121,12 @@ impl Documents for Mongo {
         document: i64,
         messages: &[&NewMessage],
     ) -> Result<Pushed, StoreError> {
-        let keys: Vec<Bson> = messages.iter().map(|new| element::key(new.key)).collect();
         // By a raw command: for the typed one, which the driver may retry, the server would keep an image of the whole document.
         let push = doc! {
             "findAndModify": MESSAGES,
-            "query": {
-                "_id": id(conversation, document),
-                LAST_ELEMENT: { "$exists": false },
-                "m.k": { "$nin": keys },
-            },
-            // Of more than fit, the first are kept.
-            "update": { "$push": { "m": { "$each": elements(messages), "$slice": DOCUMENT } } },
-            "fields": { "_id": 0, "n": { "$size": "$m" } },
+            "query": room_in(conversation, document, messages),
+            "update": pushing(messages),
+            "fields": size(),
             "new": false,
             "maxTimeMS": millis(self.options.command),
             "writeConcern": durable_document(self.options.write_majority),
@@ -149,15 +144,7 @@ impl Documents for Mongo {
         document: i64,
         messages: &[&NewMessage],
     ) -> Result<Made, StoreError> {
-        let begun = messages.first().map_or(0, |first| first.sent.0);
-        let made = doc! {
-            "_id": id(conversation, document),
-            "v": 1_i64,
-            "t0": begun,
-            "m": elements(messages),
-        };
-        let made = RawDocumentBuf::try_from(&made).map_err(|_| malformed("document"))?;
-        match self.messages.insert_one(made).await {
+        match self.messages.insert_one(new_document(conversation, document, messages)?).await {
             Ok(_) => Ok(Made::Whole),
             Err(error) if is_duplicate(&error) => Ok(Made::Duplicate),
             Err(error) => Err(write_failed(error)),
@@ -185,7 +172,7 @@ impl Documents for Mongo {
 }
 
 /// The id of a document.
-pub(super) fn id(conversation: ConversationId, document: i64) -> Document {
+pub(in crate::mongo) fn id(conversation: ConversationId, document: i64) -> Document {
     doc! { "c": conversation.to_string(), "d": document }
 }
 
@@ -194,6 +181,45 @@ pub(super) fn documents_of(conversation: ConversationId) -> Document {
     let conversation = conversation.to_string();
     let (first, last) = (Bson::MinKey, Bson::MaxKey);
     doc! { "_id": { "$gte": { "c": &conversation, "d": first }, "$lte": { "c": &conversation, "d": last } } }
+}
+
+/// Matches a document that is not full and has none of the keys of these messages.
+pub(super) fn room_in(conversation: ConversationId, document: i64, messages: &[&NewMessage]) -> Document {
+    let keys: Vec<Bson> = messages.iter().map(|new| element::key(new.key)).collect();
+    doc! {
+        "_id": id(conversation, document),
+        LAST_ELEMENT: { "$exists": false },
+        "m.k": { "$nin": keys },
+    }
+}
+
+/// Adds messages to a document. Of more than fit, the first are kept.
+pub(super) fn pushing(messages: &[&NewMessage]) -> Document {
+    doc! { "$push": { "m": { "$each": elements(messages), "$slice": DOCUMENT } } }
+}
+
+/// Projection to the number of messages, as `n`.
+pub(super) fn size() -> Document {
+    doc! { "_id": 0, "n": { "$size": "$m" } }
+}
+
+/// A document of messages.
+///
+/// # Errors
+/// When it cannot be written down.
+pub(super) fn new_document(
+    conversation: ConversationId,
+    document: i64,
+    messages: &[&NewMessage],
+) -> Result<RawDocumentBuf, StoreError> {
+    let begun = messages.first().map_or(0, |first| first.sent.0);
+    let made = doc! {
+        "_id": id(conversation, document),
+        "v": 1_i64,
+        "t0": begun,
+        "m": elements(messages),
+    };
+    RawDocumentBuf::try_from(&made).map_err(|_| malformed("document"))
 }
 
 /// The size of an answer that has all of so many documents.

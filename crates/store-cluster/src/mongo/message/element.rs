@@ -1,28 +1,30 @@
 //! A message as an element of its document: `{k: key, h: hash of the content, i: id of the client, f: sender, t: time, y: kind,
-//! x: flags, ct: content type, b: body, a: mentions, p: answered message}`. `f` 0 is a service. `i`, `ct`, `a` and `p` are
-//! absent where there is nothing to say.
+//! x: flags, ct: content type, b: body, a: mentions, p: answered message, e: edits, et: time of the last edit, r: {by: who
+//! removed the content, t: when}}`. `f` 0 is a service. `i`, `ct`, `a`, `p`, `e`, `et` and `r` are absent where there is nothing to
+//! say; of a message with `r`, `b` is absent, too.
 
 use kith_store::{
-    ContentHash, Message, MessageKey, MessageKind, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
-    UserId,
+    ContentHash, Edited, Message, MessageKey, MessageKind, NewMessage, Recalled, RecalledBy, Seq, StoreError,
+    StoredHeader, Timestamp, UserId,
 };
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
 
 use crate::mongo::{
-    document::{fields, moment, number, small, text},
+    document::{fields, moment, number, number_in, small, text},
     error::malformed,
 };
 
 /// Leaves unread counts as they are.
 const SILENT: i32 = 1;
 /// Mentions every reader.
-const MENTIONS_ALL: i32 = 2;
+pub(super) const MENTIONS_ALL: i32 = 2;
 
 /// What is stored of a message that is compared with one that is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) key: MessageKey,
-    pub(super) hash: ContentHash,
+    /// `None`: the message was erased.
+    pub(super) hash: Option<ContentHash>,
     pub(super) sent: Timestamp,
 }
 
@@ -41,7 +43,7 @@ pub(super) fn element(new: &NewMessage) -> Document {
     }
     element.insert("b", binary(&new.body));
     if !new.mentions.is_empty() {
-        element.insert("a", new.mentions.iter().map(|user| user.get()).collect::<Vec<_>>());
+        element.insert("a", mentioned(&new.mentions));
     }
     if let Some(answered) = new.reply_to {
         element.insert("p", answered);
@@ -57,7 +59,7 @@ pub(super) fn key(key: MessageKey) -> Bson {
 /// Reads the message with this number.
 pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreError> {
     let mut message = blank(seq);
-    let mut has_body = false;
+    let (mut has_body, mut edits, mut edit_time) = (false, 0, 0);
     for field in fields(element) {
         let (name, value) = field?;
         match name {
@@ -70,10 +72,16 @@ pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreE
             "b" => (message.body, has_body) = (bytes(value, "b")?.to_vec().into(), true),
             "a" => message.mentions = users(value)?,
             "p" => message.reply_to = Some(number(value, "p")?),
+            "e" => edits = number(value, "e")?,
+            "et" => edit_time = number(value, "et")?,
+            "r" => message.recalled = Some(recalled(value)?),
             _ => {}
         }
     }
-    if has_body { Ok(message) } else { Err(malformed("b")) }
+    if edits != 0 {
+        message.edited = Some(Edited::of(edits, edit_time).ok_or_else(|| malformed("e"))?);
+    }
+    if has_body != message.recalled.is_some() { Ok(message) } else { Err(malformed("b")) }
 }
 
 /// Reads the header of the message with this number.
@@ -86,6 +94,7 @@ pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, St
             "y" => message.kind = MessageKind::of(number(value, "y")?).ok_or_else(|| malformed("y"))?,
             "x" => (message.silent, message.mention_all) = said(value)?,
             "a" => message.mentions = users(value)?,
+            "r" => message.recalled = Some(recalled(value)?),
             _ => {}
         }
     }
@@ -97,9 +106,43 @@ pub(super) fn kept(element: &RawDocument) -> Result<Kept, StoreError> {
     let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));
     Ok(Kept {
         key: MessageKey(array(field("k")?, "k")?),
-        hash: ContentHash(array(field("h")?, "h")?),
+        hash: hash(element)?,
         sent: moment(field("t")?, "t")?,
     })
+}
+
+fn hash(element: &RawDocument) -> Result<Option<ContentHash>, StoreError> {
+    let hash = element.get("h").map_err(|_| malformed("h"))?;
+    hash.map(|hash| array(hash, "h").map(ContentHash)).transpose()
+}
+
+/// What the messages are that have content of a sender, or a hash of it, as conditions on the fields of an element.
+pub(super) fn content_of(sender: UserId, field: impl Fn(&str) -> String) -> Document {
+    doc! {
+        field("f"): sender.get(),
+        field("y"): i32::from(MessageKind::Message as u8),
+        field("h"): { "$exists": true },
+    }
+}
+
+/// Whether an element is one of those.
+pub(super) fn has_content_of(element: &RawDocument, sender: UserId) -> Result<bool, StoreError> {
+    let is_message = number_in(element, "y")? == Some((MessageKind::Message as u8).into());
+    Ok(is_message && number_in(element, "f")? == Some(sender.get()) && hash(element)?.is_some())
+}
+
+/// The update that removes the contents of a sender from a document, and raises its version; and what its array filters are.
+pub(super) fn erasing(sender: UserId, now: Timestamp) -> (Document, Vec<Document>) {
+    let content = ["b", "ct", "a", "i", "h"].map(|field| (format!("m.$[all].{field}"), Bson::from("")));
+    let update = doc! {
+        "$unset": content.into_iter().collect::<Document>(),
+        "$bit": { "m.$[all].x": { "and": !MENTIONS_ALL } },
+        "$set": { "m.$[unrecalled].r": { "by": RecalledBy::Erasure.number(), "t": now.0 } },
+        "$inc": { "v": 1_i64 },
+    };
+    let mut unrecalled = content_of(sender, |field| format!("unrecalled.{field}"));
+    unrecalled.insert("unrecalled.r", doc! { "$exists": false });
+    (update, vec![content_of(sender, |field| format!("all.{field}")), unrecalled])
 }
 
 fn flags(new: &NewMessage) -> i32 {
@@ -110,6 +153,18 @@ fn flags(new: &NewMessage) -> i32 {
 fn said(value: RawBsonRef<'_>) -> Result<(bool, bool), StoreError> {
     let flags = i32::from(small(value, "x")?);
     Ok((flags & SILENT != 0, flags & MENTIONS_ALL != 0))
+}
+
+fn recalled(value: RawBsonRef<'_>) -> Result<Recalled, StoreError> {
+    let document = value.as_document().ok_or_else(|| malformed("r"))?;
+    let by = number_in(document, "by")?.and_then(RecalledBy::of).ok_or_else(|| malformed("by"))?;
+    let time = number_in(document, "t")?.ok_or_else(|| malformed("t"))?;
+    Ok(Recalled { by, time: Timestamp(time) })
+}
+
+/// Mentioned users as they are stored.
+pub(super) fn mentioned(users: &[UserId]) -> Bson {
+    users.iter().map(|user| user.get()).collect::<Vec<_>>().into()
 }
 
 fn sender(number: i64) -> Result<Option<UserId>, StoreError> {
@@ -133,7 +188,8 @@ fn array<const N: usize>(value: RawBsonRef<'_>, field: &'static str) -> Result<[
     bytes(value, field)?.try_into().map_err(|_| malformed(field))
 }
 
-fn binary(bytes: &[u8]) -> Bson {
+/// Bytes as they are stored.
+pub(super) fn binary(bytes: &[u8]) -> Bson {
     Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }.into()
 }
 
@@ -150,6 +206,8 @@ fn blank(seq: Seq) -> Message {
         silent: false,
         reply_to: None,
         client_message_id: None,
+        edited: None,
+        recalled: None,
     }
 }
 
@@ -205,7 +263,7 @@ mod tests {
     fn key_and_hash_are_read_back() {
         let kept = kept(&raw(&element(&bare()))).unwrap();
         let NewMessage { key, hash, sent, .. } = bare();
-        assert_eq!(kept, Kept { key, hash, sent });
+        assert_eq!(kept, Kept { key, hash: Some(hash), sent });
     }
 
     #[test]
@@ -217,6 +275,8 @@ mod tests {
             ("b", Bson::from("text")),
             ("a", Bson::from(vec![0_i64])),
             ("t", Bson::Null),
+            ("e", Bson::Int64(-1)),
+            ("r", Bson::Int64(7)),
         ];
         for (field, value) in wrong {
             let mut element = element(&bare());
@@ -227,6 +287,15 @@ mod tests {
         let mut without = element(&bare());
         without.remove("b");
         assert!(message(&raw(&without), 1).is_err());
+        without.insert("r", doc! { "by": -1_i64, "t": 7_i64 });
+        assert!(message(&raw(&without), 1).is_ok());
+        for (field, value) in [("by", Bson::Int64(-2)), ("by", Bson::Null), ("t", Bson::Null)] {
+            let mut recalled = doc! { "by": 7_i64, "t": 7_i64 };
+            recalled.insert(field, value);
+            without.insert("r", recalled);
+            assert!(message(&raw(&without), 1).is_err(), "{without}");
+            assert!(header(&raw(&without), 1).is_err(), "{without}");
+        }
         without.insert("k", binary(&[1; 15]));
         assert!(kept(&raw(&without)).is_err());
     }

@@ -144,7 +144,7 @@ fn head_fields() -> Document {
 
 /// What is read of the messages of an array without their contents.
 fn headers_of(messages: impl Into<Bson>) -> Document {
-    let fields = doc! { "f": "$$e.f", "y": "$$e.y", "x": "$$e.x", "a": "$$e.a" };
+    let fields = doc! { "f": "$$e.f", "y": "$$e.y", "x": "$$e.x", "a": "$$e.a", "r": "$$e.r" };
     doc! { "$map": { "input": messages.into(), "as": "e", "in": fields } }
 }
 

@@ -6,8 +6,10 @@
 //! again.
 
 mod append;
+mod change;
 mod documents;
 mod element;
+mod element_change;
 mod ends;
 mod heads;
 mod hints;
@@ -18,13 +20,14 @@ mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{
-    AgedDocument, Appended, ConversationId, LogEnd, LogHead, Message, MessageStore, MessageUpkeep,
-    NewMessage, Seq, StoreError, StoredHeader, Timestamp, Trimmed,
+    AgedDocument, Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageStore, MessageUpkeep, NewMessage, SentDocuments, Seq, StoreError, StoredHeader,
+    Timestamp, Trimmed, UserId,
 };
 
 use super::connect::Mongo;
 use append::Log;
-pub(super) use documents::MESSAGES;
+pub(super) use documents::{MESSAGES, id as document_id};
 pub(super) use hints::Hints;
 
 #[async_trait]
@@ -47,6 +50,11 @@ impl MessageStore for Mongo {
     ) -> Result<Vec<Message>, StoreError> {
         let _entered = self.enter()?;
         self.messages_between(conversation, first, last).await
+    }
+
+    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        let _entered = self.enter()?;
+        self.whole_document(key).await
     }
 
     async fn headers(
@@ -78,6 +86,15 @@ impl MessageStore for Mongo {
         let _entered = self.enter()?;
         self.first_sent_at(conversation, time).await
     }
+
+    async fn change(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Changed, StoreError> {
+        let _entered = self.enter()?;
+        Box::pin(self.change_message(conversation, change)).await
+    }
 }
 
 #[async_trait]
@@ -100,5 +117,26 @@ impl MessageUpkeep for Mongo {
     ) -> Result<Vec<AgedDocument>, StoreError> {
         let _entered = self.enter()?;
         self.aged_documents(from, before, limit).await
+    }
+
+    async fn documents_sent_by(
+        &self,
+        conversation: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        let _entered = self.enter()?;
+        self.find_documents_sent_by(conversation, sender, from).await
+    }
+
+    async fn erase_document(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let _entered = self.enter()?;
+        self.erase_in_document(conversation, first, sender, now).await
     }
 }

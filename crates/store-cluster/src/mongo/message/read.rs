@@ -1,6 +1,9 @@
 //! Reads of messages, and of their times.
 
-use kith_store::{ConversationId, DOCUMENT, Message, Seq, StoreError, Timestamp, document_of};
+use kith_store::{
+    ConversationId, DOCUMENT, DocumentKey, LogDocument, Message, Seq, StoreError, Timestamp, Version,
+    document_of,
+};
 use mongodb::{
     bson::{RawDocumentBuf, doc},
     options::Hint,
@@ -9,7 +12,7 @@ use mongodb::{
 use super::{
     super::{
         connect::Mongo,
-        document::moment,
+        document::{moment, number_in},
         error::{malformed, read_failed},
     },
     documents::{document_in, documents_of, id},
@@ -57,6 +60,15 @@ impl Mongo {
             Some(found) => messages_in(&found, first),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// See [`MessageStore::document`](kith_store::MessageStore::document).
+    pub(super) async fn whole_document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        let find = self.messages.find_one(doc! { "_id": id(key.conversation, key.document) });
+        let find = find.projection(doc! { "v": 1, "m": 1 }).max_time(self.options.command);
+        let Some(found) = find.await.map_err(read_failed)? else { return Ok(None) };
+        let version = number_in(&found, "v")?.and_then(Version::new).ok_or_else(|| malformed("v"))?;
+        Ok(Some(LogDocument { key, version, messages: messages_in(&found, key.first())? }))
     }
 
     /// See [`MessageStore::seq_at`](kith_store::MessageStore::seq_at).

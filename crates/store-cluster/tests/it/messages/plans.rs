@@ -152,3 +152,26 @@ async fn number_of_a_time_is_found_by_the_index_of_times() {
     })
     .await;
 }
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn old_documents_are_found_by_their_time() {
+    assert_looks(&[noted("find", "IXSCAN { t0: 1 }", 5, 5)], async |stores| {
+        let found = stores.message_upkeep.aged(Timestamp(0), Timestamp(i64::MAX), 10).await.unwrap();
+        assert_eq!(found.len(), 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn upkeep_looks_at_the_documents_of_one_log() {
+    let search = noted("find", ID, 3, 3);
+    assert_looks(&[noted("find", ID, 4, 4), search], async |stores| {
+        // So early that nothing is removed.
+        stores.message_upkeep.trim(log(), i64::MAX, Timestamp(0)).await.unwrap();
+        let user = kith_store::UserId::new(7).unwrap();
+        stores.message_upkeep.documents_sent_by(log(), user, 101).await.unwrap();
+    })
+    .await;
+}

@@ -1,3 +1,4 @@
+mod changes;
 mod commands;
 mod feed;
 mod interleaved;

@@ -1,0 +1,175 @@
+//! The last messages of a conversation, read through Redis: as they were sent on another node, and while Redis is away.
+
+use std::time::Duration;
+
+use kith_proto::message::v1::{
+    HistoryRequest, ListConversationsRequest, Message, PullBySeqsRequest, PullMessagesRequest,
+    SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
+};
+use kith_server::config::Config;
+use tonic::{Request, transport::Channel};
+
+use crate::cluster::{
+    redis::Redis,
+    site::{Peer, Site, until, variable},
+};
+
+/// Two users of a direct conversation.
+#[derive(Clone, Copy)]
+struct Talk {
+    ann: i64,
+    bea: i64,
+}
+
+impl Talk {
+    async fn begin(node: &Peer) -> Self {
+        let (ann, bea) = (node.create("ann").await.user_id, node.create("bea").await.user_id);
+        Self { ann, bea }
+    }
+
+    fn id(self) -> String {
+        format!("d{}-{}", self.ann.min(self.bea), self.ann.max(self.bea))
+    }
+
+    /// Ann says this to Bea. Returns the number.
+    async fn say(self, node: &Peer, body: &str) -> i64 {
+        let request = SendMessageRequest {
+            to: Some(To::UserId(self.bea)),
+            content_type: "text/plain".to_owned(),
+            body: body.to_owned().into(),
+            ..SendMessageRequest::default()
+        };
+        messages(node).send_message(acting(self.ann, request)).await.unwrap().into_inner().seq
+    }
+
+    /// What Bea reads from this number on.
+    async fn read(self, node: &Peer, from_seq: i64) -> Vec<String> {
+        let request = PullMessagesRequest {
+            conversation_id: self.id(),
+            from_seq,
+            limit: 1_000,
+            ..PullMessagesRequest::default()
+        };
+        let answer = messages(node).pull_messages(acting(self.bea, request)).await.unwrap().into_inner();
+        texts(answer.messages)
+    }
+
+    /// The last ones that Bea reads, the latest first.
+    async fn last(self, node: &Peer, limit: i32) -> Vec<String> {
+        let request = HistoryRequest { conversation_id: self.id(), limit, ..HistoryRequest::default() };
+        let answer = messages(node).history(acting(self.bea, request)).await.unwrap().into_inner();
+        texts(answer.messages)
+    }
+
+    /// Number of the last message, and how many are unread, as Bea's list shows them.
+    async fn listed(self, node: &Peer) -> (i64, i64) {
+        let request = ListConversationsRequest { user_id: self.bea, ..ListConversationsRequest::default() };
+        let answer = messages(node).list_conversations(acting(self.bea, request)).await.unwrap().into_inner();
+        let listed = &answer.conversations[0];
+        (listed.last_message.as_ref().unwrap().seq, i64::from(listed.unread))
+    }
+}
+
+/// Two nodes that follow, with a store of blocks.
+async fn pair(site: Site) -> (Peer, Peer) {
+    let with_relations = |config: &mut Config| {
+        config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
+        config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
+    };
+    let (a, b) = (site.node_with(with_relations).await, site.node_with(with_relations).await);
+    a.until_following().await;
+    b.until_following().await;
+    (a, b)
+}
+
+fn messages(node: &Peer) -> MessageServiceClient<Channel> {
+    MessageServiceClient::new(node.channel())
+}
+
+fn acting<T>(user: i64, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
+    request
+}
+
+fn texts(messages: Vec<Message>) -> Vec<String> {
+    messages.into_iter().map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
+}
+
+/// How many reads the windows of this process have answered.
+async fn hits(node: &Peer) -> u64 {
+    let metrics = node.operations("/metrics").await;
+    let line = metrics.lines().find(|line| line.starts_with("kith_window_reads_total{result=\"hit\"}"));
+    line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn message_is_read_on_another_node_once_it_is_acknowledged() {
+    let (a, b) = pair(Site::in_redis_of_tests()).await;
+    let talk = Talk::begin(&a).await;
+    talk.say(&a, "1").await;
+    // A window that is there without the messages that follow.
+    until(Duration::from_secs(5), async || {
+        let before = hits(&b).await;
+        talk.last(&b, 1).await;
+        hits(&b).await > before
+    })
+    .await;
+    for number in 2..=250_i64 {
+        let (writer, reader) = if number % 3 == 0 { (&b, &a) } else { (&a, &b) };
+        assert_eq!(talk.say(writer, &number.to_string()).await, number);
+        let read = match number % 4 {
+            0 => talk.listed(reader).await.0,
+            1 => talk.last(reader, 1).await[0].parse().unwrap(),
+            2 => talk.read(reader, number).await[0].parse().unwrap(),
+            _ => talk.listed(reader).await.1,
+        };
+        // A list counts what is unread among the last 100.
+        assert_eq!(read, if number % 4 == 3 { number.min(100) } else { number });
+    }
+    let all: Vec<String> = (1..=250).map(|number: i64| number.to_string()).collect();
+    assert_eq!(talk.read(&b, 0).await, all, "documents and the window meet");
+    let latest: Vec<String> = all.iter().rev().cloned().collect();
+    assert_eq!(talk.last(&a, 250).await, latest);
+    let request = PullBySeqsRequest {
+        conversation_id: talk.id(),
+        seqs: vec![250, 151, 150, 1, 251, 100, 101],
+        ..PullBySeqsRequest::default()
+    };
+    let found = messages(&b).pull_by_seqs(acting(talk.bea, request)).await.unwrap().into_inner();
+    assert_eq!(texts(found.messages), ["1", "100", "101", "150", "151", "250"]);
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn messages_are_sent_and_read_while_redis_is_gone_and_after_it_is_back() {
+    let mut redis = Redis::start(&[]).await;
+    let (a, b) = pair(Site::new(Some(redis.url()))).await;
+    let talk = Talk::begin(&a).await;
+    let mut sent = 0;
+    let mut exchange = async |count: i64| {
+        for _ in 0..count {
+            sent += 1;
+            assert_eq!(talk.say(&a, &sent.to_string()).await, sent);
+            assert_eq!(talk.last(&b, 1).await, [sent.to_string()]);
+        }
+        let all: Vec<String> = (1..=sent).map(|number| number.to_string()).collect();
+        for node in [&a, &b] {
+            assert_eq!(talk.read(node, 0).await, all);
+        }
+    };
+    exchange(20).await;
+    redis.kill();
+    exchange(20).await;
+    redis.run().await;
+    exchange(20).await;
+    for peer in [&a, &b] {
+        peer.until_following().await;
+    }
+    exchange(20).await;
+    a.stop().await;
+    b.stop().await;
+}

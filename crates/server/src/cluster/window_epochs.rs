@@ -1,0 +1,34 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_cache::{
+    Node,
+    remote::{Epochs as _, Standing},
+};
+use kith_delivery::EpochSource;
+use kith_store::Epoch;
+
+use super::StoreEpochs;
+
+/// The epoch of windows: that in which this node trusts its memory.
+#[derive(Clone, Debug)]
+pub(super) struct WindowEpochs {
+    pub(super) node: Node,
+    pub(super) standing: Arc<Standing>,
+    pub(super) epochs: Arc<StoreEpochs>,
+}
+
+#[async_trait]
+impl EpochSource for WindowEpochs {
+    fn followed(&self) -> Option<Epoch> {
+        let (number, server) = self.standing.followed()?;
+        let is_trusted = self.node.trusted() && self.node.epoch() == number;
+        is_trusted.then_some(Epoch { number, server })
+    }
+
+    async fn settled(&self) -> Option<u64> {
+        let (present, _) = self.epochs.current().await.ok()?;
+        self.standing.earlier_epochs_ended(present).await;
+        Some(present)
+    }
+}

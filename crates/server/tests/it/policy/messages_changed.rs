@@ -1,0 +1,443 @@
+//! Recalls and edits: who may change which message, until when, and what readers see.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use crate::applying::make_admin;
+use crate::changing::*;
+use crate::messaging::*;
+use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused};
+use crate::relating::{self, block, with_users};
+use crate::talking::{conversation, counts, listed, mark_up_to};
+use futures::future::join_all;
+use kith_proto::{
+    member::v1::MuteMemberRequest,
+    message::v1::{event::What, send_message_request::To, *},
+};
+use kith_server::config::Config;
+use prost_types::Timestamp;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+#[track_caller]
+fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
+    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
+}
+
+/// Checks that a change came too late, for a message that may not be changed at all.
+#[track_caller]
+fn assert_late(refused: Result<impl std::fmt::Debug, Status>, sent: &SendMessageResponse) {
+    let refused = assert_forbidden(refused);
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["until"], sent.send_time.unwrap().to_string());
+}
+
+/// A direct conversation with messages of the first user.
+async fn written<const N: usize>(texts: [&str; N]) -> (TestNode, [i64; 2], String) {
+    let (node, [ann, bea]) = with_users().await;
+    for text in texts {
+        say(&node, ann, To::UserId(bea), text).await.unwrap();
+    }
+    (node, [ann, bea], direct(ann, bea))
+}
+
+/// What every call that returns messages says of one.
+async fn seen(node: &TestNode, user: i64, id: &str, seq: i64) -> Message {
+    let pulled = pull(node, user, to_pull(id, seq, seq, 0)).await.unwrap().messages;
+    let found = by_seqs(node, user, id, &[seq]).await.unwrap().messages;
+    let before = history(node, user, id, seq + 1, 1).await.unwrap().messages;
+    assert_eq!((&pulled, &pulled), (&found, &before));
+    pulled.into_iter().next().unwrap()
+}
+
+#[tokio::test]
+async fn recalled_message_is_shown_without_content() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let request = SendMessageRequest {
+        mention_ids: vec![bea],
+        mention_all: true,
+        reply_to_seq: 7,
+        ..with_id(To::UserId(bea), "m-1", "secret")
+    };
+    let sent = send(&node, ann, request).await.unwrap();
+    let answer = recall(&node, ann, &id, 1).await.unwrap();
+    let message = answer.message.unwrap();
+    assert_eq!((answer.event_seq, answer.replayed), (2, false));
+    let Recall { user_id, time } = message.recall.unwrap();
+    assert!(user_id == ann && time.unwrap().seconds >= sent.send_time.unwrap().seconds);
+    let expected = Message {
+        conversation_id: id.clone(),
+        seq: 1,
+        sender_id: ann,
+        send_time: sent.send_time,
+        kind: MessageKind::Message.into(),
+        reply_to_seq: 7,
+        recall: message.recall,
+        ..Default::default()
+    };
+    assert_eq!(message, expected);
+    for user in [ann, bea] {
+        assert_eq!(seen(&node, user, &id, 1).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn event_of_a_recall_is_in_the_log() {
+    let (node, [ann, bea], id) = written(["first", "second"]).await;
+    recall(&node, ann, &id, 1).await.unwrap();
+    let event = seen(&node, bea, &id, 3).await;
+    let what = What::Recalled(MessageRecalled { seq: 1, user_id: ann });
+    assert_eq!(event.event.clone().unwrap().what, Some(what));
+    assert_eq!((event.kind(), event.sender_id, event.silent), (MessageKind::Event, 0, true));
+    assert!(event.body.is_empty() && event.recall.is_none(), "{event:?}");
+    let last = listed(&node, bea).await.remove(0).last_message.unwrap();
+    assert_eq!(last, event, "it is the last message of the conversation");
+    assert_eq!(say(&node, bea, To::UserId(ann), "next").await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn recalled_message_is_not_unread() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let mention = SendMessageRequest { mention_ids: vec![bea], ..text(To::UserId(bea), "bea!") };
+    send(&node, ann, mention).await.unwrap();
+    for text in ["one", "two"] {
+        say(&node, ann, To::UserId(bea), text).await.unwrap();
+    }
+    let unread = async || {
+        let shown = conversation(&node, bea, &id).await.unwrap();
+        let counted = counts(&node, bea, &[]).await;
+        assert_eq!(counted, [(id.clone(), shown.unread)]);
+        (shown.unread, shown.first_mention_seq)
+    };
+    assert_eq!(unread().await, (3, 1));
+    recall(&node, ann, &id, 1).await.unwrap();
+    assert_eq!(unread().await, (2, 0), "neither does its event count");
+    edit(&node, ann, to_edit(&id, 2, "edited")).await.unwrap();
+    assert_eq!(unread().await, (2, 0), "an edit leaves a message unread");
+    assert_eq!(mark_up_to(&node, bea, &id, 2).await, (2, 1));
+    edit(&node, ann, to_edit(&id, 2, "again")).await.unwrap();
+    assert_eq!(unread().await, (1, 0), "and a read one read");
+}
+
+#[tokio::test]
+async fn former_member_sees_a_recalled_message_without_content() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    say(&node, ann, To::GroupId(group), "secret").await.unwrap();
+    leave(&node, group, bea).await;
+    recall(&node, ann, &id, 1).await.unwrap();
+    let last = conversation(&node, bea, &id).await.unwrap().last_message.unwrap();
+    assert_eq!((last.seq, last.body.len(), last.recall.unwrap().user_id), (1, 0, ann));
+    assert_not_found(recall(&node, bea, &id, 2).await);
+    assert_not_found(recall(&node, bea, &id, 9).await);
+}
+
+#[tokio::test]
+async fn sender_changes_a_message_within_a_time() {
+    let never = |config: &mut Config| {
+        config.messages.recall_within = Duration::ZERO;
+        config.messages.edit_within = Duration::ZERO;
+    };
+    let node = TestNode::start_with_relations(never).await;
+    let [ann, bea] = relating::users(&node).await;
+    let sent = send(&node, ann, text(To::UserId(bea), "hi")).await.unwrap();
+    let id = sent.conversation_id.clone();
+    assert_late(recall(&node, ann, &id, 1).await, &sent);
+    assert_late(edit(&node, ann, to_edit(&id, 1, "hello")).await, &sent);
+    assert_eq!(read_all(&node, bea, &id).await, ["hi"]);
+    // A service is bound by no time, and a repeated call changes nothing.
+    edit_as_service(&node, to_edit(&id, 1, "news")).await.unwrap();
+    let recalled = recall_as_service(&node, to_recall(&id, 1)).await.unwrap();
+    let again = recall(&node, ann, &id, 1).await.unwrap();
+    assert_eq!(again, RecallMessageResponse { replayed: true, ..recalled });
+}
+
+#[tokio::test]
+async fn other_users_change_no_message() {
+    let (node, [ann, bea, cid]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    for to in [To::UserId(bea), To::GroupId(group)] {
+        let id = send(&node, ann, text(to, "hi")).await.unwrap().conversation_id;
+        assert_denied(recall(&node, bea, &id, 1).await);
+        assert_denied(edit(&node, bea, to_edit(&id, 1, "ha")).await);
+        assert_not_found(recall(&node, cid, &id, 1).await);
+        assert_not_found(edit(&node, cid, to_edit(&id, 1, "ha")).await);
+        let for_ann = RecallMessageRequest { user_id: ann, ..to_recall(&id, 1) };
+        assert_denied(recall_with(&node, bea, for_ann).await);
+        assert_eq!(read_all(&node, ann, &id).await, ["hi"]);
+    }
+}
+
+#[tokio::test]
+async fn higher_role_recalls_at_any_time() {
+    let never = |config: &mut Config| config.messages.recall_within = Duration::ZERO;
+    let node = TestNode::start_with_relations(never).await;
+    let [owner, admin, second, member, other] = relating::users(&node).await;
+    let group = chat(&node, owner, &[admin, second, member, other]).await;
+    for user in [admin, second] {
+        make_admin(&node, group, user).await;
+    }
+    let id = format!("g{group}");
+    let cases = [
+        (owner, admin, true),
+        (owner, member, true),
+        (admin, member, true),
+        (admin, second, false),
+        (admin, owner, false),
+        (member, other, false),
+        (member, admin, false),
+    ];
+    for (user, sender, may) in cases {
+        let seq = say(&node, sender, To::GroupId(group), "hi").await.unwrap();
+        let recalled = recall(&node, user, &id, seq).await;
+        if may {
+            assert_eq!(recalled.unwrap().message.unwrap().recall.unwrap().user_id, user);
+        } else {
+            assert_denied(recalled);
+        }
+        assert_denied(edit(&node, user, to_edit(&id, seq, "ha")).await);
+    }
+    let news = send_as_service(&node, text(To::GroupId(group), "news")).await.unwrap().seq;
+    assert_denied(recall(&node, owner, &id, news).await);
+}
+
+#[tokio::test]
+async fn former_member_is_recalled_as_a_member() {
+    let (node, [owner, admin, member]) = with_users().await;
+    let group = chat(&node, owner, &[admin, member]).await;
+    make_admin(&node, group, admin).await;
+    let id = format!("g{group}");
+    for text in ["one", "two"] {
+        say(&node, member, To::GroupId(group), text).await.unwrap();
+    }
+    say(&node, admin, To::GroupId(group), "three").await.unwrap();
+    remove(&node, group, member).await;
+    recall(&node, admin, &id, 1).await.unwrap();
+    // It may take back its own one, and write no other into it.
+    assert_denied(edit(&node, member, to_edit(&id, 2, "ha")).await);
+    recall(&node, member, &id, 2).await.unwrap();
+    remove(&node, group, admin).await;
+    assert_denied(recall(&node, admin, &id, 2).await);
+    recall(&node, owner, &id, 3).await.unwrap();
+    let texts = read_all(&node, owner, &id).await;
+    assert!(texts.iter().all(String::is_empty), "{texts:?}");
+}
+
+#[tokio::test]
+async fn message_that_the_user_cannot_read_is_not_found() {
+    let (node, [owner, admin, member]) = with_users().await;
+    let group = chat(&node, owner, &[member]).await;
+    let id = format!("g{group}");
+    for text in ["one", "two"] {
+        say(&node, member, To::GroupId(group), text).await.unwrap();
+    }
+    add(&node, group, &[admin]).await;
+    make_admin(&node, group, admin).await;
+    assert_not_found(recall(&node, admin, &id, 1).await);
+    crate::talking::trim(&node, None, &id, 2).await.unwrap();
+    for user in [owner, member] {
+        assert_not_found(recall(&node, user, &id, 1).await);
+    }
+    assert_not_found(recall_as_service(&node, to_recall(&id, 1)).await);
+    assert_not_found(recall_as_service(&node, to_recall("g987654321", 1)).await);
+    recall(&node, owner, &id, 2).await.unwrap();
+}
+
+#[tokio::test]
+async fn service_changes_every_message() {
+    let (node, [ann, bea], id) = written(["hi"]).await;
+    let of_service = send_as_service(&node, text(To::ConversationId(id.clone()), "news")).await.unwrap();
+    assert_eq!(of_service.seq, 2);
+    for seq in [1, 2] {
+        let edited = edit_as_service(&node, to_edit(&id, seq, "edited")).await.unwrap();
+        assert_eq!(edited.message.unwrap().edits, 1);
+        let recalled = recall_as_service(&node, to_recall(&id, seq)).await.unwrap();
+        assert_eq!(recalled.message.unwrap().recall.unwrap().user_id, 0);
+    }
+    let event = seen(&node, bea, &id, 6).await.event.unwrap();
+    assert_eq!(event.what, Some(What::Recalled(MessageRecalled { seq: 2, user_id: 0 })));
+    // For a user it is bound by the rights of that user.
+    say(&node, ann, To::UserId(bea), "mine").await.unwrap();
+    let by = |user_id| RecallMessageRequest { user_id, ..to_recall(&id, 7) };
+    let edit_by = |user_id| EditMessageRequest { user_id, ..to_edit(&id, 7, "ha") };
+    assert_denied(recall_as_service(&node, by(bea)).await);
+    assert_denied(edit_as_service(&node, edit_by(bea)).await);
+    edit_as_service(&node, edit_by(ann)).await.unwrap();
+    let recalled = recall_as_service(&node, by(ann)).await.unwrap();
+    assert_eq!(recalled.message.unwrap().recall.unwrap().user_id, ann);
+}
+
+#[tokio::test]
+async fn repeated_recall_changes_nothing() {
+    let (node, [ann, bea], id) = written(["hi"]).await;
+    let calls = (0..8).map(|_| recall(&node, ann, &id, 1));
+    let answers: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
+    let first = answers.into_iter().find(|answer| !answer.replayed).unwrap();
+    let again = RecallMessageResponse { replayed: true, ..first };
+    assert_eq!(recall(&node, ann, &id, 1).await.unwrap(), again);
+    assert_eq!(recall_as_service(&node, to_recall(&id, 1)).await.unwrap(), again, "the sender was first");
+    assert_denied(recall(&node, bea, &id, 1).await);
+    assert_eq!(max_seqs(&node, bea, &[&id]).await, [Ok(2)]);
+}
+
+#[tokio::test]
+async fn resent_id_after_a_change_is_a_replay() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let requests = ["m-1", "m-2"].map(|name| with_id(To::UserId(bea), name, "hi"));
+    for request in &requests {
+        send(&node, ann, request.clone()).await.unwrap();
+    }
+    recall(&node, ann, &id, 1).await.unwrap();
+    edit(&node, ann, to_edit(&id, 2, "edited")).await.unwrap();
+    for (request, seq) in requests.into_iter().zip(1..) {
+        let again = send(&node, ann, request.clone()).await.unwrap();
+        assert_eq!((again.seq, again.replayed), (seq, true));
+        let other = SendMessageRequest { body: "edited".into(), ..request };
+        let refused = send(&node, ann, other).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("client_message_id"));
+    }
+    assert_eq!(seen(&node, bea, &id, 1).await.body.len(), 0);
+    assert_eq!(seen(&node, bea, &id, 2).await.body, "edited");
+}
+
+#[tokio::test]
+async fn edited_message_has_its_new_content_and_counts() {
+    let (node, [ann, bea], id) = written(["first", "second"]).await;
+    let before = seen(&node, bea, &id, 1).await;
+    for (edits, text) in (1..).zip(["one", "two", "three"]) {
+        let answer = edit(&node, ann, to_edit(&id, 1, text)).await.unwrap();
+        let message = answer.message.unwrap();
+        assert_eq!((answer.event_seq, answer.replayed), (i64::from(edits) + 2, false));
+        let edit_time = message.edit_time;
+        assert!(edit_time.unwrap().seconds >= before.send_time.unwrap().seconds);
+        let expected = Message { body: text.to_owned().into(), edits, edit_time, ..before.clone() };
+        assert_eq!(message, expected);
+        assert_eq!(seen(&node, bea, &id, 1).await, expected);
+        let event = seen(&node, bea, &id, answer.event_seq).await;
+        let what = What::Edited(MessageEdited { seq: 1 });
+        assert_eq!((event.event.unwrap().what, event.edits), (Some(what), 0));
+    }
+    assert_eq!(seen(&node, bea, &id, 2).await.edits, 0);
+    let recalled = recall(&node, ann, &id, 1).await.unwrap().message.unwrap();
+    assert_eq!((recalled.edits, recalled.body.len()), (3, 0));
+}
+
+#[tokio::test]
+async fn mentions_stay_unless_the_edit_has_others() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let mentioning =
+        SendMessageRequest { mention_ids: vec![bea], mention_all: true, ..text(To::UserId(bea), "hi") };
+    send(&node, ann, mentioning).await.unwrap();
+    let edited = async |mentions: Option<Mentions>, body| {
+        let request = EditMessageRequest { mentions, ..to_edit(&id, 1, body) };
+        let message = edit(&node, ann, request).await.unwrap().message.unwrap();
+        let first = conversation(&node, bea, &id).await.unwrap().first_mention_seq;
+        assert_eq!(first == 1, message.mention_all || message.mention_ids.contains(&bea));
+        (message.mention_ids, message.mention_all)
+    };
+    assert_eq!(edited(None, "one").await, (vec![bea], true));
+    assert_eq!(edited(Some(Mentions::default()), "two").await, (vec![], false));
+    let other = Mentions { user_ids: vec![ann, bea], all: false };
+    assert_eq!(edited(Some(other), "three").await, (vec![ann, bea], false));
+}
+
+#[tokio::test]
+async fn repeated_edit_is_one_edit() {
+    let (node, [ann, bea], id) = written(["hi"]).await;
+    let first = edit(&node, ann, to_edit(&id, 1, "one")).await.unwrap();
+    let again = EditMessageResponse { replayed: true, ..first.clone() };
+    let expecting = |text, edits| EditMessageRequest { expected_edits: Some(edits), ..to_edit(&id, 1, text) };
+    for request in [to_edit(&id, 1, "one"), expecting("one", 0)] {
+        assert_eq!(edit(&node, ann, request).await.unwrap(), again);
+    }
+    for (text, edits) in [("two", 0), ("two", 2), ("one", 2)] {
+        let refused = edit(&node, ann, expecting(text, edits)).await.unwrap_err();
+        assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+    }
+    assert_eq!(seen(&node, bea, &id, 1).await, first.message.unwrap());
+    edit(&node, ann, expecting("two", 1)).await.unwrap();
+    edit(&node, ann, to_edit(&id, 1, "one")).await.unwrap();
+    let shown = seen(&node, bea, &id, 1).await;
+    assert_eq!((shown.edits, shown.body), (3, "one".into()), "back to what it was is an edit");
+}
+
+#[tokio::test]
+async fn edits_at_once_leave_one_content() {
+    let (node, [ann, bea], id) = written(["hi"]).await;
+    let edits = (0..8).map(|number| edit(&node, ann, to_edit(&id, 1, &number.to_string())));
+    let results = join_all(edits).await;
+    for refused in results.iter().filter_map(|result| result.as_ref().err()) {
+        assert_refused(refused, Code::Aborted, "VERSION_CONFLICT", None);
+    }
+    let made = results.iter().flatten().filter(|answer| !answer.replayed).count();
+    let shown = seen(&node, bea, &id, 1).await;
+    assert_eq!(usize::try_from(shown.edits).unwrap(), made);
+    let last = results.into_iter().flatten().filter_map(|answer| answer.message);
+    assert_eq!(last.max_by_key(|message| message.edits).unwrap(), shown);
+    assert_eq!(max_seqs(&node, bea, &[&id]).await, [Ok(1 + i64::try_from(made).unwrap())]);
+}
+
+#[tokio::test]
+async fn recalled_message_is_not_edited() {
+    let (node, [ann, _], id) = written(["hi"]).await;
+    recall(&node, ann, &id, 1).await.unwrap();
+    assert_forbidden(edit(&node, ann, to_edit(&id, 1, "back")).await);
+    assert_forbidden(edit_as_service(&node, to_edit(&id, 1, "back")).await);
+    assert_eq!(read_all(&node, ann, &id).await, ["", ""]);
+}
+
+#[tokio::test]
+async fn who_may_not_send_may_not_edit() {
+    let (node, [ann, bea], id) = written(["hi"]).await;
+    let group = chat(&node, bea, &[ann]).await;
+    say(&node, ann, To::GroupId(group), "hi").await.unwrap();
+    block(&node, bea, ann).await;
+    assert_forbidden(edit(&node, ann, to_edit(&id, 1, "ha")).await);
+    let mute_time = Some(Timestamp { seconds: 4_000_000_000, nanos: 0 });
+    let request = MuteMemberRequest { group_id: group, user_id: ann, mute_time, ..Default::default() };
+    node.members().mute_member(request).await.unwrap();
+    let refused = edit(&node, ann, to_edit(&format!("g{group}"), 1, "ha")).await.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "MUTED", None);
+    // A recall puts nothing before the other one.
+    recall(&node, ann, &id, 1).await.unwrap();
+    recall(&node, ann, &format!("g{group}"), 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn number_of_no_message_is_refused() {
+    let (node, [ann, _], id) = written(["hi"]).await;
+    recall(&node, ann, &id, 1).await.unwrap();
+    let refused = recall(&node, ann, &id, 2).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("seq"));
+    let refused = edit_as_service(&node, to_edit(&id, 2, "ha")).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("seq"));
+    for above in [3, i64::MAX] {
+        let refused = recall(&node, ann, &id, above).await.unwrap_err();
+        assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+        let refused = edit(&node, ann, to_edit(&id, above, "ha")).await.unwrap_err();
+        assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+    }
+    assert_eq!(max_seqs(&node, ann, &[&id]).await, [Ok(2)]);
+}
+
+#[tokio::test]
+async fn message_of_an_earlier_document_is_changed() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    say(&node, ann, To::GroupId(group), "mine").await.unwrap();
+    fill(&node, &id, 249).await;
+    assert_eq!(edit(&node, ann, to_edit(&id, 1, "edited")).await.unwrap().event_seq, 251);
+    assert_eq!(seen(&node, bea, &id, 1).await.body, "edited");
+    assert_eq!(recall(&node, ann, &id, 1).await.unwrap().event_seq, 252);
+    assert!(seen(&node, bea, &id, 1).await.recall.is_some());
+    let unread = conversation(&node, bea, &id).await.unwrap();
+    assert_eq!((unread.max_seq, unread.unread), (252, 98), "of the last 100 two are events");
+}

@@ -1,0 +1,73 @@
+//! Changes between the wire and the domain.
+
+use kith_proto::message::v1 as wire;
+use kith_store::{ConversationId, NewMessage, UserId};
+
+use super::{
+    super::convert::{self, check_content, invalid, message_to_wire, valid},
+    ChangedMessage, Edit, Target,
+};
+use crate::{
+    error::Error,
+    rpc::call::{Principal, own},
+};
+
+/// Which message is changed, and by whom.
+pub(super) fn target(
+    user_id: i64,
+    conversation_id: &str,
+    seq: i64,
+    principal: Principal,
+) -> Result<Target, Error> {
+    if seq < 1 {
+        return Err(invalid("seq", "must be above 0"));
+    }
+    let conversation = convert::conversation(conversation_id)?;
+    Ok(Target { conversation, seq, by: actor(user_id, principal)? })
+}
+
+/// Who changes: who is named, or else who acts; `None`: a service as itself.
+fn actor(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
+    if named == 0 {
+        return Ok(principal.user());
+    }
+    let user = valid("user_id", UserId::new(named))?;
+    own(user, principal)?;
+    Ok(Some(user))
+}
+
+/// What an edit asks for.
+pub(super) fn edit(request: wire::EditMessageRequest, body_bytes_max: usize) -> Result<Edit, Error> {
+    let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
+    check_content(&content_type, &request.body, body_bytes_max)?;
+    let mentions = request.mentions.map(|mentions| {
+        convert::mentions("mentions.user_ids", &mentions.user_ids).map(|users| (users, mentions.all))
+    });
+    let expected = request.expected_edits.map(u32::try_from).transpose();
+    Ok(Edit {
+        content_type,
+        body: request.body,
+        mentions: mentions.transpose()?,
+        expected_edits: expected.map_err(|_| invalid("expected_edits", "must not be below 0"))?,
+    })
+}
+
+pub(super) fn recall_to_wire(
+    changed: ChangedMessage,
+    conversation: ConversationId,
+    principal: Principal,
+) -> wire::RecallMessageResponse {
+    let ChangedMessage { message, event_seq, replayed } = changed;
+    let message = Some(message_to_wire(message, conversation, principal));
+    wire::RecallMessageResponse { message, event_seq, replayed }
+}
+
+pub(super) fn edit_to_wire(
+    changed: ChangedMessage,
+    conversation: ConversationId,
+    principal: Principal,
+) -> wire::EditMessageResponse {
+    let ChangedMessage { message, event_seq, replayed } = changed;
+    let message = Some(message_to_wire(message, conversation, principal));
+    wire::EditMessageResponse { message, event_seq, replayed }
+}

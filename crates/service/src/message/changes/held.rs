@@ -1,0 +1,101 @@
+//! The write of a change, and what keeps copies of the message.
+//!
+//! Invariant: after a change is acknowledged, no read shows the message as it was. The window is held from before the write until
+//! after it, and documents in the tiers are strict.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_delivery::Hold;
+use kith_store::{
+    Changed, ConversationId, DocumentKey, MessageChange, NewMessage, Outcome, Seq, StoreError, document_of,
+};
+use tokio::time::sleep;
+
+use super::super::{Messages, logs::Logs, range::store_error};
+use crate::{
+    error::{Error, Reason},
+    write::mutations::unknown,
+};
+
+/// After a change of unknown outcome the window is held again, each time so much later: the write may come late.
+const HELD_AGAIN: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
+
+impl Messages {
+    /// Writes a change with its event. The only place that does.
+    ///
+    /// # Errors
+    /// UNAVAILABLE, and nothing is written, if Redis does not answer; else what a failing store makes.
+    pub(super) async fn change(
+        &self,
+        conversation: ConversationId,
+        change: MessageChange,
+    ) -> Result<Changed, Error> {
+        let hold = self.logs.windows.hold(conversation).await.map_err(|_| away())?;
+        let event = change.event.clone();
+        let changed = match self.write(conversation, change).await {
+            // The hold goes on: the write may come yet.
+            Err(error) if error.outcome() == Outcome::Unknown => Err(error),
+            written => {
+                let released = self.logs.release(hold).await;
+                written.and_then(|changed| released.map(|()| changed))
+            }
+        };
+        match &changed {
+            Ok(changed) => self.announce(conversation, event, changed),
+            Err(error) if error.outcome() == Outcome::Unknown => self.hold_again(conversation),
+            Err(_) => {}
+        }
+        changed.map_err(store_error)
+    }
+
+    async fn write(
+        &self,
+        conversation: ConversationId,
+        change: MessageChange,
+    ) -> Result<Changed, StoreError> {
+        let key = DocumentKey { conversation, document: document_of(change.seq) };
+        let store = Arc::clone(&self.logs.store);
+        let write = Box::pin(async move { store.change(conversation, &change).await });
+        let written = self.mutations.write_all(&self.logs.documents, vec![key], write).await?;
+        Ok(Changed::clone(&written.record))
+    }
+
+    /// Adds the event to the window, which drops it, in the background: until then a window has been filled after the write.
+    fn announce(&self, conversation: ConversationId, event: NewMessage, changed: &Changed) {
+        let Changed::Done { event_seq, .. } = changed else { return };
+        let (logs, seq) = (self.logs.clone(), *event_seq);
+        tokio::spawn(async move { logs.announce(conversation, event, seq).await });
+    }
+
+    fn hold_again(&self, conversation: ConversationId) {
+        let logs = self.logs.clone();
+        tokio::spawn(async move {
+            for later in HELD_AGAIN {
+                sleep(later).await;
+                if let Ok(hold) = logs.windows.hold(conversation).await {
+                    drop(logs.release(hold).await);
+                }
+            }
+        });
+    }
+}
+
+impl Logs {
+    /// Ends a hold after the write.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] of unknown outcome: a window may show the message as it was.
+    pub(in crate::message) async fn release(&self, hold: Hold) -> Result<(), StoreError> {
+        self.windows.release(hold).await.map_err(|_| unknown("windows may show the message as it was"))
+    }
+
+    async fn announce(&self, conversation: ConversationId, event: NewMessage, seq: Seq) {
+        if self.windows.append(conversation, &[event.numbered(seq)], true, None).await.is_err() {
+            tracing::debug!("an event is seen by the next reader that compares the window with the store");
+        }
+    }
+}
+
+fn away() -> Error {
+    Error::new(Reason::StoreUnavailable, "messages cannot be changed now: Redis does not answer")
+}

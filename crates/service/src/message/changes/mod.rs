@@ -1,0 +1,194 @@
+//! Recalls and edits: a message gets another content, or loses it, and an event says so.
+//!
+//! The change and its event are one transaction of the store. A change is no step of the queue of its conversation: the store
+//! tries again while appends come between, and changes are rare.
+
+mod convert;
+mod held;
+mod rights;
+mod rpc;
+#[cfg(test)]
+mod tests;
+
+use kith_proto::message::v1::{Event, MessageEdited, MessageRecalled, event::What};
+use kith_store::{
+    Changed, ContentChange, ContentHash, ConversationId, Message, MessageChange, MessageKey, MessageKind,
+    NewContent, NewMessage, Recalled, RecalledBy, Seq, Text, Timestamp, UserId,
+};
+use prost::{Message as _, bytes::Bytes};
+use tokio::time::Instant;
+
+use super::Messages;
+use crate::error::{Error, Reason};
+
+/// A message that is to be changed, and who changes it.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    conversation: ConversationId,
+    seq: Seq,
+    /// `None`: a service as itself.
+    by: Option<UserId>,
+}
+
+/// What an edit asks for.
+#[derive(Clone, Debug)]
+struct Edit {
+    content_type: Text,
+    body: Bytes,
+    /// Users, and whether all readers; `None`: they stay.
+    mentions: Option<(Vec<UserId>, bool)>,
+    /// How often the message must have been edited; `None`: any.
+    expected_edits: Option<u32>,
+}
+
+/// A message that is changed.
+#[derive(Clone, Debug)]
+struct ChangedMessage {
+    message: Message,
+    /// The number of the event; 0: there is none.
+    event_seq: Seq,
+    /// Whether it was changed by an earlier call.
+    replayed: bool,
+}
+
+impl Messages {
+    /// Removes the content of a message.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, INVALID_ARGUMENT, or what a failing store makes.
+    async fn recall(&self, target: Target, deadline: Instant) -> Result<ChangedMessage, Error> {
+        let this = self.clone();
+        let work = async move {
+            let message = this.changeable(target).await?;
+            this.may_recall(target, &message).await?;
+            recalled(this.change(target.conversation, recall(target, Timestamp::now())).await?)
+        };
+        self.mutations.call(deadline, Box::pin(work)).await
+    }
+
+    /// Gives a message another content.
+    ///
+    /// # Errors
+    /// As [`Self::recall`]; ABORTED if it was edited meanwhile, and those of a send.
+    async fn edit(&self, target: Target, edit: Edit, deadline: Instant) -> Result<ChangedMessage, Error> {
+        let this = self.clone();
+        let work = async move {
+            let message = this.changeable(target).await?;
+            this.may_edit(target, &message).await?;
+            let edit = edit.of(&message, Timestamp::now());
+            edited(this.change(target.conversation, edit).await?)
+        };
+        self.mutations.call(deadline, Box::pin(work)).await
+    }
+}
+
+fn recall(target: Target, now: Timestamp) -> MessageChange {
+    let by = target.by.map_or(RecalledBy::Service, RecalledBy::User);
+    let user_id = target.by.map_or(0, UserId::get);
+    let what = What::Recalled(MessageRecalled { seq: target.seq, user_id });
+    MessageChange {
+        seq: target.seq,
+        content: ContentChange::Recall(Recalled { by, time: now }),
+        // All recalls of a message are the same.
+        event: event(what, MessageKey::of_recall(target.seq), ContentHash::of("", b""), now),
+    }
+}
+
+impl Edit {
+    /// The edit of a message as it was read.
+    fn of(self, message: &Message, now: Timestamp) -> MessageChange {
+        let edits_before = self.edits_before(message);
+        let current = || (message.mentions.clone(), message.mention_all);
+        let (mentions, mention_all) = self.mentions.unwrap_or_else(current);
+        let content = NewContent {
+            content_type: self.content_type,
+            body: self.body,
+            mentions,
+            mention_all,
+            edits_before,
+            time: now,
+        };
+        let what = What::Edited(MessageEdited { seq: message.seq });
+        let event = event(what, MessageKey::of_edit(message.seq, edits_before), hash_of(&content), now);
+        MessageChange { seq: message.seq, content: ContentChange::Edit(content), event }
+    }
+
+    /// How often the message has to have been edited before. An edit to what the last edit made is that one again.
+    fn edits_before(&self, message: &Message) -> u32 {
+        let edits = message.edited.map_or(0, |edited| edited.count);
+        let is_again = edits > 0 && self.is_content_of(message);
+        self.expected_edits.unwrap_or(if is_again { edits - 1 } else { edits })
+    }
+
+    fn is_content_of(&self, message: &Message) -> bool {
+        let mentions = self.mentions.as_ref();
+        self.content_type == message.content_type
+            && self.body == message.body
+            && mentions.is_none_or(|(users, all)| *users == message.mentions && *all == message.mention_all)
+    }
+}
+
+/// By what two edits of the same state are told from each other: the content with its mentions.
+fn hash_of(content: &NewContent) -> ContentHash {
+    let mut bytes = Vec::with_capacity(content.body.len() + 16);
+    bytes.push(u8::from(content.mention_all));
+    bytes.extend((content.mentions.len() as u64).to_le_bytes());
+    bytes.extend(content.mentions.iter().flat_map(|user| user.get().to_le_bytes()));
+    bytes.extend_from_slice(&content.body);
+    ContentHash::of(&content.content_type, &bytes)
+}
+
+/// The event of a change. It is silent, and no user has sent it.
+fn event(what: What, key: MessageKey, hash: ContentHash, now: Timestamp) -> NewMessage {
+    NewMessage {
+        key,
+        hash,
+        sender: None,
+        sent: now,
+        kind: MessageKind::Event,
+        content_type: Text::default(),
+        body: Event { what: Some(what) }.encode_to_vec().into(),
+        mentions: Vec::new(),
+        mention_all: false,
+        silent: true,
+        reply_to: None,
+        client_message_id: None,
+    }
+}
+
+fn recalled(changed: Changed) -> Result<ChangedMessage, Error> {
+    match changed {
+        Changed::Done { message, event_seq, replayed, .. } => {
+            Ok(ChangedMessage { message, event_seq, replayed })
+        }
+        // All messages of its sender were erased meanwhile: that has another event.
+        Changed::Refused(message) if message.recalled.is_some() => {
+            Ok(ChangedMessage { message, event_seq: 0, replayed: true })
+        }
+        Changed::Refused(_) => Err(Error::internal()),
+        Changed::Missing => Err(no_message()),
+    }
+}
+
+fn edited(changed: Changed) -> Result<ChangedMessage, Error> {
+    match changed {
+        Changed::Done { message, event_seq, replayed, .. } => {
+            Ok(ChangedMessage { message, event_seq, replayed })
+        }
+        Changed::Refused(message) if message.recalled.is_some() => Err(was_recalled()),
+        Changed::Refused(message) => {
+            let edits = message.edited.map_or(0, |edited| edited.count);
+            let text = format!("the message was edited {edits} times");
+            Err(Error::new(Reason::VersionConflict, text).at("expected_edits"))
+        }
+        Changed::Missing => Err(no_message()),
+    }
+}
+
+fn no_message() -> Error {
+    Error::not_found("message")
+}
+
+fn was_recalled() -> Error {
+    Error::new(Reason::StateForbids, "the message was recalled")
+}

@@ -1,0 +1,142 @@
+//! Who may change which message, and until when.
+
+use std::time::Duration;
+
+use kith_store::{ConversationId, GroupId, MemberKey, Message, MessageKind, Role, Seq, Timestamp, UserId};
+
+use super::{
+    super::{
+        Messages, invalid,
+        range::{no_conversation, store_error},
+    },
+    Target, no_message, was_recalled,
+};
+use crate::{
+    dialog::out_of_range,
+    error::{Error, Reason},
+    rpc::versions::wire_time,
+};
+
+impl Messages {
+    /// The message that is to be changed, if whoever changes it may read it and it is no event.
+    ///
+    /// # Errors
+    /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or what a failing store makes.
+    pub(super) async fn changeable(&self, target: Target) -> Result<Message, Error> {
+        let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
+        let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
+        // As if the log ended there: the end is not said to users who may not read it.
+        if !bounds.with(target.seq).contains(target.seq) {
+            return Err(no_message());
+        }
+        let message = self.stored(target.conversation, target.seq).await?;
+        if message.kind == MessageKind::Event {
+            return Err(invalid("seq", "must not be that of an event"));
+        }
+        Ok(message)
+    }
+
+    /// Makes sure that a message may be recalled.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, FAILED_PRECONDITION, or what a failing store makes.
+    pub(super) async fn may_recall(&self, target: Target, message: &Message) -> Result<(), Error> {
+        let Some(user) = target.by else { return Ok(()) };
+        if message.sender == Some(user) {
+            // It is recalled already: nothing is done to it.
+            let is_recalled = message.recalled.is_some();
+            return if is_recalled { Ok(()) } else { in_time(message.sent, self.config.recall_within) };
+        }
+        if self.moderates(user, target.conversation, message.sender).await? {
+            return Ok(());
+        }
+        let why = "only its sender, those with a higher role in the group, and services recall a message";
+        Err(Error::not_allowed(why))
+    }
+
+    /// Makes sure that a message may be edited. A user that may not send to the conversation any more changes nothing there.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, FAILED_PRECONDITION, or what a failing store makes.
+    pub(super) async fn may_edit(&self, target: Target, message: &Message) -> Result<(), Error> {
+        if let Some(user) = target.by
+            && message.sender != Some(user)
+        {
+            return Err(Error::not_allowed("only its sender and services edit a message"));
+        }
+        if message.recalled.is_some() {
+            return Err(was_recalled());
+        }
+        let Some(user) = target.by else { return Ok(()) };
+        in_time(message.sent, self.config.edit_within)?;
+        self.may_send(Some(user), target.conversation).await
+    }
+
+    /// The message with this number. After a failover the log may seem to end below it.
+    async fn stored(&self, conversation: ConversationId, seq: Seq) -> Result<Message, Error> {
+        let read = async || self.logs.store.messages(conversation, seq, seq).await.map_err(store_error);
+        if let Some(message) = read().await?.pop() {
+            return Ok(message);
+        }
+        if seq > self.logs.strong_end(conversation).await? {
+            return Err(out_of_range());
+        }
+        read().await?.pop().ok_or_else(no_message)
+    }
+
+    /// Whether a user has a higher role than the sender of a message. One who is no member counts as a member.
+    async fn moderates(
+        &self,
+        user: UserId,
+        conversation: ConversationId,
+        sender: Option<UserId>,
+    ) -> Result<bool, Error> {
+        let (ConversationId::Group(group), Some(sender)) = (conversation, sender) else { return Ok(false) };
+        let [of_user, of_sender] = self.roles(group, [user, sender]).await?;
+        Ok(of_user > Some(of_sender.unwrap_or(Role::Member)))
+    }
+
+    /// The roles of users in a group; `None` for one that is no member.
+    async fn roles(&self, group: GroupId, users: [UserId; 2]) -> Result<[Option<Role>; 2], Error> {
+        let members = &self.correspondents.members;
+        let role = async |user| {
+            let member = members.with_roster(MemberKey { group, user }).await?.0;
+            Ok::<_, Error>(member.map(|member| member.value.role))
+        };
+        let (one, other) = tokio::try_join!(role(users[0]), role(users[1]))?;
+        Ok([one, other])
+    }
+}
+
+/// Makes sure that a message which was sent then may be changed by its sender.
+fn in_time(sent: Timestamp, within: Duration) -> Result<(), Error> {
+    let until = sent.after(within);
+    if is_within(sent, within, Timestamp::now()) {
+        return Ok(());
+    }
+    Err(Error::new(Reason::StateForbids, "too much time has passed since the message was sent")
+        .with("until", wire_time(until).to_string()))
+}
+
+fn is_within(sent: Timestamp, within: Duration, now: Timestamp) -> bool {
+    !within.is_zero() && now <= sent.after(within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_a_sender_has_an_end() {
+        let within = |now| is_within(Timestamp(1_000), Duration::from_millis(500), Timestamp(now));
+        assert_eq!([999, 1_000, 1_500, 1_501].map(within), [true, true, true, false]);
+    }
+
+    #[test]
+    fn no_time_is_never() {
+        // Another node may be ahead of this one.
+        for now in [999, 1_000, 1_001] {
+            assert!(!is_within(Timestamp(1_000), Duration::ZERO, Timestamp(now)));
+        }
+    }
+}

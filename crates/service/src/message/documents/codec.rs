@@ -1,0 +1,86 @@
+use kith_cache::remote::Codec;
+use kith_delivery::entry;
+use kith_store::{DocumentKey, LogDocument, Message as LogMessage, Version};
+use prost::{Message, bytes::Bytes};
+
+/// Form of the bytes; nodes of another one miss.
+const SCHEMA: u16 = 1;
+
+/// How documents are written down in the tier that nodes share.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::message) struct DocumentCodec;
+
+/// A document as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
+/// [`SCHEMA`].
+#[derive(Clone, PartialEq, Eq, Message)]
+struct PackedDocument {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(int64, tag = "2")]
+    version: i64,
+    /// As in windows.
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    entries: Vec<Bytes>,
+    /// Written last: bytes that were cut off lack it.
+    #[prost(bool, tag = "15")]
+    whole: bool,
+}
+
+impl Codec<LogDocument> for DocumentCodec {
+    fn schema(&self) -> u16 {
+        SCHEMA
+    }
+
+    fn encode(&self, document: &LogDocument) -> Vec<u8> {
+        let entries: Option<Vec<Bytes>> = document.messages.iter().map(entry::encode).collect();
+        PackedDocument {
+            key: document.key.to_string(),
+            version: document.version.get(),
+            // Without all of its messages it is not read.
+            whole: entries.is_some(),
+            entries: entries.unwrap_or_default(),
+        }
+        .encode_to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<LogDocument> {
+        let packed = PackedDocument::decode(bytes).ok().filter(|packed| packed.whole)?;
+        let key: DocumentKey = packed.key.parse().ok()?;
+        let messages = (key.first()..).zip(&packed.entries).map(|(seq, bytes)| entry::decode(bytes, seq));
+        let messages: Vec<LogMessage> = messages.collect::<Option<_>>()?;
+        Some(LogDocument { key, version: Version::new(packed.version)?, messages })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::sample::stored, *};
+    use crate::write::record_codec::tests::assert_none_when_cut;
+
+    fn document() -> LogDocument {
+        let key: DocumentKey = "g9/2".parse().unwrap();
+        let messages = (key.first()..).take(100).map(|seq| stored(seq, 3)).collect();
+        LogDocument { key, version: Version::new(i64::MAX).unwrap(), messages }
+    }
+
+    #[test]
+    fn document_comes_back_as_it_was() {
+        let document = document();
+        let bytes = DocumentCodec.encode(&document);
+        assert_eq!(DocumentCodec.decode(&bytes), Some(document));
+        assert_none_when_cut(&bytes, |bytes| DocumentCodec.decode(bytes));
+    }
+
+    #[test]
+    fn what_is_no_document_is_refused() {
+        let fine = PackedDocument::decode(&DocumentCodec.encode(&document())[..]).unwrap();
+        assert!(DocumentCodec.decode(&fine.encode_to_vec()).is_some());
+        for wrong in [
+            PackedDocument { key: "g9".to_owned(), ..fine.clone() },
+            PackedDocument { version: -1, ..fine.clone() },
+            PackedDocument { entries: vec![Bytes::from_static(b"no entry")], ..fine },
+        ] {
+            assert_eq!(DocumentCodec.decode(&wrong.encode_to_vec()), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_cache::{LoadError, LoadOptions, Loaded, Loader};
+use kith_store::{DocumentKey, LogDocument, MessageStore, Stored};
+
+use crate::rpc::versions::loaded;
+
+/// Loads documents from the store into the tiers.
+#[derive(Debug)]
+pub(in crate::message) struct DocumentLoader(pub(in crate::message) Arc<dyn MessageStore>);
+
+#[async_trait]
+impl Loader<DocumentKey, LogDocument> for DocumentLoader {
+    /// Strong reads are the same: nobody asks for one.
+    async fn load(&self, key: &DocumentKey, _options: LoadOptions) -> Result<Loaded<LogDocument>, LoadError> {
+        let found = self.0.document(*key).await.map_err(LoadError::new)?;
+        let stored = found.map_or(Stored::Never, |document| Stored::Live(Arc::new(document)));
+        Ok(loaded(stored, |document| document.version))
+    }
+
+    /// Each by a read of its own, as an answer of the store must not have many of them.
+    async fn load_many(
+        &self,
+        keys: &[DocumentKey],
+        options: LoadOptions,
+    ) -> Result<Vec<(DocumentKey, Loaded<LogDocument>)>, LoadError> {
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            found.push((*key, self.load(key, options).await?));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,15 @@
+//! Documents of logs through the tiers: they get no further message, and changes are rare.
+//!
+//! The namespace is strict: after a change is acknowledged, no node shows a message as it was. Only full documents are read here:
+//! an append changes the last one of a log, and is not broadcast.
+
+pub mod cache;
+mod codec;
+mod feed;
+mod loader;
+
+pub use feed::feed_mappings;
+pub(super) use {codec::DocumentCodec, loader::DocumentLoader};
+
+/// The namespace of the documents.
+const DOCUMENTS: &str = "document";

@@ -1,0 +1,163 @@
+//! The messages of conversations: the last ones by their windows, others by documents through the tiers.
+
+use std::sync::Arc;
+
+use kith_cache::{Consistency, Moment, Policy, TieredCache};
+use kith_delivery::{HeadOf, Recent, Span, Windows};
+use kith_store::{
+    Appended, ConversationId, DocumentKey, LogDocument, Message, MessageStore, NewMessage, Seq, document_of,
+};
+
+use super::{
+    documents::{DocumentCodec, DocumentLoader},
+    erasing::is_erasure,
+    range::store_error,
+    unseen::Unseen,
+};
+use crate::{error::Error, write::tiers::Tiers};
+
+/// The messages of a deployment. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    pub(super) store: Arc<dyn MessageStore>,
+    pub(super) windows: Windows,
+    pub(super) documents: TieredCache<DocumentKey, LogDocument>,
+    unseen: Arc<Unseen>,
+}
+
+/// Numbers that no message has: only the end is asked for.
+pub(super) const NONE: Span = Span { first: 1, last: 0 };
+
+impl Logs {
+    /// With a namespace of its own in the tiers, which has to be strict. `windows`: those of all conversations.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn MessageStore>,
+        tiers: &Tiers,
+        policy: Policy<LogDocument>,
+        windows: Windows,
+    ) -> Self {
+        let loader = Arc::new(DocumentLoader(Arc::clone(&store)));
+        let documents = tiers.namespace(policy, loader, DocumentCodec);
+        Self { store, windows, documents, unseen: Arc::default() }
+    }
+
+    /// The end of a log, and those of the asked messages that are among the last ones. `at_least`: a number that the caller knows to
+    /// exist.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn recent(
+        &self,
+        conversation: ConversationId,
+        asked: Span,
+        at_least: Seq,
+    ) -> Result<Recent, Error> {
+        let at_least = self.unseen.end(conversation).max(at_least);
+        self.windows.read(conversation, asked.first, asked.last, at_least).await.map_err(store_error)
+    }
+
+    /// What a list asks of a window: its end, and the headers above `after`.
+    pub(super) fn head_of(&self, conversation: ConversationId, after: Seq) -> HeadOf {
+        HeadOf { conversation, after, at_least: self.unseen.end(conversation) }
+    }
+
+    /// The end of a log, also right after a failover of the store.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
+        self.store.strong_end(conversation).await.map_err(store_error)
+    }
+
+    /// The messages with these numbers, which are in one document of a log that has messages up to `end`: through the tiers, or
+    /// from the store if it is the last document.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn stored(
+        &self,
+        conversation: ConversationId,
+        span: Span,
+        end: Seq,
+    ) -> Result<Vec<Message>, Error> {
+        let document = document_of(span.first);
+        if document < document_of(end) {
+            let key = DocumentKey { conversation, document };
+            let found = self.documents.get_with(&key, &Consistency::Cached).await;
+            let found = found.map_err(|error| Error::cache("message", &error))?;
+            return Ok(found
+                .map(|entry| entry.value.between(span.first, span.last).cloned().collect())
+                .unwrap_or_default());
+        }
+        self.store.messages(conversation, span.first, span.last).await.map_err(store_error)
+    }
+
+    /// This moment, from which [`Self::appended`] counts.
+    pub(super) fn now(&self) -> Moment {
+        self.windows.now()
+    }
+
+    /// Adds what an append that began at this moment added to the log to the window. Until the window has it, reads of this node
+    /// compare the window with the store.
+    pub(super) async fn appended(
+        &self,
+        conversation: ConversationId,
+        messages: &[NewMessage],
+        appended: &[Appended],
+        began: Moment,
+    ) {
+        for run in runs(messages, appended) {
+            let Some(last) = run.last().map(|message| message.seq) else { continue };
+            let changes = run.iter().any(is_erasure);
+            match self.windows.append(conversation, &run, changes, Some(began)).await {
+                Ok(()) => self.unseen.forget(conversation, last),
+                // Other nodes compare the window with the store after `messages.window_checked`.
+                Err(_) => self.unseen.note(conversation, last),
+            }
+        }
+        // The node that appended it may have died before the window had it.
+        if appended.iter().any(|one| matches!(one, Appended::Replayed { .. })) {
+            self.doubt(conversation).await;
+        }
+    }
+
+    /// Makes the next read compare the window with the store, after an append of unknown outcome.
+    pub(super) async fn doubt(&self, conversation: ConversationId) {
+        if self.windows.doubt(conversation).await.is_err() {
+            tracing::debug!("a window is compared with the store after messages.window_checked");
+        }
+    }
+}
+
+/// The messages that were appended, each run of contiguous numbers by itself: between two runs there are messages of others, or
+/// some that were there already.
+fn runs(messages: &[NewMessage], appended: &[Appended]) -> Vec<Vec<Message>> {
+    let mut runs: Vec<Vec<Message>> = Vec::new();
+    for (new, appended) in messages.iter().zip(appended) {
+        let Appended::New(seq) = appended else { continue };
+        let message = new.clone().numbered(*seq);
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|last| last.seq + 1 == *seq) => run.push(message),
+            _ => runs.push(vec![message]),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample::message, *};
+
+    #[test]
+    fn runs_end_where_messages_of_others_begin() {
+        let messages: Vec<NewMessage> = ["a", "b", "c", "d", "e"].iter().map(|id| message(id, 1)).collect();
+        let replayed = Appended::Replayed { seq: 3, sent: messages[0].sent };
+        let appended = [99, 100, 102].map(Appended::New);
+        let appended = [appended[0], appended[1], replayed, Appended::OtherContent, appended[2]];
+        let runs = runs(&messages, &appended);
+        let seqs = |run: &Vec<Message>| run.iter().map(|message| message.seq).collect::<Vec<_>>();
+        assert_eq!(runs.iter().map(seqs).collect::<Vec<_>>(), [vec![99, 100], vec![102]]);
+        assert_eq!(runs[1][0].client_message_id, messages[4].client_message_id);
+    }
+}

@@ -1,0 +1,238 @@
+//! A change of one message: in one transaction with the append of its event.
+//!
+//! Nothing is checked before it is written. The filters of the commands and the unique index decide; when they refuse, the event
+//! and the message are read.
+
+use kith_store::{
+    Appended, Changed, ConversationId, DOCUMENT, Message, MessageChange, NewMessage, Outcome, Seq,
+    StoreError, document_of,
+};
+use mongodb::{
+    ClientSession,
+    bson::{Document, RawDocument, RawDocumentBuf, doc},
+    error::Error,
+    options::{ReadConcern, ReturnDocument},
+};
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        connect::Mongo,
+        document::number_in,
+        error::{is_duplicate, malformed, out_of_time, read_failed},
+        transaction::before_commit,
+        write::{Failure, backoff},
+    },
+    documents::{self, Documents as _, documents_of, id, size_and_time, tail_in},
+    element::message,
+    element_change::{changing, state_needed},
+};
+
+/// Where a message is: its document, and its place there.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    conversation: ConversationId,
+    document: i64,
+    place: i64,
+}
+
+/// What a transaction made.
+struct Made {
+    message: Message,
+    event_seq: Seq,
+}
+
+impl Spot {
+    fn of(conversation: ConversationId, seq: Seq) -> Self {
+        let document = document_of(seq);
+        Self { conversation, document, place: seq - 1 - document * DOCUMENT }
+    }
+
+    fn id(self) -> Document {
+        id(self.conversation, self.document)
+    }
+
+    /// Projection to the message alone.
+    fn alone(self) -> Document {
+        doc! { "m": { "$slice": [self.place, 1] } }
+    }
+
+    /// Reads what [`Self::alone`] projects; `None`: the document is shorter.
+    fn read(self, found: &RawDocument) -> Result<Option<Message>, StoreError> {
+        let elements = found.get_array("m").map_err(|_| malformed("m"))?;
+        let Some(element) = elements.into_iter().next() else { return Ok(None) };
+        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
+        message(element, self.document * DOCUMENT + self.place + 1).map(Some)
+    }
+}
+
+impl Mongo {
+    /// See [`MessageStore::change`](kith_store::MessageStore::change). Tries again while others append, as long as an append does.
+    pub(super) async fn change_message(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Changed, StoreError> {
+        if change.seq < 1 {
+            return Ok(Changed::Missing);
+        }
+        let give_up = Instant::now() + self.options.append;
+        let mut tries = 0;
+        loop {
+            let error = match self.try_change(conversation, change).await {
+                Ok(made) => return Ok(self.done(conversation, change, made)),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Collision(error)) => error,
+                Err(Failure::Unmatched | Failure::Duplicate) => {
+                    match self.settled(conversation, change).await? {
+                        Some(changed) => return Ok(changed),
+                        None => out_of_time(Outcome::NotApplied),
+                    }
+                }
+            };
+            if Instant::now() >= give_up {
+                return Err(error);
+            }
+            tries += 1;
+            tokio::time::sleep(backoff(tries)).await;
+        }
+    }
+
+    fn done(&self, conversation: ConversationId, change: &MessageChange, made: Made) -> Changed {
+        let Made { message, event_seq } = made;
+        // Where the event is the last one of its document, the next append would find nothing that matches there.
+        if event_seq % DOCUMENT == 0 {
+            self.hints.forget(conversation);
+        } else {
+            self.hints.set(conversation, document_of(event_seq));
+        }
+        Changed::Done { message, event_seq, event_sent: change.event.sent, replayed: false }
+    }
+
+    async fn try_change(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Made, Failure> {
+        let mut session = self.begin_transaction().await?;
+        let made = Box::pin(self.change_steps(conversation, change, &mut session)).await;
+        self.end_transaction(session, made).await
+    }
+
+    /// The event first: from the first step on the transaction fails if another append comes between, and from the push on those
+    /// wait.
+    async fn change_steps(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+        session: &mut ClientSession,
+    ) -> Result<Made, Failure> {
+        let event_seq = self.append_event(conversation, &change.event, session).await?;
+        let spot = Spot::of(conversation, change.seq);
+        let mut filter = state_needed(spot.place, &change.content);
+        filter.insert("_id", spot.id());
+        let update = changing(spot.place, &change.content, rand::random());
+        let update = self.messages.find_one_and_update(filter, update).projection(spot.alone());
+        let update = update.return_document(ReturnDocument::After).max_time(self.options.command);
+        let found = update.session(session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;
+        let message = spot.read(&found).map_err(Failure::Final)?.ok_or(Failure::Unmatched)?;
+        Ok(Made { message, event_seq })
+    }
+
+    /// Appends the event, and returns its number.
+    async fn append_event(
+        &self,
+        conversation: ConversationId,
+        event: &NewMessage,
+        session: &mut ClientSession,
+    ) -> Result<Seq, Failure> {
+        if let Some(document) = self.hints.get(conversation)
+            && let Some(before) = self.push_event(conversation, document, event, session).await?
+        {
+            return Ok(document * DOCUMENT + before + 1);
+        }
+        let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": -1 });
+        let find = find.projection(size_and_time()).max_time(self.options.command);
+        let tail = find.session(&mut *session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;
+        let tail = tail_in(&tail).map_err(Failure::Final)?;
+        if tail.is_full() {
+            return self.make_with_event(conversation, tail.document + 1, event, session).await;
+        }
+        let before = self.push_event(conversation, tail.document, event, session).await?;
+        before.map(|before| tail.document * DOCUMENT + before + 1).ok_or(Failure::Unmatched)
+    }
+
+    /// Adds the event at the end of a document, and returns how many messages that had before. `None`: it does not exist, is full, or
+    /// has the event.
+    async fn push_event(
+        &self,
+        conversation: ConversationId,
+        document: i64,
+        event: &NewMessage,
+        session: &mut ClientSession,
+    ) -> Result<Option<i64>, Failure> {
+        let filter = documents::room_in(conversation, document, &[event]);
+        let update = self.messages.find_one_and_update(filter, documents::pushing(&[event]));
+        let update = update.projection(documents::size()).max_time(self.options.command);
+        let before = update.session(session).await.map_err(refused)?;
+        let size = |before: RawDocumentBuf| number_in(&before, "n")?.ok_or_else(|| malformed("n"));
+        before.map(size).transpose().map_err(Failure::Final)
+    }
+
+    /// Makes the document after one that the transaction has found full. It cannot have been deleted: a transaction ends long
+    /// before upkeep deletes one.
+    async fn make_with_event(
+        &self,
+        conversation: ConversationId,
+        document: i64,
+        event: &NewMessage,
+        session: &mut ClientSession,
+    ) -> Result<Seq, Failure> {
+        let made = documents::new_document(conversation, document, &[event]).map_err(Failure::Final)?;
+        self.messages.insert_one(made).session(session).await.map_err(refused)?;
+        Ok(document * DOCUMENT + 1)
+    }
+
+    /// Reads why a change was not made. `None`: it can be tried again.
+    async fn settled(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+    ) -> Result<Option<Changed>, StoreError> {
+        self.hints.forget(conversation);
+        let key = change.event.key;
+        let sent = self.find_sent(conversation, &[key]).await?.get(&key).copied();
+        // Read after the event: it has the change.
+        let Some(message) = self.confirmed_message(conversation, change.seq).await? else {
+            return Ok(Some(Changed::Missing));
+        };
+        Ok(match sent.map(|sent| sent.compared_with(change.event.hash)) {
+            Some(Appended::Replayed { seq: event_seq, sent: event_sent }) => {
+                Some(Changed::Done { message, event_seq, event_sent, replayed: true })
+            }
+            None if change.content.applies_to(&message) => None,
+            _ => Some(Changed::Refused(message)),
+        })
+    }
+
+    /// The message with this number, linearizable: a majority has what is found, and what is not found does not exist.
+    async fn confirmed_message(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+    ) -> Result<Option<Message>, StoreError> {
+        let spot = Spot::of(conversation, seq);
+        let find = self.messages.find_one(doc! { "_id": spot.id() }).projection(spot.alone());
+        let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
+        match find.await.map_err(read_failed)? {
+            Some(found) => spot.read(&found),
+            None => Ok(None),
+        }
+    }
+}
+
+/// A failure of a step that adds the event. A duplicate says that the event is in the log, or that another node made the
+/// document.
+fn refused(error: Error) -> Failure {
+    if is_duplicate(&error) { Failure::Duplicate } else { before_commit(error) }
+}

@@ -1,0 +1,69 @@
+//! A change of an element in place.
+
+use kith_store::{ContentChange, MessageKind, NewContent, Recalled};
+use mongodb::bson::{Bson, Document, doc};
+
+use super::element::{MENTIONS_ALL, binary, mentioned};
+
+/// The state that a change needs of the message at this place of its document.
+pub(super) fn state_needed(place: i64, content: &ContentChange) -> Document {
+    let mut state = doc! {
+        at(place, "y"): i32::from(MessageKind::Message as u8),
+        at(place, "r"): { "$exists": false },
+    };
+    if let ContentChange::Edit(content) = content {
+        // Null would match a message that was edited, too: the path is also looked for in each element of the array.
+        let edits = match content.edits_before {
+            0 => doc! { "$exists": false },
+            edits => doc! { "$eq": i64::from(edits) },
+        };
+        state.insert(at(place, "e"), edits);
+    }
+    state
+}
+
+/// The update that changes the message at this place of its document, and raises the version of the document. The change feed
+/// takes an update of `v` that leaves `u` as it was for a change by hand.
+pub(super) fn changing(place: i64, content: &ContentChange, nonce: i64) -> Document {
+    let (mut set, mut unset) = (doc! { "u": nonce }, Document::new());
+    let flags = match content {
+        ContentChange::Recall(recalled) => remove(place, recalled, &mut set, &mut unset),
+        ContentChange::Edit(content) => replace(place, content, &mut set, &mut unset),
+    };
+    let mut update = doc! { "$set": set, "$bit": { at(place, "x"): flags }, "$inc": { "v": 1_i64 } };
+    if !unset.is_empty() {
+        update.insert("$unset", unset);
+    }
+    update
+}
+
+/// Puts the removal of the content into the operands of `$set` and `$unset`. Returns what becomes of the flags.
+fn remove(place: i64, recalled: &Recalled, set: &mut Document, unset: &mut Document) -> Document {
+    set.insert(at(place, "r"), doc! { "by": recalled.by.number(), "t": recalled.time.0 });
+    unset.extend(["b", "ct", "a", "i"].map(|field| (at(place, field), Bson::from(""))));
+    doc! { "and": !MENTIONS_ALL }
+}
+
+/// The same of another content.
+fn replace(place: i64, content: &NewContent, set: &mut Document, unset: &mut Document) -> Document {
+    let edited = content.edited();
+    set.insert(at(place, "b"), binary(&content.body));
+    set.insert(at(place, "e"), i64::from(edited.count));
+    set.insert(at(place, "et"), edited.last.0);
+    let mut put = |field, value: Option<Bson>| match value {
+        Some(value) => drop(set.insert(at(place, field), value)),
+        None => drop(unset.insert(at(place, field), "")),
+    };
+    put("ct", Some(&content.content_type).filter(|text| !text.is_empty()).map(|text| text.as_str().into()));
+    put("a", Some(mentioned(&content.mentions)).filter(|_| !content.mentions.is_empty()));
+    if content.mention_all {
+        doc! { "or": MENTIONS_ALL }
+    } else {
+        doc! { "and": !MENTIONS_ALL }
+    }
+}
+
+/// The path of a field of the message at this place.
+fn at(place: i64, field: &str) -> String {
+    format!("m.{place}.{field}")
+}

@@ -1,0 +1,196 @@
+use bytes::Bytes;
+
+use super::{Message, MessageKey, NewMessage, Seq};
+use crate::{Text, Timestamp, UserId};
+
+/// How often a message was edited, and when last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// How often; above 0.
+    pub count: u32,
+    /// When last.
+    pub last: Timestamp,
+}
+
+/// Who removed the content of a message, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// Who.
+    pub by: RecalledBy,
+    /// When.
+    pub time: Timestamp,
+}
+
+/// Who removed the content of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecalledBy {
+    /// The sender, or a user who moderates the group.
+    User(UserId),
+    /// A service.
+    Service,
+    /// All messages of the sender were erased.
+    Erasure,
+}
+
+/// A change of one message, with the event that tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageChange {
+    /// The message.
+    pub seq: Seq,
+    /// What becomes of it.
+    pub content: ContentChange,
+    /// The event, which is appended with the change. Its key is that of the change ([`MessageKey::of_recall`],
+    /// [`MessageKey::of_edit`]). Its hash is of what the change does: two changes of one key and one hash are the same.
+    pub event: NewMessage,
+}
+
+/// What a change does to the content of a message, and in which state the message has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContentChange {
+    /// Content type, body, mentions and the id of the client are removed. Number, sender, times, key and hash stay. The message
+    /// has its content.
+    Recall(Recalled),
+    /// It gets another content. The message has its content and was edited so many times.
+    Edit(NewContent),
+}
+
+/// The content that an edit gives a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewContent {
+    /// See [`Message::content_type`].
+    pub content_type: Text,
+    /// See [`Message::body`]; at most [`BODY_BYTES_MAX`](super::BODY_BYTES_MAX).
+    pub body: Bytes,
+    /// See [`Message::mentions`]; at most [`MENTIONS_MAX`](super::MENTIONS_MAX).
+    pub mentions: Vec<UserId>,
+    /// See [`Message::mention_all`].
+    pub mention_all: bool,
+    /// How often the message was edited before.
+    pub edits_before: u32,
+    /// When it is edited.
+    pub time: Timestamp,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It was made, now or by an earlier call.
+    Done {
+        /// The message as it is now.
+        message: Message,
+        /// The number of the event.
+        event_seq: Seq,
+        /// When the event was sent.
+        event_sent: Timestamp,
+        /// Whether an earlier call made it: an event with the key and the hash was there already.
+        replayed: bool,
+    },
+    /// The message, which is in another state. Nothing was changed.
+    Refused(Message),
+    /// There is no message with the number.
+    Missing,
+}
+
+impl RecalledBy {
+    /// How it is stored: the id of the user, 0 for an erasure, -1 for a service.
+    #[must_use]
+    pub const fn number(self) -> i64 {
+        match self {
+            Self::User(user) => user.get(),
+            Self::Erasure => 0,
+            Self::Service => -1,
+        }
+    }
+
+    /// Who is stored so; `None`: nobody is.
+    #[must_use]
+    pub fn of(number: i64) -> Option<Self> {
+        match number {
+            0 => Some(Self::Erasure),
+            -1 => Some(Self::Service),
+            user => UserId::new(user).ok().map(Self::User),
+        }
+    }
+}
+
+impl Edited {
+    /// As it is stored: how often, and when last in milliseconds. `None`: it says that nothing was edited.
+    #[must_use]
+    pub fn of(count: i64, last: i64) -> Option<Self> {
+        let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
+        Some(Self { count, last: Timestamp(last) })
+    }
+}
+
+impl ContentChange {
+    /// Whether a message is in the state that the change needs. Events are never changed.
+    #[must_use]
+    pub fn applies_to(&self, message: &Message) -> bool {
+        let has_content = message.recalled.is_none() && message.kind == super::MessageKind::Message;
+        let edits = message.edited.map_or(0, |edited| edited.count);
+        has_content
+            && match self {
+                Self::Recall(_) => true,
+                Self::Edit(content) => content.edits_before == edits,
+            }
+    }
+}
+
+impl NewContent {
+    /// What the message says of its edits afterwards.
+    #[must_use]
+    pub const fn edited(&self) -> Edited {
+        Edited { count: self.edits_before.saturating_add(1), last: self.time }
+    }
+}
+
+impl MessageKey {
+    /// The key of the event of a recall. No id of a client has a colon.
+    #[must_use]
+    pub fn of_recall(seq: Seq) -> Self {
+        Self::of(None, &format!("recall:{seq}"))
+    }
+
+    /// The key of the event of an edit of a message that was edited so many times before.
+    #[must_use]
+    pub fn of_edit(seq: Seq, edits_before: u32) -> Self {
+        Self::of(None, &format!("edit:{seq}:{edits_before}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_who_recalled_are_read_back() {
+        let user = RecalledBy::User(UserId::new(7).unwrap());
+        for by in [user, RecalledBy::Service, RecalledBy::Erasure] {
+            assert_eq!(RecalledBy::of(by.number()), Some(by));
+        }
+        assert_eq!(RecalledBy::of(-2), None);
+        assert_eq!((user.number(), RecalledBy::Erasure.number()), (7, 0));
+    }
+
+    #[test]
+    fn edit_counts_from_one() {
+        assert_eq!(Edited::of(0, 7), None);
+        assert_eq!(Edited::of(-1, 7), None);
+        assert_eq!(Edited::of(2, 7), Some(Edited { count: 2, last: Timestamp(7) }));
+    }
+
+    #[test]
+    fn each_change_has_its_own_key() {
+        let keys = [
+            MessageKey::of_recall(1),
+            MessageKey::of_recall(11),
+            MessageKey::of_edit(1, 1),
+            MessageKey::of_edit(11, 1),
+            MessageKey::of_edit(1, 11),
+        ];
+        for (at, key) in keys.iter().enumerate() {
+            assert!(!keys[..at].contains(key));
+        }
+        assert!(NewMessage::client_message_id("recall:1").is_err(), "no client can take it");
+    }
+}
