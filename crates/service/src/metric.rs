@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 41] = [
+pub const METRICS: [Metric; 42] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -46,6 +46,7 @@ pub const METRICS: [Metric; 41] = [
     MESSAGE_QUEUE,
     MESSAGE_EVENTS,
     MESSAGES_TRIMMED,
+    MESSAGES_ERASED,
     DIALOG_MARKS_SIZE,
 ];
 
@@ -232,6 +233,11 @@ pub const MESSAGES_TRIMMED: Metric = Metric::counter(
     "kith_messages_trimmed_total",
     &[],
     "Messages that this node removed from the store because no user may read them.",
+);
+pub const MESSAGES_ERASED: Metric = Metric::counter(
+    "kith_messages_erased_total",
+    &[],
+    "Messages whose content this node removed because those of their sender are erased.",
 );
 pub const DIALOG_MARKS_SIZE: Metric =
     Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");

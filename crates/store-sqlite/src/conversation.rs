@@ -16,7 +16,8 @@ use crate::{
 pub(crate) const BY_ID: &str = "SELECT version, min_seq, trim FROM conversations WHERE id = ?1";
 /// Index `conversations_untrimmed`.
 pub(crate) const UNTRIMMED: &str =
-    "SELECT id, version, min_seq, trim FROM conversations WHERE trim AND id > ?1 ORDER BY id LIMIT ?2";
+    "SELECT id, version, min_seq, trim FROM conversations INDEXED BY conversations_untrimmed
+    WHERE trim AND id > ?1 ORDER BY id LIMIT ?2";
 const PUT: &str = "INSERT OR REPLACE INTO conversations (id, version, min_seq, trim) VALUES (?1, ?2, ?3, ?4)";
 
 #[async_trait]

@@ -13,8 +13,8 @@ use crate::{
 /// Primary key.
 pub(crate) const BY_USER: &str = "SELECT state FROM erasures WHERE user_id = ?1";
 /// Index `erasures_unfinished`.
-pub(crate) const UNFINISHED: &str =
-    "SELECT state FROM erasures WHERE NOT ended AND user_id > ?1 ORDER BY user_id LIMIT ?2";
+pub(crate) const UNFINISHED: &str = "SELECT state FROM erasures INDEXED BY erasures_unfinished
+    WHERE NOT ended AND user_id > ?1 ORDER BY user_id LIMIT ?2";
 const PUT: &str = "INSERT OR REPLACE INTO erasures (user_id, ended, state) VALUES (?1, ?2, ?3)";
 
 #[async_trait]

@@ -83,8 +83,9 @@ pub use message::{
     AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed,
     ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, Edited, HEADS_AT_ONCE,
     LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind,
-    MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SUCCESSOR_AGE, Seq,
-    StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of, removable_documents,
+    MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
+    SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of,
+    removable_documents,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};

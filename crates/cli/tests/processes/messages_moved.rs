@@ -32,9 +32,9 @@ fn told(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A node with the users 7 and 8 and their group 9.
+/// A node with the users 7 and 8 and their group 9, whose conversation is empty.
 fn started() -> Node {
-    let node = Node::start();
+    let node = Node::start_with(tempfile::tempdir().unwrap(), &["messages.events=false"]);
     for id in [7, 8] {
         call(&node, "CreateUser", &json!({ "user": { "userId": id, "userName": format!("user{id}") } }));
     }

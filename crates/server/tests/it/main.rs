@@ -27,7 +27,7 @@ mod http;
 mod json_equals_grpc;
 mod listed;
 mod marks_at_once;
-mod messages_trimmed;
+mod message_upkeep;
 mod messaging;
 mod moments;
 mod node;

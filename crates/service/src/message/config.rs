@@ -27,13 +27,22 @@ pub struct MessagesConfig {
     pub queue_of_one: usize,
     /// Most conversations of a user that are listed. Above 0, at most 2000.
     pub conversations_max: usize,
+    /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
+    /// the kind event.
+    pub events: bool,
+    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the conversation were
+    /// begun so long ago. The last of a conversation are never removed for their age. 0s, or not below 1h.
+    #[serde(with = "humantime_serde")]
+    pub kept: Duration,
+    /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a second. Above 0.
+    pub erase_rate: u32,
     /// How long users may recall a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
     pub recall_within: Duration,
     /// How long users may edit a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
     pub edit_within: Duration,
-    /// How many of the last messages of a conversation are kept in Redis. From 1 to 100.
+    /// How many of the last messages of a conversation are kept in Redis. Above 0, at most 100.
     pub window: usize,
     /// Most bytes of them. Above 0, at most 8MiB.
     #[serde(with = "size")]
@@ -45,13 +54,6 @@ pub struct MessagesConfig {
     /// 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
-    /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
-    /// the kind event.
-    pub events: bool,
-    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the conversation were
-    /// begun so long ago. The last of a conversation are never removed for their age. 0s, or not below 1h.
-    #[serde(with = "humantime_serde")]
-    pub kept: Duration,
 }
 
 /// Each page of a list reads the end of all of them.
@@ -84,14 +86,15 @@ impl Default for MessagesConfig {
             queue: 10_000,
             queue_of_one: 1_000,
             conversations_max: CONVERSATIONS_MAX,
+            events: true,
+            kept: Duration::ZERO,
+            erase_rate: 50,
             recall_within: Duration::from_secs(2 * 60),
             edit_within: Duration::from_secs(24 * 60 * 60),
             window: windows.messages,
             window_bytes: windows.bytes,
             window_ttl: windows.kept,
             window_checked: windows.checked,
-            events: true,
-            kept: Duration::ZERO,
         }
     }
 }
@@ -124,6 +127,9 @@ impl MessagesConfig {
         if !self.kept.is_zero() && self.kept < SUCCESSOR_AGE {
             let text = format!("is {:?}; it must be 0s, or not below 1h", self.kept);
             return wrong("messages.kept", &text);
+        }
+        if self.erase_rate == 0 {
+            return wrong("messages.erase_rate", "is 0; it must be above 0");
         }
         self.check_windows()
     }
@@ -200,5 +206,6 @@ mod tests {
         assert_eq!(key_at_fault(|config| config.kept = SUCCESSOR_AGE), None);
         let at_fault = key_at_fault(|config| config.kept = Duration::from_secs(3_599));
         assert_eq!(at_fault, Some("messages.kept"));
+        assert_eq!(key_at_fault(|config| config.erase_rate = 0), Some("messages.erase_rate"));
     }
 }

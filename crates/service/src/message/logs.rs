@@ -10,6 +10,7 @@ use kith_store::{
 
 use super::{
     documents::{DocumentCodec, DocumentLoader},
+    erasing::is_erasure,
     range::store_error,
     unseen::Unseen,
 };
@@ -108,7 +109,8 @@ impl Logs {
     ) {
         for run in runs(messages, appended) {
             let Some(last) = run.last().map(|message| message.seq) else { continue };
-            match self.windows.append(conversation, &run, false, Some(began)).await {
+            let changes = run.iter().any(is_erasure);
+            match self.windows.append(conversation, &run, changes, Some(began)).await {
                 Ok(()) => self.unseen.forget(conversation, last),
                 // Other nodes compare the window with the store after `messages.window_checked`.
                 Err(_) => self.unseen.note(conversation, last),

@@ -28,6 +28,7 @@ mod config;
 mod convert;
 mod dialogs;
 pub mod documents;
+mod erasing;
 mod group_events;
 mod import;
 mod logs;

@@ -31,7 +31,7 @@ pub struct AppendQueue {
 }
 
 impl AppendQueue {
-    /// Of which nothing waits yet.
+    /// Of which nothing waits yet. Appends to these logs.
     #[must_use]
     pub fn new(logs: Logs, mutations: Mutations, config: &MessagesConfig) -> Self {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);

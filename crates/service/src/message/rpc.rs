@@ -2,10 +2,10 @@
 
 use futures::stream::BoxStream;
 use kith_proto::message::v1::{self as wire, message_service_server::MessageService};
-use kith_store::ConversationId;
+use kith_store::{ConversationId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{AtLeast, DialogRpc, Messages, convert, import, reading::PAGE_MAX, waiting::STEP_MAX};
+use super::{AtLeast, DialogRpc, Messages, convert, erasing, import, reading::PAGE_MAX, waiting::STEP_MAX};
 use crate::{
     error::Error,
     rpc::{
@@ -238,6 +238,18 @@ impl MessageService for MessageRpc {
     ) -> Answer<wire::TrimConversationResponse> {
         self.agreement.check()?;
         self.dialogs.trim_conversation(request).await
+    }
+
+    async fn erase_user_messages(
+        &self,
+        request: Request<wire::EraseUserMessagesRequest>,
+    ) -> Answer<wire::EraseUserMessagesResponse> {
+        self.agreement.check()?;
+        let (call, request) = (Call::of(&request), request.into_inner());
+        only_services(call.principal)?;
+        let user = convert::valid("user_id", UserId::new(request.user_id))?;
+        let erasure = self.messages.erase_user(user, request.again, call.deadline).await?;
+        Ok(Response::new(erasing::erasure_to_wire(&erasure)))
     }
 
     async fn recall_message(

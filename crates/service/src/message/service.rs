@@ -1,5 +1,9 @@
 //! What the messages of a deployment are made of.
 
+use std::sync::Arc;
+
+use kith_store::ErasureStore;
+
 use super::{MessagesConfig, logs::Logs, queue::AppendQueue, sending};
 use crate::{
     conversation::ConversationRecords,
@@ -38,6 +42,7 @@ pub struct Records {
 pub struct Messages {
     pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
+    pub(super) erasures: Arc<dyn ErasureStore>,
     pub(crate) conversations: ConversationRecords,
     pub(crate) dialogs: DialogRecords,
     pub(crate) marks: MarkQueue,
@@ -61,6 +66,7 @@ impl Messages {
         Self {
             logs: queue.logs.clone(),
             queue,
+            erasures: Arc::clone(&context.stores.erasures),
             marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
             conversations,
             dialogs,

@@ -87,10 +87,12 @@ pub(super) fn sent_before(
 ) -> Result<Option<Appended>, Failure> {
     let mut read = connection.prepare_cached(BY_KEY)?;
     let found = read.query_row(params![log, row.key.0], |found| {
-        Ok((found.get(0)?, Timestamp(found.get(1)?), ContentHash(found.get(2)?)))
+        Ok((found.get(0)?, Timestamp(found.get(1)?), found.get(2)?))
     });
-    let compared = |(seq, sent, hash)| {
-        if hash == row.hash { Appended::Replayed { seq, sent } } else { Appended::OtherContent }
+    let compared = |(seq, sent, hash): (Seq, Timestamp, Vec<u8>)| {
+        // Of an erased message the hash is gone, too.
+        let is_same = hash.is_empty() || hash == row.hash.0;
+        if is_same { Appended::Replayed { seq, sent } } else { Appended::OtherContent }
     };
     Ok(found.optional()?.map(compared))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod append;
 pub(crate) mod change;
+pub(crate) mod erase;
 mod packed;
 pub(crate) mod page;
 pub(crate) mod upkeep;

@@ -1,13 +1,13 @@
-//! Removal of messages. One transaction removes whole documents from the beginning of a log.
+//! Removal of messages, and of their contents. One transaction removes whole documents from the beginning of a log.
 
 use async_trait::async_trait;
 use kith_store::{
-    AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, MessageUpkeep, Seq, StoreError, Timestamp,
-    Trimmed, document_of, removable_documents,
+    AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, MessageUpkeep, SentDocuments, Seq, StoreError,
+    Timestamp, Trimmed, UserId, document_of, removable_documents,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{BEGINNING, SENT};
+use super::{BEGINNING, SENT, erase};
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
@@ -41,6 +41,27 @@ impl MessageUpkeep for Sqlite {
         limit: usize,
     ) -> Result<Vec<AgedDocument>, StoreError> {
         self.readers.read(move |connection| aged(connection, from, before, limit)).await
+    }
+
+    async fn documents_sent_by(
+        &self,
+        conversation: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        let log = conversation.to_string();
+        self.readers.read(move |connection| erase::documents(connection, &log, sender, from)).await
+    }
+
+    async fn erase_document(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let log = conversation.to_string();
+        self.writer.write(move |connection| erase::erase(connection, &log, first, sender, now)).await
     }
 }
 

@@ -8,7 +8,7 @@ use kith_store::{
 use super::*;
 use crate::{
     conversation, erasure,
-    message::{self, append, change, page, upkeep},
+    message::{self, append, change, erase, page, upkeep},
 };
 
 fn log_of(group: i64) -> ConversationId {
@@ -221,10 +221,13 @@ async fn queries_of_messages_read_their_index() {
         (append::BY_KEY, "messages USING INDEX messages_sent (conversation=? AND key=?)"),
         (change::BODY, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
         (change::UPDATE, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
+        (erase::FROM, "messages USING PRIMARY KEY (conversation=? AND seq>?)"),
+        (erase::SENT_BY, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
+        (erase::ERASE, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
         (upkeep::REMOVE, "messages USING PRIMARY KEY (conversation=? AND seq<?)"),
-        (upkeep::AGED, "messages USING COVERING INDEX messages_aged (sent_ms>? AND sent_ms<?)"),
-        (conversation::UNTRIMMED, "conversations USING INDEX conversations_untrimmed (id>?)"),
-        (erasure::UNFINISHED, "erasures USING INDEX erasures_unfinished (user_id>?)"),
+        (upkeep::AGED, "INDEX messages_aged (sent_ms>? AND sent_ms<?)"),
+        (conversation::UNTRIMMED, "INDEX conversations_untrimmed ("),
+        (erasure::UNFINISHED, "INDEX erasures_unfinished ("),
         (erasure::BY_USER, "erasures USING INTEGER PRIMARY KEY (rowid=?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");

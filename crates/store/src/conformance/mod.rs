@@ -53,6 +53,7 @@ mod member_sample;
 pub mod message;
 pub mod message_at_once;
 pub mod message_changes;
+pub mod message_erase;
 pub mod message_heads;
 pub mod message_pages;
 mod message_sample;
@@ -96,6 +97,7 @@ macro_rules! records_conformance {
         $crate::message_conformance!($open, [$($attribute),*]);
         $crate::message_at_once_conformance!($open, [$($attribute),*]);
         $crate::message_changes_conformance!($open, [$($attribute),*]);
+        $crate::message_erase_conformance!($open, [$($attribute),*]);
         $crate::message_heads_conformance!($open, [$($attribute),*]);
         $crate::message_pages_conformance!($open, [$($attribute),*]);
         $crate::message_trim_conformance!($open, [$($attribute),*]);

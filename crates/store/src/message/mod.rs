@@ -22,8 +22,8 @@ pub use new_message::{
 };
 pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of};
 pub use upkeep::{
-    AgedDocument, DOCUMENTS_READ, MessageUpkeep, SUCCESSOR_AGE, TRIMMED_AT_ONCE, Trimmed, Untrimmed,
-    removable_documents,
+    AgedDocument, DOCUMENTS_READ, MessageUpkeep, SEARCHED_AT_ONCE, SUCCESSOR_AGE, SentDocuments,
+    TRIMMED_AT_ONCE, Trimmed, Untrimmed, removable_documents,
 };
 
 /// The number of a message in its conversation. The first is 1, and there are no holes. 0 stands for "before the first".

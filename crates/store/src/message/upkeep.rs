@@ -3,7 +3,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 
 use super::{ConversationId, Seq, document_of};
-use crate::{StoreError, Timestamp};
+use crate::{StoreError, Timestamp, UserId};
 
 /// Most documents that one [`MessageUpkeep::trim`] removes.
 pub const TRIMMED_AT_ONCE: usize = 20;
@@ -14,6 +14,9 @@ pub const DOCUMENTS_READ: usize = TRIMMED_AT_ONCE + 2;
 /// How old the document after one that is removed has to be. A node that has found a document full may make the next one for a
 /// minute, by a clock that may be wrong: it must not make one where others were removed.
 pub const SUCCESSOR_AGE: Duration = Duration::from_secs(3_600);
+
+/// Most documents that one [`MessageUpkeep::documents_sent_by`] looks at.
+pub const SEARCHED_AT_ONCE: usize = 20;
 
 /// What one [`MessageUpkeep::trim`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +49,16 @@ pub struct AgedDocument {
     pub first: Seq,
 }
 
-/// Removal of messages from their logs. A document of [`DOCUMENT`](super::DOCUMENT) messages is removed as a whole, see
+/// What one [`MessageUpkeep::documents_sent_by`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentDocuments {
+    /// The first numbers of the documents, rising.
+    pub firsts: Vec<Seq>,
+    /// From which number on the search goes on; `None`: the log has no other documents.
+    pub next: Option<Seq>,
+}
+
+/// Removal of messages from their logs, and of their contents. A document of [`DOCUMENT`](super::DOCUMENT) messages is removed as a whole, see
 /// [`document_of`](super::document_of).
 ///
 /// Invariant: the last document of a log is never removed, so that numbers go on. Whether users may still read the messages is
@@ -80,6 +92,35 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<AgedDocument>, StoreError>;
+
+    /// Looks at up to [`SEARCHED_AT_ONCE`] documents of a log, those with numbers from `from` on, and returns which of them have
+    /// content of a sender: messages that [`MessageUpkeep::erase_document`] changes.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn documents_sent_by(
+        &self,
+        conversation: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError>;
+
+    /// Removes the content of all messages that a sender has in one document, which is named by its first number: content type,
+    /// body, mentions, the id of the client and the hash. Number, sender, time and key stay. Those that were recalled stay so, the
+    /// others are recalled by [`RecalledBy::Erasure`](super::RecalledBy::Erasure). Events stay as they are. Returns how many
+    /// messages were changed.
+    ///
+    /// Atomic. Repeating it changes nothing. A message whose hash was removed is the same as every message that is sent with its key.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`].
+    async fn erase_document(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError>;
 }
 
 /// Decides, in every backend alike, which of the oldest documents of a log are removed.

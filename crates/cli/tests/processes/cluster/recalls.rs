@@ -1,12 +1,14 @@
 //! Recalls and edits: no node shows the earlier text once they are acknowledged, and none is made while Redis is away.
 
+use std::time::Duration;
+
 use kith_proto::message::v1::{EditMessageRequest, RecallMessageRequest};
 use tonic::{Code, Status};
 
 use super::windows::{Talk, acting, messages, pair};
 use crate::cluster::{
     redis::Redis,
-    site::{Peer, Site},
+    site::{Peer, Site, until},
 };
 
 async fn recall(talk: Talk, node: &Peer, seq: i64) -> Result<bool, Status> {
@@ -73,7 +75,8 @@ async fn message_is_not_recalled_while_redis_is_gone() {
     for peer in [&a, &b] {
         peer.until_following().await;
     }
-    assert!(!recall(talk, &a, 1).await.unwrap());
+    // Its windows follow a moment later.
+    until(Duration::from_secs(10), async || recall(talk, &a, 1).await.is_ok()).await;
     assert_eq!(talk.read(&b, 0).await, ["", ""]);
     a.stop().await;
     b.stop().await;

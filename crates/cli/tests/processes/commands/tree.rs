@@ -24,6 +24,8 @@ impl Scene {
         std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
         fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
         fs::write(scene.dir.path().join("follows.txt"), "# a graph\n7 8\n").unwrap();
+        let message = r#"{"conversationId":"d7-7","seq":"1","senderId":"7","sendTime":"2026-01-01T00:00:00Z","body":"aGk="}"#;
+        fs::write(scene.dir.path().join("messages.jsonl"), message).unwrap();
         fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
             .unwrap();
         scene
@@ -48,7 +50,9 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "import users" => (&["import users users.jsonl"], false),
         "import groups" => (&["import groups groups.jsonl"], false),
         "import follows" => (&["import follows follows.txt"], false),
+        "import messages" => (&["import messages messages.jsonl"], false),
         "export users" => (&["export users"], true),
+        "export messages" => (&["export messages d7-7"], true),
         "export groups" => (&["export groups"], true),
         "migrate" => (&["migrate", "migrate --status", "migrate --dry-run"], false),
         "backup" => (&["backup --to copy.db --data-dir live"], false),

@@ -29,10 +29,16 @@ impl Node {
     /// The same over data that are there already, in the folder `data` of this one.
     #[allow(dead_code, reason = "every test file uses a part")]
     pub(crate) fn start_over(data: tempfile::TempDir) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// The same with these settings, as `messages.events=false`.
+    pub(crate) fn start_with(data: tempfile::TempDir, settings: &[&str]) -> Self {
         let (grpc, operations) = (free_address(), free_address());
         let process = Command::new(env!("CARGO_BIN_EXE_kith"))
             .args(["--listen", &grpc, "--set", &format!("operations.listen={operations}"), "--data-dir"])
             .arg(data.path().join("data"))
+            .args(settings.iter().flat_map(|setting| ["--set", *setting]))
             .current_dir(data.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

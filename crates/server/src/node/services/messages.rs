@@ -23,19 +23,23 @@ pub(super) fn records(context: DomainContext<'_>, config: &Config) -> Records {
     }
 }
 
-/// The appends of this node to the messages, the last ones of each conversation in windows where nodes share a Redis.
-pub(super) fn append_queue(
-    context: DomainContext<'_>,
-    config: &Config,
-    cluster: Option<&Cluster>,
-) -> AppendQueue {
+/// The messages, the last ones of each conversation in windows where nodes share a Redis.
+fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) -> Logs {
     let (store, limits) = (&context.stores.messages, config.messages.windows());
     let windows = match cluster {
         Some(cluster) => cluster.windows(Arc::clone(store), limits),
         None => Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits),
     };
-    let policy = documents::cache::policy(&cache_defaults(config));
-    let logs = Logs::new(Arc::clone(store), context.tiers, policy, windows);
+    Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
+}
+
+/// The appends of this node.
+pub(super) fn append_queue(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Cluster>,
+) -> AppendQueue {
+    let logs = logs(context, config, cluster);
     AppendQueue::new(logs, context.mutations.clone(), &config.messages)
 }
 

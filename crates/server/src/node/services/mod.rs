@@ -243,7 +243,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
     let agreement =
         cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
-    let message_upkeep = MessageUpkeep::new(context, &records.conversations, &config.messages, among);
+    let message_upkeep =
+        MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
     let messages = messages::messages(context, config, queue, records, &domains);
     let dialogs = Dialogs::new(context, messages.clone());

@@ -19,6 +19,7 @@ mod memory_tier;
 mod message_numbers;
 mod messages;
 mod messages_changed;
+mod messages_erased;
 mod messages_read;
 mod messages_sent_again;
 mod presence;

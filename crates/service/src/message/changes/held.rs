@@ -85,7 +85,7 @@ impl Logs {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] of unknown outcome: a window may show the message as it was.
-    async fn release(&self, hold: Hold) -> Result<(), StoreError> {
+    pub(in crate::message) async fn release(&self, hold: Hold) -> Result<(), StoreError> {
         self.windows.release(hold).await.map_err(|_| unknown("windows may show the message as it was"))
     }
 

@@ -95,10 +95,6 @@ impl MessageStore for NoStore {
         unreachable!("nothing is read")
     }
 
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
-        unreachable!("nothing is changed")
-    }
-
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
         unreachable!("nothing is read")
     }
@@ -117,6 +113,10 @@ impl MessageStore for NoStore {
 
     async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
         unreachable!("nothing is read")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
     }
 }
 

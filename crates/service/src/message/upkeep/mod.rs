@@ -1,7 +1,9 @@
-//! Upkeep of the messages of all conversations: what users do not read any more is removed from the store.
+//! Upkeep of the messages of all conversations: what users do not read any more is removed from the store, and so are the messages
+//! of users that are to be erased.
 //!
 //! One node of several does it, by a lease. Each part may be done twice, so the lease only spares work.
 
+mod erasures;
 mod retention;
 mod trims;
 
@@ -9,13 +11,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use self::{retention::Retention, trims::Trims};
-use super::MessagesConfig;
+use self::{erasures::Erasures, retention::Retention, trims::Trims};
+use super::{AppendQueue, MessagesConfig};
 use crate::{
     conversation::ConversationRecords,
     domain_context::DomainContext,
     error::Error,
-    metric::{self, MESSAGES_TRIMMED},
+    metric::{self, MESSAGES_ERASED, MESSAGES_TRIMMED},
     write::{lease::Lease, tasks::Tasks},
 };
 
@@ -28,10 +30,11 @@ const LEASE_LASTS: Duration = Duration::from_secs(15);
 /// By when a step of the store has begun; it does at once, and then runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Removes messages in the background.
+/// Removes messages, and their contents, in the background.
 #[derive(Debug)]
 pub struct MessageUpkeep {
     rounds: Rounds,
+    erasures: Erasures,
     task: Tasks,
 }
 
@@ -41,22 +44,28 @@ impl MessageUpkeep {
     pub fn new(
         context: DomainContext<'_>,
         conversations: &ConversationRecords,
+        queue: AppendQueue,
         config: &MessagesConfig,
         among: Option<&str>,
     ) -> Self {
         metric::count_from_zero(MESSAGES_TRIMMED, &[]);
+        metric::count_from_zero(MESSAGES_ERASED, &[]);
         let store = &context.stores.message_upkeep;
         let rounds = Rounds {
             lease: Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS),
             retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
             trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
         };
-        Self { rounds, task: Tasks::default() }
+        let erasures = Erasures::new(context, queue, config.erase_rate, among);
+        Self { rounds, erasures, task: Tasks::default() }
     }
 
     /// Begins, once.
     pub fn start(&self) {
-        self.task.spawn_first(self.rounds.clone().run());
+        let (rounds, erasures) = (self.rounds.clone(), self.erasures.clone());
+        self.task.spawn_first(async move {
+            tokio::join!(rounds.run(), erasures.run());
+        });
     }
 
     /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.

@@ -203,7 +203,8 @@ impl<'a, D: Documents> Append<'a, D> {
 
 impl Sent {
     pub(super) fn compared_with(&self, hash: ContentHash) -> Appended {
-        if self.hash == hash {
+        // Of an erased message the hash is gone, too.
+        if self.hash.is_none_or(|kept| kept == hash) {
             Appended::Replayed { seq: self.seq, sent: self.sent }
         } else {
             Appended::OtherContent

@@ -91,7 +91,8 @@ pub(super) enum Made {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) seq: Seq,
-    pub(super) hash: ContentHash,
+    /// `None`: the message was erased.
+    pub(super) hash: Option<ContentHash>,
     pub(super) sent: Timestamp,
 }
 

@@ -23,7 +23,8 @@ pub(super) const MENTIONS_ALL: i32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) key: MessageKey,
-    pub(super) hash: ContentHash,
+    /// `None`: the message was erased.
+    pub(super) hash: Option<ContentHash>,
     pub(super) sent: Timestamp,
 }
 
@@ -105,9 +106,43 @@ pub(super) fn kept(element: &RawDocument) -> Result<Kept, StoreError> {
     let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));
     Ok(Kept {
         key: MessageKey(array(field("k")?, "k")?),
-        hash: ContentHash(array(field("h")?, "h")?),
+        hash: hash(element)?,
         sent: moment(field("t")?, "t")?,
     })
+}
+
+fn hash(element: &RawDocument) -> Result<Option<ContentHash>, StoreError> {
+    let hash = element.get("h").map_err(|_| malformed("h"))?;
+    hash.map(|hash| array(hash, "h").map(ContentHash)).transpose()
+}
+
+/// What the messages are that have content of a sender, or a hash of it, as conditions on the fields of an element.
+pub(super) fn content_of(sender: UserId, field: impl Fn(&str) -> String) -> Document {
+    doc! {
+        field("f"): sender.get(),
+        field("y"): i32::from(MessageKind::Message as u8),
+        field("h"): { "$exists": true },
+    }
+}
+
+/// Whether an element is one of those.
+pub(super) fn has_content_of(element: &RawDocument, sender: UserId) -> Result<bool, StoreError> {
+    let is_message = number_in(element, "y")? == Some((MessageKind::Message as u8).into());
+    Ok(is_message && number_in(element, "f")? == Some(sender.get()) && hash(element)?.is_some())
+}
+
+/// The update that removes the contents of a sender from a document, and raises its version; and what its array filters are.
+pub(super) fn erasing(sender: UserId, now: Timestamp) -> (Document, Vec<Document>) {
+    let content = ["b", "ct", "a", "i", "h"].map(|field| (format!("m.$[all].{field}"), Bson::from("")));
+    let update = doc! {
+        "$unset": content.into_iter().collect::<Document>(),
+        "$bit": { "m.$[all].x": { "and": !MENTIONS_ALL } },
+        "$set": { "m.$[unrecalled].r": { "by": RecalledBy::Erasure.number(), "t": now.0 } },
+        "$inc": { "v": 1_i64 },
+    };
+    let mut unrecalled = content_of(sender, |field| format!("unrecalled.{field}"));
+    unrecalled.insert("unrecalled.r", doc! { "$exists": false });
+    (update, vec![content_of(sender, |field| format!("all.{field}")), unrecalled])
 }
 
 fn flags(new: &NewMessage) -> i32 {
@@ -228,7 +263,7 @@ mod tests {
     fn key_and_hash_are_read_back() {
         let kept = kept(&raw(&element(&bare()))).unwrap();
         let NewMessage { key, hash, sent, .. } = bare();
-        assert_eq!(kept, Kept { key, hash, sent });
+        assert_eq!(kept, Kept { key, hash: Some(hash), sent });
     }
 
     #[test]

@@ -21,8 +21,8 @@ mod upkeep;
 use async_trait::async_trait;
 use kith_store::{
     AgedDocument, Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageStore, MessageUpkeep, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
-    Trimmed,
+    MessageChange, MessageStore, MessageUpkeep, NewMessage, SentDocuments, Seq, StoreError, StoredHeader,
+    Timestamp, Trimmed, UserId,
 };
 
 use super::connect::Mongo;
@@ -117,5 +117,26 @@ impl MessageUpkeep for Mongo {
     ) -> Result<Vec<AgedDocument>, StoreError> {
         let _entered = self.enter()?;
         self.aged_documents(from, before, limit).await
+    }
+
+    async fn documents_sent_by(
+        &self,
+        conversation: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        let _entered = self.enter()?;
+        self.find_documents_sent_by(conversation, sender, from).await
+    }
+
+    async fn erase_document(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let _entered = self.enter()?;
+        self.erase_in_document(conversation, first, sender, now).await
     }
 }

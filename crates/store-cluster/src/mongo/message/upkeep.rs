@@ -1,21 +1,22 @@
-//! Removal of documents.
+//! Removal of documents, and of the contents of messages.
 
 use kith_store::{
-    AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, Seq, StoreError, Timestamp, Trimmed,
-    removable_documents,
+    AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, MessageKind, SEARCHED_AT_ONCE, SentDocuments,
+    Seq, StoreError, Timestamp, Trimmed, UserId, document_of, removable_documents,
 };
 use mongodb::{
-    bson::{RawDocument, doc},
+    bson::{Bson, RawDocument, doc},
     options::Hint,
 };
 
 use super::{
     super::{
         connect::Mongo,
-        document::{count, moment},
+        document::{count, moment, number_in},
         error::{malformed, read_failed, write_failed},
     },
     documents::{document_in, documents_of, id},
+    element,
     ends::conversation_in,
 };
 
@@ -70,6 +71,58 @@ impl Mongo {
         Ok(found)
     }
 
+    /// See [`MessageUpkeep::documents_sent_by`](kith_store::MessageUpkeep::documents_sent_by).
+    pub(super) async fn find_documents_sent_by(
+        &self,
+        conversation: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        let text = conversation.to_string();
+        let (first, last) = (document_of(from.max(1)), Bson::MaxKey);
+        let range = doc! { "$gte": { "c": &text, "d": first }, "$lte": { "c": &text, "d": last } };
+        let is_theirs = doc! { "$and": [
+            { "$eq": ["$$e.f", sender.get()] },
+            { "$eq": ["$$e.y", i32::from(MessageKind::Message as u8)] },
+            { "$ne": [{ "$type": "$$e.h" }, "missing"] },
+        ] };
+        let theirs = doc! { "$filter": { "input": "$m", "as": "e", "cond": is_theirs } };
+        let find = self.messages.find(doc! { "_id": range }).sort(doc! { "_id": 1 });
+        let find = find.projection(doc! { "n": { "$size": theirs } }).limit(count(SEARCHED_AT_ONCE + 1));
+        let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
+        let mut found = SentDocuments { firsts: Vec::new(), next: None };
+        let mut looked_at = 0;
+        while cursor.advance().await.map_err(read_failed)? {
+            let first = document_in(cursor.current())? * DOCUMENT + 1;
+            if looked_at == SEARCHED_AT_ONCE {
+                found.next = Some(first);
+                break;
+            }
+            looked_at += 1;
+            let theirs = number_in(cursor.current(), "n")?.ok_or_else(|| malformed("n"))?;
+            found.firsts.extend((theirs > 0).then_some(first));
+        }
+        Ok(found)
+    }
+
+    /// See [`MessageUpkeep::erase_document`](kith_store::MessageUpkeep::erase_document).
+    pub(super) async fn erase_in_document(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let theirs = element::content_of(sender, str::to_owned);
+        let filter = doc! { "_id": id(conversation, document_of(first)), "m": { "$elemMatch": theirs } };
+        let (update, filters) = element::erasing(sender, now);
+        // Of the document as it was: how many are changed.
+        let erase = self.messages.find_one_and_update(filter, update).array_filters(filters);
+        let erase = erase.projection(doc! { "m.f": 1, "m.y": 1, "m.h": 1 });
+        let before = erase.max_time(self.options.command).await.map_err(write_failed)?;
+        before.map_or(Ok(0), |before| contents_of(&before, sender))
+    }
+
     async fn begun_between(
         &self,
         from: Timestamp,
@@ -92,6 +145,16 @@ impl Mongo {
         }
         Ok(found)
     }
+}
+
+/// How many messages of a document have content of a sender.
+fn contents_of(document: &RawDocument, sender: UserId) -> Result<u64, StoreError> {
+    let mut count = 0;
+    for element in document.get_array("m").map_err(|_| malformed("m"))? {
+        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
+        count += u64::from(element::has_content_of(element, sender)?);
+    }
+    Ok(count)
 }
 
 fn begun(found: &RawDocument) -> Result<Timestamp, StoreError> {

@@ -203,6 +203,16 @@ async fn heads_of_100_logs_are_two_commands() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
+async fn old_documents_are_found_by_their_time() {
+    assert_looks(&[noted("find", "IXSCAN { t0: 1 }", 5, 5)], async |stores| {
+        let found = stores.message_upkeep.aged(Timestamp(0), Timestamp(i64::MAX), 10).await.unwrap();
+        assert_eq!(found.len(), 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
 async fn head_of_a_full_document_reads_one_message_more() {
     let (heads, notes) = looks_of_heads(&[(log(), 150)], async |stores| {
         fill(stores, &batch("m", 200)).await;
@@ -212,4 +222,17 @@ async fn head_of_a_full_document_reads_one_message_more() {
     let looked: i64 = notes.iter().map(|note| note.documents).sum();
     assert!(notes.iter().all(|note| [ID, BY_ID].contains(&note.plan.as_str())), "{notes:?}");
     assert!(notes.len() <= 4 && looked <= 5, "{notes:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn upkeep_looks_at_the_documents_of_one_log() {
+    let search = noted("find", ID, 3, 3);
+    assert_looks(&[noted("find", ID, 4, 4), search], async |stores| {
+        // So early that nothing is removed.
+        stores.message_upkeep.trim(log(), i64::MAX, Timestamp(0)).await.unwrap();
+        let user = kith_store::UserId::new(7).unwrap();
+        stores.message_upkeep.documents_sent_by(log(), user, 101).await.unwrap();
+    })
+    .await;
 }

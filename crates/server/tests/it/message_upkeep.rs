@@ -1,4 +1,4 @@
-//! Messages that no user may read any more are removed from the store.
+//! Messages that no user may read any more are removed from the store, and so is the content of users that are erased.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -21,8 +21,8 @@ use kith_server::{
     node::services::{self, Services},
 };
 use kith_store::{
-    ContentHash, Conversation, ConversationId, GroupId, MessageKey, MessageKind, NewMessage, Seq, Stores,
-    Timestamp,
+    ContentHash, Conversation, ConversationId, DialogKey, Erasure, ErasurePlace, GroupId, MessageKey,
+    MessageKind, NewMessage, Seq, Stores, Timestamp, UserId,
 };
 use kith_store_sqlite::SqliteHandle;
 
@@ -62,9 +62,12 @@ impl Node {
         (made.into_inner().group.unwrap().group_id, owner)
     }
 
-    /// Adds messages that were sent at this time.
+    /// Adds messages of a service that were sent at this time.
     async fn fill(&self, group: i64, count: usize, sent: Timestamp) {
-        let messages: Vec<NewMessage> = (0..count).map(|_| message(sent)).collect();
+        self.append(group, (0..count).map(|_| message(sent)).collect()).await;
+    }
+
+    async fn append(&self, group: i64, messages: Vec<NewMessage>) {
         for some in messages.chunks(100) {
             self.stores.messages.append(log(group), some).await.unwrap();
         }
@@ -213,4 +216,35 @@ async fn messages_are_kept_for_ever_by_default() {
     // Rounds were made.
     node.until_trimmed(trimmed).await;
     assert_eq!((node.stored(kept).await.len(), node.record(kept).await.min_seq), (350, 0));
+}
+
+#[tokio::test]
+async fn erasure_goes_on_where_a_node_died() {
+    let node = Node::start(|_| {}).await;
+    let ((first, user), (second, _)) = (node.group("first").await, node.group("second").await);
+    assert!(first < second, "it is erased first");
+    let (user, now) = (UserId::new(user).unwrap(), Timestamp::now());
+    for group in [first, second] {
+        let sent = (0..50).map(|_| NewMessage { sender: Some(user), ..message(now) });
+        node.append(group, sent.collect()).await;
+        let key = DialogKey { user, conversation: log(group) };
+        node.stores.dialogs.make_dialogs(&[key], now).await.unwrap();
+    }
+    // It has noted the document of the first conversation and erased it.
+    let begun = node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
+    let place = ErasurePlace { after: None, from: 1, erased_some: true };
+    let noted = Erasure { place, conversations: 2, ..begun };
+    node.stores.erasures.save_erasure(&noted).await.unwrap().unwrap();
+    node.stores.message_upkeep.erase_document(log(first), 1, user, now).await.unwrap();
+
+    node.services.message_upkeep.start();
+    let current = async || node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
+    until(async || current().await.ended).await;
+    let ended = current().await;
+    assert_eq!((ended.run, ended.conversations, ended.conversations_done), (1, 2, 2));
+    for group in [first, second] {
+        let found = node.stores.messages.messages(log(group), 1, 100).await.unwrap();
+        assert!(found[..50].iter().all(|message| message.recalled.is_some() && message.body.is_empty()));
+        assert_eq!((found.len(), found[50].kind), (51, MessageKind::Event), "one event at the end");
+    }
 }

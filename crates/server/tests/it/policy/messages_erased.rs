@@ -1,0 +1,179 @@
+//! Erasure of the messages of a user.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::messaging::*;
+use crate::node::{TestNode, assert_denied, assert_refused, principal, until};
+use crate::relating::with_users;
+use crate::talking::{conversation, counts};
+use kith_proto::message::v1::{event::What, send_message_request::To, *};
+use tonic::{Code, Status};
+
+async fn erase(node: &TestNode, user_id: i64, again: bool) -> Result<EraseUserMessagesResponse, Status> {
+    let request = EraseUserMessagesRequest { user_id, again };
+    Ok(node.messages().erase_user_messages(request).await?.into_inner())
+}
+
+/// Waits until an erasure has finished, and returns its result.
+async fn erased(node: &TestNode, user_id: i64) -> EraseUserMessagesResponse {
+    let mut result = EraseUserMessagesResponse::default();
+    until(async || {
+        result = erase(node, user_id, false).await.unwrap();
+        result.state() == ErasureState::Finished
+    })
+    .await;
+    result
+}
+
+/// All messages of a conversation, as a service reads them.
+async fn all(node: &TestNode, id: &str) -> Vec<Message> {
+    let request = to_pull(id, 0, 0, 1_000);
+    node.messages().pull_messages(request).await.unwrap().into_inner().messages
+}
+
+/// The numbers of the messages that were erased.
+fn markers(messages: &[Message]) -> Vec<i64> {
+    messages.iter().filter(|message| message.recall.is_some()).map(|message| message.seq).collect()
+}
+
+/// Whose messages were erased, as the events say.
+fn events(messages: &[Message]) -> Vec<i64> {
+    let whose = |message: &Message| match message.event.as_ref()?.what.as_ref()? {
+        What::Erased(MessagesErased { user_id }) => Some(*user_id),
+        _ => None,
+    };
+    messages.iter().filter_map(whose).collect()
+}
+
+#[tokio::test]
+async fn content_is_gone_and_markers_stay() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let secret = SendMessageRequest {
+        mention_ids: vec![bea],
+        mention_all: true,
+        reply_to_seq: 1,
+        ..with_id(To::UserId(bea), "m-1", "secret")
+    };
+    say(&node, bea, To::UserId(ann), "question").await.unwrap();
+    let sent = send(&node, ann, secret).await.unwrap();
+    assert_eq!(counts(&node, bea, &[]).await, [(id.clone(), 1)]);
+    erase(&node, ann, false).await.unwrap();
+    let result = erased(&node, ann).await;
+    assert_eq!((result.conversations, result.conversations_done, result.messages), (1, 1, 1));
+    for user in [ann, bea] {
+        let messages = pull(&node, user, to_pull(&id, 0, 0, 0)).await.unwrap().messages;
+        let expected = Message {
+            conversation_id: id.clone(),
+            seq: 2,
+            sender_id: ann,
+            send_time: sent.send_time,
+            kind: MessageKind::Message.into(),
+            reply_to_seq: 1,
+            recall: Some(Recall { user_id: 0, time: messages[1].recall.unwrap().time }),
+            ..Default::default()
+        };
+        assert_eq!(messages[1], expected);
+        assert_eq!(messages[0].body, "question");
+        assert_eq!((events(&messages), messages.len()), (vec![ann], 3));
+        assert!(messages[2].silent);
+    }
+    assert_eq!(counts(&node, bea, &[]).await, [], "an erased message is not unread");
+    assert_eq!(conversation(&node, ann, &id).await.unwrap().last_message.unwrap().seq, 3);
+}
+
+#[tokio::test]
+async fn all_conversations_of_the_user_are_covered() {
+    let (node, [ann, bea, cid]) = with_users().await;
+    let [left, other] = [chat(&node, bea, &[ann, cid]).await, chat(&node, bea, &[ann]).await];
+    for number in 0..3 {
+        say(&node, ann, To::GroupId(left), &number.to_string()).await.unwrap();
+    }
+    say(&node, cid, To::GroupId(left), "stays").await.unwrap();
+    leave(&node, left, ann).await;
+    say(&node, ann, To::UserId(ann), "note").await.unwrap();
+    say(&node, bea, To::GroupId(other), "of Bea").await.unwrap();
+    erase(&node, ann, false).await.unwrap();
+    let result = erased(&node, ann).await;
+    assert_eq!((result.conversations, result.conversations_done, result.messages), (2, 2, 4));
+    let [left, other] = [format!("g{left}"), format!("g{other}")];
+    let messages = all(&node, &left).await;
+    assert_eq!((markers(&messages), events(&messages)), (vec![2, 3, 4], vec![ann]));
+    assert_eq!(read_all(&node, cid, &left).await, ["", "", "", "stays"]);
+    assert_eq!(read_all(&node, ann, &direct(ann, ann)).await, [""]);
+    let messages = all(&node, &other).await;
+    assert_eq!((markers(&messages), events(&messages)), (vec![], vec![]), "there is nothing of Ann");
+}
+
+#[tokio::test]
+async fn long_log_is_erased_whole() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let message = |sender_id, body: &str| SendMessageRequest {
+        sender_id,
+        ..text(To::ConversationId(direct(ann, bea)), body)
+    };
+    for some in 0..4 {
+        let messages = (0..90).map(|at| message(if at % 3 == some % 3 { ann } else { bea }, "x")).collect();
+        assert!(send_batch(&node, messages).await.iter().all(Result::is_ok));
+    }
+    // So that they are in memory.
+    assert_eq!(read_all(&node, bea, &id).await.len(), 360);
+    erase(&node, ann, false).await.unwrap();
+    assert_eq!(erased(&node, ann).await.messages, 120);
+    let messages = pull(&node, bea, to_pull(&id, 0, 0, 1_000)).await.unwrap().messages;
+    let of_ann = messages.iter().filter(|message| message.sender_id == ann);
+    assert!(of_ann.clone().all(|message| message.body.is_empty() && message.recall.is_some()));
+    assert_eq!(of_ann.count(), 120);
+    let of_bea = messages.iter().filter(|message| message.sender_id == bea && message.body == "x");
+    assert_eq!((of_bea.count(), messages.len()), (240, 361));
+}
+
+#[tokio::test]
+async fn resent_id_of_an_erased_message_is_a_replay() {
+    let (node, [ann, bea]) = with_users().await;
+    let first = with_id(To::UserId(bea), "m-1", "secret");
+    send(&node, ann, first.clone()).await.unwrap();
+    erase(&node, ann, false).await.unwrap();
+    erased(&node, ann).await;
+    for again in [first, with_id(To::UserId(bea), "m-1", "other")] {
+        let sent = send(&node, ann, again).await.unwrap();
+        assert_eq!((sent.seq, sent.replayed), (1, true));
+    }
+    assert_eq!(read_all(&node, bea, &direct(ann, bea)).await, [""]);
+}
+
+#[tokio::test]
+async fn finished_erasure_is_repeated_if_asked() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    say(&node, ann, To::UserId(bea), "one").await.unwrap();
+    erase(&node, ann, false).await.unwrap();
+    let first = erased(&node, ann).await;
+    say(&node, ann, To::UserId(bea), "two").await.unwrap();
+    assert_eq!(erase(&node, ann, false).await.unwrap(), first, "it has finished");
+    assert_eq!(read_all(&node, bea, &id).await, ["", "two"]);
+    assert_eq!(erase(&node, ann, true).await.unwrap().state(), ErasureState::Running);
+    assert_eq!(erased(&node, ann).await.messages, 1);
+    let messages = all(&node, &id).await;
+    assert_eq!((markers(&messages), events(&messages)), (vec![1, 3], vec![ann, ann]));
+}
+
+#[tokio::test]
+async fn user_without_messages_has_none_erased() {
+    let (node, [ann]) = with_users().await;
+    for user in [ann, 987_654_321] {
+        erase(&node, user, false).await.unwrap();
+        let result = erased(&node, user).await;
+        assert_eq!((result.conversations, result.messages), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn only_services_erase() {
+    let (node, [ann]) = with_users().await;
+    let request = EraseUserMessagesRequest { user_id: ann, again: false };
+    assert_denied(node.messages().erase_user_messages(principal(ann, request)).await);
+    let refused = erase(&node, 0, false).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_id"));
+}

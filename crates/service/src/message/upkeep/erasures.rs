@@ -1,0 +1,219 @@
+//! Erasure: the content of all messages of a user is removed, in all its conversations.
+//!
+//! Each document is one write. Before it, the record of the erasure notes the document: after a crash another node goes on there,
+//! and knows that the conversation gets its event. What is done twice changes nothing.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use kith_proto::message::v1::{MessagesErased, event::What};
+use kith_store::{
+    ConversationId, DialogStore, DocumentKey, Erasure, ErasurePlace, ErasureStore, MessageUpkeep,
+    SentDocuments, Timestamp, UserId, document_of,
+};
+use tokio::time::{Instant, sleep};
+
+use super::{BEGUN_WITHIN, LEASE_LASTS, PERIOD};
+use crate::{
+    domain_context::DomainContext,
+    error::{Error, Reason},
+    message::{group_events::event_message, queue::AppendQueue, store_error},
+    metric::MESSAGES_ERASED,
+    write::{lease::Lease, mutations::Mutations},
+};
+
+/// Name of the lease.
+const LEASE: &str = "message_erasures";
+/// Erasures that are read at once.
+const ERASURES: usize = 20;
+/// Conversations of a user that are read at once.
+const CONVERSATIONS: usize = 250;
+
+/// Goes on with erasures.
+#[derive(Clone, Debug)]
+pub(super) struct Erasures {
+    erasures: Arc<dyn ErasureStore>,
+    dialogs: Arc<dyn DialogStore>,
+    store: Arc<dyn MessageUpkeep>,
+    queue: AppendQueue,
+    mutations: Mutations,
+    /// Of the node that does it.
+    lease: Lease,
+    /// Between two documents.
+    pause: Duration,
+}
+
+/// The conversations of a user, a part at a time.
+#[derive(Debug, Default)]
+struct Conversations {
+    read: VecDeque<ConversationId>,
+    is_last: bool,
+}
+
+impl Erasures {
+    pub(super) fn new(
+        context: DomainContext<'_>,
+        queue: AppendQueue,
+        documents_per_second: u32,
+        among: Option<&str>,
+    ) -> Self {
+        let DomainContext { stores, mutations, .. } = context;
+        Self {
+            erasures: Arc::clone(&stores.erasures),
+            dialogs: Arc::clone(&stores.dialogs),
+            store: Arc::clone(&stores.message_upkeep),
+            queue,
+            mutations: mutations.clone(),
+            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+            pause: Duration::from_secs(1) / documents_per_second.max(1),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::warn!(%error, "messages of a user could not be erased; it is tried again");
+            }
+            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.25))).await;
+        }
+    }
+
+    /// Brings erasures to their end, one after the other, as long as the lease is held. One that fails does not keep the others
+    /// from theirs.
+    async fn round(&mut self) -> Result<(), Error> {
+        if !self.is_held().await {
+            return Ok(());
+        }
+        let mut done = Ok(());
+        for erasure in self.erasures.unfinished_erasures(None, ERASURES).await.map_err(store_error)? {
+            done = self.go_on(erasure).await.and(done);
+        }
+        done
+    }
+
+    async fn is_held(&mut self) -> bool {
+        self.lease.is_held().await.unwrap_or(false)
+    }
+
+    /// Brings an erasure to its end, unless another node goes on with it.
+    async fn go_on(&mut self, mut erasure: Erasure) -> Result<(), Error> {
+        if erasure.conversations == 0 {
+            erasure.conversations = self.count(erasure.user).await?;
+        }
+        let mut conversations = Conversations::default();
+        while self.is_held().await {
+            let Some(conversation) = self.next(&mut conversations, &erasure).await? else {
+                erasure.ended = true;
+                return self.save(&mut erasure).await.map(drop);
+            };
+            if !self.look_at(conversation, &mut erasure).await? {
+                return Ok(());
+            }
+            if erasure.place.after == Some(conversation) {
+                conversations.read.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at some documents of a conversation. False: another node goes on with the erasure.
+    async fn look_at(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
+        let (user, from) = (erasure.user, erasure.place.from);
+        let search = self.store.documents_sent_by(conversation, user, from).await;
+        let SentDocuments { firsts, next } = search.map_err(store_error)?;
+        for first in firsts {
+            erasure.place = ErasurePlace { from: first, erased_some: true, ..erasure.place };
+            if !self.is_held().await || !self.save(erasure).await? {
+                return Ok(false);
+            }
+            let key = DocumentKey { conversation, document: document_of(first) };
+            erasure.messages += self.erase(key, erasure).await?;
+            sleep(self.pause).await;
+        }
+        sleep(self.pause).await;
+        if let Some(next) = next {
+            erasure.place.from = next;
+            return Ok(true);
+        }
+        if erasure.place.erased_some {
+            self.post(conversation, erasure).await?;
+        }
+        erasure.place = ErasurePlace { after: Some(conversation), ..ErasurePlace::default() };
+        erasure.conversations_done += 1;
+        self.save(erasure).await
+    }
+
+    /// The conversation after the last one that is done; `None`: there is none.
+    async fn next(
+        &self,
+        Conversations { read, is_last }: &mut Conversations,
+        erasure: &Erasure,
+    ) -> Result<Option<ConversationId>, Error> {
+        if read.is_empty() && !*is_last {
+            let some =
+                self.dialogs.dialog_conversations(erasure.user, erasure.place.after, CONVERSATIONS).await;
+            *read = some.map_err(store_error)?.into();
+            *is_last = read.len() < CONVERSATIONS;
+        }
+        Ok(read.front().copied())
+    }
+
+    async fn count(&self, user: UserId) -> Result<u64, Error> {
+        let (mut after, mut count) = (None, 0);
+        loop {
+            let some =
+                self.dialogs.dialog_conversations(user, after, CONVERSATIONS).await.map_err(store_error)?;
+            count += u64::try_from(some.len()).unwrap_or(u64::MAX);
+            after = some.last().copied();
+            if some.len() < CONVERSATIONS {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Writes how far the erasure is. False: another node goes on with it.
+    async fn save(&self, erasure: &mut Erasure) -> Result<bool, Error> {
+        let (store, mutations, record) = (Arc::clone(&self.erasures), self.mutations.clone(), *erasure);
+        let write = Box::pin(async move { store.save_erasure(&record).await });
+        let work = async move { mutations.run_uncached(write).await.map_err(store_error) };
+        let saved = self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await?;
+        if let Some(saved) = saved {
+            *erasure = saved;
+        }
+        Ok(saved.is_some())
+    }
+
+    /// Removes the content of the user from one document. Returns of how many messages. After that no read shows what was removed:
+    /// the window is held around the write, and documents in the tiers are strict.
+    async fn erase(&self, key: DocumentKey, Erasure { user, begun, .. }: &Erasure) -> Result<u64, Error> {
+        let (this, user, begun) = (self.clone(), *user, *begun);
+        let work = async move {
+            let (store, logs) = (Arc::clone(&this.store), &this.queue.logs);
+            let hold = logs.windows.hold(key.conversation).await.map_err(|_| away())?;
+            let write =
+                Box::pin(
+                    async move { store.erase_document(key.conversation, key.first(), user, begun).await },
+                );
+            // After an unknown outcome the hold goes on until its end. The erasure comes to the document again.
+            let erased =
+                this.mutations.write_all(&logs.documents, vec![key], write).await.map_err(store_error)?;
+            logs.release(hold).await.map_err(store_error)?;
+            Ok(*erased.record)
+        };
+        let erased = self.mutations.run(Instant::now() + BEGUN_WITHIN, Box::pin(work)).await?;
+        metrics::counter!(MESSAGES_ERASED.name).increment(erased);
+        Ok(erased)
+    }
+
+    /// Appends the event by which clients learn of it, once in a run.
+    async fn post(&self, conversation: ConversationId, erasure: &Erasure) -> Result<(), Error> {
+        let user_id = erasure.user.get();
+        let key = format!("erase:{user_id}:{}", erasure.run);
+        let event = event_message(&key, What::Erased(MessagesErased { user_id }), Timestamp::now());
+        let answers = self.queue.append(conversation, vec![event]).await?;
+        answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error))
+    }
+}
+
+fn away() -> Error {
+    Error::new(Reason::StoreUnavailable, "messages cannot be erased now: Redis does not answer")
+}
