@@ -4,7 +4,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_proto::message::v1::{GetSeqByTimeRequest, SendMessageRequest, send_message_request::To};
-use serde_json::{Value, json};
+use serde_json::json;
 use tonic::Code;
 
 use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, with};
