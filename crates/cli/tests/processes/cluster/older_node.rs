@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kith_proto::message::v1::{
-    GetMaxSeqsRequest, MarkReadRequest, SendMessageRequest, message_service_client::MessageServiceClient,
-    send_message_request::To,
+    DialogSettings, GetMaxSeqsRequest, SendMessageRequest, UpdateDialogRequest,
+    message_service_client::MessageServiceClient, send_message_request::To,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -61,11 +61,17 @@ async fn called(peer: &Peer, user: i64) -> [Result<(), Status>; 3] {
     let to = Some(To::UserId(user));
     let send = SendMessageRequest { to, sender_id: user, body: "hi".into(), ..Default::default() };
     let conversation_id = format!("d{user}-{user}");
-    let mark = MarkReadRequest { user_id: user, conversation_id, up_to: 1, ..Default::default() };
+    let pin = UpdateDialogRequest {
+        user_id: user,
+        conversation_id,
+        settings: Some(DialogSettings { pinned: true, ..Default::default() }),
+        update_mask: Some(prost_types::FieldMask { paths: vec!["pinned".to_owned()] }),
+        ..Default::default()
+    };
     [
         messages(peer).send_message(send).await.map(drop),
         messages(peer).get_max_seqs(GetMaxSeqsRequest::default()).await.map(drop),
-        messages(peer).mark_read(mark).await.map(drop),
+        messages(peer).update_dialog(pin).await.map(drop),
     ]
 }
 
