@@ -24,7 +24,7 @@ impl Scene {
         std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
         fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
         fs::write(scene.dir.path().join("follows.txt"), "# a graph\n7 8\n").unwrap();
-        let message = r#"{"conversationId":"d7-7","seq":"1","senderId":"7","sendTime":"2026-01-01T00:00:00Z","body":"aGk="}"#;
+        let message = r#"{"conversationId":"d7-7","seq":"1","senderId":"7","sendTime":"2026-01-01T00:00:00Z","kind":"MESSAGE_KIND_MESSAGE","body":"aGk="}"#;
         fs::write(scene.dir.path().join("messages.jsonl"), message).unwrap();
         fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
             .unwrap();
