@@ -76,7 +76,7 @@ async fn refusal_after_a_part_is_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn refusal_after_a_replay_is_unknown() {
-    let sent = Sent { seq: 3, hash: message("a").hash, sent: Timestamp(0) };
+    let sent = Sent { seq: 3, hash: Some(message("a").hash), sent: Timestamp(0) };
     let found = HashMap::from([(message("a").key, sent)]);
     let answers = [
         Answer::Pushed(Pushed::Duplicate),
