@@ -65,9 +65,10 @@ async fn send(name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn messages_stay_in_order_while_nodes_and_servers_are_lost() {
+async fn messages_are_kept_while_nodes_and_redis_are_lost() {
     let _kept = Cassandra::shared().await.unwrap();
-    for name in ["F60a", "F60b", "F60c"] {
+    // F60b takes three MongoDBs: `cargo xtask lab` runs it.
+    for name in ["F60a", "F60c"] {
         send(name).await;
     }
 }
