@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use crate::{
     ratio::{Better, Claim, Figure, Row},
     results::Results,
-    rows::{cluster, members, memory, mongodb, presence, redis, relations, rpc, sqlite},
+    rows::{cluster, members, memory, messages, mongodb, presence, redis, relations, rpc, sqlite},
     table::table,
 };
 
@@ -158,6 +158,33 @@ pub(crate) const MEMBERS_DEEP_CQL: Claim = ratio("members_deep_cql", "us", Bette
 /// The same from SQLite.
 pub(crate) const MEMBERS_DEEP_SQLITE: Claim = ratio("members_deep_sqlite", "us", Better::Lower, Some(1.2));
 
+/// An append of one message to a log in MongoDB / a bare push of the same element with the same concern.
+pub(crate) const APPEND_MONGODB: Claim = ratio("append_mongodb", "us", Better::Lower, Some(1.5));
+/// Messages a second of 64 callers that append to an embedded store / the same rows in group commits.
+pub(crate) const APPEND_SQLITE: Claim = ratio("append_sqlite", "messages/s", Better::Higher, Some(0.8));
+/// Commands for a thousand messages that 32 callers send to one group through one node, less those that store some.
+pub(crate) const APPEND_OPERATIONS: Claim = Claim {
+    figure: Figure::Difference,
+    target: Some(2.0),
+    ..ratio("append_operations", "commands", Better::Lower, None)
+};
+/// The same through three nodes at one time.
+pub(crate) const APPEND_OPERATIONS_OF_3: Claim =
+    Claim { name: "append_operations_of_3", target: Some(60.0), ..APPEND_OPERATIONS };
+/// The same in batches of a hundred.
+pub(crate) const APPEND_OPERATIONS_STEPS: Claim =
+    Claim { name: "append_operations_steps", target: Some(60.0), ..APPEND_OPERATIONS };
+/// Median time of a message to a direct conversation / a bare push.
+pub(crate) const SEND_DIRECT: Claim = ratio("send_direct", "us", Better::Lower, Some(1.5));
+/// Messages a second of 32 callers to one group / of as many bare pushes into one log.
+pub(crate) const SEND_ONE_GROUP: Claim = ratio("send_one_group", "messages/s", Better::Higher, Some(3.0));
+/// The last 50 messages of a log / a find of their documents.
+pub(crate) const PULL_RECENT: Claim = ratio("pull_recent", "us", Better::Lower, Some(1.3));
+/// A thousand messages in the middle of a log / a find of their ten documents.
+pub(crate) const PULL_1000: Claim = ratio("pull_1000", "us", Better::Lower, Some(1.3));
+/// A list of 200 conversations / one find of the sizes of their last documents.
+pub(crate) const LIST_200: Claim = ratio("list_200", "us", Better::Lower, Some(2.0));
+
 /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as plain commands.
 pub(crate) const PRESENCE_RENEW: Claim = ratio("presence_renew", "cores", Better::Lower, None);
 /// The same, of the node alone.
@@ -181,7 +208,7 @@ pub(crate) const OPEN_SESSION_TIME: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 41] = [
+pub(crate) const ALL: [&Claim; 51] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -217,6 +244,16 @@ pub(crate) const ALL: [&Claim; 41] = [
     &JOINS_CQL,
     &MEMBERS_DEEP_CQL,
     &MEMBERS_DEEP_SQLITE,
+    &APPEND_MONGODB,
+    &APPEND_SQLITE,
+    &APPEND_OPERATIONS,
+    &APPEND_OPERATIONS_OF_3,
+    &APPEND_OPERATIONS_STEPS,
+    &SEND_DIRECT,
+    &SEND_ONE_GROUP,
+    &PULL_RECENT,
+    &PULL_1000,
+    &LIST_200,
     &PRESENCE_RENEW,
     &PRESENCE_RENEW_CORE,
     &PRESENCE_RENEW_NODE,
@@ -244,6 +281,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     redis::rows(plan, &mut results).await?;
     Box::pin(relations::rows(plan, &mut results)).await?;
     Box::pin(members::rows(plan, &mut results)).await?;
+    Box::pin(messages::rows(plan, &mut results)).await?;
     Box::pin(presence::rows(plan, &mut results)).await?;
     let rows = results.into_rows();
     print!("{}", table(&rows));

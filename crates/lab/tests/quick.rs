@@ -32,7 +32,12 @@ fn rows_of_the_memory_tier_measure_both_sides() {
 
 #[test]
 fn rows_of_the_embedded_store_measure_both_sides() {
-    let rows = ["--only=store_one_sqlite", "--only=store_100_sqlite", "--only=update_sqlite"];
+    let rows = [
+        "--only=store_one_sqlite",
+        "--only=store_100_sqlite",
+        "--only=update_sqlite",
+        "--only=append_sqlite",
+    ];
     let output = bench(&[&["--quick", "--rounds=2"][..], &rows].concat());
     let text = lines(&output);
     for row in rows.map(|row| row.trim_start_matches("--only=")) {
@@ -64,6 +69,31 @@ fn rows_of_presence_measure_both_sides() {
     let only = rows.map(|row| format!("--only={row}"));
     let mut arguments = vec!["--quick", "--rounds=2", &mongodb, &cql];
     arguments.extend(only.iter().map(String::as_str));
+    let text = lines(&bench(&arguments));
+    for row in rows {
+        assert!(text.contains(&format!("| {row} ")), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_messages_measure_both_sides() {
+    let servers = [("mongodb", "KITH_TEST_MONGODB"), ("cql", "KITH_TEST_CQL"), ("redis", "KITH_TEST_REDIS")];
+    let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));
+    let rows = [
+        "append_mongodb",
+        "append_operations",
+        "append_operations_of_3",
+        "append_operations_steps",
+        "send_direct",
+        "send_one_group",
+        "pull_recent",
+        "pull_1000",
+        "list_200",
+    ];
+    let only = rows.map(|row| format!("--only={row}"));
+    let mut arguments = vec!["--quick", "--rounds=2"];
+    arguments.extend(servers.iter().chain(&only).map(String::as_str));
     let text = lines(&bench(&arguments));
     for row in rows {
         assert!(text.contains(&format!("| {row} ")), "{text}");

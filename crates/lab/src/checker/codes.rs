@@ -1,4 +1,4 @@
-use super::{Run, relations, report::Checked};
+use super::{Run, messages, relations, report::Checked};
 use crate::history::{Call, Outcome, What};
 
 /// Allowed of any call while a fault is on or has just ended, and at no other time.
@@ -22,6 +22,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
         }
     }
     relations::codes(&run.relations, &run.faults, &mut checked);
+    messages::codes(&run.messages, &run.faults, &mut checked);
     checked
 }
 

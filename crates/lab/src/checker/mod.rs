@@ -12,6 +12,7 @@
 mod codes;
 mod faults;
 mod lost;
+mod messages;
 mod names;
 mod over_time;
 mod places;
@@ -34,7 +35,7 @@ pub(crate) use relations::agree;
 pub use report::{Checked, KEPT, Report};
 pub use staleness::{Ages, Staleness};
 
-use self::{faults::Faults, records::Records, relations::Relations, runs::Runs};
+use self::{faults::Faults, messages::Messages, records::Records, relations::Relations, runs::Runs};
 use crate::history::{Call, Event, Fault, Held, Outcome, What};
 
 /// How old a cached answer may be, and what counts as undisturbed.
@@ -69,6 +70,7 @@ struct Run<'a> {
     events: &'a [Event],
     records: Records<'a>,
     relations: Relations<'a>,
+    messages: Messages<'a>,
     faults: Faults<'a>,
     runs: Runs,
     bounds: &'a Bounds,
@@ -77,8 +79,8 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(events: &'a [Event], bounds: &'a Bounds) -> Self {
         let (records, relations) = (Records::new(events), Relations::new(events));
-        let faults = Faults::new(faults(events), bounds);
-        Self { events, records, relations, faults, runs: Runs::new(events), bounds }
+        let (faults, messages) = (Faults::new(faults(events), bounds), Messages::new(events));
+        Self { events, records, relations, messages, faults, runs: Runs::new(events), bounds }
     }
 
     fn calls(&self) -> impl Iterator<Item = &'a Call> {
@@ -101,14 +103,18 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Report {
         values::check(&run),
         places::check(&run),
         names::check(&run),
+        messages::log(&run.messages),
         relations::symmetry(&run.relations),
         relations::counts(&run.relations),
         relations::new_enemy(&run.relations),
+        messages::marks(&run.messages),
         requests::check(&run),
         codes::check(&run),
     ];
     let count = |of: fn(&Call) -> bool| report::number(run.calls().filter(|call| of(call)).count());
-    let [reads, writes, refused, open] = run.relations.numbers().map(report::number);
+    let (relations, messages) = (run.relations.numbers(), run.messages.numbers());
+    let [reads, writes, refused, open] =
+        std::array::from_fn(|at| report::number(relations[at] + messages[at]));
     Report {
         checks,
         staleness,

@@ -114,7 +114,7 @@ fn in_order(record: &Record<'_>, told: &[(Rank, u64)], checked: &mut Checked) {
 }
 
 /// Rule 4.
-fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since, checked: &mut Checked) {
+fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, checked: &mut Checked) {
     let unseen = record.writes.iter().filter(|write| write.version.is_none());
     let mut unseen: Vec<u64> = unseen.map(|write| write.began).collect();
     unseen.sort_unstable();

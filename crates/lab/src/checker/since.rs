@@ -1,12 +1,10 @@
-use super::records::Rank;
-
-/// From when on answers told that a record had come so far.
+/// From when on answers said that something had come so far: a record to a rank, a log to a number.
 #[derive(Debug)]
-pub(super) struct Since(Vec<(Rank, u64)>);
+pub(super) struct Since<R>(Vec<(R, u64)>);
 
-impl Since {
-    /// Of answers, each with what it told and when it came, in any order.
-    pub(super) fn new(mut answers: Vec<(Rank, u64)>) -> Self {
+impl<R: Ord + Copy> Since<R> {
+    /// Of answers, each with what it said and when it came, in any order.
+    pub(super) fn new(mut answers: Vec<(R, u64)>) -> Self {
         answers.sort_unstable();
         let mut first = u64::MAX;
         for (_, at) in answers.iter_mut().rev() {
@@ -16,8 +14,8 @@ impl Since {
         Self(answers)
     }
 
-    /// When something newer than this was first told of. `None`: never.
-    pub(super) fn newer_than(&self, rank: Rank) -> Option<u64> {
+    /// When something newer than this was first answered. `None`: never.
+    pub(super) fn newer_than(&self, rank: R) -> Option<u64> {
         self.0.get(self.0.partition_point(|(told, _)| *told <= rank)).map(|(_, at)| *at)
     }
 }

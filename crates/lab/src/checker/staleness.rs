@@ -4,7 +4,7 @@ use super::{
     Run,
     faults::nanos,
     over_time::OverTime,
-    records::{Record, acknowledged},
+    records::{Rank, Record, acknowledged},
     report::{Checked, number},
     since::Since,
 };
@@ -72,6 +72,17 @@ pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
             });
         }
     }
+    for (call, conversation, age) in run.messages.ages() {
+        checked.look();
+        if let Some(bound) = seen.exceeded([call.began, call.ended], age) {
+            checked.violation(|| {
+                let (began, client, node) = (call.began, call.client, call.node);
+                format!(
+                    "{conversation}: client {client} read through node {node} at {began} ns, stale for {age} ns of {bound}"
+                )
+            });
+        }
+    }
     (checked, seen.staleness())
 }
 
@@ -119,12 +130,12 @@ impl<'a, 'b> Seen<'a, 'b> {
 
 /// When the first cached read began.
 fn first(run: &Run<'_>) -> u64 {
-    let reads = run.calls().filter(|call| call.what == What::Read(Level::Cached));
-    reads.map(|call| call.began).min().unwrap_or_default()
+    let reads = run.calls().filter(|call| call.what == What::Read(Level::Cached)).map(|call| call.began);
+    reads.chain(run.messages.first_read()).min().unwrap_or_default()
 }
 
 /// From when on what of a record was acknowledged.
-fn written(record: &Record<'_>) -> Since {
+fn written(record: &Record<'_>) -> Since<Rank> {
     let writes = record.calls.iter().filter(|call| acknowledged(call));
     Since::new(writes.filter_map(|call| Some((record.rank(call)?, call.ended))).collect())
 }

@@ -38,7 +38,8 @@ pub(crate) struct HuntArguments {
     #[arg(long, value_name = "ROWS", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     beside: u8,
     /// So many acknowledged writes in the rows F50 and F52, and a tenth of it in those of them that have a fault;
-    /// a tenth of it are the applications of F53, a 25th the users of F54 [default: 100000].
+    /// a tenth of it are the applications of F53 and the removals of F62, a 25th the users of F54 [default: 100000]. So many acknowledged messages in
+    /// each row F60 [default: 333334; with --seconds as many as there are].
     #[arg(long, value_name = "COUNT")]
     writes: Option<u64>,
     /// Of the rows that are about load, a tenth of it: for builds that are not optimised.
@@ -78,7 +79,8 @@ impl HuntArguments {
     fn load(&self) -> Load {
         let roaming = self.clients / 4;
         let (pinned, lasts) = (self.clients - roaming, self.seconds.map(Duration::from_secs));
-        Load { pinned, roaming, lasts, deaths: self.deaths, ..Load::default() }
+        let sends = self.writes.or(lasts.map(|_| 0));
+        Load { pinned, roaming, lasts, deaths: self.deaths, sends, ..Load::default() }
     }
 
     async fn long(&self, plan: &Plan, lasts: Duration) -> Findings {

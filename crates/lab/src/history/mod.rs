@@ -4,11 +4,15 @@
 //! began, by the one clock of the harness.
 
 mod file;
+mod message;
 mod relation;
 
 use serde::{Deserialize, Serialize};
 
 pub use file::{Recorder, read};
+pub use message::{
+    DialogEnd, Draft, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, SendOutcome,
+};
 pub use relation::{About, Edge, EdgeEnd, ListsEnd, Relates, RelationCall, Setting, Settings, Side};
 
 /// A line of a history.
@@ -29,6 +33,12 @@ pub enum Event {
     Lists(ListsEnd),
     /// A node was started again.
     Started(Started),
+    /// A call about messages that a client made.
+    Message(MessageCall),
+    /// A log at the end.
+    Log(LogCopy),
+    /// A dialog at the end.
+    Dialog(DialogEnd),
 }
 
 /// One call, and what came of it. A client makes one at a time.

@@ -16,6 +16,9 @@ use crate::{
 
 /// Pause between two of what is done again and again.
 const AGAIN: Duration = Duration::from_millis(1_500);
+/// Ways in which Redis loses what it holds.
+const LOSSES: [Action; 4] =
+    [Action::RedisKilled, Action::RedisEmptied, Action::RedisOld, Action::RedisPromoted];
 /// Between two looks at whether a process has ended.
 const LOOK: Duration = Duration::from_millis(5);
 /// Users in a memory for 64 of them; what is to be evicted stays for a moment.
@@ -37,6 +40,8 @@ pub(super) enum Action {
     RedisEmptied,
     RedisPromoted,
     RedisFull,
+    /// Killed and started again, emptied, put back to what it had before, and replaced by a replica that is behind.
+    RedisByTurns,
     OneCut,
     OneDeaf,
     /// One in so many.
@@ -146,6 +151,7 @@ impl Action {
                 kept.deaths = persisted::torn(site, lasts).await?;
                 Ok(())
             }
+            Self::RedisByTurns => redis_by_turns(site, kept, lasts).await,
             Self::RedisDiskFull => {
                 let disk = kept.disk.as_ref().context("Redis has a small disk")?;
                 persisted::redis_full(site, disk, lasts).await
@@ -218,6 +224,7 @@ impl Action {
             | Self::CassandraPaused
             | Self::CassandraDeaf
             | Self::PairFlipped
+            | Self::RedisByTurns
             | Self::Forged
             | Self::Flooded
             | Self::LinksReset
@@ -286,6 +293,24 @@ impl Action {
             sleep(AGAIN).await;
         }
         Ok(())
+    }
+}
+
+/// Each loss of Redis once, and then again until the time is over. What is written between two of them is what the next one loses.
+async fn redis_by_turns(site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+    let until = Instant::now() + lasts;
+    loop {
+        for loss in LOSSES {
+            loss.prepare(site, kept).await?;
+            sleep(AGAIN).await;
+            loss.begin(site, kept).await?;
+            sleep(AGAIN).await;
+            loss.end(site).await?;
+            kept.deaths += 1;
+        }
+        if Instant::now() >= until {
+            return Ok(());
+        }
     }
 }
 

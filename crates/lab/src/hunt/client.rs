@@ -53,6 +53,8 @@ pub(super) struct Desk {
     made: Mutex<BTreeSet<i64>>,
     values: AtomicU64,
     pub(super) calls: AtomicU64,
+    /// Messages that were acknowledged.
+    pub(super) sent: AtomicU64,
     pub(super) over: AtomicBool,
 }
 
@@ -79,6 +81,7 @@ impl Desk {
             tokens,
             values,
             calls: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             over: AtomicBool::new(false),
         }
     }

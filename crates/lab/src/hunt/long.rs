@@ -54,7 +54,7 @@ fn turns(seed: u64, whole: Duration, before: Duration) -> Vec<Turn> {
     loop {
         rows.shuffle(&mut random);
         for row in &rows {
-            let turn = Turn { row: *row, before, lasts: LASTS, after: row.after(), deaths: 0 };
+            let turn = Turn { row: *row, before, lasts: LASTS, after: row.after(), deaths: 0, sends: 0 };
             let takes = turn.before + turn.lasts + turn.after;
             if takes > left && !turns.is_empty() {
                 return turns;

@@ -87,11 +87,7 @@ impl<'a> Run<'a> {
                 Event::Call(call) => calls.push(call),
                 Event::Fault(fault) if fault.on => on = on.min(fault.at),
                 Event::Fault(fault) => off = off.max(fault.at),
-                Event::Held(_)
-                | Event::Relation(_)
-                | Event::Edge(_)
-                | Event::Lists(_)
-                | Event::Started(_) => {}
+                _ => {}
             }
         }
         Self { calls, on, off }

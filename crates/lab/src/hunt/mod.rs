@@ -35,6 +35,7 @@ mod report;
 mod rows;
 mod run;
 mod site;
+mod talk;
 mod trials;
 mod upgrade;
 

@@ -29,6 +29,9 @@ const LONG: Duration = Duration::from_secs(30);
 /// A majority of them can lose one.
 const THREE: usize = 3;
 
+/// Messages of each row about messages: a million in three rows.
+const SENDS: u64 = 333_334;
+
 /// Memory has room for so few users, and for fewer groups.
 const TINY: [&str; 1] = ["cache.memory_bytes=40KiB"];
 
@@ -58,13 +61,15 @@ pub struct Row {
     pub promises: &'static [Promise],
     /// What clients do that make and break relations; `None`: there are none.
     pub(super) ties: Option<Ties>,
+    /// Acknowledged messages after which it ends; until then what is done is done again. 0: clients send none.
+    pub sends: u64,
     /// Settings of its nodes beyond the usual ones, `key=value` each.
     pub settings: &'static [&'static str],
     pub(super) action: Action,
 }
 
 /// All rows, in the order of their names.
-pub const ROWS: [Row; 42] = [
+pub const ROWS: [Row; 45] = [
     row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY).alone(),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
@@ -145,6 +150,22 @@ pub const ROWS: [Row; 42] = [
     row("F43", "nodes are killed and started again", Action::NodesKilled).failing().within(ORPHANED),
     row("F45", "half of the nodes are of a newer version", Action::HalfNewer).failing(),
     row("F46", "memory holds some 64 records", Action::MemoryTiny).within(HEALTHY).set(&TINY).alone(),
+    row("F60a", "clients send messages while nodes are killed", Action::NodesKilled)
+        .failing()
+        .within(ORPHANED)
+        .sending(SENDS),
+    row("F60b", "clients send messages while MongoDB's primary steps down", Action::PrimaryRetired)
+        .failing()
+        .over(THREE)
+        .sending(SENDS),
+    row(
+        "F60c",
+        "clients send messages while Redis is killed, emptied, put back and failed over",
+        Action::RedisByTurns,
+    )
+    .failing()
+    .within(ORPHANED)
+    .sending(SENDS),
 ];
 
 /// What must hold near to each of them, and where nothing is wrong, of clusters that lack a rule too. A fault that is
@@ -161,8 +182,22 @@ pub fn bounds() -> Bounds {
 pub(super) const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
     let (mongods, promises, settings): (_, &[_], &[_]) = (1, &[], &[]);
     let (may_fail, watched, alone) = (false, false, false);
-    let (bound, lasts, ties) = (FAULTY, USUAL, None);
-    Row { name, what, bound, may_fail, lasts, mongods, watched, alone, promises, ties, settings, action }
+    let (bound, lasts, ties, sends) = (FAULTY, USUAL, None, 0);
+    Row {
+        name,
+        what,
+        bound,
+        may_fail,
+        lasts,
+        mongods,
+        watched,
+        alone,
+        promises,
+        ties,
+        sends,
+        settings,
+        action,
+    }
 }
 
 impl Row {
@@ -175,7 +210,7 @@ impl Row {
     /// Whether it has a Cassandra that others may have, too.
     #[must_use]
     pub const fn shares_cassandra(&self) -> bool {
-        self.ties.is_some() && !self.action.harms_cassandra()
+        self.sends > 0 || self.ties.is_some() && !self.action.harms_cassandra()
     }
 
     /// How it is felt.
@@ -216,6 +251,10 @@ impl Row {
 
     pub(super) const fn related(self, ties: Ties) -> Self {
         Self { ties: Some(ties), ..self }
+    }
+
+    const fn sending(self, sends: u64) -> Self {
+        Self { sends, ..self }
     }
 
     const fn set(self, settings: &'static [&'static str]) -> Self {

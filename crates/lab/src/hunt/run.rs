@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::{
     task::JoinSet,
@@ -19,14 +19,18 @@ use super::{
     cassandra::{Cassandra, Served},
     client::{Client, Desk, HOT},
     dump::dump,
-    figure::Figure,
+    figure::{Figure, float},
     friend::{Friend, Ties},
     mix::Mix,
     relation_dump,
     rows::Row,
-    site::{Plan, Site},
+    site::{NAME, Plan, Site},
+    talk::{self, Talk, Talker},
 };
-use crate::history::{Event, Fault, Outcome, Recorder, Started, What};
+use crate::{
+    history::{Event, Fault, Outcome, Recorder, Started, What},
+    ratio::Better,
+};
 
 /// Without calls, before it is looked at what everybody holds.
 const QUIET: Duration = Duration::from_secs(3);
@@ -36,6 +40,10 @@ const COLD_OF_FRIENDS: i64 = 50;
 const AT_ONCE: usize = 64;
 const AT_ONCE_SLOW: usize = 8;
 const TRIES: u32 = 10;
+/// Nodes through which clients send messages.
+const NODES_OF_TALK: u32 = 3;
+/// Longer than the messages of a row take where nothing is wrong with the laboratory itself.
+const LONGEST: Duration = Duration::from_secs(45 * 60);
 
 /// How much is asked of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -56,13 +64,26 @@ pub struct Load {
     pub mix: Mix,
     /// At least so many ends of nodes, however long they take, in rows in which nodes end one after the other.
     pub deaths: u64,
+    /// At least so many acknowledged messages, however long they take, in rows in which clients send some. `None`: as many as the
+    /// row says.
+    pub sends: Option<u64>,
 }
 
 impl Default for Load {
     fn default() -> Self {
         let before = Duration::from_secs(3);
         let mix = Mix::WRITING;
-        Self { pinned: 6, roaming: 2, before, lasts: None, after: None, cold: 2_000, mix, deaths: 0 }
+        Self {
+            pinned: 6,
+            roaming: 2,
+            before,
+            lasts: None,
+            after: None,
+            cold: 2_000,
+            mix,
+            deaths: 0,
+            sends: None,
+        }
     }
 }
 
@@ -93,6 +114,8 @@ pub(super) struct Turn {
     pub(super) after: Duration,
     /// See [`Load::deaths`].
     pub(super) deaths: u64,
+    /// See [`Load::sends`].
+    pub(super) sends: u64,
 }
 
 /// Starts a cluster, does to it what the row says, and writes down what clients saw.
@@ -101,7 +124,8 @@ pub(super) struct Turn {
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
 pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
     let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
-    let turn = Turn { row: *row, before: load.before, lasts, after, deaths: load.deaths };
+    let sends = load.sends.unwrap_or(row.sends);
+    let turn = Turn { row: *row, before: load.before, lasts, after, deaths: load.deaths, sends };
     course(&[turn], plan, load, history, |_, _| {}).await
 }
 
@@ -117,18 +141,32 @@ pub(super) async fn course(
     let mut site = start(turns, plan).await?;
     let channels = site.members.iter().map(|member| member.node.channel()).collect();
     let ties = turns.iter().find_map(|turn| turn.row.ties);
-    let cold = if ties.is_some() { load.cold.min(COLD_OF_FRIENDS) } else { load.cold };
-    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, HOT + cold));
-    fill(&desk, ties.is_some()).await?;
+    let sending = turns.iter().find(|turn| turn.row.sends > 0);
+    let users = match (ties, sending) {
+        (Some(_), _) => HOT + load.cold.min(COLD_OF_FRIENDS),
+        (None, Some(_)) => talk::USERS,
+        (None, None) => HOT + load.cold,
+    };
+    let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, users));
+    fill(&desk, site.cassandra.is_some()).await?;
+    let talk = match sending {
+        Some(turn) => Some(Talk::prepare(&desk, turn.sends, turn.row.name).await?),
+        None => None,
+    };
     let starting = began.elapsed().as_secs_f64();
-    let mut clients = match ties {
-        Some(ties) => friends(&desk, load, ties, plan.seed),
-        None => clients(&desk, load, plan.seed),
+    let mut clients = match (ties, &talk) {
+        (Some(ties), _) => friends(&desk, load, ties, plan.seed),
+        (None, Some(talk)) => talkers(&desk, talk, load, plan.seed),
+        (None, None) => clients(&desk, load, plan.seed),
     };
     if turns.iter().any(|turn| turn.row.watched) {
         watch(&mut clients, &desk, load, plan.seed);
     }
-    let happened = all_happen(turns, &mut site, &desk, tell).await;
+    // An error of a client ends the run at once: it might wait for what that client does.
+    let happened = tokio::select! {
+        happened = all_happen(turns, &mut site, &desk, tell) => happened,
+        error = first_error(&mut clients) => Err(error),
+    };
     desk.over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
@@ -140,10 +178,28 @@ pub(super) async fn course(
     if ties.is_some() {
         figures.push(relation_dump::dump(&desk.recorder, &desk.nodes[0]).await?.of(turns[0].row.name));
     }
+    if let Some(talk) = &talk {
+        talk::dump(talk, &site.mongod.database(NAME).await?).await?;
+        let sent = float(desk.sent.load(Ordering::Relaxed));
+        figures
+            .push(Figure::told("messages acknowledged", "count", sent, Better::Higher).of(turns[0].row.name));
+    }
     write_starts(&desk.recorder, &site)?;
     desk.recorder.finish()?;
     let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
     Ok(Hunted { calls, seconds, starting, deaths, figures })
+}
+
+/// The error of the first client that has one; pending while none has.
+async fn first_error(clients: &mut JoinSet<Result<()>>) -> anyhow::Error {
+    while let Some(ended) = clients.join_next().await {
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error,
+            Err(error) => return error.into(),
+        }
+    }
+    std::future::pending().await
 }
 
 /// Writes down when nodes were started again.
@@ -160,12 +216,15 @@ fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
 async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
     let rows = || turns.iter().map(|turn| &turn.row);
     let own = rows().flat_map(|row| row.settings).map(|setting| (*setting).to_owned());
-    let plan = Plan { settings: plan.settings.iter().cloned().chain(own).collect(), ..plan.clone() };
+    let mut plan = Plan { settings: plan.settings.iter().cloned().chain(own).collect(), ..plan.clone() };
+    if rows().any(|row| row.sends > 0) {
+        plan.nodes = plan.nodes.min(NODES_OF_TALK);
+    }
     let mut disk = None;
     for row in rows() {
         disk = row.action.disk().await?.or(disk);
     }
-    let cassandra = match rows().find(|row| row.ties.is_some()) {
+    let cassandra = match rows().find(|row| row.ties.is_some() || row.sends > 0) {
         Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::lasting().await?)),
         Some(_) => Some(Served::Beside(Cassandra::shared().await?)),
         None => None,
@@ -208,6 +267,11 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<Kept> {
         tell(true)?;
     }
     row.action.happen(site, &mut kept, turn.lasts).await?;
+    let give_up = Instant::now() + LONGEST;
+    while desk.sent.load(Ordering::Relaxed) < turn.sends {
+        ensure!(Instant::now() < give_up, "too few messages are acknowledged in {LONGEST:?}");
+        row.action.happen(site, &mut kept, turn.lasts).await?;
+    }
     if disturbs {
         tell(false)?;
     }
@@ -245,6 +309,17 @@ fn clients(desk: &Arc<Desk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
         let pinned = (number <= load.pinned).then_some(place);
         let client = Client::new(desk, number, pinned, load.mix, seed.wrapping_add(u64::from(number)));
         clients.spawn(client.work());
+    }
+    clients
+}
+
+/// The same of clients that send messages.
+fn talkers(desk: &Arc<Desk>, talk: &Arc<Talk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
+    let mut clients = JoinSet::new();
+    for number in 1..=load.pinned + load.roaming {
+        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let pinned = (number <= load.pinned).then_some(place);
+        clients.spawn(Talker::new(talk, number, pinned, seed.wrapping_add(u64::from(number))).work());
     }
     clients
 }

@@ -4,6 +4,7 @@ pub(crate) mod cluster;
 pub(crate) mod imported;
 pub(crate) mod members;
 pub(crate) mod memory;
+pub(crate) mod messages;
 pub(crate) mod mongodb;
 pub(crate) mod presence;
 pub(crate) mod redis;

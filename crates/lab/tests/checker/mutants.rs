@@ -6,7 +6,7 @@ use rand::{SeedableRng as _, rngs::StdRng};
 
 use crate::{
     breaks::{self, Break},
-    enmities, tale,
+    enmities, losses, tale,
     world::{BOUNDS, history},
 };
 
@@ -158,6 +158,36 @@ fn a_version_of_a_follow_that_does_not_rise_is_caught() {
 #[test]
 fn a_request_with_two_effects_is_caught() {
     caught_by("C16", breaks::request_has_two_effects);
+}
+
+#[test]
+fn messages_that_are_swapped_at_the_end_are_caught() {
+    caught_by("C9", losses::messages_are_swapped);
+}
+
+#[test]
+fn a_message_that_was_not_sent_is_caught() {
+    caught_by("C9", losses::message_is_invented);
+}
+
+#[test]
+fn a_page_that_leaves_a_message_out_is_caught() {
+    caught_by("C9", losses::message_is_left_out);
+}
+
+#[test]
+fn an_answer_with_the_number_of_another_message_is_caught() {
+    caught_by("C9", losses::number_is_wrong);
+}
+
+#[test]
+fn a_mark_that_falls_is_caught() {
+    caught_by("C15", losses::mark_falls);
+}
+
+#[test]
+fn a_badge_that_counts_too_many_is_caught() {
+    caught_by("C15", losses::badge_is_wrong);
 }
 
 #[test]

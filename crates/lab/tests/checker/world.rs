@@ -19,6 +19,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 use crate::{
     friends,
     plan::{Fate, Habits, Plan},
+    talkers,
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -51,6 +52,7 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
     }
     events.extend(world.dump());
     events.extend(friends::history(seed));
+    events.extend(talkers::history(seed));
     events.shuffle(&mut world.random);
     events
 }

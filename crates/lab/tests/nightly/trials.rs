@@ -123,3 +123,9 @@ async fn changes_by_hand_are_seen_within_their_bound() {
 async fn counts_are_right_within_their_bound() {
     holds("F58").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn removed_members_send_and_read_nothing_more() {
+    holds("F62").await;
+}

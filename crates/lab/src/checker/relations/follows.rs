@@ -26,7 +26,7 @@ pub(super) struct Follow<'a> {
     /// What may have ended it: when that was first sent, and the highest version that an end sent until then may have.
     ends: Vec<(u64, u64)>,
     /// From when on it was told that it had come so far.
-    since: Since,
+    since: Since<Rank>,
     /// How far it had come by what was told until a time.
     until: Until,
     /// Versions of acknowledged follows.

@@ -43,7 +43,7 @@ impl<'a> Relations<'a> {
                 Event::Relation(call) => calls.push(call),
                 Event::Edge(end) => ends.push(end),
                 Event::Lists(end) => lists.push(end),
-                Event::Call(_) | Event::Fault(_) | Event::Held(_) | Event::Started(_) => {}
+                _ => {}
             }
         }
         calls.sort_by_key(|call| (call.began, call.ended));

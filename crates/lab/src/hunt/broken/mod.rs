@@ -132,6 +132,7 @@ const LOAD: Load = Load {
     cold: COLD,
     mix: Mix::WRITING,
     deaths: 0,
+    sends: None,
 };
 /// Of a row that takes its time to begin and to end.
 const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };

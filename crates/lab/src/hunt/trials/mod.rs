@@ -14,6 +14,7 @@ mod online;
 mod orphaned;
 mod overload;
 mod raw;
+mod removed;
 mod rolling;
 mod shared_redis;
 mod strict;
@@ -54,10 +55,11 @@ enum Kind {
     Forbidden,
     ByHand,
     Counted,
+    Removed,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 22] = [
+pub const TRIALS: [Trial; 23] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
@@ -140,6 +142,11 @@ pub const TRIALS: [Trial; 22] = [
         kind: Kind::ByHand,
     },
     Trial { name: "F58", what: "relations are counted right after they change", kind: Kind::Counted },
+    Trial {
+        name: "F62",
+        what: "members are removed while their groups talk, and come back",
+        kind: Kind::Removed,
+    },
 ];
 
 /// How long and how much.
@@ -196,7 +203,12 @@ impl Trial {
     pub const fn shares_cassandra(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Strict(..) | Kind::Orphaned | Kind::Decided | Kind::Online(_) | Kind::Counted
+            Kind::Strict(..)
+                | Kind::Orphaned
+                | Kind::Decided
+                | Kind::Online(_)
+                | Kind::Counted
+                | Kind::Removed
         )
     }
 
@@ -219,6 +231,7 @@ impl Trial {
             Kind::Forbidden => Box::pin(shared_redis::forbidden(plan, sizes)).await,
             Kind::ByHand => Box::pin(by_hand::run(plan, sizes)).await,
             Kind::Counted => Box::pin(counted::run(plan, sizes)).await,
+            Kind::Removed => Box::pin(removed::run(plan, sizes)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())

@@ -58,6 +58,11 @@ impl Keyspace {
         Ok(Some(Self { stores, raw, handle, name }))
     }
 
+    /// The name of both.
+    pub(in crate::rows) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A node over them, with a Redis if there is one.
     pub(in crate::rows) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<Node> {
         let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;

@@ -1,0 +1,54 @@
+//! The check of codes, and counts of calls.
+
+use super::Messages;
+use crate::{
+    checker::{codes::of_a_disturbance, faults::Faults, report::Checked},
+    history::{MessageCall, MessageOutcome, MessageRequest, SendOutcome},
+};
+
+/// C17, of messages: all that clients request is right, so every other answer is one of a disturbance.
+pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, checked: &mut Checked) {
+    for call in &messages.calls {
+        checked.look();
+        for code in failures(call) {
+            let wrong = match of_a_disturbance(code) {
+                false => "is never allowed of it",
+                true if faults.disturbed([call.began, call.ended]) => continue,
+                true => "while no fault was near",
+            };
+            checked.violation(|| {
+                let MessageCall { client, node, began, request, .. } = call;
+                format!("client {client} at {began} ns: {code} of node {node} for {request:?} {wrong}")
+            });
+        }
+    }
+}
+
+impl Messages<'_> {
+    /// How many calls read, write, were refused, and are open.
+    pub(in crate::checker) fn numbers(&self) -> [usize; 4] {
+        let count = |of: fn(&MessageCall) -> bool| self.calls.iter().filter(|call| of(call)).count();
+        [
+            count(|call| matches!(call.request, MessageRequest::Read { .. })),
+            count(|call| !matches!(call.request, MessageRequest::Read { .. })),
+            count(|call| matches!(call.outcome, MessageOutcome::Refused(_))),
+            count(|call| matches!(call.outcome, MessageOutcome::Open(_))),
+        ]
+    }
+}
+
+/// The codes of what was not done, or may not have been.
+fn failures(call: &MessageCall) -> Vec<&str> {
+    match &call.outcome {
+        MessageOutcome::Refused(code) | MessageOutcome::Open(code) => vec![code],
+        MessageOutcome::Sent(results) => results.iter().filter_map(failure).collect(),
+        MessageOutcome::Read { .. } | MessageOutcome::Marked(_) => Vec::new(),
+    }
+}
+
+fn failure(result: &SendOutcome) -> Option<&str> {
+    match result {
+        SendOutcome::Refused(code) | SendOutcome::Open(code) => Some(code),
+        SendOutcome::At(_) => None,
+    }
+}

@@ -1,0 +1,125 @@
+//! What the log holds at the end, and what was acknowledged of it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Log, Messages, number,
+    order::{Step, behind},
+    reads,
+};
+use crate::{
+    checker::report::Checked,
+    history::{Draft, LogCopy, Logged, MessageCall, MessageRequest},
+};
+
+/// C9: each acknowledged message is in the log at its number with its content, once; the log has no hole and nothing that was not
+/// sent; a message whose first send began after another one was acknowledged has a higher number, and so have messages of a batch
+/// that come after others; reads return what the log has at these numbers, leave nothing out, and reach the number that the reader
+/// knew. Each user may read all of a log.
+pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
+    let mut checked = Checked::new("C9 messages");
+    for (conversation, log) in &messages.logs {
+        let mut wrong = |text: String| checked.violation(|| format!("{conversation}: {text}"));
+        if let Some(stored) = log.stored {
+            holes(stored, &mut wrong);
+            contents(log, stored, &mut wrong);
+            acknowledged(log, stored, &mut wrong);
+            copies(log, stored, &mut wrong);
+        }
+        real_time(log, &mut wrong);
+        reads::check(log, &mut wrong);
+        log.sends.iter().filter(|(_, sends)| !sends.acks.is_empty()).for_each(|_| checked.look());
+    }
+    for call in &messages.calls {
+        batch(messages, call, &mut checked);
+    }
+    checked
+}
+
+/// Numbers rise by one from 1. The first that does not is enough: all after it are wrong, too.
+fn holes(stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+    let mut numbered = (1..).zip(&stored.messages);
+    if let Some((expected, found)) = numbered.find(|(expected, message)| *expected != message.seq) {
+        wrong(format!("number {expected} is missing, {} comes next", found.seq));
+    }
+}
+
+/// Each message was sent as it is, and is there once.
+fn contents(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+    let mut seen: HashMap<u64, u64, ahash::RandomState> = HashMap::default();
+    for message in &stored.messages {
+        let Some(value) = message.value else { continue };
+        if !log.sends.get(&value).is_some_and(|sends| is_of(message, sends.draft)) {
+            wrong(format!("{message:?} is stored, and was not sent"));
+        }
+        if let Some(before) = seen.insert(value, message.seq) {
+            wrong(format!("value {value} is stored with the numbers {before} and {}", message.seq));
+        }
+    }
+}
+
+fn acknowledged(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+    let by_number: HashMap<u64, &Logged, ahash::RandomState> =
+        stored.messages.iter().map(|message| (message.seq, message)).collect();
+    let sends: BTreeMap<_, _> = log.sends.iter().collect();
+    for (value, sends) in sends {
+        for (seq, ended) in &sends.acks {
+            let found = by_number.get(seq).filter(|message| message.value == Some(*value));
+            if found.is_none() {
+                let there = by_number.get(seq);
+                wrong(format!(
+                    "value {value} was acknowledged at {ended} ns with the number {seq}, where {there:?} is"
+                ));
+            }
+        }
+    }
+}
+
+/// What nodes read at the end is what the database has.
+fn copies(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+    for copy in &log.copies {
+        let (read, there) = (&copy.messages, &stored.messages);
+        let differs = (0..read.len().max(there.len())).find(|at| read.get(*at) != there.get(*at));
+        if let Some(at) = differs {
+            let (read, there) = (read.get(at), there.get(at));
+            wrong(format!("node {:?} reads {read:?} at the end, where {there:?} is stored", copy.node));
+        }
+    }
+}
+
+fn real_time(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
+    let numbers = log.numbers();
+    let steps = log.sends.iter().filter_map(|(value, sends)| {
+        Some(Step { began: sends.began, at: *numbers.get(value)?, what: *value })
+    });
+    let answers = log.sends.values().flat_map(|sends| sends.acks.iter().copied());
+    for (step, farthest) in behind(steps.collect(), answers.collect()) {
+        wrong(format!(
+            "value {} has number {}, though number {farthest} was acknowledged before {} ns, when it was sent",
+            step.what, step.at, step.began
+        ));
+    }
+}
+
+/// Messages of one batch and conversation that were not sent again have rising numbers.
+fn batch(messages: &Messages<'_>, call: &MessageCall, checked: &mut Checked) {
+    let MessageRequest::Send(drafts) = &call.request else { return };
+    let mut last: HashMap<&str, u64, ahash::RandomState> = HashMap::default();
+    for (at, draft) in drafts.iter().enumerate().filter(|_| drafts.len() > 1) {
+        let once = messages.logs.get(draft.conversation.as_str()).and_then(|log| log.sends.get(&draft.value));
+        let Some(seq) = number(call, at).filter(|_| once.is_some_and(|sends| sends.times == 1)) else {
+            continue;
+        };
+        let before = last.insert(&draft.conversation, seq).unwrap_or_default();
+        if before >= seq {
+            checked.violation(|| {
+                let Draft { conversation, value, .. } = draft;
+                format!("{conversation}: value {value} has number {seq}, after {before} of the same batch")
+            });
+        }
+    }
+}
+
+fn is_of(message: &Logged, draft: &Draft) -> bool {
+    (message.sender, message.silent) == (draft.sender, draft.silent)
+}

@@ -1,0 +1,95 @@
+//! Read marks, and what is unread by them.
+
+use super::{
+    Log, Marks, Messages,
+    order::{Step, behind},
+};
+use crate::{
+    checker::report::Checked,
+    history::{DialogEnd, LogCopy, MessageCall, MessageOutcome, MessageRequest},
+};
+
+/// So many messages at the end of a log are looked at for a list, and for a count.
+const OF_LIST: u64 = 100;
+const OF_COUNT: u64 = 1_000;
+
+/// C15: a mark that was acknowledged is never lost: each answer that begins later is at least as high, and so is the mark at the end;
+/// and it is no higher than what its user marked or sent. What is unread at the end follows from the log and the mark.
+pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
+    let mut checked = Checked::new("C15 read marks");
+    for ((user, conversation), marks) in &messages.marks {
+        let mut wrong = |text: String| checked.violation(|| format!("user {user} in {conversation}: {text}"));
+        rising(marks, &mut wrong);
+        if let Some(log) = messages.logs.get(conversation) {
+            marks.ends.iter().for_each(|end| at_the_end(*user, marks, log, end, &mut wrong));
+        }
+        answers(marks).for_each(|_| checked.look());
+        marks.ends.iter().for_each(|_| checked.look());
+    }
+    checked
+}
+
+/// Answers, each with its mark.
+fn answers<'a>(marks: &Marks<'a>) -> impl Iterator<Item = (&'a MessageCall, u64)> {
+    marks.calls.iter().filter_map(|call| match call.outcome {
+        MessageOutcome::Marked(mark) => Some((*call, mark)),
+        _ => None,
+    })
+}
+
+fn rising(marks: &Marks<'_>, wrong: &mut impl FnMut(String)) {
+    let steps = answers(marks).map(|(call, mark)| Step { began: call.began, at: mark, what: call });
+    let before = answers(marks).map(|(call, mark)| (mark, call.ended)).collect();
+    for (step, farthest) in behind(steps.collect(), before) {
+        let MessageCall { client, node, began, .. } = step.what;
+        let mark = step.at;
+        wrong(format!(
+            "the mark is {mark} by node {node} for client {client} at {began} ns, and was {farthest} before"
+        ));
+    }
+    // What came before the membership of the user cannot be marked.
+    let min = marks.ends.first().map_or(1, |end| end.min);
+    for (call, mark) in answers(marks) {
+        if mark < asked(call) && asked(call) >= min {
+            wrong(format!("the mark is {mark} after {:?} at {} ns", call.request, call.began));
+        }
+    }
+}
+
+/// Up to which number a call marks; 0: it only asks.
+const fn asked(call: &MessageCall) -> u64 {
+    if let MessageRequest::Mark { up_to, .. } = call.request { up_to } else { 0 }
+}
+
+fn at_the_end(user: i64, marks: &Marks<'_>, log: &Log<'_>, end: &DialogEnd, wrong: &mut impl FnMut(String)) {
+    let Some(stored) = log.stored else { return };
+    let acknowledged = answers(marks).map(|(_, mark)| mark).max().unwrap_or_default();
+    let sent = stored.messages.iter().filter(|message| message.value.is_some() && message.sender == user);
+    let own = sent.map(|message| message.seq).max().unwrap_or_default();
+    let most = marks.calls.iter().map(|call| asked(call)).max().unwrap_or_default().max(own);
+    if !(acknowledged..=most).contains(&end.read_seq) {
+        let mark = end.read_seq;
+        wrong(format!(
+            "the mark is {mark} at the end; {acknowledged} was acknowledged, at most {most} marked"
+        ));
+    }
+    let expected = [OF_LIST, OF_COUNT].map(|window| unread(user, stored, end, window));
+    if [end.unread, end.counted] != expected {
+        wrong(format!("{end:?}, and by the log {expected:?} are unread"));
+    }
+    let last = stored.messages.last().map_or(0, |last| last.seq);
+    if end.max != last {
+        wrong(format!("{end:?}, and the log ends with {last}"));
+    }
+}
+
+/// How many of the last messages of the log are unread, and whether there may be others before.
+fn unread(user: i64, stored: &LogCopy, end: &DialogEnd, window: u64) -> (u64, bool) {
+    let read = end.read_seq.max(end.min.saturating_sub(1));
+    let first = (read + 1).max((end.max + 1).saturating_sub(window));
+    let counts = stored.messages.iter().filter(|message| {
+        let of_others = message.value.is_some() && message.sender != user;
+        (first..=end.max).contains(&message.seq) && of_others && !message.silent
+    });
+    (u64::try_from(counts.count()).unwrap_or(u64::MAX), read + window < end.max)
+}

@@ -1,0 +1,158 @@
+//! What calls about messages have seen, put together by conversation. Numbers give the order: the log at the end has each message
+//! at its number.
+
+mod answers;
+mod log;
+mod marks;
+mod order;
+mod reads;
+
+use std::collections::{BTreeMap, HashMap};
+
+pub(super) use self::{answers::codes, log::check as log, marks::check as marks};
+use super::since::Since;
+use crate::history::{
+    DialogEnd, Draft, Event, LogCopy, MessageCall, MessageOutcome, MessageRequest, SendOutcome,
+};
+
+/// All there is about messages.
+#[derive(Debug)]
+pub(super) struct Messages<'a> {
+    /// By when they began.
+    calls: Vec<&'a MessageCall>,
+    logs: BTreeMap<&'a str, Log<'a>>,
+    marks: BTreeMap<(i64, &'a str), Marks<'a>>,
+}
+
+/// All about one conversation.
+#[derive(Debug, Default)]
+struct Log<'a> {
+    /// By value.
+    sends: HashMap<u64, Sends<'a>, ahash::RandomState>,
+    /// Reads that were answered.
+    reads: Vec<&'a MessageCall>,
+    /// What the database has at the end. `None`: the history does not say.
+    stored: Option<&'a LogCopy>,
+    /// The same read through nodes.
+    copies: Vec<&'a LogCopy>,
+}
+
+/// All sends of one message.
+#[derive(Debug)]
+struct Sends<'a> {
+    draft: &'a Draft,
+    /// When the first one began.
+    began: u64,
+    times: u32,
+    /// Acknowledged numbers, each with the time of the answer.
+    acks: Vec<(u64, u64)>,
+}
+
+/// All about the read mark of a user in one conversation.
+#[derive(Debug, Default)]
+struct Marks<'a> {
+    /// Calls that mark, or ask for the mark.
+    calls: Vec<&'a MessageCall>,
+    ends: Vec<&'a DialogEnd>,
+}
+
+impl<'a> Messages<'a> {
+    pub(super) fn new(events: &'a [Event]) -> Self {
+        let mut messages = Self { calls: Vec::new(), logs: BTreeMap::new(), marks: BTreeMap::new() };
+        for event in events {
+            match event {
+                Event::Message(call) => messages.calls.push(call),
+                Event::Log(copy) => messages.add_copy(copy),
+                Event::Dialog(end) => messages.marks_of(end.user, &end.conversation).ends.push(end),
+                _ => {}
+            }
+        }
+        messages.calls.sort_by_key(|call| (call.began, call.ended));
+        for call in messages.calls.clone() {
+            messages.add_call(call);
+        }
+        messages
+    }
+
+    /// Reads of the end of a log: when each began and ended, the conversation, and for how long a message above its end had been
+    /// acknowledged then.
+    pub(super) fn ages(&self) -> impl Iterator<Item = (&'a MessageCall, &'a str, u64)> {
+        self.logs.iter().flat_map(|(conversation, log)| {
+            let acks = log.sends.values().flat_map(|sends| sends.acks.iter().copied());
+            let acknowledged = Since::new(acks.collect());
+            log.reads.iter().filter_map(move |call| {
+                let MessageOutcome::Read { range: Some((_, end)), .. } = call.outcome else { return None };
+                let age = acknowledged.newer_than(end).map_or(0, |since| call.began.saturating_sub(since));
+                Some((*call, *conversation, age))
+            })
+        })
+    }
+
+    /// When the first read began.
+    pub(super) fn first_read(&self) -> Option<u64> {
+        let reads = self.logs.values().flat_map(|log| &log.reads);
+        reads.map(|call| call.began).min()
+    }
+
+    fn add_copy(&mut self, copy: &'a LogCopy) {
+        let log = self.logs.entry(&copy.conversation).or_default();
+        if copy.node.is_none() {
+            log.stored = Some(copy);
+        } else {
+            log.copies.push(copy);
+        }
+    }
+
+    fn add_call(&mut self, call: &'a MessageCall) {
+        match &call.request {
+            MessageRequest::Send(drafts) => self.add_sends(call, drafts),
+            MessageRequest::Read { conversation, .. } => {
+                if matches!(call.outcome, MessageOutcome::Read { .. }) {
+                    self.logs.entry(conversation).or_default().reads.push(call);
+                }
+            }
+            MessageRequest::Mark { user, conversation, .. } => {
+                self.marks_of(*user, conversation).calls.push(call);
+            }
+        }
+    }
+
+    fn add_sends(&mut self, call: &'a MessageCall, drafts: &'a [Draft]) {
+        for (at, draft) in drafts.iter().enumerate() {
+            let log = self.logs.entry(&draft.conversation).or_default();
+            let new = Sends { draft, began: call.began, times: 0, acks: Vec::new() };
+            let sends = log.sends.entry(draft.value).or_insert(new);
+            sends.times += 1;
+            if let Some(seq) = number(call, at) {
+                sends.acks.push((seq, call.ended));
+            }
+        }
+    }
+
+    fn marks_of(&mut self, user: i64, conversation: &'a str) -> &mut Marks<'a> {
+        self.marks.entry((user, conversation)).or_default()
+    }
+}
+
+impl Log<'_> {
+    /// Numbers that are known of values: those of the log, or else those that were acknowledged.
+    fn numbers(&self) -> HashMap<u64, u64, ahash::RandomState> {
+        if let Some(stored) = self.stored {
+            let numbers = stored.messages.iter().filter_map(|message| Some((message.value?, message.seq)));
+            return numbers.collect();
+        }
+        let sends = self.sends.iter();
+        sends.filter_map(|(value, sends)| Some((*value, sends.acks.first()?.0))).collect()
+    }
+}
+
+/// The number that a call acknowledged for the message at this place of its request.
+fn number(call: &MessageCall, at: usize) -> Option<u64> {
+    match &call.outcome {
+        MessageOutcome::Sent(results) => match results.get(at) {
+            Some(SendOutcome::At(seq)) => Some(*seq),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,156 @@
+use serde::{Deserialize, Serialize};
+
+/// One call about messages, and its result. A client makes one at a time, but for sends that it makes through several nodes at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageCall {
+    /// The caller.
+    pub client: u32,
+    /// Which node was called.
+    pub node: u32,
+    /// When it was sent.
+    pub began: u64,
+    /// When its answer came, or when it was given up.
+    pub ended: u64,
+    /// The request.
+    pub request: MessageRequest,
+    /// The result.
+    pub outcome: MessageOutcome,
+}
+
+/// What a call about messages requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageRequest {
+    /// Messages are sent in this order; several by one BatchSend.
+    Send(Vec<Draft>),
+    /// A user reads messages of a conversation.
+    Read {
+        /// The reader.
+        user: i64,
+        /// The conversation.
+        conversation: String,
+        /// Which messages.
+        pages: Pages,
+        /// A number that the reader knows to exist; 0: none.
+        at_least: u64,
+    },
+    /// A user marks messages as read up to this number; 0: it only asks up to which it has, and the answer is strongly consistent.
+    Mark {
+        /// The reader.
+        user: i64,
+        /// The conversation.
+        conversation: String,
+        /// The number.
+        up_to: u64,
+    },
+}
+
+/// A message that is sent. Invariant: all drafts with one `value` are the same message, sent again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draft {
+    /// Where it goes.
+    pub conversation: String,
+    /// The sender.
+    pub sender: i64,
+    /// Its content, and its `client_message_id` if it has one.
+    pub value: u64,
+    /// Whether it leaves unread counts as they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
+}
+
+/// Which messages a read returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pages {
+    /// Those from this number on, by rising number.
+    From(u64),
+    /// Those below this number, by falling number.
+    Before(u64),
+    /// Those with these numbers, by rising number.
+    These(Vec<u64>),
+}
+
+/// The result of a call about messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageOutcome {
+    /// For each message that was sent, in the order of the request.
+    Sent(Vec<SendOutcome>),
+    /// A read.
+    Read {
+        /// In the order of the answer.
+        messages: Vec<Logged>,
+        /// The lowest and the highest number that the reader may read; `None`: the answer has none.
+        range: Option<(u64, u64)>,
+        /// Whether other messages follow.
+        more: bool,
+    },
+    /// The highest number that the user has marked.
+    Marked(u64),
+    /// Certainly not done; the code is the reason.
+    Refused(String),
+    /// Done, or not, or still to be done; the code is the reason.
+    Open(String),
+}
+
+/// The result for one message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendOutcome {
+    /// It is stored with this number.
+    At(u64),
+    /// Certainly not stored by this call; the code is the reason.
+    Refused(String),
+    /// Stored, or not, or still to be stored; the code is the reason.
+    Open(String),
+}
+
+/// A message of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Its number.
+    #[serde(rename = "n")]
+    pub seq: u64,
+    /// Its content; `None`: it is an event, which Kith made.
+    #[serde(rename = "v")]
+    pub value: Option<u64>,
+    /// The sender.
+    #[serde(rename = "f")]
+    pub sender: i64,
+    /// Whether it leaves unread counts as they are.
+    #[serde(rename = "s", default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
+}
+
+/// A whole log at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCopy {
+    /// The conversation.
+    pub conversation: String,
+    /// The node that it was read through; `None`: from the database itself.
+    pub node: Option<u32>,
+    /// In the order in which they were found.
+    pub messages: Vec<Logged>,
+}
+
+/// What a node says of the dialog of a user at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DialogEnd {
+    /// The user.
+    pub user: i64,
+    /// The conversation.
+    pub conversation: String,
+    /// The node.
+    pub node: u32,
+    /// The highest number that the user has marked.
+    pub read_seq: u64,
+    /// The lowest number that the user may read.
+    pub min: u64,
+    /// The highest number that the user may read; 0: none.
+    pub max: u64,
+    /// How many of the last 100 messages are unread, and whether there may be others.
+    pub unread: (u64, bool),
+    /// The same of the last 1000 messages.
+    pub counted: (u64, bool),
+}

@@ -1,0 +1,83 @@
+//! Commands that the store needs for a thousand messages of one group, besides those that store them: by the profiler of
+//! MongoDB.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use mongodb::{
+    Database,
+    bson::{Document, doc},
+};
+
+use super::stage::{BATCH, GROUP, Stage, named, send_batch};
+use crate::{
+    bench::{APPEND_OPERATIONS, APPEND_OPERATIONS_OF_3, APPEND_OPERATIONS_STEPS, Plan},
+    ratio::{Claim, Pair, count},
+    results::Results,
+};
+
+/// Callers of each node.
+const CALLERS: usize = 32;
+/// Bytes of the profile.
+const PROFILE: i64 = 256 << 20;
+
+/// Runs what is asked for; nothing where there are no servers.
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let one_by_one = plan.size(2_000, 100);
+    let cases: [(&Claim, usize, usize); 3] =
+        [(&APPEND_OPERATIONS, 1, 1), (&APPEND_OPERATIONS_OF_3, 3, 1), (&APPEND_OPERATIONS_STEPS, 3, BATCH)];
+    for (claim, nodes, step) in cases {
+        if !plan.wants(claim) {
+            continue;
+        }
+        let Some(stage) = Stage::start(plan, claim.name, nodes, 1).await? else { return Ok(()) };
+        let (steps, numbers) = (one_by_one.max(CALLERS * nodes), AtomicU64::new(0));
+        let mut rounds = Vec::with_capacity(plan.rounds);
+        for _ in 0..plan.rounds {
+            rounds.push(counted(&stage, steps, step, &numbers).await?);
+        }
+        results.add(claim, &rounds)?;
+        stage.remove(plan).await?;
+    }
+    Ok(())
+}
+
+/// Commands for a thousand messages: those that stored some, and all. Every message has to be stored.
+async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) -> Result<Pair<f64>> {
+    let database = stage.raw.database();
+    profile(database, true).await?;
+    let nodes = stage.nodes.len();
+    let sends = stream::iter(0..steps).map(async |at| {
+        let next = || named(GROUP, numbers.fetch_add(1, Ordering::Relaxed));
+        let mut client = stage.client(at % nodes);
+        if step == 1 {
+            client.send_message(next()).await?;
+        } else {
+            send_batch(&mut client, (0..step).map(|_| next()).collect()).await?;
+        }
+        anyhow::Ok(())
+    });
+    sends.buffer_unordered(CALLERS * nodes).try_collect::<()>().await?;
+    profile(database, false).await?;
+    let found = database.collection::<Document>("system.profile");
+    let all = found.count_documents(doc! {}).await?;
+    let stored = doc! { "$or": [{ "nModified": { "$gt": 0 } }, { "ninserted": { "$gt": 0 } }] };
+    let stored = found.count_documents(stored).await?;
+    ensure!(stored > 0, "the profile has no command that stored a message");
+    let of_a_thousand =
+        |commands: u64| anyhow::Ok(count(usize::try_from(commands)?) * 1e3 / count(steps * step));
+    Ok(Pair { baseline: of_a_thousand(stored)?, kith: of_a_thousand(all)? })
+}
+
+/// Begins an empty profile of the commands on messages, or ends it.
+async fn profile(database: &Database, on: bool) -> Result<()> {
+    database.run_command(doc! { "profile": 0, "filter": "unset" }).await?;
+    if on {
+        database.collection::<Document>("system.profile").drop().await?;
+        database.run_command(doc! { "create": "system.profile", "capped": true, "size": PROFILE }).await?;
+        let messages = format!("{}.messages", database.name());
+        database.run_command(doc! { "profile": 1, "filter": { "ns": messages } }).await?;
+    }
+    Ok(())
+}

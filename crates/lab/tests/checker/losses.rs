@@ -1,0 +1,131 @@
+//! Ways to break a sound history of messages in one place, so that one check alone has something to say.
+
+#![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
+
+use std::collections::BTreeMap;
+
+use kith_lab::history::{DialogEnd, Event, LogCopy, Logged, MessageCall, MessageOutcome, SendOutcome};
+use rand::{rngs::StdRng, seq::IndexedRandom as _};
+
+const INVENTED: u64 = 9_000_000;
+
+/// Two messages that differ in their values alone have each other's places.
+pub(crate) fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let stored = events.iter().filter_map(|event| match event {
+        Event::Log(copy) if copy.node.is_none() => Some(copy),
+        _ => None,
+    });
+    let pairs = stored.flat_map(pairs).collect::<Vec<_>>();
+    let (conversation, one, other) = pairs.choose(random)?.clone();
+    for event in events {
+        let Event::Log(copy) = event else { continue };
+        if copy.conversation == conversation {
+            let values = [one, other].map(|at| copy.messages[at].value);
+            [copy.messages[one].value, copy.messages[other].value] = [values[1], values[0]];
+        }
+    }
+    Some(format!("{one} and {other} of {conversation}"))
+}
+
+/// A value of nothing that was sent is read.
+pub(crate) fn message_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let messages = a_page(events, random, |messages| !messages.is_empty())?;
+    messages.first_mut()?.value = Some(INVENTED);
+    Some(format!("{:?}", messages.first()))
+}
+
+/// A page has all but one between its first and last.
+pub(crate) fn message_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let rows = |messages: &Vec<Logged>| {
+        messages.len() > 2 && messages.windows(2).all(|two| two[0].seq.abs_diff(two[1].seq) == 1)
+    };
+    let messages = a_page(events, random, rows)?;
+    Some(format!("{:?}", messages.remove(1)))
+}
+
+/// An answer names a number that another message has.
+pub(crate) fn number_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let sends = |call: &MessageCall| matches!(&call.outcome, MessageOutcome::Sent(sent) if sent.len() == 1);
+    let call = a_call(events, random, sends)?;
+    let MessageOutcome::Sent(sent) = &mut call.outcome else { return None };
+    let SendOutcome::At(seq) = sent.first_mut()? else { return None };
+    *seq -= 1;
+    Some(format!("{call:?}"))
+}
+
+/// A mark is answered that is lower than one before.
+pub(crate) fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let mut before: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+    for event in events.iter() {
+        let Event::Message(call) = event else { continue };
+        if let MessageOutcome::Marked(mark) = call.outcome {
+            before.entry(of(call)).or_default().push((call.ended, mark));
+        }
+    }
+    let higher = |call: &MessageCall| {
+        let marks = before.get(&of(call)).into_iter().flatten();
+        marks.filter(|(ended, _)| *ended < call.began).map(|(_, mark)| *mark).max().filter(|mark| *mark > 0)
+    };
+    let call = a_call(events, random, |call| {
+        matches!(call.outcome, MessageOutcome::Marked(_)) && higher(call).is_some()
+    })?;
+    call.outcome = MessageOutcome::Marked(higher(call)? - 1);
+    Some(format!("{call:?}"))
+}
+
+/// A badge counts one too many.
+pub(crate) fn badge_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let places: Vec<usize> = places(events, |event| matches!(event, Event::Dialog(_)));
+    let Event::Dialog(DialogEnd { unread, .. }) = &mut events[*places.choose(random)?] else { return None };
+    unread.0 += 1;
+    Some(format!("{unread:?}"))
+}
+
+/// The user and the conversation of a mark.
+fn of(call: &MessageCall) -> String {
+    match &call.request {
+        kith_lab::history::MessageRequest::Mark { user, conversation, .. } => {
+            format!("{user} {conversation}")
+        }
+        _ => String::new(),
+    }
+}
+
+fn pairs(copy: &LogCopy) -> Vec<(String, usize, usize)> {
+    let like = |one: &Logged, other: &Logged| (one.sender, one.silent) == (other.sender, other.silent);
+    let messages = copy.messages.iter().enumerate();
+    let pair = |(at, message): (usize, &Logged)| {
+        let other = (at + 1..copy.messages.len()).find(|other| like(message, &copy.messages[*other]))?;
+        Some((copy.conversation.clone(), at, other))
+    };
+    messages.filter_map(pair).collect()
+}
+
+fn a_page<'a>(
+    events: &'a mut [Event],
+    random: &mut StdRng,
+    fits: impl Fn(&Vec<Logged>) -> bool,
+) -> Option<&'a mut Vec<Logged>> {
+    let call = a_call(
+        events,
+        random,
+        |call| matches!(&call.outcome, MessageOutcome::Read { messages, .. } if fits(messages)),
+    )?;
+    if let MessageOutcome::Read { messages, .. } = &mut call.outcome { Some(messages) } else { None }
+}
+
+fn a_call<'a>(
+    events: &'a mut [Event],
+    random: &mut StdRng,
+    fits: impl Fn(&MessageCall) -> bool,
+) -> Option<&'a mut MessageCall> {
+    let places = places(events, |event| matches!(event, Event::Message(call) if fits(call)));
+    match &mut events[*places.choose(random)?] {
+        Event::Message(call) => Some(call),
+        _ => None,
+    }
+}
+
+fn places(events: &[Event], fits: impl Fn(&Event) -> bool) -> Vec<usize> {
+    (0..events.len()).filter(|at| fits(&events[*at])).collect()
+}
