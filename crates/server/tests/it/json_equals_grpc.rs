@@ -22,6 +22,9 @@ const ROUNDS: usize = 24;
 /// What ends with these ends beside them, on each node in its own time: no other call comes after them.
 const LAST: [&str; 2] = ["/kith.user.v1.UserService/DeleteUser", "/kith.group.v1.GroupService/DismissGroup"];
 
+/// Its answer says how far a job in the background is.
+const APART: &str = "/kith.message.v1.MessageService/EraseUserMessages";
+
 /// Two nodes, of which one speaks JSON and one gRPC.
 struct Pair {
     json: TestNode,
@@ -73,7 +76,7 @@ async fn every_unary_call_is_answered_alike() {
     let (mut rng, mut pair, rpcs) = (StdRng::seed_from_u64(seed), Pair::start().await, rpcs());
     let mut codes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let (last, first): (Vec<&Rpc>, Vec<&Rpc>) =
-        rpcs.iter().partition(|rpc| LAST.contains(&rpc.path.as_str()));
+        rpcs.iter().filter(|rpc| rpc.path != APART).partition(|rpc| LAST.contains(&rpc.path.as_str()));
     assert_eq!(last.len(), LAST.len());
     for (round, part) in
         (0..ROUNDS).map(|round| (round, &first)).chain((0..ROUNDS).map(|round| (round, &last)))
