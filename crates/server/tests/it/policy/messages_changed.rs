@@ -208,13 +208,14 @@ async fn higher_role_recalls_at_any_time() {
 
 #[tokio::test]
 async fn former_member_is_recalled_as_a_member() {
-    let (node, [owner, admin, member]) = with_users().await;
-    let group = chat(&node, owner, &[admin, member]).await;
+    let (node, [owner, admin, member, other]) = with_users().await;
+    let group = chat(&node, owner, &[admin, member, other]).await;
     make_admin(&node, group, admin).await;
     let id = format!("g{group}");
     let say = async |user, body| say(&node, user, To::GroupId(group), body).await.unwrap();
     let [one, two, three] = [say(member, "one").await, say(member, "two").await, say(admin, "three").await];
     remove(&node, group, member).await;
+    assert_denied(recall(&node, other, &id, one).await);
     recall(&node, admin, &id, one).await.unwrap();
     // It may take back its own one, and write no other into it.
     assert_denied(edit(&node, member, to_edit(&id, two, "ha")).await);

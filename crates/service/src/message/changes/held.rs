@@ -14,11 +14,18 @@ use tokio::time::sleep;
 use super::super::{Messages, logs::Logs, range::store_error};
 use crate::{
     error::{Error, Reason},
-    write::mutations::unknown,
+    write::mutations::{Mutations, unknown},
 };
 
 /// After a change of unknown outcome the window is held again, each time so much later: the write may come late.
 const HELD_AGAIN: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
+
+/// Writes changes. Cheap to clone.
+#[derive(Clone, Debug)]
+struct Writer {
+    logs: Logs,
+    mutations: Mutations,
+}
 
 impl Messages {
     /// Writes a change with its event. The only place that does.
@@ -30,6 +37,13 @@ impl Messages {
         conversation: ConversationId,
         change: MessageChange,
     ) -> Result<Changed, Error> {
+        let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
+        writer.change(conversation, change).await
+    }
+}
+
+impl Writer {
+    async fn change(&self, conversation: ConversationId, change: MessageChange) -> Result<Changed, Error> {
         let hold = self.logs.windows.hold(conversation).await.map_err(|_| away())?;
         let event = change.event.clone();
         let changed = match self.write(conversation, change).await {
@@ -60,7 +74,7 @@ impl Messages {
         Ok(Changed::clone(&written.record))
     }
 
-    /// Adds the event to the window, which drops it, in the background: until then a window has been filled after the write.
+    /// Adds the event to the window, which drops it, in the background: a window that is there by then was filled after the write.
     fn announce(&self, conversation: ConversationId, event: NewMessage, changed: &Changed) {
         let Changed::Done { event_seq, .. } = changed else { return };
         let (logs, seq) = (self.logs.clone(), *event_seq);
@@ -99,3 +113,6 @@ impl Logs {
 fn away() -> Error {
     Error::new(Reason::StoreUnavailable, "messages cannot be changed now: Redis does not answer")
 }
+
+#[cfg(test)]
+mod tests;
