@@ -69,7 +69,7 @@ fn a_full_standard_error_stops_no_result() {
         let code = ended.status.code();
         match path {
             // The summary of an export is for standard error.
-            "export users" | "export groups" => assert_eq!(code, Some(2), "{command:?}"),
+            "export users" | "export groups" | "export messages" => assert_eq!(code, Some(2), "{command:?}"),
             "doctor" => assert!(code <= Some(1), "{command:?}: {code:?}"),
             _ => assert_eq!(code, Some(0), "{command:?}"),
         }
