@@ -17,14 +17,14 @@ use crate::{
     results::Results,
 };
 
-/// Callers of each node.
+/// Callers of each node; of batches so few that all their messages may wait for one group (`messages.queue_of_one`).
 const CALLERS: usize = 32;
+const CALLERS_OF_BATCHES: usize = 8;
 /// Bytes of the profile.
 const PROFILE: i64 = 256 << 20;
 
 /// Runs what is asked for; nothing where there are no servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let one_by_one = plan.size(2_000, 100);
     let cases: [(&Claim, usize, usize); 3] =
         [(&APPEND_OPERATIONS, 1, 1), (&APPEND_OPERATIONS_OF_3, 3, 1), (&APPEND_OPERATIONS_STEPS, 3, BATCH)];
     for (claim, nodes, step) in cases {
@@ -32,7 +32,8 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
             continue;
         }
         let Some(stage) = Stage::start(plan, claim.name, nodes, 1).await? else { return Ok(()) };
-        let (steps, numbers) = (one_by_one.max(CALLERS * nodes), AtomicU64::new(0));
+        let numbers = AtomicU64::new(0);
+        let steps = if step == 1 { plan.size(2_000, 100) } else { plan.size(200, 24) };
         let mut rounds = Vec::with_capacity(plan.rounds);
         for _ in 0..plan.rounds {
             rounds.push(counted(&stage, steps, step, &numbers).await?);
@@ -48,6 +49,7 @@ async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) 
     let database = stage.raw.database();
     profile(database, true).await?;
     let nodes = stage.nodes.len();
+    let callers = if step == 1 { CALLERS } else { CALLERS_OF_BATCHES };
     let sends = stream::iter(0..steps).map(async |at| {
         let next = || named(GROUP, numbers.fetch_add(1, Ordering::Relaxed));
         let mut client = stage.client(at % nodes);
@@ -58,7 +60,7 @@ async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) 
         }
         anyhow::Ok(())
     });
-    sends.buffer_unordered(CALLERS * nodes).try_collect::<()>().await?;
+    sends.buffer_unordered(callers * nodes).try_collect::<()>().await?;
     profile(database, false).await?;
     let found = database.collection::<Document>("system.profile");
     let all = found.count_documents(doc! {}).await?;

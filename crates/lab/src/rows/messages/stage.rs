@@ -120,8 +120,16 @@ pub(super) fn named(log: &str, number: u64) -> SendMessageRequest {
 pub(super) async fn send_batch(client: &mut Client, messages: Vec<SendMessageRequest>) -> Result<(), Status> {
     let count = messages.len();
     let answer = client.batch_send(BatchSendRequest { messages }).await?.into_inner();
-    let sent = |result: &send_result::Result| matches!(result, send_result::Result::Sent(_));
-    let stored = answer.results.iter().filter(|result| result.result.as_ref().is_some_and(sent)).count();
+    let mut stored = 0;
+    for result in answer.results {
+        match result.result {
+            Some(send_result::Result::Sent(_)) => stored += 1,
+            Some(send_result::Result::Error(error)) => {
+                return Err(Status::new(Code::from(error.code), error.reason));
+            }
+            None => {}
+        }
+    }
     if stored == count { Ok(()) } else { Err(Status::internal(format!("{stored} of {count} are stored"))) }
 }
 
