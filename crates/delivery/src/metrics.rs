@@ -31,11 +31,14 @@ pub(crate) enum Read {
     Away,
 }
 
-/// Counters of reads, resolved once.
+/// Counters of reads, resolved once. All metrics of windows are there from zero on.
 pub(crate) struct Reads([Counter; 6]);
 
 impl Reads {
     pub(crate) fn new() -> Self {
+        for why in ["gap", "change", "hold", "behind", "evicted"] {
+            counter!(DROPPED.name, "why" => why).increment(0);
+        }
         let results = ["hit", "miss", "busy", "held", "old", "away"];
         Self(results.map(|result| counter!(READS.name, "result" => result)))
     }

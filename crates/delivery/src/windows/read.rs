@@ -80,7 +80,8 @@ impl Parts {
             }
             Ok(Looked::Busy) => {
                 self.count(Read::Busy);
-                let Some(fill) = self.fills.running(conversation) else { return Ok(Next::ReadStore) };
+                // Another node fills it, or this one is about to say so.
+                let Some(fill) = self.fills.running(conversation) else { return Ok(Next::LookAgain) };
                 // What it reads may be from before this read began: only the window tells. It is looked at again.
                 fill.await.map(|_| Next::LookAgain)
             }
