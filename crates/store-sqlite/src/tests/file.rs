@@ -136,7 +136,8 @@ async fn a_failed_migration_changes_nothing_and_can_be_tried_again() {
     assert!(migrations.status().await.unwrap().iter().all(|one| one.applied.is_none()));
     let clear = |connection: &Connection| Ok(connection.execute_batch("DROP TABLE messages")?);
     handle.sqlite.writer.alone(clear).await.unwrap();
-    assert_eq!(migrations.migrate().await.unwrap().len(), 11);
+    let all = migrations.status().await.unwrap().len();
+    assert_eq!(migrations.migrate().await.unwrap().len(), all);
 }
 
 #[tokio::test]
