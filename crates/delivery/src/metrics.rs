@@ -3,6 +3,7 @@
 use kith_cache::Metric;
 use metrics::{Counter, counter};
 
+#[cfg(feature = "redis")]
 use crate::Dropped;
 
 /// Every metric of this crate.
