@@ -67,7 +67,13 @@ pub const CASES: [Case; 18] = [
         .lasts(44),
     case("one-behind", "one node is cut from both servers while a new epoch begins", Fault::OneLeftBehind)
         .fires(&["KithEpochsDiffer"])
-        .may_fire(&["KithNodeNotServing", "KithNodeUntrusted", "KithChangesWaiting", "KithLoadsFail"]),
+        .may_fire(&[
+            "KithNodeNotServing",
+            "KithNodeUntrusted",
+            "KithChangesWaiting",
+            "KithLoadsFail",
+            "KithCallsFail",
+        ]),
     case("redis-emptied", "Redis is emptied again and again", Fault::RedisEmptied)
         .fires(&["KithMemoryEmptiedOften"])
         .lasts(50),
