@@ -23,10 +23,10 @@ use crate::{
     node::TestNode,
 };
 
-/// Counters that differ, and may be 0 and left out: reads of one call that miss the same record at once may share one, and upkeep
-/// writes when its time has come.
-const COUNTED: [&str; 7] =
-    ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked", "invalidations"];
+/// Fields that differ, and may be 0 or false and left out: reads of one call that miss the same record at once may share one, and
+/// upkeep writes when its time has come, after which a conversation has no `trim`.
+const COUNTED: [&str; 8] =
+    ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked", "invalidations", "trim"];
 /// Fields that differ from node to node and from moment to moment.
 const VARYING: [&str; 29] = [
     "lastTime",
