@@ -26,4 +26,4 @@ pub use keeper::{
 pub use limits::WindowLimits;
 #[cfg(feature = "redis")]
 pub use redis::RedisWindows;
-pub use windows::{Head, HeadOf, Hold, Recent, Windows};
+pub use windows::{Head, HeadOf, Hold, Recent, Wanted, Windows};

@@ -85,7 +85,7 @@ pub use message::{
     LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind,
     MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
     SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of,
-    removable_documents,
+    document_parts, removable_documents,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};

@@ -38,11 +38,27 @@ struct Parts {
     reads: Reads,
     fills: Flights<ConversationId, Loaded<Recent>>,
     checks: Flights<ConversationId, Loaded<Seq>>,
-    direct: Flights<(ConversationId, Span), Loaded<Recent>>,
+    direct: Flights<(ConversationId, Wanted), Loaded<Recent>>,
 }
 
 /// What a read of the store answers, for all who wait for it.
 type Loaded<T> = Result<T, StoreError>;
+
+/// Which messages are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// Their numbers. The last one may be beyond the end of the log.
+    pub span: Span,
+    /// If there are more, the last ones.
+    pub most: usize,
+}
+
+impl From<Span> for Wanted {
+    /// All of these numbers.
+    fn from(span: Span) -> Self {
+        Self { span, most: usize::MAX }
+    }
+}
 
 /// The last messages of a conversation, as far as they were asked for.
 #[derive(Clone, PartialEq, Eq)]
@@ -80,14 +96,20 @@ impl Windows {
         Self::of(None, store, clock, limits)
     }
 
+    /// Whether there are windows at all.
+    #[must_use]
+    pub fn are_kept(&self) -> bool {
+        self.0.keeper.is_some()
+    }
+
     /// This moment. The moment that [`Windows::append`] needs is taken before the append to the store begins.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.0.clock.now()
     }
 
-    /// Reads the messages from `from` to `to`, both included, as far as they are among the last ones of the log: those of the
-    /// window, or as many from the store. `to` may be beyond the end. Numbers below [`Recent::span`] are left to the caller.
+    /// Reads messages as far as they are among the last ones of the log: those of the window, or as many from the store. Numbers
+    /// below [`Recent::span`] are left to the caller.
     ///
     /// `at_least` is a number that the caller knows to exist: if it does, the end is not below it.
     ///
@@ -99,11 +121,11 @@ impl Windows {
     pub async fn read(
         &self,
         conversation: ConversationId,
-        from: Seq,
-        to: Seq,
+        asked: impl Into<Wanted>,
         at_least: Seq,
     ) -> Result<Recent, StoreError> {
-        let asked = Span { first: from.max(1), last: to };
+        let asked = asked.into();
+        let asked = Wanted { span: Span { first: asked.span.first.max(1), ..asked.span }, ..asked };
         if let Some(keeper) = &self.0.keeper
             && let Some(recent) = self.0.by_window(keeper, conversation, asked, at_least).await?
         {

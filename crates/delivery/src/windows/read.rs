@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kith_cache::remote::SharedError;
-use kith_store::{ConversationId, DOCUMENT, Message, Seq, StoreError, document_of};
+use kith_store::{ConversationId, Message, Seq, StoreError, document_parts};
 
-use super::{Loaded, Parts, Recent, number};
+use super::{Loaded, Parts, Recent, Wanted, number};
 use crate::{
     Confirm, Fill, Filled, LeaseToken, Looked, ServerTime, Span, WindowKeeper, WindowSeen, entry,
     metrics::Read,
@@ -31,7 +31,7 @@ impl Parts {
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
         conversation: ConversationId,
-        asked: Span,
+        asked: Wanted,
         at_least: Seq,
     ) -> Loaded<Option<Recent>> {
         for _ in 0..LOOKS {
@@ -48,7 +48,7 @@ impl Parts {
     pub(super) async fn by_store(
         self: &Arc<Self>,
         conversation: ConversationId,
-        asked: Span,
+        asked: Wanted,
     ) -> Loaded<Recent> {
         let this = Arc::clone(self);
         let read = async move { this.load(this.read_store(conversation, asked)).await };
@@ -65,11 +65,11 @@ impl Parts {
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
         conversation: ConversationId,
-        asked: Span,
+        asked: Wanted,
         at_least: Seq,
     ) -> Loaded<Next> {
         let token = LeaseToken(rand::random());
-        match keeper.look(conversation, asked, token).await {
+        match keeper.look(conversation, asked.span, token).await {
             Ok(Looked::Hit(window)) => self.seen(keeper, conversation, asked, at_least, &window).await,
             Ok(Looked::Miss { at }) => {
                 self.count(Read::Miss);
@@ -82,7 +82,7 @@ impl Parts {
                 self.count(Read::Busy);
                 // Another node fills it, or this one is about to say so.
                 let Some(fill) = self.fills.running(conversation) else { return Ok(Next::LookAgain) };
-                // What it reads may be from before this read began: only the window tells. It is looked at again.
+                // The fill may have begun before this read did, so its result may be too old: the window is read again.
                 fill.await.map(|_| Next::LookAgain)
             }
             Ok(Looked::Held) => {
@@ -100,7 +100,7 @@ impl Parts {
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
         conversation: ConversationId,
-        asked: Span,
+        asked: Wanted,
         at_least: Seq,
         window: &WindowSeen,
     ) -> Loaded<Next> {
@@ -109,7 +109,8 @@ impl Parts {
         if !is_fresh && self.checked_end(keeper, conversation, window.at).await? > window.span.last {
             return Ok(Next::LookAgain);
         }
-        let messages = decoded(&window.entries, asked.overlap(window.span));
+        let messages = decoded(&window.entries, asked.span.overlap(window.span));
+        let messages = messages.map(|messages| asked.last_of(messages));
         // A newer program has written it, or it is damaged.
         Ok(messages.map_or(Next::ReadStore, |messages| Next::Answer(Recent { span: window.span, messages })))
     }
@@ -178,12 +179,13 @@ impl Parts {
         Some(entries)
     }
 
-    async fn read_store(&self, conversation: ConversationId, asked: Span) -> Loaded<Recent> {
+    async fn read_store(&self, conversation: ConversationId, asked: Wanted) -> Loaded<Recent> {
         let last = self.end(conversation).await?;
         let span = Span { first: (last - number(self.limits.messages) + 1).max(1), last };
         let mut messages = Vec::new();
-        for part in parts(asked.overlap(span)) {
-            messages.extend(self.store.messages(conversation, part.first, part.last).await?);
+        let asked = asked.of(span);
+        for (first, last) in document_parts(asked.first, asked.last) {
+            messages.extend(self.store.messages(conversation, first, last).await?);
         }
         Ok(Recent { span, messages })
     }
@@ -194,11 +196,26 @@ impl Parts {
     }
 }
 
+impl Wanted {
+    /// Those of these numbers that are asked for.
+    fn of(self, span: Span) -> Span {
+        let Span { first, last } = self.span.overlap(span);
+        Span { first: first.max(last.saturating_sub(number(self.most)).saturating_add(1)), last }
+    }
+
+    /// The last of the messages that were found.
+    fn last_of(self, mut found: Vec<Message>) -> Vec<Message> {
+        found.drain(..found.len().saturating_sub(self.most));
+        found
+    }
+}
+
 impl Recent {
     /// The same, without the messages that were not asked for.
-    fn within(mut self, asked: Span) -> Self {
-        self.messages.retain(|message| (asked.first..=asked.last).contains(&message.seq));
-        self
+    fn within(mut self, asked: Wanted) -> Self {
+        let span = asked.span;
+        self.messages.retain(|message| (span.first..=span.last).contains(&message.seq));
+        Self { messages: asked.last_of(self.messages), ..self }
     }
 }
 
@@ -212,34 +229,5 @@ fn span_of(messages: &[Message]) -> Span {
     match (messages.first(), messages.last()) {
         (Some(first), Some(last)) => Span { first: first.seq, last: last.seq },
         _ => Span { first: 1, last: 0 },
-    }
-}
-
-/// The parts of documents of these numbers, at most those of the last two documents.
-fn parts(span: Span) -> Vec<Span> {
-    if span.count() == 0 {
-        return Vec::new();
-    }
-    let border = document_of(span.last) * DOCUMENT;
-    let last = Span { first: span.first.max(border + 1), last: span.last };
-    let before = Span { first: span.first, last: border };
-    [before, last].into_iter().filter(|part| part.count() > 0).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_within_documents() {
-        let parts_of = |first, last| {
-            let parts = parts(Span { first, last });
-            parts.into_iter().map(|part| (part.first, part.last)).collect::<Vec<_>>()
-        };
-        assert_eq!(parts_of(1, 100), [(1, 100)]);
-        assert_eq!(parts_of(101, 101), [(101, 101)]);
-        assert_eq!(parts_of(100, 101), [(100, 100), (101, 101)]);
-        assert_eq!(parts_of(151, 250), [(151, 200), (201, 250)]);
-        assert_eq!(parts_of(5, 4), []);
     }
 }

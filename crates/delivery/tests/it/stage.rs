@@ -14,7 +14,7 @@ use kith_cache::{
     SystemClock,
     remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
 };
-use kith_delivery::{EpochSource, RedisWindows, WindowLimits, Windows};
+use kith_delivery::{EpochSource, RedisWindows, Span, WindowLimits, Windows};
 use kith_store::{
     Appended, Changed, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
     MessageChange, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
@@ -208,7 +208,7 @@ impl Stage {
 
     /// The numbers of messages that a read returns, and the span.
     pub(crate) async fn read(&self, log: ConversationId, from: Seq, to: Seq) -> ((Seq, Seq), Vec<Seq>) {
-        let recent = self.windows.read(log, from, to, 0).await.unwrap();
+        let recent = self.windows.read(log, Span { first: from, last: to }, 0).await.unwrap();
         let found = recent.messages.iter().map(|message| message.seq).collect();
         ((recent.span.first, recent.span.last), found)
     }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kith_proto::message::v1 as wire;
-use kith_store::{Erasure, Message, MessageKind, Timestamp, UserId};
-use prost::Message as _;
+use kith_store::{Erasure, Timestamp, UserId};
 use tokio::time::Instant;
 
 use super::{Messages, store_error};
@@ -27,12 +26,6 @@ impl Messages {
         let work = async move { mutations.run_uncached(write).await.map_err(store_error) };
         self.mutations.call(deadline, work).await
     }
-}
-
-/// Whether a message is the event of an erasure: then others have lost their content.
-pub(super) fn is_erasure(message: &Message) -> bool {
-    let event = (message.kind == MessageKind::Event).then(|| wire::Event::decode(message.body.clone()));
-    matches!(event, Some(Ok(wire::Event { what: Some(wire::event::What::Erased(_)) })))
 }
 
 pub(super) fn erasure_to_wire(erasure: &Erasure) -> wire::EraseUserMessagesResponse {

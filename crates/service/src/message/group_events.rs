@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kith_proto::message::v1::{
-    self as wire, GroupRenamed, MembersJoined, MembersLeft, MembersRemoved, OwnerChanged, event::What,
+    GroupRenamed, MembersJoined, MembersLeft, MembersRemoved, OwnerChanged, event::What,
 };
 use kith_store::{
-    ContentHash, ConversationId, Group, GroupId, MEMBERS_AT_ONCE, Member, MessageKey, MessageKind,
-    NewMessage, Role, Timestamp, UserId, Version,
+    ConversationId, Group, GroupId, MEMBERS_AT_ONCE, Member, MessageKey, NewMessage, Role, Timestamp, UserId,
+    Version,
 };
-use prost::Message as _;
 use tokio::time::timeout;
 
-use super::{queue::AppendQueue, store_error};
+use super::{event::event_message, queue::AppendQueue, store_error};
 use crate::{
     error::Error,
     group::{
@@ -122,26 +121,7 @@ impl GroupEvent {
     }
 
     fn message(self, sent: Timestamp) -> NewMessage {
-        event_message(&self.key, self.event, sent)
-    }
-}
-
-/// The message that says what happened. An event is appended once with a key.
-pub(super) fn event_message(key: &str, what: What, sent: Timestamp) -> NewMessage {
-    let body = wire::Event { what: Some(what) }.encode_to_vec();
-    NewMessage {
-        key: MessageKey::of(None, key),
-        hash: ContentHash::of("", &body),
-        sender: None,
-        sent,
-        kind: MessageKind::Event,
-        content_type: "".into(),
-        body: body.into(),
-        mentions: Vec::new(),
-        mention_all: false,
-        silent: true,
-        reply_to: None,
-        client_message_id: None,
+        event_message(MessageKey::of(None, &self.key), self.event, sent)
     }
 }
 

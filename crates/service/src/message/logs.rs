@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use kith_cache::{Consistency, Moment, Policy, TieredCache};
-use kith_delivery::{HeadOf, Recent, Span, Windows};
+use kith_delivery::{HeadOf, Recent, Span, Wanted, Windows};
 use kith_store::{
-    Appended, ConversationId, DocumentKey, LogDocument, Message, MessageStore, NewMessage, Seq, document_of,
+    Appended, BATCH_MAX, ConversationId, DocumentKey, LogDocument, LogEnd, Message, MessageStore, NewMessage,
+    Seq, document_of,
 };
 
 use super::{
+    AtLeast,
     documents::{DocumentCodec, DocumentLoader},
-    erasing::is_erasure,
+    event::is_erasure,
     range::store_error,
     unseen::Unseen,
 };
@@ -50,11 +52,11 @@ impl Logs {
     pub(super) async fn recent(
         &self,
         conversation: ConversationId,
-        asked: Span,
+        asked: Wanted,
         at_least: Seq,
     ) -> Result<Recent, Error> {
         let at_least = self.unseen.end(conversation).max(at_least);
-        self.windows.read(conversation, asked.first, asked.last, at_least).await.map_err(store_error)
+        self.windows.read(conversation, asked, at_least).await.map_err(store_error)
     }
 
     /// What a list asks of a window: its end, and the headers above `after`. `at_least`: a number that the caller knows to exist.
@@ -93,6 +95,23 @@ impl Logs {
         self.store.messages(conversation, span.first, span.last).await.map_err(store_error)
     }
 
+    /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn ends(
+        &self,
+        conversations: &[ConversationId],
+        at_least: &AtLeast,
+    ) -> Result<Vec<LogEnd>, Error> {
+        let mut ends = Vec::with_capacity(conversations.len());
+        for some in conversations.chunks(BATCH_MAX) {
+            ends.extend(self.store.ends(some).await.map_err(store_error)?);
+        }
+        at_least.raise_ends(&*self.store, conversations, &mut ends).await?;
+        Ok(ends)
+    }
+
     /// This moment, from which [`Self::appended`] counts.
     pub(super) fn now(&self) -> Moment {
         self.windows.now()
@@ -107,6 +126,9 @@ impl Logs {
         appended: &[Appended],
         began: Moment,
     ) {
+        if !self.windows.are_kept() {
+            return;
+        }
         for run in runs(messages, appended) {
             let Some(last) = run.last().map(|message| message.seq) else { continue };
             let changes = run.iter().any(is_erasure);

@@ -29,6 +29,7 @@ mod convert;
 mod dialogs;
 pub mod documents;
 mod erasing;
+mod event;
 mod group_events;
 mod import;
 mod logs;

@@ -1,10 +1,8 @@
 //! Which messages of a conversation a reader may read.
 
 use kith_cache::Consistency;
-use kith_delivery::{Recent, Span};
-use kith_store::{
-    BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Message, Seq, StoreError, UserId,
-};
+use kith_delivery::{Recent, Wanted};
+use kith_store::{ConversationId, Dialog, DialogKey, GroupId, LogEnd, Message, Seq, StoreError, UserId};
 
 use super::{AtLeast, Messages};
 use crate::error::Error;
@@ -86,7 +84,7 @@ impl Messages {
         reader: Option<UserId>,
         conversation: ConversationId,
         at_least: Seq,
-        look: impl FnOnce(Bounds) -> Span + Send,
+        look: impl FnOnce(Bounds) -> Wanted + Send,
     ) -> Result<Readable, Error> {
         let bounds = self.seen_bounds(reader, &[conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
@@ -115,22 +113,12 @@ impl Messages {
         let bounds = self.seen_bounds(reader, conversations).await?;
         let open = conversations.iter().zip(&bounds).filter(|(_, bounds)| is_open(bounds));
         let open: Vec<_> = open.map(|(conversation, _)| *conversation).collect();
-        let mut ends = self.ends(&open).await?;
-        at_least.raise_ends(&*self.logs.store, &open, &mut ends).await?;
-        let mut ends = ends.into_iter();
+        let mut ends = self.logs.ends(&open, at_least).await?.into_iter();
         let max = |bounds: Result<Bounds, Error>| {
             let end = if is_open(&bounds) { ends.next().unwrap_or_default() } else { LogEnd::default() };
             bounds.map(|bounds| highest(bounds, end))
         };
         Ok(bounds.into_iter().map(max).collect())
-    }
-
-    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
-        let mut ends = Vec::with_capacity(conversations.len());
-        for conversations in conversations.chunks(BATCH_MAX) {
-            ends.extend(self.logs.store.ends(conversations).await.map_err(store_error)?);
-        }
-        Ok(ends)
     }
 
     /// What bounds a reader in each of these conversations, in their order, with what it sees by its dialogs.

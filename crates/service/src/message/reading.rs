@@ -1,8 +1,8 @@
 //! Reads of messages: by number, backwards, and by time.
 
 use futures::{StreamExt as _, stream};
-use kith_delivery::Span;
-use kith_store::{ConversationId, DOCUMENT, Message, Seq, Timestamp, UserId, document_of};
+use kith_delivery::{Span, Wanted};
+use kith_store::{ConversationId, Message, Seq, Timestamp, UserId, document_of, document_parts};
 
 use super::{
     Bounds, Messages,
@@ -124,7 +124,7 @@ impl Messages {
         seqs.dedup();
         let asked =
             Span { first: seqs.first().copied().unwrap_or(1), last: seqs.last().copied().unwrap_or(0) };
-        let Readable { range, recent } = self.readable(reader, conversation, 0, |_| asked).await?;
+        let Readable { range, recent } = self.readable(reader, conversation, 0, |_| asked.into()).await?;
         seqs.retain(|seq| range.contains(*seq));
         let of_one = seqs.chunk_by(|one, next| document_of(*one) == document_of(*next));
         let spans = of_one.filter_map(|seqs| Some(Span { first: *seqs.first()?, last: *seqs.last()? }));
@@ -147,7 +147,7 @@ impl Messages {
         conversation: ConversationId,
         time: Timestamp,
     ) -> Result<Seq, Error> {
-        let range = self.readable(reader, conversation, 0, |_| logs::NONE).await?.range;
+        let range = self.readable(reader, conversation, 0, |_| logs::NONE.into()).await?.range;
         let found = self.logs.store.seq_at(conversation, time).await.map_err(store_error)?;
         Ok(found.max(range.min).min(range.max + 1))
     }
@@ -237,12 +237,12 @@ impl Asked {
     }
 
     /// What the page has at most of the last messages, if the end may be anywhere in this range.
-    fn among_the_last(self, range: Range) -> Span {
-        if matches!(self, Self::Back(Back { before: 0, .. })) {
-            return Span { first: range.min, last: range.max };
+    fn among_the_last(self, range: Range) -> Wanted {
+        if let Self::Back(Back { before: 0, limit, .. }) = self {
+            return Wanted { span: Span { first: range.min, last: range.max }, most: limit };
         }
         let (first, last, _) = self.within(range);
-        Span { first, last }
+        Span { first, last }.into()
     }
 }
 
@@ -276,11 +276,7 @@ fn parts(asked: Span, recent: &[Message]) -> Vec<Part> {
 
 /// The parts of documents of these numbers, by rising number.
 fn stored_parts(asked: Span) -> impl Iterator<Item = Part> {
-    let documents = (document_of(asked.first)..=document_of(asked.last)).filter(move |_| asked.count() > 0);
-    documents.map(move |document| {
-        let begin = document * DOCUMENT + 1;
-        Part::Stored(asked.overlap(Span { first: begin, last: begin + DOCUMENT - 1 }))
-    })
+    document_parts(asked.first, asked.last).map(|(first, last)| Part::Stored(Span { first, last }))
 }
 
 fn as_seq(count: usize) -> Seq {

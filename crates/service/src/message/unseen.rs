@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Most conversations that are remembered. Of others a read of this node may be as old as that of another node.
 const MOST: usize = 10_000;
-/// A window is compared with the store within this time, whoever reads it.
+/// Longer than any `messages.window_checked`: by then every reader compares the window with the store.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The ends of logs that windows may not know.

@@ -55,7 +55,7 @@ impl Waiter {
 }
 
 impl Callers {
-    /// Tells all of them what became of the message: only the first one has sent it.
+    /// Answers all callers. Only the first one has sent the message; for the others it is a replay.
     pub(super) fn answer(self, answer: &Answer) {
         for repeat in self.repeats {
             let of_repeat = match answer {

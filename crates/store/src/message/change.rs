@@ -32,7 +32,7 @@ pub enum RecalledBy {
     Erasure,
 }
 
-/// A change of one message, with the event that tells of it.
+/// A change of one message, and its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageChange {
     /// The message.
@@ -102,7 +102,7 @@ impl RecalledBy {
         }
     }
 
-    /// Who is stored so; `None`: nobody is.
+    /// The inverse of [`Self::number`]; `None`: no such number is stored.
     #[must_use]
     pub fn of(number: i64) -> Option<Self> {
         match number {

@@ -17,6 +17,16 @@ pub const fn document_of(seq: Seq) -> i64 {
     (seq - 1) / DOCUMENT
 }
 
+/// The parts of documents from one number, above 0, to another, by rising number: the first and the last number of each part.
+/// None if `last` is below `first`.
+pub fn document_parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = (Seq, Seq)> {
+    let documents = (document_of(first)..=document_of(last)).filter(move |_| first <= last);
+    documents.map(move |document| {
+        let begin = document * DOCUMENT + 1;
+        (first.max(begin), last.min(begin + DOCUMENT - 1))
+    })
+}
+
 /// What became of one message of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
@@ -173,4 +183,22 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
         conversation: ConversationId,
         change: &MessageChange,
     ) -> Result<Changed, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_those_of_documents() {
+        let all = |first, last| document_parts(first, last).collect::<Vec<_>>();
+        assert_eq!(all(1, 100), [(1, 100)]);
+        assert_eq!(all(100, 201), [(100, 100), (101, 200), (201, 201)]);
+        assert_eq!(all(101, 101), [(101, 101)]);
+        assert_eq!(all(100, 101), [(100, 100), (101, 101)]);
+        assert_eq!(all(151, 250), [(151, 200), (201, 250)]);
+        assert_eq!(all(7, 6), []);
+        assert_eq!(all(5, 4), []);
+        assert_eq!(all(1, 0), []);
+    }
 }

@@ -57,7 +57,7 @@ impl NodeView {
 
 pub(super) async fn read(node: NodeView, asked: Span, at_least: Seq) -> Result<(), String> {
     let floor = node.truth.lock().floor(node.epoch(), node.now());
-    let read = node.windows.read(node.log, asked.first, asked.last, at_least).await;
+    let read = node.windows.read(node.log, asked, at_least).await;
     let recent = read.map_err(|error| error.to_string())?;
     node.truth.lock().check(&floor, node.epoch(), asked, at_least, &recent)
 }

@@ -10,15 +10,15 @@ mod rpc;
 #[cfg(test)]
 mod tests;
 
-use kith_proto::message::v1::{Event, MessageEdited, MessageRecalled, event::What};
+use kith_proto::message::v1::{MessageEdited, MessageRecalled, event::What};
 use kith_store::{
-    Changed, ContentChange, ContentHash, ConversationId, Message, MessageChange, MessageKey, MessageKind,
-    NewContent, NewMessage, Recalled, RecalledBy, Seq, Text, Timestamp, UserId,
+    Changed, ContentChange, ContentHash, ConversationId, Message, MessageChange, MessageKey, NewContent,
+    NewMessage, Recalled, RecalledBy, Seq, Text, Timestamp, UserId,
 };
-use prost::{Message as _, bytes::Bytes};
+use prost::bytes::Bytes;
 use tokio::time::Instant;
 
-use super::Messages;
+use super::{Messages, event::event_message};
 use crate::error::{Error, Reason};
 
 /// A message that is to be changed, and who changes it.
@@ -128,7 +128,7 @@ impl Edit {
     }
 }
 
-/// By what two edits of the same state are told from each other: the content with its mentions.
+/// The hash of an edit: of the content and its mentions. Two edits of the same state have different ones.
 fn hash_of(content: &NewContent) -> ContentHash {
     let mut bytes = Vec::with_capacity(content.body.len() + 16);
     bytes.push(u8::from(content.mention_all));
@@ -138,22 +138,9 @@ fn hash_of(content: &NewContent) -> ContentHash {
     ContentHash::of(&content.content_type, &bytes)
 }
 
-/// The event of a change. It is silent, and no user has sent it.
+/// The event of a change. Two changes of one key are told apart by the hash: it is of what the change does.
 fn event(what: What, key: MessageKey, hash: ContentHash, now: Timestamp) -> NewMessage {
-    NewMessage {
-        key,
-        hash,
-        sender: None,
-        sent: now,
-        kind: MessageKind::Event,
-        content_type: Text::default(),
-        body: Event { what: Some(what) }.encode_to_vec().into(),
-        mentions: Vec::new(),
-        mention_all: false,
-        silent: true,
-        reply_to: None,
-        client_message_id: None,
-    }
+    NewMessage { hash, ..event_message(key, what, now) }
 }
 
 fn recalled(changed: Changed) -> Result<ChangedMessage, Error> {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Messages {
-    /// The message that is to be changed, if whoever changes it may read it and it is no event.
+    /// The message that is to be changed. The caller must be able to read it, and it must not be an event.
     ///
     /// # Errors
     /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or what a failing store makes.

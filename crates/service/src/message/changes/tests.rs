@@ -1,6 +1,8 @@
 //! Which edits are the same one.
 
-use kith_store::Edited;
+use kith_proto::message::v1::Event;
+use kith_store::{Edited, MessageKind};
+use prost::Message as _;
 
 use super::{super::sample::stored, *};
 

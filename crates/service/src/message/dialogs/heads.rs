@@ -1,9 +1,8 @@
-//! Ends and heads of logs, as lists and counts read them.
+//! Heads of logs, as lists and counts read them.
 
 use kith_delivery::{EntryHeader, Head};
 use kith_store::{
-    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogEnd, LogHead, Message, MessageKind, Seq,
-    StoredHeader,
+    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, MessageKind, Seq, StoredHeader,
 };
 
 use crate::{
@@ -20,31 +19,6 @@ pub(super) struct Heads {
 impl Heads {
     pub(super) const fn new(logs: Logs) -> Self {
         Self { logs }
-    }
-
-    /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
-    ///
-    /// # Errors
-    /// What a failing store makes.
-    pub(super) async fn ends(
-        &self,
-        conversations: &[ConversationId],
-        at_least: &AtLeast,
-    ) -> Result<Vec<LogEnd>, Error> {
-        let mut ends = Vec::with_capacity(conversations.len());
-        for some in conversations.chunks(BATCH_MAX) {
-            ends.extend(self.logs.store.ends(some).await.map_err(store_error)?);
-        }
-        at_least.raise_ends(&*self.logs.store, conversations, &mut ends).await?;
-        Ok(ends)
-    }
-
-    /// The end of a log, also right after a failover of the store.
-    ///
-    /// # Errors
-    /// What a failing store makes.
-    pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
-        self.logs.strong_end(conversation).await
     }
 
     /// The heads of these logs, in their order; each with the headers above a number. They are those of windows, or of the store

@@ -71,8 +71,10 @@ impl Dialogs {
         )?;
         created.ok_or_else(|| Error::not_found("user"))?;
         let (chosen, left_out) = chosen(groups, &dialogs, self.messages.config.conversations_max);
-        let (bounds, ends) =
-            tokio::try_join!(self.messages.bounds(Some(user), &chosen), self.heads.ends(&chosen, at_least))?;
+        let (bounds, ends) = tokio::try_join!(
+            self.messages.bounds(Some(user), &chosen),
+            self.messages.logs.ends(&chosen, at_least)
+        )?;
         let mut views = Vec::with_capacity(chosen.len());
         for ((conversation, bounds), end) in chosen.into_iter().zip(bounds).zip(ends) {
             let key = DialogKey { user, conversation };

@@ -59,7 +59,7 @@ impl Dialogs {
         key: DialogKey,
         context: WriteContext,
     ) -> Result<Committed<Dialog>, Error> {
-        let end = self.heads.strong_end(key.conversation).await?;
+        let end = self.messages.logs.strong_end(key.conversation).await?;
         let patch = DialogPatch { hidden_seq: Some(Some(end)), ..DialogPatch::default() };
         self.change(key, patch, context).await
     }
@@ -73,7 +73,7 @@ impl Dialogs {
         key: DialogKey,
         context: WriteContext,
     ) -> Result<Committed<Dialog>, Error> {
-        let end = self.heads.strong_end(key.conversation).await?;
+        let end = self.messages.logs.strong_end(key.conversation).await?;
         let patch = DialogPatch { min_seq: Some(MinSeq::Raise(end + 1)), ..DialogPatch::default() };
         self.change(key, patch, context).await
     }
@@ -89,7 +89,7 @@ impl Dialogs {
         call: Call,
     ) -> Result<Committed<Conversation>, Error> {
         self.may_trim(id, call.principal).await?;
-        if min_seq > self.heads.strong_end(id).await?.saturating_add(1) {
+        if min_seq > self.messages.logs.strong_end(id).await?.saturating_add(1) {
             return Err(out_of_range());
         }
         let records = self.messages.conversations.clone();

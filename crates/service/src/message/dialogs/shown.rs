@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kith_cache::Consistency;
 use kith_store::{
     ConversationId, DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, StoredHeader, Unread, UnreadRange,
-    count_unread, document_of,
+    count_unread, document_parts,
 };
 
 use super::{Dialogs, peers::Peer};
@@ -130,32 +130,9 @@ impl Dialogs {
         let conversation = view.key().conversation;
         let first = (view.read_up_to() + 1).max(max - DOCUMENT + 1);
         let mut headers = Vec::new();
-        for part in parts(first, max) {
+        for part in document_parts(first, max) {
             headers.extend(self.heads.headers(conversation, part).await?);
         }
         Ok((headers, self.heads.message(conversation, max).await?))
-    }
-}
-
-/// The parts of documents from one number, above 0, to another, by rising number; none if `last` is below `first`.
-pub(super) fn parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = (Seq, Seq)> {
-    let documents = (document_of(first)..=document_of(last)).filter(move |_| first <= last);
-    documents.map(move |document| {
-        let begin = document * DOCUMENT + 1;
-        (first.max(begin), last.min(begin + DOCUMENT - 1))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_those_of_documents() {
-        let all = |first, last| parts(first, last).collect::<Vec<_>>();
-        assert_eq!(all(1, 100), [(1, 100)]);
-        assert_eq!(all(100, 201), [(100, 100), (101, 200), (201, 201)]);
-        assert_eq!(all(7, 6), []);
-        assert_eq!(all(1, 0), []);
     }
 }

@@ -1,14 +1,9 @@
 //! Counts of unread messages.
 
 use kith_cache::Consistency;
-use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, UserId};
+use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, UserId, document_parts};
 
-use super::{
-    Dialogs,
-    list::Listed,
-    service::keys_of,
-    shown::{View, parts},
-};
+use super::{Dialogs, list::Listed, service::keys_of, shown::View};
 use crate::{
     error::{Error, Reason},
     message::AtLeast,
@@ -93,7 +88,7 @@ impl Dialogs {
         let (bounds, dialogs, ends) = tokio::try_join!(
             self.messages.bounds(Some(user), &conversations),
             self.messages.dialogs.get_many(&keys, &Consistency::Cached),
-            self.heads.ends(&conversations, at_least)
+            self.messages.logs.ends(&conversations, at_least)
         )?;
         let mut views = Vec::with_capacity(conversations.len());
         for ((bounds, dialog), end) in bounds.into_iter().zip(dialogs).zip(ends) {
@@ -118,7 +113,7 @@ impl Dialogs {
         let first_of_head = end - DOCUMENT + 1;
         let first = (view.read_up_to() + 1).max(range.max - MESSAGES_MAX + 1);
         let mut unread = view.count(range, &head.headers).count;
-        for part in parts(first, range.max.min(first_of_head - 1)).rev() {
+        for part in document_parts(first, range.max.min(first_of_head - 1)).rev() {
             if *parts_left == 0 {
                 return Ok((unread, true));
             }

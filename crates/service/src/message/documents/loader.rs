@@ -12,7 +12,7 @@ pub(in crate::message) struct DocumentLoader(pub(in crate::message) Arc<dyn Mess
 
 #[async_trait]
 impl Loader<DocumentKey, LogDocument> for DocumentLoader {
-    /// Strong reads are the same: nobody asks for one.
+    /// Ignores `strong`: no caller reads documents so.
     async fn load(&self, key: &DocumentKey, _options: LoadOptions) -> Result<Loaded<LogDocument>, LoadError> {
         let found = self.0.document(*key).await.map_err(LoadError::new)?;
         let stored = found.map_or(Stored::Never, |document| Stored::Live(Arc::new(document)));

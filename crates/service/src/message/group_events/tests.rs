@@ -3,7 +3,7 @@ use std::{future::pending, sync::Arc};
 use kith_cache::Node;
 use kith_store::{
     Appended, Changed, DocumentKey, LogDocument, LogEnd, LogHead, MemberKey, Message, MessageChange,
-    MessageStore, Outcome, Seq, StoreError, StoredHeader,
+    MessageKind, MessageStore, Outcome, Seq, StoreError, StoredHeader,
 };
 use tokio::time::Instant;
 

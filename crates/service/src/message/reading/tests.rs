@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, Changed, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore, NewMessage,
-    StoreError, StoredHeader, Version,
+    Appended, Changed, DOCUMENT, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore,
+    NewMessage, StoreError, StoredHeader, Version,
 };
 use parking_lot::Mutex;
 
@@ -90,13 +90,14 @@ fn known_messages_are_not_read() {
 fn last_messages_are_asked_for_with_the_end() {
     let unknown_end = range(11, Seq::MAX);
     let span = |asked: Asked| {
-        let Span { first, last } = asked.among_the_last(unknown_end);
+        let Span { first, last } = asked.among_the_last(unknown_end).span;
         (first, last)
     };
     assert_eq!(span(Asked::Pull(pull(0, 0, 20))), (11, 30));
     assert_eq!(span(Asked::Pull(pull(100, 105, 20))), (100, 105));
     assert_eq!(span(Asked::Back(back(100, 20))), (80, 99));
     assert_eq!(span(Asked::Back(back(0, 20))), (11, Seq::MAX), "the last 20, wherever they are");
+    assert_eq!(Asked::Back(back(0, 20)).among_the_last(unknown_end).most, 20);
 }
 
 /// A log of many messages of one size; it notes what is read.

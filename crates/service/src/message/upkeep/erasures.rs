@@ -7,7 +7,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use kith_proto::message::v1::{MessagesErased, event::What};
 use kith_store::{
-    ConversationId, DialogStore, DocumentKey, Erasure, ErasurePlace, ErasureStore, MessageUpkeep,
+    ConversationId, DialogStore, DocumentKey, Erasure, ErasurePlace, ErasureStore, MessageKey, MessageUpkeep,
     SentDocuments, Timestamp, UserId, document_of,
 };
 use tokio::time::{Instant, sleep};
@@ -16,7 +16,7 @@ use super::{BEGUN_WITHIN, LEASE_LASTS, PERIOD};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    message::{group_events::event_message, queue::AppendQueue, store_error},
+    message::{event::event_message, queue::AppendQueue, store_error},
     metric::MESSAGES_ERASED,
     write::{lease::Lease, mutations::Mutations},
 };
@@ -208,7 +208,8 @@ impl Erasures {
     async fn post(&self, conversation: ConversationId, erasure: &Erasure) -> Result<(), Error> {
         let user_id = erasure.user.get();
         let key = format!("erase:{user_id}:{}", erasure.run);
-        let event = event_message(&key, What::Erased(MessagesErased { user_id }), Timestamp::now());
+        let key = MessageKey::of(None, &key);
+        let event = event_message(key, What::Erased(MessagesErased { user_id }), Timestamp::now());
         let answers = self.queue.append(conversation, vec![event]).await?;
         answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error))
     }
