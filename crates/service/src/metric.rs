@@ -116,7 +116,7 @@ pub const OBSERVER_LAG: Metric = Metric::histogram(
 pub const OBSERVER_CHECKED: Metric = Metric::counter(
     "kith_observer_checked_total",
     &["after"],
-    "Nodes that said what they hold of a write of this node, by its age; of the canary, `observer.bound`. At 10s also this node's copy of the canary without broadcasts.",
+    "Nodes that said what they hold of a write of this node, by its age; of the canary, `observer.bound`. At 10s also each look at this node's own copy of the canary without broadcasts that found it too old.",
 );
 pub const OBSERVER_STALE: Metric = Metric::counter(
     "kith_observer_stale_total",
