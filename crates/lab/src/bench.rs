@@ -184,6 +184,19 @@ pub(crate) const PULL_RECENT: Claim = ratio("pull_recent", "us", Better::Lower, 
 pub(crate) const PULL_1000: Claim = ratio("pull_1000", "us", Better::Lower, Some(1.3));
 /// A list of 200 conversations / one find of the sizes of their last documents.
 pub(crate) const LIST_200: Claim = ratio("list_200", "us", Better::Lower, Some(2.0));
+/// Share of reads of messages that MongoDB has no part in: pages of conversations of uneven popularity, nine in ten of them among
+/// the last hundred messages.
+pub(crate) const RECENT_MIX: Claim =
+    Claim { figure: Figure::Kith, target: Some(0.97), ..ratio("recent_mix", "share", Better::Higher, None) };
+/// Processor time of a node in single-node mode for a message to one conversation, 50 at a time / for `SetDoNotDisturb`.
+pub(crate) const SEND_CPU: Claim = ratio("send_cpu", "us", Better::Lower, Some(1.5));
+/// The same for a list of 20 conversations with unread counts / for `GetUser`.
+pub(crate) const LIST_20_CPU: Claim = ratio("list_20_cpu", "us", Better::Lower, Some(5.0));
+/// Processor time of a node of a cluster for the last 20 messages of a conversation / of an LRANGE of them, decoded, and a bare tonic
+/// server that echoes them.
+pub(crate) const PULL_20_CPU: Claim = ratio("pull_20_cpu", "us", Better::Lower, Some(2.0));
+/// The same for the ends of 20 conversations / of a bare tonic server that echoes them.
+pub(crate) const MAX_SEQS_CPU: Claim = ratio("max_seqs_cpu", "us", Better::Lower, None);
 
 /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as plain commands.
 pub(crate) const PRESENCE_RENEW: Claim = ratio("presence_renew", "cores", Better::Lower, None);
@@ -208,7 +221,7 @@ pub(crate) const OPEN_SESSION_TIME: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 51] = [
+pub(crate) const ALL: [&Claim; 56] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -254,6 +267,11 @@ pub(crate) const ALL: [&Claim; 51] = [
     &PULL_RECENT,
     &PULL_1000,
     &LIST_200,
+    &RECENT_MIX,
+    &SEND_CPU,
+    &LIST_20_CPU,
+    &PULL_20_CPU,
+    &MAX_SEQS_CPU,
     &PRESENCE_RENEW,
     &PRESENCE_RENEW_CORE,
     &PRESENCE_RENEW_NODE,

@@ -4,6 +4,7 @@ use std::{collections::HashMap, convert::Infallible, marker::PhantomData, net::S
 
 use anyhow::Result;
 use kith_proto::{
+    message::v1::{GetMaxSeqsResponse, PullMessagesResponse},
     relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse},
     user::v1::{GetUserRequest, GetUserResponse},
 };
@@ -26,6 +27,11 @@ pub(crate) const GET_USER: &str = "/kith.lab.v1.EchoService/GetUser";
 pub(crate) const PERMISSION: &str = "/kith.lab.v1.EchoService/EchoPermission";
 /// Echoes relations.
 pub(crate) const RELATIONS: &str = "/kith.lab.v1.EchoService/EchoRelations";
+
+/// Echoes a page of messages.
+pub(crate) const MESSAGES: &str = "/kith.lab.v1.EchoService/EchoMessages";
+/// Echoes the ends of conversations.
+pub(crate) const ENDS: &str = "/kith.lab.v1.EchoService/EchoEnds";
 
 /// Answers every call with the message it was sent, or a request for a user with that user. Runs until the process is ended.
 ///
@@ -64,6 +70,8 @@ impl Service<http::Request<Body>> for Echo {
                 GET_USER => Ok(Grpc::new(ProstCodec::default()).unary(GetUser(users), request).await),
                 PERMISSION => Ok(echo::<CheckPermissionResponse>(request).await),
                 RELATIONS => Ok(echo::<BatchGetRelationsResponse>(request).await),
+                MESSAGES => Ok(echo::<PullMessagesResponse>(request).await),
+                ENDS => Ok(echo::<GetMaxSeqsResponse>(request).await),
                 _ => Ok(Status::unimplemented("").into_http()),
             }
         })

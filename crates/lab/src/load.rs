@@ -13,7 +13,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use hdrhistogram::Histogram;
 use kith_proto::{
-    relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse},
+    message::v1::{GetMaxSeqsResponse, ListConversationsResponse, PullMessagesResponse, SendMessageResponse},
+    relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse, SetDoNotDisturbResponse},
     user::v1::GetUserResponse,
 };
 use tokio::{
@@ -75,6 +76,36 @@ impl Answer for CheckPermissionResponse {
 }
 
 impl Answer for BatchGetRelationsResponse {
+    fn is_whole(&self) -> bool {
+        !self.results.is_empty()
+    }
+}
+
+impl Answer for SendMessageResponse {
+    fn is_whole(&self) -> bool {
+        self.seq > 0
+    }
+}
+
+impl Answer for SetDoNotDisturbResponse {
+    fn is_whole(&self) -> bool {
+        self.settings.is_some()
+    }
+}
+
+impl Answer for ListConversationsResponse {
+    fn is_whole(&self) -> bool {
+        !self.conversations.is_empty()
+    }
+}
+
+impl Answer for PullMessagesResponse {
+    fn is_whole(&self) -> bool {
+        !self.messages.is_empty()
+    }
+}
+
+impl Answer for GetMaxSeqsResponse {
     fn is_whole(&self) -> bool {
         !self.results.is_empty()
     }

@@ -57,8 +57,7 @@ impl Served {
             command.args(["--set", &format!("store.mongodb.database={name}")]);
             command.args(["--set", &format!("store.cql.keyspace={name}")]);
             command.args(["--set", &format!("store.cql.contact_points={cql}")]);
-            // Shorter than a keyspace may be.
-            command.args(["--set", &format!("redis.prefix=kith_bench_{}", std::process::id())]);
+            command.args(["--set", &format!("redis.prefix={}", prefix_of(name))]);
             command.env("KITH_STORE__MONGODB__URI", mongodb);
             command.envs(redis.map(|redis| ("KITH_REDIS__URL", redis)));
         })
@@ -102,6 +101,12 @@ impl Served {
     pub(crate) fn forget_peak(&self) -> Result<()> {
         usage::forget_peak(self.child.id())
     }
+}
+
+/// A prefix of its own for each database, shorter than the name of one may be: a node waits for the prefix of another.
+fn prefix_of(database: &str) -> String {
+    let hash = database.bytes().fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    format!("kith_bench_{hash:x}")
 }
 
 impl Drop for Served {

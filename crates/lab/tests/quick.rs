@@ -90,6 +90,11 @@ fn rows_of_messages_measure_both_sides() {
         "pull_recent",
         "pull_1000",
         "list_200",
+        "recent_mix",
+        "send_cpu",
+        "list_20_cpu",
+        "pull_20_cpu",
+        "max_seqs_cpu",
     ];
     let only = rows.map(|row| format!("--only={row}"));
     let mut arguments = vec!["--quick", "--rounds=2"];

@@ -1,6 +1,8 @@
 //! Messages: appends, sends and reads, over what one would do by hand with the drivers.
 
 mod append;
+mod cpu;
+mod mix;
 mod operations;
 mod raw;
 mod reads;
@@ -24,6 +26,8 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Box::pin(sends::rows(plan, results)).await?;
     Box::pin(reads::rows(plan, results)).await?;
     Box::pin(operations::rows(plan, results)).await?;
+    Box::pin(mix::rows(plan, results)).await?;
+    cpu::rows(plan, results).await?;
     Ok(())
 }
 

@@ -62,18 +62,22 @@ async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) 
     });
     sends.buffer_unordered(callers * nodes).try_collect::<()>().await?;
     profile(database, false).await?;
-    let found = database.collection::<Document>("system.profile");
-    let all = found.count_documents(doc! {}).await?;
+    let all = profiled(database, doc! {}).await?;
     let stored = doc! { "$or": [{ "nModified": { "$gt": 0 } }, { "ninserted": { "$gt": 0 } }] };
-    let stored = found.count_documents(stored).await?;
+    let stored = profiled(database, stored).await?;
     ensure!(stored > 0, "the profile has no command that stored a message");
     let of_a_thousand =
         |commands: u64| anyhow::Ok(count(usize::try_from(commands)?) * 1e3 / count(steps * step));
     Ok(Pair { baseline: of_a_thousand(stored)?, kith: of_a_thousand(all)? })
 }
 
+/// How many commands of the profile are such.
+pub(super) async fn profiled(database: &Database, such: Document) -> Result<u64> {
+    Ok(database.collection::<Document>("system.profile").count_documents(such).await?)
+}
+
 /// Begins an empty profile of the commands on messages, or ends it.
-async fn profile(database: &Database, on: bool) -> Result<()> {
+pub(super) async fn profile(database: &Database, on: bool) -> Result<()> {
     database.run_command(doc! { "profile": 0, "filter": "unset" }).await?;
     if on {
         database.collection::<Document>("system.profile").drop().await?;

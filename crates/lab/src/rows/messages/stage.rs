@@ -55,7 +55,7 @@ impl Stage {
         }
         let ids: Vec<i64> = (1..=users).collect();
         fill(&mut UserServiceClient::new(stage.channel(0)), &ids).await?;
-        stage.found().await?;
+        make_group(stage.channel(0)).await?;
         Ok(Some(stage))
     }
 
@@ -65,17 +65,7 @@ impl Stage {
 
     /// Fills logs with so many messages each.
     pub(super) async fn fill(&self, logs: &[String], messages: usize) -> Result<()> {
-        let filling = stream::iter(logs).map(async |log| {
-            let mut left = messages;
-            while left > 0 {
-                let count = left.min(BATCH);
-                let all = vec![text(log); count];
-                until_done(async || send_batch(&mut self.client(0), all.clone()).await).await?;
-                left -= count;
-            }
-            anyhow::Ok(())
-        });
-        filling.buffer_unordered(FILLED).try_collect().await
+        fill_through(self.channel(0), logs, messages).await
     }
 
     pub(super) async fn remove(self, plan: &Plan) -> Result<()> {
@@ -86,18 +76,34 @@ impl Stage {
     fn channel(&self, node: usize) -> Channel {
         self.nodes[node].channel.clone()
     }
+}
 
-    async fn found(&self) -> Result<()> {
-        let group = Group { group_id: 1, name: "many".to_owned(), creator_id: USER, ..Group::default() };
-        let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-        let made = async || match GroupServiceClient::new(self.channel(0)).create_group(request.clone()).await
-        {
-            // By a call before that seemed to fail.
-            Err(status) if status.code() == Code::AlreadyExists => Ok(()),
-            made => made.map(drop),
-        };
-        until_done(made).await
-    }
+/// Fills logs with so many messages each.
+pub(super) async fn fill_through(channel: Channel, logs: &[String], messages: usize) -> Result<()> {
+    let client = Client::new(channel);
+    let filling = stream::iter(logs).map(async |log| {
+        let mut left = messages;
+        while left > 0 {
+            let count = left.min(BATCH);
+            let all = vec![text(log); count];
+            until_done(async || send_batch(&mut client.clone(), all.clone()).await).await?;
+            left -= count;
+        }
+        anyhow::Ok(())
+    });
+    filling.buffer_unordered(FILLED).try_collect().await
+}
+
+/// Makes the group of [`USER`].
+pub(super) async fn make_group(channel: Channel) -> Result<()> {
+    let group = Group { group_id: 1, name: "many".to_owned(), creator_id: USER, ..Group::default() };
+    let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
+    let made = async || match GroupServiceClient::new(channel.clone()).create_group(request.clone()).await {
+        // By a call before that seemed to fail.
+        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    };
+    until_done(made).await
 }
 
 /// A message of [`USER`], sent by a service.
