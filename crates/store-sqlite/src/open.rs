@@ -17,6 +17,7 @@ use kith_store::Migration;
 use rusqlite::{
     Connection, OpenFlags,
     backup::{Backup, StepResult},
+    config::DbConfig,
 };
 
 use crate::{
@@ -245,6 +246,8 @@ fn connect(options: &SqliteOptions, mode: OpenFlags) -> rusqlite::Result<Connect
     let connection = Connection::open_with_flags(&options.path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // One plan for all values: otherwise a statement is parsed and planned again for each new value.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "trusted_schema", "OFF")?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // Negative: KiB and not pages.

@@ -1,6 +1,6 @@
 //! What the messages of a deployment are made of.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use kith_store::ErasureStore;
 
@@ -39,7 +39,11 @@ pub struct Records {
 
 /// The messages of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Messages {
+pub struct Messages(Arc<Parts>);
+
+/// What [`Messages`] uses.
+#[derive(Debug)]
+pub struct Parts {
     pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
     pub(super) erasures: Arc<dyn ErasureStore>,
@@ -49,6 +53,14 @@ pub struct Messages {
     pub(crate) mutations: Mutations,
     pub(crate) correspondents: Correspondents,
     pub(crate) config: MessagesConfig,
+}
+
+impl Deref for Messages {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 impl Messages {
@@ -63,7 +75,7 @@ impl Messages {
     ) -> Self {
         let mutations = context.mutations;
         sending::count_from_zero();
-        Self {
+        Self(Arc::new(Parts {
             logs: queue.logs.clone(),
             queue,
             erasures: Arc::clone(&context.stores.erasures),
@@ -73,6 +85,6 @@ impl Messages {
             mutations: mutations.clone(),
             correspondents,
             config,
-        }
+        }))
     }
 }

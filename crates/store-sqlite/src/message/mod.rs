@@ -94,7 +94,12 @@ impl MessageStore for Sqlite {
             return Err(StoreError::Overloaded);
         }
         let logs: Vec<String> = conversations.iter().map(ConversationId::to_string).collect();
-        self.readers.read(move |connection| logs.iter().map(|log| end(connection, log)).collect()).await
+        let ends = move |connection: &Connection| {
+            // One lock of the file for all of them.
+            let reads = connection.unchecked_transaction()?;
+            logs.iter().map(|log| end(&reads, log)).collect()
+        };
+        self.readers.read(ends).await
     }
 
     /// One process writes and reads the file, so no read can be behind.

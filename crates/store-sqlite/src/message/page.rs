@@ -6,12 +6,16 @@ use kith_store::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::{end, packed::Packed};
+use super::packed::Packed;
 use crate::error::{Failure, corrupt};
 
 /// Primary key.
 pub(crate) const PAGE: &str = "SELECT seq, sender, sent_ms, flags, body FROM messages
     WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq";
+
+/// Primary key, its end.
+pub(crate) const LAST: &str = "SELECT seq, sender, sent_ms, flags, body FROM messages
+    WHERE conversation = ?1 ORDER BY seq DESC LIMIT 1";
 
 /// Primary key.
 pub(crate) const VERSIONS: &str =
@@ -59,12 +63,12 @@ pub(super) fn headers(
 
 /// The last message of a log, and the headers of those of the last [`DOCUMENT`] messages that are above a number.
 pub(super) fn head(connection: &Connection, log: &str, above: Seq) -> Result<LogHead, Failure> {
-    let end = end(connection, log)?.seq;
-    let first = above.saturating_add(1).max(end - DOCUMENT + 1);
-    Ok(LogHead {
-        last: rows(connection, log, end, end, message_of)?.pop(),
-        headers: headers(connection, log, first, end)?,
-    })
+    let mut read = connection.prepare_cached(LAST)?;
+    let mut found = read.query([log])?;
+    let Some(last) = found.next()?.map(message_of).transpose()? else { return Ok(LogHead::default()) };
+    let first = above.saturating_add(1).max(last.seq - DOCUMENT + 1);
+    let headers = if first <= last.seq { headers(connection, log, first, last.seq)? } else { Vec::new() };
+    Ok(LogHead { last: Some(last), headers })
 }
 
 fn rows<T>(

@@ -5,6 +5,8 @@ use kith_store::{
     MessageKey, MessageKind, NewMessage, Recalled, RecalledBy, Seq,
 };
 
+use rusqlite::{StatementStatus, params};
+
 use super::*;
 use crate::{
     conversation, erasure,
@@ -210,10 +212,26 @@ async fn times_out_of_order_give_a_border() {
 }
 
 #[tokio::test]
+async fn statement_is_planned_once_for_all_values() {
+    let handle = open_in_memory().await.unwrap();
+    append_to(&handle, 9, &batch("a", 3)).await;
+    let planned_again = handle.sqlite.readers.read(|connection| {
+        let mut read = connection.prepare(page::PAGE)?;
+        for (first, count) in [(1, 3), (2, 2), (3, 1)] {
+            let rows = read.query_map(params!["g9", first, 3], |row| row.get::<_, i64>(0))?;
+            assert_eq!(rows.count(), count);
+        }
+        Ok(read.get_status(StatementStatus::RePrepare))
+    });
+    assert_eq!(planned_again.await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn queries_of_messages_read_their_index() {
     let handle = open_in_memory().await.unwrap();
     for (sql, expected) in [
         (page::PAGE, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
+        (page::LAST, "messages USING PRIMARY KEY (conversation=?)"),
         (page::VERSIONS, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
         (message::END, "messages USING PRIMARY KEY (conversation=?)"),
         (message::BEGINNING, "messages USING PRIMARY KEY (conversation=?)"),

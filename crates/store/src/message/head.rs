@@ -49,7 +49,8 @@ impl<'a> From<&'a StoredHeader> for MessageHeader<'a> {
     }
 }
 
-/// What a list shows of the end of a log. All of it is of one moment.
+/// What a list shows of the end of a log. All of it is of one moment, but headers of messages that came while it was read may be of
+/// a later one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHead {
     /// The last message; `None`: there is none.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use kith_store::{
     ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, Seq, StoreError, StoredHeader, document_of,
+    document_parts,
 };
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 
@@ -20,10 +21,19 @@ use super::{
 /// A document of a log.
 type Key = (ConversationId, i64);
 
+/// Which headers of a document are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Headers {
+    All,
+    /// That of the last message: nothing before it is asked for.
+    Last,
+}
+
 /// What is read of a document for a head.
 #[derive(Debug)]
 struct Part {
     document: i64,
+    /// Of its last messages.
     headers: Vec<StoredHeader>,
     /// The last message, unless the document is full.
     last: Option<Message>,
@@ -65,9 +75,9 @@ impl Mongo {
         }
     }
 
-    /// See [`MessageStore::heads`](kith_store::MessageStore::heads). Two queries if the ends are known nearly: one looks for the
-    /// last documents, and one reads them, the ones before where something of them is asked for, and the ones after, which may
-    /// have been made meanwhile.
+    /// See [`MessageStore::heads`](kith_store::MessageStore::heads). Three queries if the ends are known nearly: one looks for the
+    /// last documents, and two read them, the ones before where something of them is asked for, and the ones after, which may have
+    /// been made meanwhile. One of the two is for logs of which no header is asked for.
     pub(super) async fn log_heads(
         &self,
         asked: &[(ConversationId, Seq)],
@@ -77,13 +87,16 @@ impl Mongo {
         }
         let logs: Vec<ConversationId> = asked.iter().map(|(log, _)| *log).collect();
         let ends = self.log_ends(&logs).await?;
-        let mut wanted = HashSet::new();
+        let (mut read, mut unread) = (HashSet::new(), HashSet::new());
         for ((log, above), end) in asked.iter().zip(&ends).filter(|(_, end)| end.seq > 0) {
             let document = document_of(end.seq);
+            let wanted = if *above < end.seq { &mut unread } else { &mut read };
             wanted.extend([(*log, document), (*log, document + 1)]);
             wanted.extend((0 < document && *above < document * DOCUMENT).then_some((*log, document - 1)));
         }
-        let parts = self.parts(&wanted).await?;
+        let (mut parts, others) =
+            tokio::try_join!(self.parts(&unread, Headers::All), self.parts(&read, Headers::Last))?;
+        parts.extend(others);
         let mut heads = Vec::with_capacity(asked.len());
         for ((log, above), end) in asked.iter().zip(&ends) {
             let head = if end.seq > 0 {
@@ -113,15 +126,33 @@ impl Mongo {
         };
         let first = above.saturating_add(1).max(end.end() - DOCUMENT + 1);
         let read = [before, here, next].into_iter().flatten().flat_map(|part| &part.headers);
-        Ok(LogHead { last, headers: read.filter(|header| header.seq >= first).cloned().collect() })
+        let headers: Vec<StoredHeader> = read.filter(|header| header.seq >= first).cloned().collect();
+        let is_whole = end.end() < first || headers.first().is_some_and(|header| header.seq == first);
+        // Others came meanwhile, or the first ones were removed.
+        let headers = if is_whole { headers } else { self.headers_over(log, first, end.end()).await? };
+        Ok(LogHead { last, headers })
     }
 
-    async fn parts(&self, wanted: &HashSet<Key>) -> Result<HashMap<Key, Part>, StoreError> {
+    /// The headers of messages that may be in several documents.
+    async fn headers_over(
+        &self,
+        log: ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<StoredHeader>, StoreError> {
+        let mut headers = Vec::new();
+        for (first, last) in document_parts(first, last) {
+            headers.extend(self.headers_between(log, first, last).await?);
+        }
+        Ok(headers)
+    }
+
+    async fn parts(&self, wanted: &HashSet<Key>, headers: Headers) -> Result<HashMap<Key, Part>, StoreError> {
         if wanted.is_empty() {
             return Ok(HashMap::new());
         }
         let ids: Vec<Document> = wanted.iter().map(|(log, document)| id(*log, *document)).collect();
-        let find = self.messages.find(doc! { "_id": { "$in": ids } }).projection(head_fields());
+        let find = self.messages.find(doc! { "_id": { "$in": ids } }).projection(head_fields(headers));
         // In the order of the documents: what is read of a later one includes what was read of the ones before.
         let find = find.sort(doc! { "_id": 1 }).batch_size(answer(wanted.len()));
         let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
@@ -134,12 +165,16 @@ impl Mongo {
     }
 }
 
-/// The headers of all messages, and the last one unless the document is full: then the end is nearly always in the next one, and
+/// Headers, the number of messages, and the last one unless the document is full: then the end is nearly always in the next one, and
 /// its content need not be read.
-fn head_fields() -> Document {
+fn head_fields(headers: Headers) -> Document {
     let has_room = doc! { "$lt": [{ "$size": "$m" }, DOCUMENT] };
     let last = doc! { "$cond": [has_room, { "$arrayElemAt": ["$m", -1] }, Bson::Null] };
-    doc! { "h": headers_of("$m"), "l": last }
+    let some: Bson = match headers {
+        Headers::All => "$m".into(),
+        Headers::Last => doc! { "$slice": ["$m", -1] }.into(),
+    };
+    doc! { "h": headers_of(some), "n": { "$size": "$m" }, "l": last }
 }
 
 /// What is read of the messages of an array without their contents.
@@ -150,8 +185,10 @@ fn headers_of(messages: impl Into<Bson>) -> Document {
 
 fn part(found: &RawDocument) -> Result<Part, StoreError> {
     let document = document_in(found)?;
-    let headers = headers_in(found, document * DOCUMENT + 1)?;
-    let end = headers.last().map_or(0, |header| header.seq);
+    let end = document * DOCUMENT + i64::from(found.get_i32("n").map_err(|_| malformed("m"))?);
+    let mut headers = headers_in(found, 1)?;
+    let skipped = end - headers.last().map_or(end, |header| header.seq);
+    headers.iter_mut().for_each(|header| header.seq += skipped);
     let last = found.get("l").map_err(|_| malformed("m"))?.and_then(|last| last.as_document());
     let last = last.map(|last| message(last, end)).transpose()?;
     Ok(Part { document, headers, last })
