@@ -12,6 +12,8 @@ use crate::{
 const CLIPPY: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
 /// The same where clippy is the compiler of the workspace: what it builds serves the tests as well.
 const CLIPPY_BUILDS: &[&str] = &["test", "--workspace", "--all-targets", "--no-run", "--quiet"];
+/// Tests that run only when they are named, and are no part of all targets: `cargo xtask nightly`.
+const LONG: [&str; 3] = ["--workspace", "--test", "nightly"];
 /// Names the compiler of the workspace.
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
@@ -19,7 +21,13 @@ const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 pub(crate) fn run() -> Result<()> {
     succeed(cargo().args(["fmt", "--all", "--", "--check"]))?;
     let is_compiler = env::var_os(WRAPPER).is_some_and(|wrapper| wrapper == "clippy-driver");
-    succeed(cargo().args(if is_compiler { CLIPPY_BUILDS } else { CLIPPY }))?;
+    if is_compiler {
+        succeed(cargo().args(CLIPPY_BUILDS))?;
+        succeed(cargo().arg("test").args(LONG).args(["--no-run", "--quiet"]))?;
+    } else {
+        succeed(cargo().args(CLIPPY))?;
+        succeed(cargo().arg("clippy").args(LONG).args(["--", "-D", "warnings"]))?;
+    }
     docs::check()?;
     deny()?;
     println!("lint: all checks hold");

@@ -160,6 +160,10 @@ pub(crate) const MEMBERS_DEEP_SQLITE: Claim = ratio("members_deep_sqlite", "us",
 
 /// An append of one message to a log in MongoDB / a bare push of the same element with the same concern.
 pub(crate) const APPEND_MONGODB: Claim = ratio("append_mongodb", "us", Better::Lower, Some(1.5));
+/// Time of all but the slowest hundredth of appends of 1 KiB at the end of a document / at its start, of one log.
+pub(crate) const APPEND_END_1K: Claim = ratio("append_end_1k", "us", Better::Lower, Some(4.0));
+/// The same of 64 KiB.
+pub(crate) const APPEND_END_64K: Claim = ratio("append_end_64k", "us", Better::Lower, Some(4.0));
 /// Messages a second of 64 callers that append to an embedded store / the same rows in group commits.
 pub(crate) const APPEND_SQLITE: Claim = ratio("append_sqlite", "messages/s", Better::Higher, Some(0.8));
 /// Commands for a thousand messages that 32 callers send to one group through one node, less those that store some.
@@ -221,7 +225,7 @@ pub(crate) const OPEN_SESSION_TIME: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 56] = [
+pub(crate) const ALL: [&Claim; 58] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -258,6 +262,8 @@ pub(crate) const ALL: [&Claim; 56] = [
     &MEMBERS_DEEP_CQL,
     &MEMBERS_DEEP_SQLITE,
     &APPEND_MONGODB,
+    &APPEND_END_1K,
+    &APPEND_END_64K,
     &APPEND_SQLITE,
     &APPEND_OPERATIONS,
     &APPEND_OPERATIONS_OF_3,

@@ -82,6 +82,8 @@ fn rows_of_messages_measure_both_sides() {
     let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));
     let rows = [
         "append_mongodb",
+        "append_end_1k",
+        "append_end_64k",
         "append_operations",
         "append_operations_of_3",
         "append_operations_steps",

@@ -1,5 +1,9 @@
 //! Long tests, run by `cargo xtask nightly`.
 
+#[path = "../it/equal/mod.rs"]
+mod equal;
+#[path = "../it/http/mod.rs"]
+mod http;
 #[path = "../it/messaging/mod.rs"]
 mod messaging;
 #[path = "../it/node/mod.rs"]

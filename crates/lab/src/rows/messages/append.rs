@@ -1,35 +1,106 @@
-//! An append of one message to a log of MongoDB over a bare push of the same element, with the same concern.
+//! An append of one message to a log of MongoDB over a bare push of the same element, with the same concern; and appends at the end
+//! of a document over those at its start.
 
 use std::{
     process,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, Result, ensure};
+use hdrhistogram::Histogram;
 use kith_store::{Appended, ConversationId, MessageStore, NewMessage};
 use kith_store_cluster::{MongoOptions, connect};
 
-use super::{message, raw::RawLogs};
+use super::{
+    message,
+    raw::{DOCUMENT, RawLogs},
+};
 use crate::{
-    bench::{APPEND_MONGODB, Plan},
-    ratio::{Pair, Pieces, Side, interleave},
+    bench::{APPEND_END_1K, APPEND_END_64K, APPEND_MONGODB, Plan},
+    ratio::{Claim, Pair, Pieces, Side, count, interleave},
     results::Results,
 };
 
+/// Appends at each end of a document that are compared.
+const OF_AN_END: i64 = 10;
+
 /// Runs what is asked for; nothing where there is no MongoDB.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let Some(uri) = plan.mongodb.as_ref().filter(|_| plan.wants(&APPEND_MONGODB)) else { return Ok(()) };
+    let asked: [&Claim; 3] = [&APPEND_MONGODB, &APPEND_END_1K, &APPEND_END_64K];
+    let is_asked = asked.iter().any(|claim| plan.wants(claim));
+    let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
     let options = MongoOptions::new(uri, format!("kith_bench_{}_{now}", process::id()));
     let raw = RawLogs::connect(&options).await?;
     let handle = connect(options).await?;
     let stores = handle.stores();
     stores.migrations.migrate().await.context("MongoDB cannot be filled")?;
-    let measured = measure(plan, &stores.messages, &raw).await;
+    let measured = measure_all(plan, results, &stores.messages, &raw).await;
     handle.close().await;
     raw.database().drop().await?;
-    results.add(&APPEND_MONGODB, &measured?)
+    measured
+}
+
+async fn measure_all(
+    plan: &Plan,
+    results: &mut Results<'_>,
+    store: &Arc<dyn MessageStore>,
+    raw: &RawLogs,
+) -> Result<()> {
+    if plan.wants(&APPEND_MONGODB) {
+        results.add(&APPEND_MONGODB, &measure(plan, store, raw).await?)?;
+    }
+    for (claim, log, body, documents) in [
+        (&APPEND_END_1K, "g2", 1 << 10, plan.size(20, 1)),
+        (&APPEND_END_64K, "g3", 64 << 10, plan.size(5, 1)),
+    ] {
+        if plan.wants(claim) {
+            let of_log = OfLog { store, log: log.parse()?, body };
+            results.add(claim, &of_log.ends(plan.rounds, documents).await?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Appends to one log.
+struct OfLog<'a> {
+    store: &'a Arc<dyn MessageStore>,
+    log: ConversationId,
+    /// Bytes of a body.
+    body: usize,
+}
+
+impl OfLog<'_> {
+    /// Microseconds of all but the slowest hundredth of appends: those at the start of these many documents, and those at the end.
+    async fn ends(&self, rounds: usize, documents: i64) -> Result<Vec<Pair<f64>>> {
+        let (mut pairs, mut seq) = (Vec::with_capacity(rounds), 0);
+        for _ in 0..rounds {
+            let (mut start, mut end) = (Histogram::<u64>::new(3)?, Histogram::<u64>::new(3)?);
+            for _ in 0..documents * DOCUMENT {
+                seq += 1;
+                let taken = self.append(seq).await?;
+                match (seq - 1) % DOCUMENT {
+                    at if at < OF_AN_END => start.record(taken)?,
+                    at if at >= DOCUMENT - OF_AN_END => end.record(taken)?,
+                    _ => {}
+                }
+            }
+            let p99 =
+                |taken: &Histogram<u64>| anyhow::Ok(count(usize::try_from(taken.value_at_quantile(0.99))?));
+            pairs.push(Pair { baseline: p99(&start)?, kith: p99(&end)? });
+        }
+        Ok(pairs)
+    }
+
+    /// Microseconds of an append, which gets this number.
+    async fn append(&self, seq: i64) -> Result<u64> {
+        let body = vec![b'x'; self.body];
+        let new = NewMessage { body: body.into(), ..message(u64::try_from(seq)?)? };
+        let begun = Instant::now();
+        append(self.store, self.log, new, seq).await?;
+        Ok(u64::try_from(begun.elapsed().as_micros())?)
+    }
 }
 
 /// Microseconds of an append, one after the other.
