@@ -6,3 +6,4 @@ mod model;
 mod model_short;
 mod stage;
 mod windows;
+mod windows_keeper;

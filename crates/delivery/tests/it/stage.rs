@@ -178,6 +178,7 @@ impl EpochSource for Epochs {
 /// Windows over a real Redis, under a prefix of their own.
 pub(crate) struct Stage {
     pub(crate) windows: Windows,
+    pub(crate) keeper: Arc<RedisWindows>,
     pub(crate) logs: Arc<Logs>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) server: String,
@@ -194,9 +195,9 @@ impl Stage {
         let source = Arc::<Epochs>::clone(&epochs);
         let keeper =
             RedisWindows::over(Arc::clone(&runner), source, Arc::<SystemClock>::clone(&clock), limits);
-        let store = Arc::<Logs>::clone(&logs);
-        let windows = Windows::over(Arc::new(keeper), store, clock, limits);
-        Self { windows, logs, epochs, server, runner }
+        let (keeper, store) = (Arc::new(keeper), Arc::<Logs>::clone(&logs));
+        let windows = Windows::over(Arc::<RedisWindows>::clone(&keeper), store, clock, limits);
+        Self { windows, keeper, logs, epochs, server, runner }
     }
 
     /// Appends to the log and then to the window.

@@ -1,0 +1,65 @@
+//! Rules of the keeper that random histories hardly ever need.
+
+use std::time::Duration;
+
+use kith_delivery::{
+    Confirm, Fill, Filled, HoldToken, LeaseToken, Looked, ServerTime, Span, WindowKeeper as _, WindowLimits,
+    entry,
+};
+
+use crate::stage::{Stage, log_of, message};
+
+const ASKED: Span = Span { first: 1, last: 3 };
+const TOKEN: LeaseToken = LeaseToken(1);
+
+/// A log of three messages without a window, and the moment of a look that got the lease.
+async fn leased() -> (Stage, ServerTime) {
+    let stage = Stage::new(WindowLimits::default()).await;
+    stage.logs.append(log_of(9), 3, 0);
+    match stage.keeper.look(log_of(9), ASKED, TOKEN).await.unwrap() {
+        Looked::Miss { at } => (stage, at),
+        looked => panic!("{looked:?}"),
+    }
+}
+
+fn fill(at: ServerTime) -> Fill {
+    let entries = (1..=3).map(|seq| entry::encode(&message(seq, 0)).unwrap()).collect();
+    Fill { token: TOKEN, at, span: ASKED, entries }
+}
+
+fn earlier(at: ServerTime, seconds: i64) -> ServerTime {
+    ServerTime { ms: at.ms - 1_000 * seconds, ..at }
+}
+
+async fn age(stage: &Stage) -> Duration {
+    match stage.keeper.look(log_of(9), ASKED, TOKEN).await.unwrap() {
+        Looked::Hit(window) => window.age.unwrap(),
+        looked => panic!("{looked:?}"),
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn lease_ends_with_a_hold() {
+    let (stage, at) = leased().await;
+    let hold = HoldToken(2);
+    stage.keeper.hold(log_of(9), hold, Duration::from_secs(15)).await.unwrap();
+    stage.keeper.release(log_of(9), hold).await.unwrap();
+    assert_eq!(
+        stage.keeper.fill(log_of(9), &fill(at)).await,
+        Ok(Filled::Lost),
+        "it was read before the change"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn proof_counts_from_the_look_that_it_was_read_after() {
+    let (stage, at) = leased().await;
+    assert_eq!(stage.keeper.fill(log_of(9), &fill(earlier(at, 60))).await, Ok(Filled::Stored));
+    assert!(age(&stage).await >= Duration::from_secs(60), "of a fill");
+    let known = Confirm { conversation: log_of(9), at: earlier(at, 30), end: 3 };
+    stage.keeper.confirm(&[known]).await.remove(0).unwrap();
+    let age = age(&stage).await;
+    assert!((30..60).contains(&age.as_secs()), "of a comparison: {age:?}");
+}
