@@ -94,10 +94,8 @@ pub use node::{Epoch, NodeStore};
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
 pub use room::Room;
-pub use sequence::{
-    ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore,
-};
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
+pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore};
 pub use stays::{EARLIER_STAYS_MAX, FormerMember, Stays};
 pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
