@@ -1,8 +1,8 @@
 //! Restoring a backup.
 //!
-//! What was written after the backup is gone, but clients remember of it: consistency tokens, and ids that
-//! and numbers that were given out. So the epoch, the counters of ids and the sequences of the backup go on above all that can have been told to anybody.
-//! How far that was, the data that are replaced tell where they can be read; else time does: no node starts
+//! What was written after the backup is gone, but clients remember of it: consistency tokens, ids, and numbers of sequences
+//! that were given out. So the epoch, the counters of ids and the sequences of the backup go on above all of these.
+//! How far that was, the data that are replaced tell where they can be read (but for sequences); else time does: no node starts
 //! more than a thousand times a second, which bounds epochs, and none allocates more than
 //! [`IDS_A_MILLISECOND`]. Both bounds also hold when the same backup is restored a second time.
 
