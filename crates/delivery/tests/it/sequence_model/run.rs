@@ -367,8 +367,9 @@ impl<'a> World<'a> {
             let truth = self.truth.lock();
             (0..NODES).all(|node| truth.of_node(node) > saved.at)
         };
-        let saved = self.saved.take().filter(is_known);
-        if let Some(saved) = saved {
+        if self.saved.as_ref().is_some_and(is_known)
+            && let Some(saved) = self.saved.take()
+        {
             self.trace.push(format!("put back with {}", saved.at));
             self.stage.count("put back");
             self.put(saved.epoch, saved.value).await;
