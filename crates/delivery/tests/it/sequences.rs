@@ -38,7 +38,7 @@ async fn numbers_begin_at_one_and_follow_each_other() {
     assert_eq!(site.reserve(1, 0).await, [range(5, 5)]);
 }
 
-/// S3, "must show": a thousand messages are about ten steps of the store.
+/// What published schemes promise, too: a thousand numbers are about ten steps of the store.
 #[tokio::test]
 async fn thousand_numbers_are_about_ten_steps() {
     let site = site();
@@ -81,7 +81,7 @@ async fn next_block_is_fetched_before_the_last_number() {
     assert_eq!(site.reserve(60, 0).await, [range(52, 111)]);
 }
 
-/// S3, row 7: no caller sleeps and tries again.
+/// Fault of published schemes: at the end of a block callers sleep for 250 ms and try again.
 #[tokio::test]
 async fn caller_at_the_end_of_a_block_waits_for_one_step() {
     let site = site();
@@ -140,7 +140,7 @@ async fn numbers_are_above_what_the_caller_knows() {
     assert!(numbers(&site.reserve(1, 0).await)[0] > far[0]);
 }
 
-/// S3, rows 3 and 8: numbers come from the store, and the old block is void afterwards.
+/// Fault of published schemes: the block in Redis is extended though the store has given out numbers meanwhile. Here it is void.
 #[tokio::test]
 async fn numbers_come_from_the_store_while_redis_is_away() {
     let site = site();
@@ -183,7 +183,7 @@ async fn numbers_that_redis_has_are_given_out_while_the_store_is_away() {
     assert_eq!(numbers(&site.reserve(1, 0).await).len(), 1);
 }
 
-/// S3, row 4: there is no lock that a dead holder keeps.
+/// Fault of published schemes: a caller that dies keeps the lock. Here there is none.
 #[tokio::test]
 async fn callers_go_on_when_the_one_that_fetched_has_gone() {
     let site = site();
@@ -239,7 +239,7 @@ async fn names_that_a_node_knows_are_bounded() {
     assert!(matches!(refused, Err(StoreError::Overloaded)), "calls wait for both: {refused:?}");
 }
 
-/// S3, row 5: reading where a sequence ends takes nothing.
+/// Fault of published schemes: a read of the end takes numbers.
 #[tokio::test]
 async fn reading_the_end_takes_no_number() {
     let site = site();

@@ -109,6 +109,7 @@ async fn block_that_leaves_a_gap_behind_the_next_one_is_dropped(keeper: &dyn Seq
     assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp);
 }
 
+/// Fault of published schemes: a caller that was slow puts its block in the place of a later one.
 async fn lower_block_is_dropped(keeper: &dyn SequenceKeeper) {
     offer(keeper, 101, 110, 0).await;
     offer(keeper, 1, 100, 0).await;
@@ -188,7 +189,7 @@ impl Redis {
     }
 }
 
-/// S3, row 10: an old state of another epoch, or of another server, is never used.
+/// Fault of published schemes: after a failover, or with an old dump, numbers are given out again.
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn numbers_of_another_epoch_are_not_given_out() {
