@@ -106,7 +106,7 @@ impl Source {
         let block = self.store.take_seqs(&name.name, size, seen).await?;
         self.counts.count(if least.count > 0 { BlockUse::Needed } else { BlockUse::Ahead });
         // Without an answer it may have been offered. It must not be used in another way, so its numbers are lost.
-        drop(self.keeper.offer(&name.name, Offer { block, seen }).await);
+        self.keeper.offer(&name.name, Offer { block, seen }).await.ok();
         Ok(())
     }
 }
