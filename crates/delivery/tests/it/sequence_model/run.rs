@@ -382,7 +382,7 @@ impl<'a> World<'a> {
             return;
         }
         let present = self.epochs.present();
-        let is_cut = self.epochs.ignored || self.rng.random_bool(0.7);
+        let is_cut = self.epochs.ignored || self.rng.random_bool(0.5);
         if is_cut && let Some(saved) = self.saved.take_if(|saved| saved.epoch == present) {
             self.put(saved.epoch, saved.value).await;
         }

@@ -68,7 +68,7 @@ impl Weather {
             (Choice::Save, often(self.epochs_end || self.puts_back, 12)),
             (Choice::PutBack, often(self.puts_back, 12)),
             (Choice::ChangeEpoch, often(self.epochs_end, 5)),
-            (Choice::MoveNode, often(self.epochs_end, 10)),
+            (Choice::MoveNode, often(self.epochs_end, 4)),
         ]
     }
 }
