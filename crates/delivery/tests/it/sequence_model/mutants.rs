@@ -3,7 +3,7 @@
 /// What a naive version does instead of following a rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mutant {
-    /// The rule.
+    /// The rule, as in the table of the decision.
     pub(crate) rule: &'static str,
     /// Replaced in the texts of the scripts.
     pub(super) edits: &'static [(&'static str, &'static str)],
@@ -31,28 +31,24 @@ const fn script(rule: &'static str, edits: &'static [(&'static str, &'static str
 }
 
 /// At least one of each rule.
-pub(crate) const MUTANTS: [Mutant; 11] = [
-    Mutant { rule: "a block is taken in one step of the store", reads_then_writes: true, ..NONE },
-    script("a take moves the last number", &[("redis.call('HSET', KEY, 'at', at + taken)", "")]),
-    script("a take ends with the block", &[("math.min(count, last - at)", "count")]),
+pub(crate) const MUTANTS: [Mutant; 10] = [
+    Mutant { rule: "S1: a block is taken in one step of the store", reads_then_writes: true, ..NONE },
+    script("S2: a take raises the last number", &[("redis.call('HSET', KEY, 'at', at + taken)", "")]),
+    script("S3: a take ends with the block", &[("math.min(count, last - at)", "count")]),
     script(
-        "a take is above what is known",
+        "S6: a take is above what is known",
         &[("if not at or at < seen then return", "if not at then return")],
     ),
     script(
-        "a block is extended by the one that follows it",
+        "S4: a block is extended only by the one that follows it",
         &[("elseif first == last + 1 then", "elseif first > last then")],
     ),
+    script("S5: a block below the present one is dropped", &[("elseif first > last then", "else")]),
     script(
-        "a next block is extended by the one that follows it",
-        &[("if first == nlast + 1 then", "if first > nlast then")],
-    ),
-    script("a block below the present one is dropped", &[("elseif first > last then", "else")]),
-    script(
-        "a block above what is known replaces an old one",
+        "S6: a block above what is known replaces an old one",
         &[("if not at or at < seen then\n    redis.call('DEL'", "if not at then\n    redis.call('DEL'")],
     ),
-    Mutant { rule: "a block is offered once", offers_again: true, ..NONE },
-    Mutant { rule: "a take names what the node and its caller know", forgets: true, ..NONE },
-    Mutant { rule: "keys carry the epoch, and its server answers", ignores_epochs: true, ..NONE },
+    Mutant { rule: "S7: a block is offered once", offers_again: true, ..NONE },
+    Mutant { rule: "S6: a take names what the node and its caller know", forgets: true, ..NONE },
+    Mutant { rule: "S8: keys carry the epoch, and its server answers", ignores_epochs: true, ..NONE },
 ];
