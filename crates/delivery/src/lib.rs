@@ -1,8 +1,11 @@
-//! Copies of what is delivered: the last messages of each conversation, in Redis.
+//! Copies of what is delivered: the last messages of each conversation, in Redis; and numbers of sequences, in blocks from the store.
 //!
 //! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds to it.
 //! [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of what keeps them;
 //! [`RedisWindows`] does so by short scripts.
+//!
+//! [`Sequences`] gives out numbers, and [`SequenceKeeper`] is the contract of what has their blocks: [`RedisSequences`] for all
+//! nodes, [`MemorySequences`] for one.
 //!
 //! The truth is the store. Invariant: a window never has a message without a change whose event the window has, too, and it is
 //! not used for longer than [`WindowLimits::checked`] without proof that the log ends where the window does.
@@ -14,6 +17,7 @@ mod limits;
 mod metrics;
 #[cfg(feature = "redis")]
 mod redis;
+mod sequence;
 mod windows;
 
 pub use self::metrics::METRICS;
@@ -26,4 +30,7 @@ pub use keeper::{
 pub use limits::WindowLimits;
 #[cfg(feature = "redis")]
 pub use redis::RedisWindows;
+#[cfg(feature = "redis")]
+pub use sequence::RedisSequences;
+pub use sequence::{Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Taken};
 pub use windows::{Head, HeadOf, Hold, Recent, Wanted, Windows};

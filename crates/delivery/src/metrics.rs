@@ -5,9 +5,10 @@ use metrics::{Counter, counter};
 
 #[cfg(feature = "redis")]
 use crate::Dropped;
+use crate::sequence::metrics as sequence;
 
 /// Every metric of this crate.
-pub const METRICS: [Metric; 2] = [READS, DROPPED];
+pub const METRICS: [Metric; 4] = [READS, DROPPED, sequence::BLOCKS, sequence::WAIT];
 
 const READS: Metric = Metric::counter(
     "kith_window_reads_total",

@@ -224,8 +224,21 @@ pub(crate) const OPEN_SESSION_TIME: Claim = Claim {
     ..ratio("open_session_500_time", "ms", Better::Lower, None)
 };
 
+/// Median time of one number of a sequence / INCR over a connection of the same kind.
+pub(crate) const TAKE: Claim = ratio("take", "us", Better::Lower, Some(1.3));
+/// The same, all but the slowest hundredth.
+pub(crate) const TAKE_P99: Claim = ratio("take_p99", "us", Better::Lower, Some(2.0));
+/// Numbers a second of 32 callers of one sequence / of as many that use INCR.
+pub(crate) const TAKE_32: Claim = ratio("take_32", "numbers/s", Better::Higher, Some(0.7));
+/// The longest wait of one of them, blocks from the store among it.
+pub(crate) const TAKE_LONGEST_WAIT: Claim = Claim {
+    figure: Figure::Kith,
+    target: Some(20.0),
+    ..ratio("take_longest_wait", "ms", Better::Lower, None)
+};
+
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 58] = [
+pub(crate) const ALL: [&Claim; 62] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -284,6 +297,10 @@ pub(crate) const ALL: [&Claim; 58] = [
     &PRESENCE_RENEW_COMMANDS,
     &OPEN_SESSION,
     &OPEN_SESSION_TIME,
+    &TAKE,
+    &TAKE_P99,
+    &TAKE_32,
+    &TAKE_LONGEST_WAIT,
 ];
 
 /// Runs the rows. Prints each when it is measured and adds it to the file of results, and prints all as a table in the

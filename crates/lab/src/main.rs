@@ -14,7 +14,7 @@ use kith_lab::{
 
 use commands::{
     AlertsArguments, BenchArguments, CheckArguments, CompareArguments, DemoArguments, HuntArguments,
-    MutantsArguments,
+    MutantsArguments, NumbersArguments,
 };
 
 /// The one of the node, so that both sides of a ratio allocate alike.
@@ -42,6 +42,8 @@ enum Command {
     Check(CheckArguments),
     /// Runs Kith's cache beside other schemes under the same faults, prints what each met, and writes it down.
     Compare(CompareArguments),
+    /// Runs Kith's numbers of sequences beside a published allocator under the same faults, and prints what each gave out twice.
+    Numbers(NumbersArguments),
     /// Shows a cluster at work: three nodes, each tier, writes that the others follow, Redis away, a node killed.
     Demo(DemoArguments),
     /// Answers every call with what it was sent: the baseline of a node.
@@ -75,6 +77,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Alerts(arguments) => arguments.run().await,
         Command::Check(arguments) => arguments.run(),
         Command::Compare(arguments) => arguments.run().await,
+        Command::Numbers(arguments) => arguments.run().await,
         Command::Demo(arguments) => arguments.run().await,
         Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
         Command::Peer { redis, store, keys } => {

@@ -77,6 +77,21 @@ fn rows_of_presence_measure_both_sides() {
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_sequences_measure_both_sides() {
+    let servers = [("mongodb", "KITH_TEST_MONGODB"), ("redis", "KITH_TEST_REDIS")];
+    let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));
+    let rows = ["take", "take_p99", "take_32", "take_longest_wait"];
+    let only = rows.map(|row| format!("--only={row}"));
+    let mut arguments = vec!["--quick", "--rounds=2"];
+    arguments.extend(servers.iter().chain(&only).map(String::as_str));
+    let text = lines(&bench(&arguments));
+    for row in rows {
+        assert!(text.contains(&format!("| {row} ")), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_messages_measure_both_sides() {
     let servers = [("mongodb", "KITH_TEST_MONGODB"), ("cql", "KITH_TEST_CQL"), ("redis", "KITH_TEST_REDIS")];
     let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));

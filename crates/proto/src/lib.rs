@@ -95,6 +95,13 @@ pub mod message {
     }
 }
 
+/// Numbers for logs that are kept elsewhere.
+pub mod sequence {
+    pub mod v1 {
+        tonic::include_proto!("kith.sequence.v1");
+    }
+}
+
 /// Operation of nodes.
 pub mod admin {
     pub mod v1 {

@@ -35,6 +35,7 @@ mod removal;
 mod request;
 mod row;
 mod secret;
+mod sequence;
 mod state;
 mod strong;
 mod user;
@@ -78,6 +79,7 @@ impl SqliteHandle {
             erasures: Arc::<Sqlite>::clone(&self.sqlite),
             message_upkeep: Arc::<Sqlite>::clone(&self.sqlite),
             messages: Arc::<Sqlite>::clone(&self.sqlite),
+            sequences: Arc::<Sqlite>::clone(&self.sqlite),
             edges: Arc::<Sqlite>::clone(&self.sqlite),
             strong: Arc::<Sqlite>::clone(&self.sqlite),
             secrets: Arc::<Sqlite>::clone(&self.sqlite),

@@ -33,6 +33,7 @@ mod params;
 mod relation_log;
 mod room;
 mod secret;
+mod sequence;
 mod stays;
 mod strong;
 mod text;
@@ -94,6 +95,7 @@ pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
 pub use room::Room;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
+pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore};
 pub use stays::{EARLIER_STAYS_MAX, FormerMember, Stays};
 pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
@@ -143,6 +145,8 @@ pub struct Stores {
     pub erasures: Arc<dyn ErasureStore>,
     /// Removal of messages.
     pub message_upkeep: Arc<dyn MessageUpkeep>,
+    /// Numbers for logs that are kept elsewhere.
+    pub sequences: Arc<dyn SequenceStore>,
     /// Upkeep of follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
     /// Users and groups, for readers that must not be answered with what was before.

@@ -1,9 +1,11 @@
-//! Long tests, run by `cargo xtask nightly`: random histories of windows, and rules that are taken away.
+//! Long tests, run by `cargo xtask nightly`: random histories of windows and sequences, and rules that are taken away.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../it/model/mod.rs"]
 mod model;
+#[path = "../it/sequence_model/mod.rs"]
+mod sequence_model;
 
 use model::{MUTANTS, run};
 
@@ -25,4 +27,11 @@ async fn every_rule_is_needed() {
         }
     }
     assert!(missed.is_empty(), "not noticed: {missed:#?}");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask nightly"]
+async fn no_number_is_given_out_twice_in_long_histories() {
+    let report = sequence_model::run(100_000, 60_000, None).await.unwrap();
+    assert!(report.steps >= 60_000 && report.ended > 8_000, "{report:?}");
 }

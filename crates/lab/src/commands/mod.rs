@@ -7,6 +7,7 @@ mod compare;
 mod demo;
 mod hunt;
 mod mutants;
+mod numbers;
 
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 
 pub(crate) use self::{
     alerts::AlertsArguments, bench::BenchArguments, check::CheckArguments, compare::CompareArguments,
-    demo::DemoArguments, hunt::HuntArguments, mutants::MutantsArguments,
+    demo::DemoArguments, hunt::HuntArguments, mutants::MutantsArguments, numbers::NumbersArguments,
 };
 
 /// The program of a node: the one that is said, else the one beside this program. Its path holds in every folder, since

@@ -7,6 +7,7 @@ use kith_cache::{
         Standing, Tally, Wakes,
     },
 };
+use kith_store::Epoch;
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
@@ -54,6 +55,7 @@ pub struct Peer {
     bus: Arc<SharedBus>,
     recent: Arc<Recent>,
     tally: Arc<Tally>,
+    standing: Arc<Standing>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -94,7 +96,7 @@ impl Peer {
             epochs: Arc::new(store.clone()),
             queue: Arc::clone(&queue),
             wakes,
-            standing,
+            standing: Arc::clone(&standing),
             seal: Seal::new(&SEAL),
             recent: Arc::clone(&recent),
             tally: Arc::clone(&tally),
@@ -106,7 +108,7 @@ impl Peer {
             tokio::spawn(async move { member.follow().await }),
             tokio::spawn(async move { drains.drain(&drained).await }),
         ];
-        Self { records, strict, node, queue, bus, recent, tally, tasks }
+        Self { records, strict, node, queue, bus, recent, tally, standing, tasks }
     }
 
     /// Reads the change feed of the store from now on and tells what its writer did not. Ends with the peer.
@@ -155,6 +157,14 @@ impl Peer {
     #[must_use]
     pub const fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// The epoch in which the node trusts its memory, with its server.
+    #[must_use]
+    pub fn followed(&self) -> Option<Epoch> {
+        let (number, server) = self.standing.followed()?;
+        let is_trusted = self.node.trusted() && self.node.epoch() == number;
+        is_trusted.then_some(Epoch { number, server })
     }
 
     /// How many keys wait to be told.

@@ -5,7 +5,7 @@
 //! [`Published`], [`Leases`], [`Coalesced`]. Where a source leaves something open, it is done as for Kith: copies
 //! live as long, commands have the same bounds, and a Redis that does not answer is a miss.
 //!
-//! [`compare`] runs all; [`Run`] is what one run saw.
+//! [`compare`] runs all; [`Run`] is what one run saw. [`compare_numbers`] does the same for numbers of sequences.
 
 mod ages;
 mod coalesced;
@@ -13,6 +13,7 @@ mod compare;
 mod fault;
 mod feed;
 mod leases;
+mod numbers;
 mod page;
 mod plan;
 mod published;
@@ -33,6 +34,10 @@ pub use coalesced::Coalesced;
 pub use compare::{Comparison, compare, table};
 pub use fault::Fault;
 pub use leases::Leases;
+pub use numbers::{
+    NumberFault, NumberNode, NumberRun, NumberScheme, NumberSizes, Published as PublishedNumbers,
+    compare_numbers, number_table, run_numbers,
+};
 pub use page::html;
 pub use plan::Sizes;
 pub use published::Published;

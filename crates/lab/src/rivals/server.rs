@@ -105,7 +105,7 @@ impl Drop for Ends {
     }
 }
 
-fn builder(url: &str) -> Result<Builder> {
+pub(super) fn builder(url: &str) -> Result<Builder> {
     let config = Config { version: RespVersion::RESP3, ..Config::from_url(url)? };
     let mut builder = Builder::from_config(config);
     builder

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
-use kith_store::{Timestamp, UserStore};
+use kith_store::{SequenceStore, Timestamp, UserStore};
 use kith_store_cluster::{ClusterHandle, MongoOptions, connect};
 use mongodb::{
     Client, Collection,
@@ -67,6 +67,7 @@ async fn measure(plan: &Plan, database: &Filled, users: i64, results: &mut Resul
 #[derive(Debug)]
 pub(super) struct Filled {
     pub(super) store: Arc<dyn UserStore>,
+    pub(super) sequences: Arc<dyn SequenceStore>,
     handle: ClusterHandle,
     pub(super) raw: Arc<RawUsers>,
 }
@@ -81,7 +82,7 @@ impl Filled {
         let stores = handle.stores();
         stores.migrations.migrate().await.context("MongoDB cannot be filled")?;
         people::fill(&stores.users, users).await?;
-        Ok(Self { store: stores.users, handle, raw })
+        Ok(Self { store: stores.users, sequences: stores.sequences, handle, raw })
     }
 
     pub(super) async fn remove(self) -> Result<()> {

@@ -9,6 +9,7 @@ mod cold;
 mod cut;
 mod flood;
 mod frames;
+mod numbers;
 mod races;
 mod redis_away;
 mod stage;

@@ -11,9 +11,11 @@ use kith_cache::{
     SystemClock,
     remote::{Shared, SharedError},
 };
+#[cfg(not(feature = "cluster"))]
+use kith_delivery::MemorySequences;
+use kith_delivery::{EpochSource, SequenceKeeper, WindowLimits, Windows};
 #[cfg(feature = "cluster")]
-use kith_delivery::RedisWindows;
-use kith_delivery::{EpochSource, WindowLimits, Windows};
+use kith_delivery::{RedisSequences, RedisWindows};
 use kith_presence::Presences;
 #[cfg(feature = "cluster")]
 use kith_presence::RedisPresence;
@@ -94,6 +96,11 @@ impl Server {
         let runner = Arc::clone(&self.runner);
         let keeper = RedisWindows::over(runner, epochs, Arc::<SystemClock>::clone(&clock), limits);
         Windows::over(Arc::new(keeper), store, clock, limits)
+    }
+
+    /// Numbers of sequences, over the connections of scripts.
+    pub(super) fn sequences(&self, epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
+        Arc::new(RedisSequences::over(Arc::clone(&self.runner), epochs))
     }
 
     /// Whether commands are let through: `closed`, `open` or `half_open`.
@@ -209,6 +216,11 @@ impl Server {
         limits: WindowLimits,
     ) -> Windows {
         Windows::none(store, Arc::new(SystemClock::new()), limits)
+    }
+
+    #[expect(clippy::unused_self, reason = "other builds have some")]
+    pub(super) fn sequences(&self, _epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
+        Arc::new(MemorySequences::new(1))
     }
 
     #[expect(clippy::unused_self, reason = "other builds have one")]

@@ -7,7 +7,9 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use kith_service::{application::ApplicationsConfig, message::MessagesConfig, size};
+use kith_service::{
+    application::ApplicationsConfig, message::MessagesConfig, sequence::SequencesConfig, size,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -67,6 +69,8 @@ pub struct Config {
     pub applications: ApplicationsConfig,
     /// Messages.
     pub messages: MessagesConfig,
+    /// Sequences.
+    pub sequences: SequencesConfig,
     /// Allocated ids.
     pub ids: IdsConfig,
     /// Keys of the node.
@@ -102,6 +106,7 @@ impl Default for Config {
             presence: PresenceConfig::default(),
             applications: ApplicationsConfig::default(),
             messages: MessagesConfig::default(),
+            sequences: SequencesConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),
             telemetry: TelemetryConfig::default(),

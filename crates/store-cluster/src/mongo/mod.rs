@@ -21,6 +21,7 @@ mod probe;
 mod record;
 mod request;
 mod secret;
+mod sequence;
 mod strong;
 mod transaction;
 mod user;

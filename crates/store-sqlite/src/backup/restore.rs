@@ -1,8 +1,8 @@
 //! Restoring a backup.
 //!
-//! What was written after the backup is gone, but clients remember of it: consistency tokens, and ids that
-//! were given out. So the epoch and the counters of ids go on above all that can have been told to anybody.
-//! How far that was, the data that are replaced tell where they can be read; else time does: no node starts
+//! What was written after the backup is gone, but clients remember of it: consistency tokens, ids, and numbers of sequences
+//! that were given out. So the epoch, the counters of ids and the sequences of the backup go on above all of these.
+//! How far that was, the data that are replaced tell where they can be read (but for sequences); else time does: no node starts
 //! more than a thousand times a second, which bounds epochs, and none allocates more than
 //! [`IDS_A_MILLISECOND`]. Both bounds also hold when the same backup is restored a second time.
 
@@ -33,10 +33,15 @@ use crate::{
 const IDS_A_MILLISECOND: i64 = 100;
 /// What is skipped at least, should the clock have been set back.
 const IDS_LEAST: i64 = 1_000_000;
+/// Numbers of a sequence are given out so much faster than ids: its blocks are larger.
+const SEQS_OF_AN_ID: i64 = 100;
+/// Numbers of a sequence that are skipped at most: a clock may be wrong.
+const SEQS_MOST: i64 = 1 << 50;
 const RAISE: &str = "INSERT INTO node_state (name, value) VALUES ('epoch', ?1)
     ON CONFLICT (name) DO UPDATE SET value = ?1";
 const SKIP: &str = "INSERT INTO id_counters (kind, next) VALUES (?1, ?2)
     ON CONFLICT (kind) DO UPDATE SET next = ?2";
+const SKIP_SEQS: &str = "UPDATE sequences SET last = last + ?1";
 
 /// Whether data that are in the way may be put aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +67,7 @@ pub struct Restored {
 
 /// Restores the backup `from` as the data file `to`; makes its folder when it is missing. Checks the backup
 /// first, and all of it: until that is done, and the new file is on the disk, nothing is changed. Raises the
-/// epoch and skips ids, so that nothing that clients remember of the lost time means something else now. The
+/// epoch and skips ids and numbers of sequences, so that nothing that clients remember of the lost time means something else now. The
 /// next start migrates the data.
 ///
 /// Blocks its thread: reads the backup three times. Holds the lock of the data file meanwhile.
@@ -190,6 +195,10 @@ fn advance(connection: &Connection, epoch: i64, skip: i64, seen: &Seen) -> Resul
     for (kind, seen) in ID_KINDS.into_iter().zip(seen.next_ids) {
         let next = next_id(&transaction, kind)?.max(IdKind::FIRST_ALLOCATED).saturating_add(skip);
         transaction.execute(SKIP, params![kind.name(), next.max(seen)])?;
+    }
+    if has_table(&transaction, "sequences")? {
+        let skip = skip.saturating_mul(SEQS_OF_AN_ID).min(SEQS_MOST);
+        transaction.execute(SKIP_SEQS, [skip])?;
     }
     Ok(transaction.commit()?)
 }

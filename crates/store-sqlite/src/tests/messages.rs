@@ -11,6 +11,7 @@ use super::*;
 use crate::{
     conversation, erasure,
     message::{self, append, change, erase, page, upkeep},
+    sequence,
 };
 
 fn log_of(group: i64) -> ConversationId {
@@ -247,6 +248,7 @@ async fn queries_of_messages_read_their_index() {
         (conversation::UNTRIMMED, "INDEX conversations_untrimmed ("),
         (erasure::UNFINISHED, "INDEX erasures_unfinished ("),
         (erasure::BY_USER, "erasures USING INTEGER PRIMARY KEY (rowid=?)"),
+        (sequence::LAST, "sequences USING PRIMARY KEY (name=?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");

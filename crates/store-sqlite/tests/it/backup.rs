@@ -180,6 +180,25 @@ async fn no_epoch_and_no_id_is_given_a_second_time_however_often_a_backup_is_res
 }
 
 #[tokio::test]
+async fn restored_sequences_go_on_above_what_was_given_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, to) = (filled(&folder).await, folder.path().join("backup.db"));
+    let take_seqs = async |stores: Stores| {
+        let name = "room:9".parse().unwrap();
+        stores.sequences.take_seqs(&name, 1_000, 0).await.unwrap()
+    };
+    assert_eq!(life(&path, take_seqs).await.first, 1);
+    take(&path, &to).unwrap();
+    let mut highest = life(&path, take_seqs).await.last;
+    for _twice in 0..2 {
+        restore(&to, &path);
+        let after = life(&path, take_seqs).await;
+        assert!(after.first > highest, "{after:?} after {highest}");
+        highest = after.last;
+    }
+}
+
+#[tokio::test]
 async fn what_is_replaced_is_kept_aside_whole_with_what_its_log_held() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(&folder).await;

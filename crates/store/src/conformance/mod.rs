@@ -64,6 +64,7 @@ pub mod relation_log;
 mod relation_sample;
 mod sample;
 pub mod secret;
+pub mod sequence;
 pub mod user;
 pub mod user_at_once;
 pub mod user_ids;
@@ -81,7 +82,7 @@ macro_rules! conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, messages, secrets and nodes.
+/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, messages, secrets, sequences and nodes.
 #[macro_export]
 macro_rules! records_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
@@ -104,6 +105,7 @@ macro_rules! records_conformance {
         $crate::node_conformance!($open, [$($attribute),*]);
         $crate::read_marks_conformance!($open, [$($attribute),*]);
         $crate::secret_conformance!($open, [$($attribute),*]);
+        $crate::sequence_conformance!($open, [$($attribute),*]);
         $crate::user_conformance!($open, [$($attribute),*]);
         $crate::user_at_once_conformance!($open, [$($attribute),*]);
         $crate::user_ids_conformance!($open, [$($attribute),*]);

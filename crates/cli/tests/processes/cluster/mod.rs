@@ -18,6 +18,7 @@ mod presence;
 mod recalls;
 mod redis;
 mod refused;
+mod sequences;
 mod site;
 mod told;
 mod unconfigured;

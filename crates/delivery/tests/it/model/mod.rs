@@ -8,8 +8,8 @@ mod log;
 mod mutants;
 mod run;
 mod server;
-mod stage;
-mod stepped;
+pub(crate) mod stage;
+pub(crate) mod stepped;
 mod truth;
 mod weather;
 

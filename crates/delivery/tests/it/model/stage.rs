@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 /// A program of the history, as long as it runs. It ends with what it found wrong.
-pub(super) type Program = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+pub(crate) type Program = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 thread_local! {
     /// The actor that is polled.
@@ -22,7 +22,7 @@ thread_local! {
 
 /// What becomes of a call to Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It is made, and answers.
     Made,
     /// It is not made.
@@ -34,7 +34,7 @@ pub(super) enum Verdict {
 }
 
 #[derive(Default)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     /// The actor that may pass one gate.
     permit: Mutex<Option<(usize, Verdict)>>,
     /// Commands that are with Redis.
@@ -48,7 +48,7 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Waits until the actor that asks is let through.
-    pub(super) async fn gate(&self) -> Verdict {
+    pub(crate) async fn gate(&self) -> Verdict {
         poll_fn(|_| {
             let mut permit = self.permit.lock();
             match permit.take_if(|(actor, _)| *actor == ACTOR.get()) {
@@ -60,46 +60,46 @@ impl Stage {
     }
 
     /// Waits for Redis: the step of the actor does not end before.
-    pub(super) async fn command<T>(&self, command: impl Future<Output = T>) -> T {
+    pub(crate) async fn command<T>(&self, command: impl Future<Output = T>) -> T {
         self.running.fetch_add(1, Ordering::AcqRel);
         let answer = command.await;
         self.running.fetch_sub(1, Ordering::AcqRel);
         answer
     }
 
-    pub(super) fn oversleep(&self) {
+    pub(crate) fn oversleep(&self) {
         self.oversleeps.store(true, Ordering::Release);
     }
 
-    pub(super) fn takes_oversleeping(&self) -> bool {
+    pub(crate) fn takes_oversleeping(&self) -> bool {
         self.oversleeps.swap(false, Ordering::AcqRel)
     }
 
-    pub(super) fn count(&self, answer: &'static str) {
+    pub(crate) fn count(&self, answer: &'static str) {
         *self.answers.lock().entry(answer).or_default() += 1;
     }
 
-    pub(super) fn answers(&self) -> BTreeMap<&'static str, usize> {
+    pub(crate) fn answers(&self) -> BTreeMap<&'static str, usize> {
         self.answers.lock().clone()
     }
 
     /// Keeps a command for later.
-    pub(super) fn delay(&self, command: BoxFuture<'static, ()>) {
+    pub(crate) fn delay(&self, command: BoxFuture<'static, ()>) {
         self.late.lock().push(command);
     }
 
-    pub(super) fn late(&self) -> usize {
+    pub(crate) fn late(&self) -> usize {
         self.late.lock().len()
     }
 
     /// Makes a command that was delayed.
-    pub(super) async fn make_late(&self, place: usize) {
+    pub(crate) async fn make_late(&self, place: usize) {
         let command = self.late.lock().swap_remove(place);
         command.await;
     }
 
     /// Lets the actor through one gate, up to the next one. `Some`: it has ended.
-    pub(super) async fn step(
+    pub(crate) async fn step(
         &self,
         actor: usize,
         verdict: Verdict,

@@ -24,55 +24,55 @@ const CHECKED: Duration = Duration::from_secs(10);
 
 /// The epoch of the world, and where each node is.
 #[derive(Debug)]
-pub(super) struct Epochs {
-    pub(super) server: String,
-    pub(super) present: AtomicU64,
-    pub(super) nodes: Vec<NodeEpoch>,
+pub(crate) struct Epochs {
+    pub(crate) server: String,
+    pub(crate) present: AtomicU64,
+    pub(crate) nodes: Vec<NodeEpoch>,
     /// Keys do not carry the epoch, and every server is taken for the right one.
-    pub(super) ignored: bool,
+    pub(crate) ignored: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct NodeEpoch {
-    pub(super) number: AtomicU64,
+pub(crate) struct NodeEpoch {
+    pub(crate) number: AtomicU64,
     /// Its server is gone.
-    pub(super) is_cut: AtomicBool,
+    pub(crate) is_cut: AtomicBool,
 }
 
 /// The epoch as one node knows it.
 #[derive(Debug)]
-pub(super) struct EpochOf {
-    pub(super) epochs: Arc<Epochs>,
-    pub(super) node: usize,
+pub(crate) struct EpochOf {
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) node: usize,
 }
 
 impl Epochs {
-    pub(super) fn new(server: String, nodes: usize, ignored: bool) -> Self {
+    pub(crate) fn new(server: String, nodes: usize, ignored: bool) -> Self {
         let node = |_| NodeEpoch { number: AtomicU64::new(1), is_cut: AtomicBool::new(false) };
         Self { server, present: AtomicU64::new(1), nodes: (0..nodes).map(node).collect(), ignored }
     }
 
-    pub(super) fn of(&self, node: usize) -> u64 {
+    pub(crate) fn of(&self, node: usize) -> u64 {
         self.nodes[node].number.load(Ordering::Acquire)
     }
 
-    pub(super) fn present(&self) -> u64 {
+    pub(crate) fn present(&self) -> u64 {
         self.present.load(Ordering::Acquire)
     }
 
     /// Whether every node follows the present epoch.
-    pub(super) fn are_one(&self) -> bool {
+    pub(crate) fn are_one(&self) -> bool {
         (0..self.nodes.len()).all(|node| self.of(node) == self.present())
     }
 
     /// A new epoch begins. No node follows it yet.
-    pub(super) fn raise(&self, cuts_nodes: bool) {
+    pub(crate) fn raise(&self, cuts_nodes: bool) {
         self.present.fetch_add(1, Ordering::AcqRel);
         self.nodes.iter().for_each(|node| node.is_cut.store(cuts_nodes, Ordering::Release));
     }
 
     /// The node follows the present epoch.
-    pub(super) fn move_node(&self, node: usize) {
+    pub(crate) fn move_node(&self, node: usize) {
         self.nodes[node].number.store(self.present(), Ordering::Release);
         self.nodes[node].is_cut.store(false, Ordering::Release);
     }

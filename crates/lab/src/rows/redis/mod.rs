@@ -4,6 +4,7 @@ mod applied;
 mod hits;
 mod packed;
 mod raw;
+mod sequences;
 mod site;
 mod store;
 mod told;
@@ -21,5 +22,6 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     hits::rows(plan, url, results).await?;
     told::rows(plan, url, results).await?;
     store::rows(plan, url, results).await?;
+    sequences::rows(plan, url, results).await?;
     Ok(())
 }

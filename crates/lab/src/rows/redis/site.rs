@@ -16,6 +16,7 @@ use kith_cache::{
         redis::{RedisOptions, RedisShared},
     },
 };
+use kith_store::Epoch;
 use tokio::{
     task::{JoinSet, yield_now},
     time::{Instant, timeout},
@@ -37,10 +38,18 @@ pub(crate) struct Site {
     pub(crate) node: Node,
     pub(crate) sharing: Sharing,
     followed: Arc<Followed>,
+    standing: Arc<Standing>,
     _tasks: JoinSet<()>,
 }
 
 impl Site {
+    /// The epoch in which the node trusts its memory, with its server.
+    pub(super) fn followed(&self) -> Option<Epoch> {
+        let (number, server) = self.standing.followed()?;
+        let is_trusted = self.node.trusted() && self.node.epoch() == number;
+        is_trusted.then_some(Epoch { number, server })
+    }
+
     /// When the node had applied an entry for the last time, once that is after this moment.
     pub(super) async fn applied_after(&self, moment: Instant) -> Instant {
         loop {
@@ -73,7 +82,7 @@ impl Place {
         self.options().tag()
     }
 
-    fn options(&self) -> RedisOptions {
+    pub(super) fn options(&self) -> RedisOptions {
         RedisOptions { url: self.url.clone(), prefix: self.prefix.clone(), ..RedisOptions::default() }
     }
 
@@ -115,7 +124,7 @@ impl Place {
             epochs: Arc::new(self.epochs.clone()),
             queue: Arc::clone(&queue),
             wakes: Arc::clone(&wakes),
-            standing,
+            standing: Arc::clone(&standing),
             seal,
             recent: Arc::new(Recent::default()),
             tally: Arc::new(Tally::default()),
@@ -127,6 +136,6 @@ impl Place {
         let telling = node.clone();
         tasks.spawn(async move { bus.drain(&telling).await });
         let sharing = Sharing { shared: Arc::clone(shared), queue, wakes, patience: BOUND };
-        Site { node, sharing, followed, _tasks: tasks }
+        Site { node, sharing, followed, standing, _tasks: tasks }
     }
 }

@@ -5,6 +5,7 @@ mod groups;
 mod messages;
 mod presence;
 mod relations;
+mod sequences;
 mod users;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
@@ -18,6 +19,7 @@ use kith_proto::{
     message::v1::message_service_server::MessageServiceServer,
     presence::v1::presence_service_server::PresenceServiceServer,
     relation::v1::relation_service_server::RelationServiceServer,
+    sequence::v1::sequence_service_server::SequenceServiceServer,
     user::v1::user_service_server::UserServiceServer,
 };
 use kith_service::{
@@ -40,6 +42,7 @@ use kith_service::{
         secret::SecretHasher,
     },
     schema_agreement::SchemaAgreement,
+    sequence::SequenceRpc,
     user::{self, AccountCleanup, CleanupJob, Deletions, UserRpc, Users},
     write::{
         feed_mapping::FeedMapping,
@@ -261,7 +264,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
 
     let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
-    let upper = Upper { applications, online, messages, dialogs, agreement };
+    let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
+    let upper = Upper { applications, online, messages, dialogs, sequences, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     let node = tiers.node().clone();
     let lending = Tasks::default();
@@ -322,13 +326,14 @@ struct Upper {
     online: PresenceRpc,
     messages: Messages,
     dialogs: Dialogs,
+    sequences: SequenceRpc,
     /// Of the nodes, without which messages are not available.
     agreement: SchemaAgreement,
 }
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages, dialogs, agreement } = upper;
+    let Upper { applications, online, messages, dialogs, sequences, agreement } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -348,6 +353,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
         .add_service(compressed!(PresenceServiceServer::new(online), bytes))
         .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
         .add_service(compressed!(MessageServiceServer::new(messages), bytes))
+        .add_service(compressed!(SequenceServiceServer::new(sequences), config.limits.message_bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }
 

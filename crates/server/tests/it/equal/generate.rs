@@ -126,7 +126,7 @@ fn int32(rng: &mut StdRng, name: &str) -> i32 {
 fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
     let long = "x".repeat(3000);
     Value::String(match field.name() {
-        "user_name" | "name" | "keyword" | "nick_name" | "tags" => {
+        "user_name" | "name" | "names" | "keyword" | "nick_name" | "tags" => {
             pick(rng, &NAMES, &[&ODD_NAMES[..], &[&long]].concat())
         }
         "email" => pick(rng, &["", "a@b.example", "ann@b.example"], &["not one", &long]),

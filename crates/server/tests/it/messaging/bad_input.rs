@@ -1,4 +1,4 @@
-//! Calls of messages with wrong input, by gRPC and by JSON.
+//! Calls of messages and sequences with wrong input, by gRPC and by JSON.
 
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may panic")]
 
@@ -45,8 +45,12 @@ pub const WRONG_IDS: [&str; 31] = [
     "g9\u{200B}",
 ];
 
+/// A method of messages, or of another service if its path is given.
 pub fn rpc(method: &str) -> Rpc {
-    let path = format!("/kith.message.v1.MessageService/{method}");
+    let path = match method.strip_prefix('/') {
+        Some(_) => method.to_owned(),
+        None => format!("/kith.message.v1.MessageService/{method}"),
+    };
     rpcs().into_iter().find(|rpc| rpc.path == path).unwrap()
 }
 

@@ -24,6 +24,7 @@ use kith_proto::{
     message::v1::message_service_client::MessageServiceClient,
     presence::v1::presence_service_client::PresenceServiceClient,
     relation::v1::relation_service_client::RelationServiceClient,
+    sequence::v1::sequence_service_client::SequenceServiceClient,
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
 use kith_server::config::{Backend, Config, Secret};
@@ -113,6 +114,10 @@ impl TestNode {
 
     pub fn messages(&self) -> MessageServiceClient<Channel> {
         MessageServiceClient::new(self.channel.clone())
+    }
+
+    pub fn sequences(&self) -> SequenceServiceClient<Channel> {
+        SequenceServiceClient::new(self.channel.clone())
     }
 
     pub fn admin(&self) -> AdminServiceClient<Channel> {

@@ -1,0 +1,51 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use kith_cache::remote::SharedError;
+use kith_store::{Seq, SeqRange, SequenceName};
+
+/// What a take found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Numbers, at most as many as were asked for.
+    Numbers {
+        /// Which.
+        range: SeqRange,
+        /// How many are left for later takes.
+        left: u64,
+    },
+    /// Nothing is known of the sequence, or less than the caller knows.
+    Unknown,
+    /// All numbers have been given out.
+    UsedUp,
+}
+
+/// A block of numbers that was taken from the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The numbers; all above `seen`.
+    pub block: SeqRange,
+    /// The highest number that was known when the block was taken.
+    pub seen: Seq,
+}
+
+/// Gives out the numbers of blocks, for all nodes.
+///
+/// Each call is one step of one sequence, atomic and isolated. Sequences may disappear at any time, and all of them do when the
+/// epoch changes. A call that fails may have been made, or may be made yet, however late.
+#[async_trait]
+pub trait SequenceKeeper: Send + Sync + fmt::Debug + 'static {
+    /// Gives out the next `count` numbers of a sequence (above 0), or as many as there are, all above `seen`. The numbers of a
+    /// call that failed are lost.
+    ///
+    /// # Errors
+    /// When the keeper does not answer.
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError>;
+
+    /// Adds a block behind those that the sequence has, or drops it. The block replaces what the sequence has if that is at or below
+    /// [`Offer::seen`]. Each block is offered once, whatever the answer was.
+    ///
+    /// # Errors
+    /// When the keeper does not answer.
+    async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError>;
+}

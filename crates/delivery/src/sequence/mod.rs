@@ -1,0 +1,180 @@
+//! Numbers of sequences: blocks from the store, given out by Redis or by the memory of one node.
+
+mod blocks;
+mod keeper;
+mod limits;
+mod memory;
+pub(crate) mod metrics;
+mod name;
+#[cfg(feature = "redis")]
+mod redis;
+mod used;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use kith_cache::Clock;
+use kith_store::{Seq, SeqRange, SequenceName, SequenceStore, StoreError};
+use parking_lot::Mutex;
+
+pub use blocks::Background;
+pub use keeper::{Offer, SequenceKeeper, Taken};
+pub use limits::SequenceLimits;
+pub use memory::MemorySequences;
+#[cfg(feature = "redis")]
+pub use redis::RedisSequences;
+
+use self::{
+    blocks::Source,
+    metrics::BlockCounts,
+    name::{Name, Need, Place},
+    used::Used,
+};
+
+/// Gives out numbers of sequences. Cheap to clone.
+///
+/// A number of a sequence is given out once, whatever becomes of nodes and of the keeper. Those that one node gives out rise as long
+/// as it knows the sequence ([`SequenceLimits::names`]); those of all nodes rise as long as they reach the keeper and it keeps
+/// the sequence.
+#[derive(Clone)]
+pub struct Sequences(Arc<Parts>);
+
+struct Parts {
+    source: Arc<Source>,
+    names: Mutex<Used<Arc<Name>>>,
+    /// Calls that wait.
+    waiting: AtomicUsize,
+}
+
+/// A call that waits, until dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Sequences {
+    /// Over blocks of a store and what gives out their numbers. `background` fetches blocks before they are needed.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn SequenceStore>,
+        keeper: Arc<dyn SequenceKeeper>,
+        clock: Arc<dyn Clock>,
+        background: Arc<dyn Background>,
+        limits: SequenceLimits,
+    ) -> Self {
+        let source = Source { store, keeper, clock, background, limits, counts: BlockCounts::new() };
+        let names = Mutex::new(Used::new(limits.names));
+        Self(Arc::new(Parts { source: Arc::new(source), names, waiting: AtomicUsize::new(0) }))
+    }
+
+    /// Reserves `count` numbers of a sequence (above 0), all above `above`. Returns them as ranges by rising number.
+    ///
+    /// Callers that wait for one sequence share each step. Costs one round trip to Redis, and a step of the store if that has no
+    /// numbers or does not answer. If the future is dropped, its numbers are lost.
+    ///
+    /// # Errors
+    /// When neither the keeper has numbers nor the store answers; [`StoreError::Overloaded`] if too many calls wait. The call has
+    /// reserved nothing then.
+    pub async fn reserve(
+        &self,
+        name: &SequenceName,
+        count: u32,
+        above: Seq,
+    ) -> Result<Vec<SeqRange>, StoreError> {
+        let (began, waiting) = (Instant::now(), self.0.enter()?);
+        let Place { batch, before } = self.0.join(name, Need { count, above })?;
+        let ranges = batch.await?;
+        drop(waiting);
+        self.0.source.counts.waited(began.elapsed());
+        Ok(part(&ranges, before, count))
+    }
+
+    /// Returns upper bounds of the numbers that were given out, in the order of `names`; see
+    /// [`SequenceStore::max_seqs`](kith_store::SequenceStore::max_seqs).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {
+        self.0.source.store.max_seqs(names).await
+    }
+}
+
+impl Parts {
+    fn enter(&self) -> Result<Waiting<'_>, StoreError> {
+        let waiting = Waiting(&self.waiting);
+        let before = self.waiting.fetch_add(1, Ordering::AcqRel);
+        if before < self.source.limits.waiting { Ok(waiting) } else { Err(StoreError::Overloaded) }
+    }
+
+    fn join(&self, name: &SequenceName, need: Need) -> Result<Place, StoreError> {
+        let name = self.name(name)?;
+        let most = self.source.limits.waiting_of_one;
+        name.join(need, most, |before| self.source.batch(&name, before)).ok_or(StoreError::Overloaded)
+    }
+
+    /// A sequence, which the node knows from now on. Those for which no call waits and no block is fetched may go.
+    fn name(&self, name: &SequenceName) -> Result<Arc<Name>, StoreError> {
+        let now = self.source.clock.now();
+        let mut names = self.names.lock();
+        if let Some(known) = names.get(name, now) {
+            return Ok(Arc::clone(known));
+        }
+        let new = Arc::new(Name::new(name.clone(), &self.source.limits));
+        let is_idle = |name: &Arc<Name>| Arc::strong_count(name) == 1;
+        if names.insert(name.clone(), now, Arc::clone(&new), is_idle) {
+            Ok(new)
+        } else {
+            Err(StoreError::Overloaded)
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Debug for Sequences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sequences").field("keeper", &self.0.source.keeper).finish_non_exhaustive()
+    }
+}
+
+/// The numbers of one caller: `count` of them, after those of callers before.
+fn part(ranges: &[SeqRange], before: u32, count: u32) -> Vec<SeqRange> {
+    let (mut skipped, mut missing) = (i64::from(before), i64::from(count));
+    let mut part = Vec::with_capacity(1);
+    for range in ranges {
+        let (first, within) = (range.first + skipped, range.last - range.first + 1 - skipped);
+        if within <= 0 {
+            skipped = -within;
+            continue;
+        }
+        let taken = within.min(missing);
+        if taken > 0 {
+            part.push(SeqRange { first, last: first + taken - 1 });
+        }
+        (skipped, missing) = (0, missing - taken);
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_of_a_batch_get_parts_of_their_own() {
+        let range = |first, last| SeqRange { first, last };
+        let ranges = [range(5, 9), range(21, 21), range(31, 40)];
+        assert_eq!(part(&ranges, 0, 3), [range(5, 7)]);
+        assert_eq!(part(&ranges, 3, 4), [range(8, 9), range(21, 21), range(31, 31)]);
+        assert_eq!(part(&ranges, 5, 1), [range(21, 21)]);
+        assert_eq!(part(&ranges, 6, 10), [range(31, 40)]);
+        assert_eq!(part(&ranges, 7, 9), [range(32, 40)]);
+    }
+}

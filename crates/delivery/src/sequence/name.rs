@@ -1,0 +1,192 @@
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, Shared, WeakShared};
+use kith_cache::Moment;
+use kith_store::{Seq, SeqRange, SequenceName, StoreError};
+use parking_lot::Mutex;
+
+use super::limits::SequenceLimits;
+
+/// The numbers of a batch, by rising number, for all of its callers.
+pub(super) type Batch = Shared<BoxFuture<'static, Result<Arc<[SeqRange]>, StoreError>>>;
+/// A block on its way from the store to the keeper.
+pub(super) type Fetch = Shared<BoxFuture<'static, Result<(), StoreError>>>;
+
+/// A block that lasts shorter is followed by a larger one.
+const LASTS_SHORT: Duration = Duration::from_millis(100);
+/// A block that lasts longer is followed by a smaller one.
+const LASTS_LONG: Duration = Duration::from_secs(10);
+
+/// What a node knows of a sequence.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub(super) name: SequenceName,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The highest number that this node was given. Invariant: no later take returns one that is not above it.
+    seen: Seq,
+    /// Numbers of the last block.
+    size: u32,
+    /// When that was begun to be fetched.
+    fetched: Option<Moment>,
+    /// The batch that has not begun. Invariant: at most one.
+    open: Option<Open>,
+    last: Option<Weak<Arc<[SeqRange]>>>,
+    fetch: Option<Weak<()>>,
+}
+
+type Weak<T> = WeakShared<BoxFuture<'static, Result<T, StoreError>>>;
+
+/// A batch that callers can join.
+#[derive(Debug)]
+struct Open {
+    need: Need,
+    batch: Option<Weak<Arc<[SeqRange]>>>,
+}
+
+/// What a batch has to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Need {
+    pub(super) count: u32,
+    pub(super) above: Seq,
+}
+
+/// The numbers of one caller within a batch.
+pub(super) struct Place {
+    pub(super) batch: Batch,
+    /// How many are those of callers before.
+    pub(super) before: u32,
+}
+
+impl Name {
+    pub(super) fn new(name: SequenceName, limits: &SequenceLimits) -> Self {
+        let state = State { seen: 0, size: limits.block, fetched: None, open: None, last: None, fetch: None };
+        Self { name, state: Mutex::new(state) }
+    }
+
+    /// Adds a caller to the batch that has not begun, or begins one with `make`, which is given the batch before. `None`: too
+    /// many numbers wait.
+    pub(super) fn join(
+        &self,
+        need: Need,
+        most: u32,
+        make: impl FnOnce(Option<Batch>) -> Batch,
+    ) -> Option<Place> {
+        let mut state = self.state.lock();
+        let open = state.open.as_mut().and_then(|open| Some((open.batch.as_ref()?.upgrade()?, open)));
+        if let Some((batch, open)) = open {
+            let before = open.need.count;
+            let count = before.checked_add(need.count).filter(|count| *count <= most)?;
+            open.need = Need { count, above: need.above.max(open.need.above) };
+            return Some(Place { batch, before });
+        }
+        let batch = make(state.last.as_ref().and_then(WeakShared::upgrade));
+        state.last = batch.downgrade();
+        state.open = Some(Open { need, batch: batch.downgrade() });
+        Some(Place { batch, before: 0 })
+    }
+
+    /// The batch begins: no caller can join it any more.
+    pub(super) fn close(&self) -> Option<Need> {
+        self.state.lock().open.take().map(|open| open.need)
+    }
+
+    pub(super) fn seen(&self) -> Seq {
+        self.state.lock().seen
+    }
+
+    pub(super) fn saw(&self, seq: Seq) {
+        let mut state = self.state.lock();
+        state.seen = state.seen.max(seq);
+    }
+
+    /// Whether more than half of a block is left.
+    pub(super) fn has_enough(&self, left: u64) -> bool {
+        left >= u64::from(self.state.lock().size / 2)
+    }
+
+    /// The fetch that runs, or a new one.
+    pub(super) fn fetch(&self, make: impl FnOnce() -> Fetch) -> (Fetch, bool) {
+        let mut state = self.state.lock();
+        if let Some(running) = state.fetch.as_ref().and_then(WeakShared::upgrade)
+            && running.peek().is_none()
+        {
+            return (running, false);
+        }
+        let fetch = make();
+        state.fetch = fetch.downgrade();
+        (fetch, true)
+    }
+
+    /// How many numbers the block has that is fetched now.
+    pub(super) fn next_size(&self, now: Moment, limits: &SequenceLimits) -> u32 {
+        let mut state = self.state.lock();
+        if let Some(before) = state.fetched.replace(now) {
+            let lasted = now.since(before);
+            if lasted < LASTS_SHORT {
+                state.size = state.size.saturating_mul(2).min(limits.block_max);
+            } else if lasted > LASTS_LONG {
+                state.size = (state.size / 2).max(limits.block);
+            }
+        }
+        state.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt as _, future::ready};
+
+    use super::*;
+
+    fn name(limits: &SequenceLimits) -> Name {
+        Name::new("a".parse().unwrap(), limits)
+    }
+
+    fn batch(_: Option<Batch>) -> Batch {
+        ready(Ok(Vec::new().into())).boxed().shared()
+    }
+
+    fn need(count: u32, above: Seq) -> Need {
+        Need { count, above }
+    }
+
+    #[test]
+    fn callers_before_the_begin_are_one_batch() {
+        let name = name(&SequenceLimits::default());
+        let first = name.join(need(3, 0), 100, batch).unwrap();
+        let second = name.join(need(4, 50), 100, |_| unreachable!()).unwrap();
+        assert_eq!((first.before, second.before), (0, 3));
+        assert_eq!(name.close(), Some(need(7, 50)));
+        let third = name.join(need(1, 0), 100, batch).unwrap();
+        assert_eq!((third.before, name.close()), (0, Some(need(1, 0))));
+    }
+
+    #[test]
+    fn batch_whose_callers_have_gone_is_not_joined() {
+        let name = name(&SequenceLimits::default());
+        drop(name.join(need(3, 0), 100, batch));
+        let _next = name.join(need(1, 0), 100, batch).unwrap();
+        assert_eq!(name.close(), Some(need(1, 0)));
+    }
+
+    #[test]
+    fn numbers_that_wait_are_bounded() {
+        let name = name(&SequenceLimits::default());
+        let _first = name.join(need(60, 0), 100, batch).unwrap();
+        assert!(name.join(need(41, 0), 100, batch).is_none());
+        assert!(name.join(need(40, 0), 100, batch).is_some());
+    }
+
+    #[test]
+    fn blocks_grow_while_they_last_short() {
+        let limits = SequenceLimits { block: 100, block_max: 350, ..SequenceLimits::default() };
+        let name = name(&limits);
+        let sizes = [0, 50, 149, 248, 348, 10_348, 20_349, 40_000, 60_000]
+            .map(|ms| name.next_size(Moment::new(ms), &limits));
+        assert_eq!(sizes, [100, 200, 350, 350, 350, 350, 175, 100, 100]);
+    }
+}

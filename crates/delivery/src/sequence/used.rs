@@ -1,0 +1,89 @@
+use std::collections::HashMap;
+
+use kith_cache::Moment;
+use kith_store::SequenceName;
+
+/// Something of a bounded number of sequences: when there are too many, those that were used last stay.
+#[derive(Debug)]
+pub(super) struct Used<V> {
+    most: usize,
+    values: HashMap<SequenceName, (Moment, V)>,
+}
+
+impl<V> Used<V> {
+    /// At most `most`, and at least one.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most: most.max(1), values: HashMap::new() }
+    }
+
+    /// What there is of a sequence, which is used now.
+    pub(super) fn get(&mut self, name: &SequenceName, now: Moment) -> Option<&mut V> {
+        let (used, value) = self.values.get_mut(name)?;
+        *used = now;
+        Some(value)
+    }
+
+    /// Adds a sequence. If there are too many, removes the half of those that may go which was used least recently. False: none may
+    /// go, and nothing was added.
+    pub(super) fn insert(
+        &mut self,
+        name: SequenceName,
+        now: Moment,
+        value: V,
+        may_go: impl Fn(&V) -> bool,
+    ) -> bool {
+        if self.values.len() >= self.most && !self.make_room(may_go) {
+            return false;
+        }
+        self.values.insert(name, (now, value));
+        true
+    }
+
+    /// A half at a time, so that an insertion costs little on average.
+    fn make_room(&mut self, may_go: impl Fn(&V) -> bool) -> bool {
+        let idle = self.values.values().filter(|(_, value)| may_go(value));
+        let mut moments: Vec<Moment> = idle.map(|(used, _)| *used).collect();
+        if moments.is_empty() {
+            return false;
+        }
+        let place = (moments.len() - 1) / 2;
+        let (_, middle, _) = moments.select_nth_unstable(place);
+        let middle = *middle;
+        self.values.retain(|_, (used, value)| *used > middle || !may_go(value));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(number: u64) -> SequenceName {
+        format!("s{number}").parse().unwrap()
+    }
+
+    #[test]
+    fn least_recently_used_go_when_there_are_too_many() {
+        let mut used = Used::new(4);
+        for number in 0..4 {
+            assert!(used.insert(name(number), Moment::new(number), number, |_| true));
+        }
+        assert_eq!(used.get(&name(0), Moment::new(9)), Some(&mut 0));
+        assert!(used.insert(name(4), Moment::new(10), 4, |_| true));
+        let now = Moment::new(11);
+        let kept: Vec<bool> = (0..5).map(|number| used.get(&name(number), now).is_some()).collect();
+        assert_eq!(kept, [true, false, false, true, true]);
+    }
+
+    #[test]
+    fn those_that_may_not_go_stay() {
+        let mut used = Used::new(2);
+        for number in 0..2 {
+            used.insert(name(number), Moment::new(number), number, |_| true);
+        }
+        assert!(!used.insert(name(2), Moment::new(2), 2, |_| false));
+        assert!(used.insert(name(2), Moment::new(2), 2, |value| *value == 1));
+        assert!(used.get(&name(0), Moment::new(3)).is_some(), "though it was used before the other one");
+        assert!(used.get(&name(1), Moment::new(3)).is_none());
+    }
+}

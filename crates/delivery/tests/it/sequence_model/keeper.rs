@@ -1,0 +1,95 @@
+//! The sequences in Redis, with a gate before each call.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{FutureExt as _, future::BoxFuture};
+use kith_cache::remote::SharedError;
+use kith_delivery::{Background, Offer, RedisSequences, SequenceKeeper, Taken};
+use kith_store::{Seq, SequenceName};
+use parking_lot::Mutex;
+
+use super::{mutants::Mutant, truth::Truth};
+use crate::model::stage::{Stage, Verdict};
+
+/// The keeper of one node.
+#[derive(Debug)]
+pub(super) struct Stepped {
+    pub(super) keeper: Arc<RedisSequences>,
+    pub(super) stage: Arc<Stage>,
+    pub(super) truth: Arc<Mutex<Truth>>,
+    pub(super) mutant: Mutant,
+}
+
+/// What nodes do in the background: becomes an actor of the world.
+#[derive(Default)]
+pub(super) struct Begun(pub(super) Mutex<Vec<BoxFuture<'static, ()>>>);
+
+impl Background for Begun {
+    fn run(&self, work: BoxFuture<'static, ()>) {
+        self.0.lock().push(work);
+    }
+}
+
+impl std::fmt::Debug for Begun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Begun")
+    }
+}
+
+impl Stepped {
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl Fn(Arc<RedisSequences>) -> BoxFuture<'static, Result<T, SharedError>> + Send + Sync,
+        again: bool,
+    ) -> Result<T, SharedError> {
+        let verdict = self.stage.gate().await;
+        let make = || call(Arc::clone(&self.keeper));
+        match verdict {
+            Verdict::Made => self.stage.command(make()).await,
+            Verdict::Failed => Err(SharedError::Away),
+            Verdict::Late => {
+                self.stage.delay(make().map(drop).boxed());
+                Err(SharedError::Timeout)
+            }
+            Verdict::Unanswered => {
+                drop(self.stage.command(make()).await);
+                if again {
+                    self.stage.delay(make().map(drop).boxed());
+                }
+                Err(SharedError::Timeout)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl SequenceKeeper for Stepped {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+        let seen = if self.mutant.forgets { 0 } else { seen };
+        let name = name.clone();
+        let take = move |keeper: Arc<RedisSequences>| {
+            let name = name.clone();
+            async move { keeper.take(&name, count, seen).await }.boxed()
+        };
+        let taken = self.call(take, false).await;
+        self.stage.count(match &taken {
+            Ok(Taken::Numbers { range, .. }) if range.last - range.first + 1 < i64::from(count) => "some",
+            Ok(Taken::Numbers { .. }) => "all",
+            Ok(Taken::Unknown) => "unknown",
+            Ok(Taken::UsedUp) => "used up",
+            Err(_) => "away",
+        });
+        taken
+    }
+
+    async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError> {
+        self.truth.lock().offered += 1;
+        let name = name.clone();
+        let make = move |keeper: Arc<RedisSequences>| {
+            let name = name.clone();
+            async move { keeper.offer(&name, offer).await }.boxed()
+        };
+        self.call(make, self.mutant.offers_again).await
+    }
+}

@@ -1,0 +1,54 @@
+//! Rules that are taken away, to see that the histories need them.
+
+/// What a naive version does instead of following a rule.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mutant {
+    /// The rule, as in the table of the decision.
+    pub(crate) rule: &'static str,
+    /// Replaced in the texts of the scripts.
+    pub(super) edits: &'static [(&'static str, &'static str)],
+    /// The store is read, and written in another step.
+    pub(super) reads_then_writes: bool,
+    /// An offer that was not answered is made a second time.
+    pub(super) offers_again: bool,
+    /// Takes do not name what the node was given and what its caller knows.
+    pub(super) forgets: bool,
+    /// Keys do not carry the epoch, and every server is taken for the right one.
+    pub(super) ignores_epochs: bool,
+}
+
+const NONE: Mutant = Mutant {
+    rule: "",
+    edits: &[],
+    reads_then_writes: false,
+    offers_again: false,
+    forgets: false,
+    ignores_epochs: false,
+};
+
+const fn script(rule: &'static str, edits: &'static [(&'static str, &'static str)]) -> Mutant {
+    Mutant { rule, edits, ..NONE }
+}
+
+/// At least one of each rule.
+pub(crate) const MUTANTS: [Mutant; 10] = [
+    Mutant { rule: "S1: a block is taken in one step of the store", reads_then_writes: true, ..NONE },
+    script("S2: a take raises the last number", &[("redis.call('HSET', KEY, 'at', at + taken)", "")]),
+    script("S3: a take ends with the block", &[("math.min(count, last - at)", "count")]),
+    script(
+        "S6: a take is above what is known",
+        &[("if not at or at < seen then return", "if not at then return")],
+    ),
+    script(
+        "S4: a block is extended only by the one that follows it",
+        &[("elseif first == last + 1 then", "elseif first > last then")],
+    ),
+    script("S5: a block below the present one is dropped", &[("elseif first > last then", "else")]),
+    script(
+        "S6: a block above what is known replaces an old one",
+        &[("if not at or at < seen then\n    redis.call('DEL'", "if not at then\n    redis.call('DEL'")],
+    ),
+    Mutant { rule: "S7: a block is offered once", offers_again: true, ..NONE },
+    Mutant { rule: "S6: a take names what the node and its caller know", forgets: true, ..NONE },
+    Mutant { rule: "S8: keys carry the epoch, and its server answers", ignores_epochs: true, ..NONE },
+];

@@ -1,0 +1,74 @@
+//! What happens in a world, and how often.
+
+use rand::{Rng as _, rngs::StdRng};
+
+/// What happens in a world. Of these at most one kind of state goes back: nodes that do not know what was given out cannot notice
+/// an old state that was put back by hand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weather {
+    /// Every command is made and answered, no key is lost, and no epoch ends.
+    pub(super) is_calm: bool,
+    pub(super) nodes_die: bool,
+    pub(super) redis_fails: bool,
+    pub(super) empties: bool,
+    pub(super) epochs_end: bool,
+    /// An old state is put back under a running server.
+    pub(super) puts_back: bool,
+}
+
+/// A kind of step.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice {
+    GoOn,
+    Begin,
+    Advance,
+    MakeLate,
+    Empty,
+    Kill,
+    Save,
+    PutBack,
+    ChangeEpoch,
+    MoveNode,
+}
+
+impl Weather {
+    pub(super) fn any(rng: &mut StdRng) -> Self {
+        let calm = Self {
+            is_calm: true,
+            nodes_die: false,
+            redis_fails: false,
+            empties: false,
+            epochs_end: false,
+            puts_back: false,
+        };
+        match rng.random_range(0..4) {
+            0 => calm,
+            1 => Self { is_calm: false, puts_back: true, ..calm },
+            _ => Self {
+                is_calm: false,
+                nodes_die: rng.random_bool(0.5),
+                redis_fails: rng.random_bool(0.6),
+                empties: rng.random_bool(0.5),
+                epochs_end: rng.random_bool(0.6),
+                puts_back: false,
+            },
+        }
+    }
+
+    /// Each kind of step, and how often it is made.
+    pub(super) fn choices(self) -> [(Choice, u32); 10] {
+        let often = |is_often, many| if is_often { many } else { 0 };
+        [
+            (Choice::GoOn, 140),
+            (Choice::Begin, 40),
+            (Choice::Advance, 12),
+            (Choice::MakeLate, often(self.redis_fails, 12)),
+            (Choice::Empty, often(self.empties, 8)),
+            (Choice::Kill, often(self.nodes_die, 3)),
+            (Choice::Save, often(self.epochs_end || self.puts_back, 12)),
+            (Choice::PutBack, often(self.puts_back, 12)),
+            (Choice::ChangeEpoch, often(self.epochs_end, 5)),
+            (Choice::MoveNode, often(self.epochs_end, 4)),
+        ]
+    }
+}

@@ -1,0 +1,153 @@
+//! A store of sequences in memory that counts its steps, and a keeper that fails when it is told to.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use kith_cache::{fake::ManualClock, remote::SharedError};
+use kith_delivery::{Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Taken};
+use kith_store::{Outcome, Seq, SeqRange, SequenceName, SequenceStore, StoreError};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+pub(crate) fn named(text: &str) -> SequenceName {
+    text.parse().unwrap()
+}
+
+pub(crate) fn range(first: Seq, last: Seq) -> SeqRange {
+    SeqRange { first, last }
+}
+
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    last: Mutex<HashMap<SequenceName, Seq>>,
+    /// How many numbers each step took.
+    pub(crate) steps: Mutex<Vec<u32>>,
+    /// A permit for each step.
+    pub(crate) gate: Semaphore,
+    pub(crate) is_away: AtomicBool,
+}
+
+impl Numbers {
+    fn new() -> Arc<Self> {
+        let gate = Semaphore::new(Semaphore::MAX_PERMITS);
+        Arc::new(Self { last: Mutex::default(), steps: Mutex::default(), gate, is_away: false.into() })
+    }
+
+    pub(crate) fn steps(&self) -> Vec<u32> {
+        self.steps.lock().clone()
+    }
+}
+
+#[async_trait]
+impl SequenceStore for Numbers {
+    async fn take_seqs(&self, name: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError> {
+        self.gate.acquire().await.unwrap().forget();
+        if self.is_away.load(Ordering::Acquire) {
+            let source = Arc::new(io::Error::from(io::ErrorKind::NotConnected));
+            return Err(StoreError::Unavailable { outcome: Outcome::Unknown, source });
+        }
+        self.steps.lock().push(count);
+        let mut last = self.last.lock();
+        let last = last.entry(name.clone()).or_default();
+        let first = above.max(*last) + 1;
+        *last = first + i64::from(count) - 1;
+        Ok(SeqRange { first, last: *last })
+    }
+
+    async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {
+        let last = self.last.lock();
+        Ok(names.iter().map(|name| last.get(name).copied().unwrap_or(0)).collect())
+    }
+}
+
+/// The memory of a node as a keeper that may be away, like Redis.
+#[derive(Debug)]
+pub(crate) struct Server {
+    keeper: MemorySequences,
+    pub(crate) takes: AtomicUsize,
+    /// A permit for each take.
+    pub(crate) gate: Semaphore,
+    pub(crate) is_away: AtomicBool,
+    /// Offers are made, and not answered.
+    pub(crate) loses_answers: AtomicBool,
+}
+
+#[async_trait]
+impl SequenceKeeper for Server {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+        self.takes.fetch_add(1, Ordering::AcqRel);
+        self.gate.acquire().await.unwrap().forget();
+        if self.is_away.load(Ordering::Acquire) {
+            return Err(SharedError::Away);
+        }
+        self.keeper.take(name, count, seen).await
+    }
+
+    async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError> {
+        if self.is_away.load(Ordering::Acquire) {
+            return Err(SharedError::Away);
+        }
+        self.keeper.offer(name, offer).await?;
+        if self.loses_answers.load(Ordering::Acquire) { Err(SharedError::Timeout) } else { Ok(()) }
+    }
+}
+
+#[derive(Debug)]
+struct Spawned;
+
+impl Background for Spawned {
+    fn run(&self, work: BoxFuture<'static, ()>) {
+        tokio::spawn(work);
+    }
+}
+
+/// A node, and what it takes its numbers from.
+pub(crate) struct Site {
+    pub(crate) sequences: Sequences,
+    pub(crate) store: Arc<Numbers>,
+    pub(crate) server: Arc<Server>,
+    pub(crate) clock: ManualClock,
+    limits: SequenceLimits,
+}
+
+impl Site {
+    pub(crate) fn new(limits: SequenceLimits) -> Self {
+        let server = Server {
+            keeper: MemorySequences::new(100),
+            takes: AtomicUsize::new(0),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS),
+            is_away: false.into(),
+            loses_answers: false.into(),
+        };
+        let (store, server, clock) = (Numbers::new(), Arc::new(server), ManualClock::new());
+        let sequences = node(&store, &server, &clock, limits);
+        Self { sequences, store, server, clock, limits }
+    }
+
+    /// Another node over the same.
+    pub(crate) fn another(&self) -> Sequences {
+        node(&self.store, &self.server, &self.clock, self.limits)
+    }
+
+    pub(crate) async fn reserve(&self, count: u32, above: Seq) -> Vec<SeqRange> {
+        self.sequences.reserve(&named("a"), count, above).await.unwrap()
+    }
+}
+
+fn node(
+    store: &Arc<Numbers>,
+    server: &Arc<Server>,
+    clock: &ManualClock,
+    limits: SequenceLimits,
+) -> Sequences {
+    let (store, server) = (Arc::<Numbers>::clone(store), Arc::<Server>::clone(server));
+    Sequences::new(store, server, Arc::new(clock.clone()), Arc::new(Spawned), limits)
+}

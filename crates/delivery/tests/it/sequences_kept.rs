@@ -1,0 +1,243 @@
+//! What gives out the numbers of blocks, in memory and in Redis: the same cases for both.
+
+use std::sync::Arc;
+
+use kith_cache::remote::{
+    SharedError,
+    redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+};
+use kith_delivery::{MemorySequences, Offer, RedisSequences, SequenceKeeper, Taken};
+use kith_store::{ABOVE_MAX, Epoch, Seq, SequenceName};
+use parking_lot::Mutex;
+
+use crate::{
+    model::{connected, name},
+    sequence_stage::{named, range},
+    stage::Epochs,
+};
+
+fn a() -> SequenceName {
+    named("a")
+}
+
+async fn offer(keeper: &dyn SequenceKeeper, first: Seq, last: Seq, seen: Seq) {
+    keeper.offer(&a(), Offer { block: range(first, last), seen }).await.unwrap();
+}
+
+async fn take(keeper: &dyn SequenceKeeper, count: u32, seen: Seq) -> Taken {
+    keeper.take(&a(), count, seen).await.unwrap()
+}
+
+fn numbers(first: Seq, last: Seq, left: u64) -> Taken {
+    Taken::Numbers { range: range(first, last), left }
+}
+
+macro_rules! cases {
+    ($($case:ident)+) => {
+        mod in_memory {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(&super::MemorySequences::new(10)).await;
+            })+
+        }
+        mod in_redis {
+            $(#[tokio::test]
+            #[ignore = "needs Redis: run cargo xtask test"]
+            async fn $case() {
+                super::$case(&super::Redis::connect().await.keeper).await;
+            })+
+        }
+    };
+}
+
+cases! {
+    nothing_is_known_before_an_offer
+    numbers_are_given_out_up_to_the_end
+    block_that_follows_extends_the_present_one
+    later_block_is_the_next_one
+    block_that_follows_the_next_one_extends_it
+    block_that_leaves_a_gap_behind_the_next_one_is_dropped
+    lower_block_is_dropped
+    block_below_what_is_known_gives_nothing
+    block_above_what_is_known_replaces_an_old_one
+    names_are_apart
+    large_numbers_are_exact
+}
+
+async fn nothing_is_known_before_an_offer(keeper: &dyn SequenceKeeper) {
+    assert_eq!(take(keeper, 1, 0).await, Taken::Unknown);
+}
+
+async fn numbers_are_given_out_up_to_the_end(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 100, 0).await;
+    assert_eq!(take(keeper, 1, 0).await, numbers(1, 1, 99));
+    assert_eq!(take(keeper, 60, 1).await, numbers(2, 61, 39));
+    assert_eq!(take(keeper, 60, 61).await, numbers(62, 100, 0), "no number beyond the block");
+    assert_eq!(take(keeper, 1, 100).await, Taken::UsedUp);
+}
+
+async fn block_that_follows_extends_the_present_one(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 10, 0).await;
+    offer(keeper, 11, 20, 0).await;
+    assert_eq!(take(keeper, 15, 0).await, numbers(1, 15, 5));
+}
+
+async fn later_block_is_the_next_one(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 10, 0).await;
+    offer(keeper, 21, 30, 0).await;
+    assert_eq!(take(keeper, 15, 0).await, numbers(1, 10, 10), "numbers between are of others");
+    assert_eq!(take(keeper, 5, 0).await, numbers(21, 25, 5));
+    assert_eq!(take(keeper, 9, 0).await, numbers(26, 30, 0));
+    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp);
+}
+
+async fn block_that_follows_the_next_one_extends_it(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 10, 0).await;
+    offer(keeper, 21, 30, 0).await;
+    offer(keeper, 31, 40, 0).await;
+    assert_eq!(take(keeper, 10, 0).await, numbers(1, 10, 20));
+    assert_eq!(take(keeper, 30, 0).await, numbers(21, 40, 0));
+}
+
+async fn block_that_leaves_a_gap_behind_the_next_one_is_dropped(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 10, 0).await;
+    offer(keeper, 21, 30, 0).await;
+    offer(keeper, 41, 50, 0).await;
+    offer(keeper, 11, 20, 0).await;
+    assert_eq!(take(keeper, 10, 0).await, numbers(1, 10, 10));
+    assert_eq!(take(keeper, 30, 0).await, numbers(21, 30, 0));
+    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp);
+}
+
+/// Fault of published schemes: a caller that was slow puts its block in the place of a later one.
+async fn lower_block_is_dropped(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 101, 110, 0).await;
+    offer(keeper, 1, 100, 0).await;
+    assert_eq!(take(keeper, 20, 0).await, numbers(101, 110, 0));
+    offer(keeper, 51, 60, 0).await;
+    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp, "numbers do not fall");
+}
+
+async fn block_below_what_is_known_gives_nothing(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 100, 0).await;
+    take(keeper, 10, 0).await;
+    assert_eq!(take(keeper, 1, 11).await, Taken::Unknown);
+    assert_eq!(take(keeper, 1, 10).await, numbers(11, 11, 89));
+}
+
+async fn block_above_what_is_known_replaces_an_old_one(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 100, 0).await;
+    offer(keeper, 301, 310, 0).await;
+    take(keeper, 10, 0).await;
+    offer(keeper, 501, 600, 500).await;
+    assert_eq!(take(keeper, 200, 500).await, numbers(501, 600, 0));
+    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp, "the next one was replaced, too");
+}
+
+async fn names_are_apart(keeper: &dyn SequenceKeeper) {
+    offer(keeper, 1, 100, 0).await;
+    assert_eq!(keeper.take(&named("b"), 1, 0).await.unwrap(), Taken::Unknown);
+    assert_eq!(keeper.take(&named("A"), 1, 0).await.unwrap(), Taken::Unknown);
+}
+
+async fn large_numbers_are_exact(keeper: &dyn SequenceKeeper) {
+    let first = ABOVE_MAX + 1;
+    offer(keeper, first, first + 99, ABOVE_MAX).await;
+    for number in 0..3 {
+        let expected = numbers(first + number, first + number, 99 - number.unsigned_abs());
+        assert_eq!(take(keeper, 1, ABOVE_MAX).await, expected);
+    }
+    offer(keeper, first + 100, first + 199, 0).await;
+    offer(keeper, first + 301, first + 310, 0).await;
+    assert_eq!(take(keeper, 500, 0).await, numbers(first + 3, first + 199, 10));
+    assert_eq!(take(keeper, 500, 0).await, numbers(first + 301, first + 310, 0));
+}
+
+#[tokio::test]
+async fn memory_keeps_the_names_that_were_used_last() {
+    let keeper = MemorySequences::new(4);
+    for name in ["a", "b", "c", "d", "e"] {
+        keeper.offer(&named(name), Offer { block: range(1, 10), seen: 0 }).await.unwrap();
+    }
+    let mut known = 0;
+    for name in ["a", "b", "c", "d", "e"] {
+        known += usize::from(keeper.take(&named(name), 1, 0).await.unwrap() != Taken::Unknown);
+    }
+    assert!((1..=4).contains(&known), "{known}");
+}
+
+/// Sequences in the Redis of the tests, under a prefix of their own.
+struct Redis {
+    keeper: RedisSequences,
+    epochs: Arc<Epochs>,
+    runner: Arc<ScriptRunner>,
+    server: String,
+}
+
+impl Redis {
+    async fn connect() -> Self {
+        let runner = Arc::new(connected().await);
+        let server = name(&runner).await;
+        let epoch = Epoch { number: 5, server: server.clone() };
+        let epochs = Arc::new(Epochs { followed: Mutex::new(Some(epoch)), settled: Mutex::new(Some(5)) });
+        let keeper = RedisSequences::over(Arc::clone(&runner), Arc::<Epochs>::clone(&epochs));
+        Self { keeper, epochs, runner, server }
+    }
+
+    fn follow(&self, number: u64, server: &str) {
+        *self.epochs.followed.lock() = Some(Epoch { number, server: server.to_owned() });
+    }
+}
+
+/// Fault of published schemes: after a failover, or with an old dump, numbers are given out again.
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn numbers_of_another_epoch_are_not_given_out() {
+    let redis = Redis::connect().await;
+    offer(&redis.keeper, 1, 100, 0).await;
+    redis.follow(6, &redis.server);
+    assert_eq!(take(&redis.keeper, 1, 0).await, Taken::Unknown);
+    offer(&redis.keeper, 101, 200, 0).await;
+    assert_eq!(take(&redis.keeper, 1, 0).await, numbers(101, 101, 99));
+    redis.follow(5, &redis.server);
+    assert_eq!(take(&redis.keeper, 1, 0).await, numbers(1, 1, 99));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn other_server_and_no_epoch_are_away() {
+    let redis = Redis::connect().await;
+    offer(&redis.keeper, 1, 100, 0).await;
+    redis.follow(5, "another");
+    assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Away));
+    let block = range(101, 200);
+    assert_eq!(redis.keeper.offer(&a(), Offer { block, seen: 0 }).await, Err(SharedError::Away));
+    *redis.epochs.followed.lock() = None;
+    assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Away));
+    redis.follow(5, &redis.server);
+    assert_eq!(take(&redis.keeper, 1, 0).await, numbers(1, 1, 99), "nothing was changed");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn sequence_that_is_not_used_ends() {
+    let redis = Redis::connect().await;
+    let ttl = RedisScript::new("return redis.call('PTTL', KEYS[1])");
+    let lasts = async || {
+        let none: [bytes::Bytes; 0] = [];
+        let keys = vec![format!("{{{}:seq:a}}:5", redis.runner.tag())];
+        match redis.runner.run(&[ScriptCall::new(&ttl, keys, none)]).await.remove(0).unwrap() {
+            Reply::Number(ms) => ms,
+            other => panic!("{other:?}"),
+        }
+    };
+    offer(&redis.keeper, 1, 100, 0).await;
+    let day = 24 * 60 * 60 * 1_000;
+    assert!((day - 60_000..=day).contains(&lasts().await));
+    let persist = RedisScript::new("return redis.call('PERSIST', KEYS[1])");
+    let none: [bytes::Bytes; 0] = [];
+    let keys = vec![format!("{{{}:seq:a}}:5", redis.runner.tag())];
+    redis.runner.run(&[ScriptCall::new(&persist, keys, none)]).await.remove(0).unwrap();
+    take(&redis.keeper, 1, 0).await;
+    assert!((day - 60_000..=day).contains(&lasts().await), "each use renews it");
+}

@@ -1,0 +1,153 @@
+//! Numbers of a sequence over INCR, each over connections of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use fred::interfaces::KeysInterface as _;
+use kith_cache::{SystemClock, remote::redis::ScriptRunner};
+use kith_delivery::{EpochSource, RedisSequences, SequenceLimits, Sequences};
+use kith_service::sequence::Spawned;
+use kith_store::{Epoch, SequenceName, SequenceStore};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{
+    hits::{Latency, each},
+    raw::RawRedis,
+    site::{Place, Site},
+};
+use crate::{
+    bench::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
+    ratio::{Pair, Side, count, interleave, nanos},
+    results::Results,
+    rows::mongodb::Filled,
+};
+
+/// Callers at one time.
+const CALLERS: usize = 32;
+
+/// A node that takes blocks from MongoDB, and a client of the same Redis.
+struct Stage {
+    sequences: Sequences,
+    name: SequenceName,
+    raw: RawRedis,
+}
+
+#[derive(Debug)]
+struct Followed(Site);
+
+#[async_trait]
+impl EpochSource for Followed {
+    fn followed(&self) -> Option<Epoch> {
+        self.0.followed()
+    }
+
+    async fn settled(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Stage {
+    async fn new(url: &str, store: &Arc<dyn SequenceStore>) -> Result<Arc<Self>> {
+        let place = Place::new(url);
+        let runner = Arc::new(ScriptRunner::connect(place.options()).await?);
+        let raw = RawRedis::connect(url, &place.tag()).await?;
+        let keeper = RedisSequences::over(runner, Arc::new(Followed(place.site().await?)));
+        let (clock, limits) = (Arc::new(SystemClock::new()), SequenceLimits::default());
+        let store = Arc::clone(store);
+        let sequences = Sequences::new(store, Arc::new(keeper), clock, Arc::new(Spawned), limits);
+        Ok(Arc::new(Self { sequences, name: "take".parse()?, raw }))
+    }
+
+    /// One number.
+    async fn next(&self, side: Side) -> Result<()> {
+        let number = match side {
+            Side::Baseline => self.raw.client.incr(format!("{{{}}}:raw:take", self.raw.tag)).await?,
+            Side::Kith => {
+                let ranges = self.sequences.reserve(&self.name, 1, 0).await?;
+                ranges.first().context("no number was reserved")?.first
+            }
+        };
+        ensure!(number > 0_i64, "a number is {number}");
+        Ok(())
+    }
+}
+
+/// Runs what is asked for; nothing where there is no MongoDB.
+pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
+    let is_asked = [&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT].iter().any(|claim| plan.wants(claim));
+    let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
+    let database = Filled::with(uri, 1).await?;
+    let measured = measure(plan, url, &database.sequences, results).await;
+    database.remove().await?;
+    measured
+}
+
+async fn measure(
+    plan: &Plan,
+    url: &str,
+    store: &Arc<dyn SequenceStore>,
+    results: &mut Results<'_>,
+) -> Result<()> {
+    let stage = Stage::new(url, store).await?;
+    if plan.wants(&TAKE) || plan.wants(&TAKE_P99) {
+        let takes = plan.size(5_000, 100);
+        let pairs = interleave(plan.rounds, async |side| one_caller(&stage, side, takes).await).await?;
+        results.add(&TAKE, &each(&pairs, |latency| latency.p50))?;
+        results.add(&TAKE_P99, &each(&pairs, |latency| latency.p99))?;
+    }
+    if plan.wants(&TAKE_32) || plan.wants(&TAKE_LONGEST_WAIT) {
+        let takes = plan.size(1_000, 20);
+        let pairs = interleave(plan.rounds, async |side| many_callers(&stage, side, takes).await).await?;
+        let of = |part: fn(&Crowd) -> f64| -> Vec<Pair<f64>> {
+            pairs.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
+        };
+        results.add(&TAKE_32, &of(|crowd| crowd.numbers_a_second))?;
+        results.add(&TAKE_LONGEST_WAIT, &of(|crowd| crowd.longest_ms))?;
+    }
+    Ok(())
+}
+
+/// Takes numbers one after the other, on a worker of the runtime as calls to a node are.
+async fn one_caller(stage: &Arc<Stage>, side: Side, takes: usize) -> Result<Latency> {
+    let stage = Arc::clone(stage);
+    let timing = tokio::spawn(async move {
+        let mut times = Vec::with_capacity(takes);
+        for _ in 0..takes {
+            let begun = Instant::now();
+            stage.next(side).await?;
+            times.push(nanos(begun.elapsed()) / 1e3);
+        }
+        Ok(Latency::of(times))
+    });
+    timing.await?
+}
+
+/// What many callers saw.
+#[derive(Clone, Copy, Debug)]
+struct Crowd {
+    numbers_a_second: f64,
+    longest_ms: f64,
+}
+
+async fn many_callers(stage: &Arc<Stage>, side: Side, takes: usize) -> Result<Crowd> {
+    let (begun, mut callers) = (Instant::now(), JoinSet::new());
+    for _ in 0..CALLERS {
+        let stage = Arc::clone(stage);
+        callers.spawn(async move {
+            let mut longest = Duration::ZERO;
+            for _ in 0..takes {
+                let begun = Instant::now();
+                stage.next(side).await?;
+                longest = longest.max(begun.elapsed());
+            }
+            anyhow::Ok(longest)
+        });
+    }
+    let mut longest = Duration::ZERO;
+    while let Some(ended) = callers.join_next().await {
+        longest = longest.max(ended??);
+    }
+    let numbers_a_second = count(CALLERS * takes) / begun.elapsed().as_secs_f64();
+    Ok(Crowd { numbers_a_second, longest_ms: nanos(longest) / 1e6 })
+}

@@ -1,0 +1,86 @@
+//! Numbers for logs that are kept elsewhere.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use kith_proto::sequence::v1::{GetMaxSeqsRequest, ReserveSeqsRequest, SeqRange};
+
+use crate::node::TestNode;
+
+async fn reserve(node: &TestNode, name: &str, count: i32, above: i64) -> Vec<SeqRange> {
+    let request = ReserveSeqsRequest { name: name.to_owned(), count, above };
+    let ranges = node.sequences().reserve_seqs(request).await.unwrap().into_inner().ranges;
+    assert_eq!(numbers(&ranges).len(), usize::try_from(count).unwrap(), "{ranges:?}");
+    ranges
+}
+
+fn numbers(ranges: &[SeqRange]) -> Vec<i64> {
+    ranges.iter().flat_map(|range| range.first..=range.last).collect()
+}
+
+async fn max(node: &TestNode, names: &[&str]) -> Vec<i64> {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    let found = node.sequences().get_max_seqs(GetMaxSeqsRequest { names }).await.unwrap();
+    found.into_inner().max_seqs.into_iter().map(|max| max.max_seq).collect()
+}
+
+#[tokio::test]
+async fn numbers_follow_each_other_from_one() {
+    let node = TestNode::start().await;
+    assert_eq!(reserve(&node, "a", 1, 0).await, [SeqRange { first: 1, last: 1 }]);
+    assert_eq!(reserve(&node, "a", 5, 0).await, [SeqRange { first: 2, last: 6 }]);
+    assert_eq!(reserve(&node, "b", 1, 0).await, [SeqRange { first: 1, last: 1 }]);
+    assert_eq!(reserve(&node, "a", 1, 6).await, [SeqRange { first: 7, last: 7 }]);
+}
+
+#[tokio::test]
+async fn numbers_are_above_what_the_caller_knows() {
+    let node = TestNode::start().await;
+    reserve(&node, "a", 1, 0).await;
+    assert_eq!(reserve(&node, "a", 2, 12_345).await, [SeqRange { first: 12_346, last: 12_347 }]);
+    assert_eq!(reserve(&node, "a", 1, 0).await, [SeqRange { first: 12_348, last: 12_348 }]);
+}
+
+/// Faults of published schemes: two callers that get one block, and numbers that are given out a second time.
+#[tokio::test]
+async fn callers_at_once_get_numbers_of_their_own() {
+    let node = TestNode::start().await;
+    let calls = (0..200).map(|call| reserve(&node, "a", call % 7 + 1, 0));
+    let given: Vec<i64> = join_all(calls).await.iter().flat_map(|ranges| numbers(ranges)).collect();
+    let distinct: BTreeSet<i64> = given.iter().copied().collect();
+    assert_eq!(distinct.len(), given.len());
+    assert_eq!(distinct, (1..=i64::try_from(given.len()).unwrap()).collect(), "no gap while nothing fails");
+}
+
+/// Faults of published schemes: a read of the end that takes a number, and an end that is taken for the last message.
+#[tokio::test]
+async fn reading_the_end_takes_no_number() {
+    let node = TestNode::start().await;
+    assert_eq!(max(&node, &["a"]).await, [0]);
+    reserve(&node, "a", 10, 0).await;
+    let ends = max(&node, &["a", "b", "a"]).await;
+    assert!(ends[0] >= 10 && ends[0] == ends[2], "an upper bound: {ends:?}");
+    assert_eq!(ends[1], 0);
+    assert_eq!(reserve(&node, "a", 1, 0).await, [SeqRange { first: 11, last: 11 }]);
+}
+
+#[tokio::test]
+async fn every_number_is_at_or_below_the_end() {
+    let node = TestNode::start().await;
+    for _ in 0..30 {
+        let last = *numbers(&reserve(&node, "a", 40, 0).await).last().unwrap();
+        assert!(max(&node, &["a"]).await[0] >= last, "{last}");
+    }
+}
+
+#[tokio::test]
+async fn restarted_node_gives_out_no_number_again() {
+    let node = TestNode::start_with(|config| config.sequences.block = 10).await;
+    let before = numbers(&reserve(&node, "a", 25, 0).await);
+    let data = node.stop().await;
+    let path = data.path().join("data");
+    let node = TestNode::start_with(|config| config.data_dir = path).await;
+    let after = numbers(&reserve(&node, "a", 25, 0).await);
+    assert!(after[0] > before[24], "{before:?} {after:?}");
+    node.stop().await;
+}

@@ -1,0 +1,46 @@
+//! Sequences between wire and domain.
+
+use kith_proto::sequence::v1 as wire;
+use kith_store::{ABOVE_MAX, Invalid, Outcome, Seq, SeqRange, SequenceName, StoreError};
+
+use crate::error::Error;
+
+/// Numbers of one call.
+const COUNT_MAX: u32 = 1_000;
+
+pub(super) fn name(field: &'static str, text: &str) -> Result<SequenceName, Error> {
+    text.parse().map_err(|why| Error::invalid(field, &why))
+}
+
+pub(super) fn count(count: i32) -> Result<u32, Error> {
+    let count = u32::try_from(count).ok().filter(|count| (1..=COUNT_MAX).contains(count));
+    count.ok_or_else(|| Error::invalid("count", &Invalid::new(format!("must be from 1 to {COUNT_MAX}"))))
+}
+
+pub(super) fn above(above: Seq) -> Result<Seq, Error> {
+    if (0..=ABOVE_MAX).contains(&above) {
+        Ok(above)
+    } else {
+        Err(Error::invalid("above", &Invalid::new(format!("must be from 0 to {ABOVE_MAX}"))))
+    }
+}
+
+pub(super) fn range_to_wire(SeqRange { first, last }: SeqRange) -> wire::SeqRange {
+    wire::SeqRange { first, last }
+}
+
+pub(super) fn max_to_wire((name, max_seq): (SequenceName, Seq)) -> wire::MaxSeq {
+    wire::MaxSeq { name: name.to_string(), max_seq }
+}
+
+/// What failed reserved nothing: numbers that were taken from the store are never given out.
+pub(super) fn not_reserved(error: StoreError) -> Error {
+    let error = match error {
+        StoreError::Unavailable { source, .. } => {
+            StoreError::Unavailable { outcome: Outcome::NotApplied, source }
+        }
+        StoreError::Internal { source, .. } => StoreError::Internal { outcome: Outcome::NotApplied, source },
+        error => error,
+    };
+    Error::store("sequence", &error)
+}

@@ -1,0 +1,12 @@
+//! Numbers for logs that are kept elsewhere (ADR 0038).
+//!
+//! The store gives blocks; Redis, or the memory of a node without one, gives out their numbers. See [`kith_delivery::Sequences`].
+
+mod config;
+mod convert;
+mod rpc;
+mod spawned;
+
+pub use config::SequencesConfig;
+pub use rpc::SequenceRpc;
+pub use spawned::Spawned;

@@ -1,0 +1,12 @@
+use futures::future::BoxFuture;
+use kith_delivery::Background;
+
+/// Runs work in tasks of the runtime. A stop of the node does not wait for them: what they do not do is a gap.
+#[derive(Clone, Copy, Debug)]
+pub struct Spawned;
+
+impl Background for Spawned {
+    fn run(&self, work: BoxFuture<'static, ()>) {
+        tokio::spawn(work);
+    }
+}
