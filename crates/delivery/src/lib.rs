@@ -9,6 +9,7 @@
 
 pub mod entry;
 mod epoch;
+mod inbox;
 mod keeper;
 mod limits;
 mod metrics;
@@ -19,11 +20,15 @@ mod windows;
 pub use self::metrics::METRICS;
 pub use entry::EntryHeader;
 pub use epoch::EpochSource;
+pub use inbox::{
+    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note,
+    Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
+};
 pub use keeper::{
     Append, Confirm, Dropped, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
     WindowKeeper, WindowSeen,
 };
-pub use limits::WindowLimits;
+pub use limits::{InboxLimits, WindowLimits};
 #[cfg(feature = "redis")]
 pub use redis::RedisWindows;
 pub use windows::{Head, HeadOf, Hold, Recent, Wanted, Windows};
