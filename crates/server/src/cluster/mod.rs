@@ -26,7 +26,7 @@ use kith_cache::{
         Standing, Tally, Wakes,
     },
 };
-use kith_delivery::{WindowLimits, Windows};
+use kith_delivery::{InboxKeeper, InboxLimits, WindowLimits, Windows};
 use kith_presence::Presences;
 use kith_service::{
     schema_agreement::SchemaAgreement,
@@ -244,6 +244,11 @@ impl Cluster {
     /// The last messages of conversations, as the nodes share them.
     pub(crate) fn windows(&self, store: Arc<dyn MessageStore>, limits: WindowLimits) -> Windows {
         self.server.windows(Arc::new(self.window_epochs.clone()), store, limits)
+    }
+
+    /// The inboxes of all users, as the nodes share them.
+    pub(crate) fn inboxes(&self, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
+        self.server.inboxes(Arc::new(self.window_epochs.clone()), limits)
     }
 
     /// Whether commands are let through to Redis.

@@ -11,9 +11,11 @@ use kith_cache::{
     SystemClock,
     remote::{Shared, SharedError},
 };
+#[cfg(not(feature = "cluster"))]
+use kith_delivery::MemoryInboxes;
+use kith_delivery::{EpochSource, InboxKeeper, InboxLimits, WindowLimits, Windows};
 #[cfg(feature = "cluster")]
-use kith_delivery::RedisWindows;
-use kith_delivery::{EpochSource, WindowLimits, Windows};
+use kith_delivery::{RedisInboxes, RedisWindows};
 use kith_presence::Presences;
 #[cfg(feature = "cluster")]
 use kith_presence::RedisPresence;
@@ -94,6 +96,11 @@ impl Server {
         let runner = Arc::clone(&self.runner);
         let keeper = RedisWindows::over(runner, epochs, Arc::<SystemClock>::clone(&clock), limits);
         Windows::over(Arc::new(keeper), store, clock, limits)
+    }
+
+    /// The inboxes of all users, over the connections of scripts.
+    pub(super) fn inboxes(&self, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
+        Arc::new(RedisInboxes::over(Arc::clone(&self.runner), epochs, limits))
     }
 
     /// Whether commands are let through: `closed`, `open` or `half_open`.
@@ -209,6 +216,11 @@ impl Server {
         limits: WindowLimits,
     ) -> Windows {
         Windows::none(store, Arc::new(SystemClock::new()), limits)
+    }
+
+    #[expect(clippy::unused_self, reason = "other builds have some")]
+    pub(super) fn inboxes(&self, _epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
+        Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), limits))
     }
 
     #[expect(clippy::unused_self, reason = "other builds have one")]

@@ -206,6 +206,15 @@ pub(super) const TABLE: [Entry; 31] = [
         retry: Retry::Never,
     },
     Entry {
+        reason: Reason::TooManyReceivers,
+        name: "TOO_MANY_RECEIVERS",
+        code: Code::ResourceExhausted,
+        cause: "The user has as many streams of `Receive` open as it may on one node, or the node has.",
+        fix: "Close a stream of the user first, or open this one on another node. Operators raise \
+              `messages.receivers_of_user` or `messages.receivers`.",
+        retry: Retry::Never,
+    },
+    Entry {
         reason: Reason::Overloaded,
         name: "OVERLOADED",
         code: Code::ResourceExhausted,

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use kith_store::{Appended, ConversationId, NewMessage, Outcome, StoreError};
+use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    MessagesConfig,
+    Delivery, MessagesConfig,
     logs::Logs,
     waiting::{Answer, Waiter, Waiting, answer},
 };
@@ -26,6 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct AppendQueue {
     pub(super) logs: Logs,
+    /// `None`: nothing is delivered.
+    delivery: Option<Delivery>,
     mutations: Mutations,
     waiting: Arc<Waiting>,
 }
@@ -37,7 +39,20 @@ impl AppendQueue {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
-        Self { logs, mutations, waiting: Arc::new(Waiting::new(config)) }
+        Self { logs, delivery: None, mutations, waiting: Arc::new(Waiting::new(config)) }
+    }
+
+    /// The same, which delivers what it appends before it answers.
+    #[must_use]
+    pub fn delivering(self, delivery: Delivery) -> Self {
+        Self { delivery: Some(delivery), ..self }
+    }
+
+    /// Delivers the event of a change, which was not appended by this queue.
+    pub(super) async fn deliver(&self, conversation: ConversationId, event: &Message) {
+        if let Some(delivery) = &self.delivery {
+            delivery.appended_one(conversation, event).await;
+        }
     }
 
     /// Appends messages to a conversation in their order, together with others that wait for it. Returns what became of each,
@@ -79,7 +94,10 @@ impl AppendQueue {
             let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
             match self.append_step(conversation, Arc::clone(&messages)).await {
                 Ok(appended) => {
-                    self.logs.appended(conversation, &messages, &appended, began).await;
+                    tokio::join!(
+                        self.logs.appended(conversation, &messages, &appended, began),
+                        self.delivered(conversation, &messages, &appended)
+                    );
                     callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
                 }
                 Err(error) => {
@@ -115,6 +133,12 @@ impl AppendQueue {
             metrics::counter!(MESSAGE_APPEND_RETRIES.name, "why" => why).increment(1);
             sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn delivered(&self, conversation: ConversationId, messages: &[NewMessage], appended: &[Appended]) {
+        if let Some(delivery) = &self.delivery {
+            delivery.appended(conversation, messages, appended).await;
         }
     }
 

@@ -38,7 +38,14 @@ impl Messages {
         change: MessageChange,
     ) -> Result<Changed, Error> {
         let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
-        writer.change(conversation, change).await
+        let event = change.event.clone();
+        let changed = writer.change(conversation, change).await?;
+        if let Changed::Done { event_seq, .. } = changed {
+            let (queue, event) = (self.queue.clone(), event.numbered(event_seq));
+            // The change is there for all readers; its event follows.
+            tokio::spawn(async move { queue.deliver(conversation, &event).await });
+        }
+        Ok(changed)
     }
 }
 

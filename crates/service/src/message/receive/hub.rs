@@ -1,0 +1,194 @@
+//! The receivers of this node: one subscription wakes all of them.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use kith_delivery::{Generation, SentMessages, Wake, Woken};
+use kith_store::UserId;
+use parking_lot::Mutex;
+use prost::bytes::Bytes;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    time::Instant,
+};
+
+use super::{
+    super::Inboxes,
+    bell::{Bell, Fresh, WokenEntry},
+};
+use crate::{
+    error::{Error, Reason},
+    metric::RECEIVERS,
+};
+
+/// Receivers that read from inboxes at one time: more would delay all other commands to Redis.
+const READERS: usize = 8;
+/// Receivers that begin with a backlog at one time: each reads the ends of all conversations of its user.
+const BEGINNERS: usize = 8;
+
+/// Wakes the receivers of this node.
+#[derive(Debug)]
+pub(super) struct Hub {
+    inboxes: Inboxes,
+    places: Arc<Semaphore>,
+    /// Most receivers of one user.
+    of_user_max: usize,
+    readers: Semaphore,
+    beginners: Semaphore,
+    users: Mutex<HashMap<UserId, HashMap<u64, Arc<Bell>>>>,
+    next: AtomicU64,
+}
+
+/// The place of a receiver in the hub; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) bell: Arc<Bell>,
+    hub: Arc<Hub>,
+    user: UserId,
+    number: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Hub {
+    /// For at most `most` receivers, of one user `of_user_max`.
+    pub(super) fn new(inboxes: Inboxes, most: usize, of_user_max: usize) -> Self {
+        Self {
+            inboxes,
+            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            of_user_max,
+            readers: Semaphore::new(READERS),
+            beginners: Semaphore::new(BEGINNERS),
+            users: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes room for a receiver of this user. It is woken from now on for what this node is woken for.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the user, or the node, has as many as it may.
+    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Result<Place, Error> {
+        let full = |_| too_many("the node has as many receivers as it may (messages.receivers)");
+        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
+        let (bell, number) = (Arc::<Bell>::default(), self.next.fetch_add(1, Ordering::Relaxed));
+        let mut users = self.users.lock();
+        let of_user = users.entry(user).or_default();
+        if of_user.len() >= self.of_user_max {
+            return Err(too_many("the user has as many receivers as it may (messages.receivers_of_user)"));
+        }
+        of_user.insert(number, Arc::clone(&bell));
+        metrics::gauge!(RECEIVERS.name).increment(1.0);
+        Ok(Place { bell, hub: Arc::clone(self), user, number, _permit: permit })
+    }
+
+    /// Wakes the receivers that a wake of this node is for.
+    pub(super) fn wake(&self, wake: Wake) {
+        match wake {
+            Wake::Messages { sent, woken, lost } => {
+                self.wake_all(sent, &woken);
+                lost.into_iter().for_each(|user| self.ring(user, Bell::lost));
+            }
+            // What it has is read: it may be any entries.
+            Wake::Entries { user, .. } => self.ring(user, Bell::read),
+            Wake::Lost { user } => self.ring(user, Bell::lost),
+            Wake::Signal { user, signal } => self.signal(user, &signal),
+            // No node registers at a conversation.
+            Wake::Conversation(_) => {}
+        }
+    }
+
+    /// Makes all receivers read: wakes may be lost.
+    pub(super) fn read_again(&self) {
+        self.users.lock().values().flat_map(HashMap::values).for_each(|bell| bell.read());
+    }
+
+    /// Makes the receivers of this user read.
+    pub(super) fn read(&self, user: UserId) {
+        self.ring(user, Bell::read);
+    }
+
+    /// The inbox of this user was renewed, in this generation.
+    pub(super) fn renewed(&self, user: UserId, generation: Generation) {
+        self.ring(user, |bell| bell.renewed(generation));
+    }
+
+    /// The users that have receivers.
+    pub(super) fn users(&self) -> Vec<UserId> {
+        self.users.lock().keys().copied().collect()
+    }
+
+    /// A turn to read; the next receiver has it when this is dropped. `None` never comes.
+    pub(super) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
+        self.readers.acquire().await.ok()
+    }
+
+    /// A turn to begin with a backlog, in the same way.
+    pub(super) async fn beginning(&self) -> Option<SemaphorePermit<'_>> {
+        self.beginners.acquire().await.ok()
+    }
+
+    fn wake_all(&self, sent: SentMessages, woken: &[Woken]) {
+        let fresh = Fresh { sent: Arc::new(sent), heard: Instant::now() };
+        for Woken { user, generation, position, first } in woken {
+            let (generation, position, first) = (*generation, *position, *first);
+            self.ring(*user, |bell| {
+                bell.entry(WokenEntry { generation, position, first, fresh: fresh.clone() });
+            });
+        }
+    }
+
+    fn signal(&self, user: UserId, signal: &Bytes) {
+        self.ring(user, |bell| bell.signal(signal));
+    }
+
+    fn ring(&self, user: UserId, ring: impl Fn(&Bell)) {
+        if let Some(of_user) = self.users.lock().get(&user) {
+            of_user.values().for_each(|bell| ring(bell));
+        }
+    }
+
+    fn has(&self, user: UserId) -> bool {
+        self.users.lock().contains_key(&user)
+    }
+
+    /// Ends the wakes of a user who has no receiver here any more.
+    async fn close(self: Arc<Self>, user: UserId) {
+        if self.has(user) {
+            return;
+        }
+        drop(self.inboxes.keeper.close(&self.inboxes.node, user).await);
+        // A receiver that came meanwhile may have opened the inbox before it was closed.
+        if self.has(user) {
+            drop(self.inboxes.keeper.open(&self.inboxes.node, &[user]).await);
+            self.read(user);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        metrics::gauge!(RECEIVERS.name).decrement(1.0);
+        let mut users = self.hub.users.lock();
+        let Some(of_user) = users.get_mut(&self.user) else { return };
+        of_user.remove(&self.number);
+        if !of_user.is_empty() {
+            return;
+        }
+        users.remove(&self.user);
+        drop(users);
+        // Without a runtime the node has ended, and is forgotten after a while.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(Arc::clone(&self.hub).close(self.user));
+        }
+    }
+}
+
+fn too_many(why: &'static str) -> Error {
+    Error::new(Reason::TooManyReceivers, why)
+}
