@@ -1,4 +1,4 @@
-//! Copies of what is delivered: the last messages of each conversation, in Redis.
+//! What is delivered: copies of the last messages of each conversation, and an inbox for each user with receivers.
 //!
 //! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds to it.
 //! [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of what keeps them;
@@ -6,6 +6,10 @@
 //!
 //! The truth is the store. Invariant: a window never has a message without a change whose event the window has, too, and it is
 //! not used for longer than [`WindowLimits::checked`] without proof that the log ends where the window does.
+//!
+//! An inbox has an entry for each range of messages that is new to its user. [`InboxKeeper`] is the contract of what keeps inboxes;
+//! [`MemoryInboxes`] does so for a single node, [`RedisInboxes`] for several. One list of cases runs over both (`conformance!`).
+//! Bodies are in the log alone.
 
 pub mod entry;
 mod epoch;
@@ -20,9 +24,13 @@ mod windows;
 pub use self::metrics::METRICS;
 pub use entry::EntryHeader;
 pub use epoch::EpochSource;
+#[cfg(feature = "redis")]
+pub use inbox::RedisInboxes;
+#[cfg(feature = "conformance")]
+pub use inbox::conformance;
 pub use inbox::{
-    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note,
-    Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
+    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, MemoryInboxes, NodeName,
+    NodeWake, Note, Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
 };
 pub use keeper::{
     Append, Confirm, Dropped, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,

@@ -1,4 +1,4 @@
-//! Names and meanings of the metrics of windows.
+//! Names and meanings of the metrics of windows and inboxes.
 
 use kith_cache::Metric;
 use metrics::{Counter, counter};
@@ -7,7 +7,7 @@ use metrics::{Counter, counter};
 use crate::Dropped;
 
 /// Every metric of this crate.
-pub const METRICS: [Metric; 2] = [READS, DROPPED];
+pub const METRICS: [Metric; 5] = [READS, DROPPED, INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES];
 
 const READS: Metric = Metric::counter(
     "kith_window_reads_total",
@@ -19,6 +19,23 @@ const DROPPED: Metric = Metric::counter(
     "kith_window_dropped_total",
     &["why"],
     "Windows that were dropped: gap, change, hold, behind, evicted (Redis lost a part).",
+);
+
+pub(crate) const INBOX_ENTRIES: Metric = Metric::counter(
+    "kith_inbox_entries_total",
+    &[],
+    "Entries that were written to inboxes by calls of this node.",
+);
+pub(crate) const INBOX_GENERATIONS: Metric = Metric::counter(
+    "kith_inbox_generations_total",
+    &["why"],
+    "Inboxes that began or ended: new (the user had none), hash, stream (Redis lost a part of one; its receivers are reset), room \
+     (memory was full).",
+);
+pub(crate) const INBOX_WAKES: Metric = Metric::counter(
+    "kith_inbox_wakes_total",
+    &[],
+    "Wakes that this node published for nodes with receivers.",
 );
 
 /// What a window said to a reader.

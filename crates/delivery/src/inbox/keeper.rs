@@ -77,6 +77,10 @@ pub struct Marks {
     pub marks: Vec<Seq>,
     /// The position of the last entry.
     pub position: Position,
+    /// How many conversations have a mark. If the inbox was not complete when a receiver opened it, and this is more than the
+    /// receiver knows of after its last call, another receiver began at the same time and knew of more: it reads the conversations
+    /// of the user again, and gives those that are new to it.
+    pub conversations: u64,
     /// Nodes with other receivers of the user, where the call wrote entries. The caller publishes them.
     pub wakes: Vec<NodeWake>,
 }
@@ -141,7 +145,7 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
 
     /// Makes the node one of those with receivers of each user, for [`InboxLimits::receiver_kept`](crate::InboxLimits), and makes
     /// an inbox where there is none. Called again in time, it renews. From here on every entry wakes the node. Answers in the order
-    /// of `users`; it is no unit.
+    /// of `users`; it is no unit. When it returns, no node writes to inboxes of an earlier epoch what is not in the store yet.
     ///
     /// # Errors
     /// When the server of the epoch does not answer.
@@ -157,8 +161,10 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// [`InboxLimits::marks_at_once`](crate::InboxLimits) a call; `complete` is set in the last call for a user, which had or has
     /// all conversations of it. From then on a conversation without a mark is new to the user.
     ///
-    /// A receiver without a position delivers from the log up to the returned marks, continues after the position of its first
-    /// call, and leaves out ranges at or below these marks up to the position of its last call.
+    /// A receiver without a position opens the inbox, reads the conversations of the user and their ends from the store, and gives
+    /// them here. Then it delivers from the log up to the returned marks, continues after the position that
+    /// [`open`](Self::open) returned, and up to the position of its last call leaves out of ranges what is at or below these marks.
+    /// See [`Marks::conversations`] for an inbox that was not complete.
     ///
     /// # Errors
     /// When the server of the epoch does not answer.

@@ -19,6 +19,23 @@ pub struct SentMessages {
     pub entries: Vec<Bytes>,
 }
 
+impl SentMessages {
+    /// The same with as many of the last entries as have room in so many bytes.
+    pub(super) fn within(&self, bytes: usize) -> Self {
+        let mut room = bytes;
+        let fits = |entry: &&Bytes| match room.checked_sub(entry.len()) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        };
+        let count = self.entries.iter().rev().take_while(fits).count();
+        let entries = self.entries[self.entries.len() - count..].to_vec();
+        Self { entries, ..*self }
+    }
+}
+
 /// A user whose inbox got an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Woken {
@@ -95,4 +112,22 @@ pub trait Wakes: Send + fmt::Debug {
     ///
     /// May be cancelled; nothing is lost then.
     async fn next(&mut self) -> Heard;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_entries_that_have_room_are_carried() {
+        let entries: Vec<Bytes> = [5, 1, 2, 3].map(|length| vec![b'x'; length].into()).to_vec();
+        let conversation = "g9".parse().unwrap();
+        let sent = SentMessages { conversation, last: 9, sent: Timestamp(1), entries };
+        let carried = |bytes| sent.within(bytes).entries.iter().map(Bytes::len).collect::<Vec<_>>();
+        assert_eq!(carried(11), [5, 1, 2, 3]);
+        assert_eq!(carried(10), [1, 2, 3]);
+        assert_eq!(carried(5), [2, 3]);
+        assert_eq!(carried(4), [3], "those before one that is left out are left out");
+        assert!(carried(2).is_empty());
+    }
 }
