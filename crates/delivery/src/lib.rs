@@ -13,6 +13,7 @@
 
 pub mod entry;
 mod epoch;
+mod fan_out_notes;
 mod inbox;
 mod keeper;
 mod limits;
@@ -24,6 +25,9 @@ mod windows;
 pub use self::metrics::METRICS;
 pub use entry::EntryHeader;
 pub use epoch::EpochSource;
+#[cfg(feature = "redis")]
+pub use fan_out_notes::RedisFanOutNotes;
+pub use fan_out_notes::{DueNote, FanOutNote, FanOutNotes};
 #[cfg(feature = "redis")]
 pub use inbox::RedisInboxes;
 #[cfg(feature = "conformance")]

@@ -279,6 +279,7 @@ impl BringUp {
         services.applications.start();
         services.message_upkeep.start();
         services.repeats.start();
+        services.resumption.start();
         services.receivers.start();
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);

@@ -275,9 +275,12 @@ mod tests {
 
     #[test]
     fn inboxes_out_of_bounds_are_refused() {
-        for (entries, at_fault) in
-            [(10, None), (10_000, None), (9, Some("messages.inbox_entries")), (10_001, Some("messages.inbox_entries"))]
-        {
+        for (entries, at_fault) in [
+            (10, None),
+            (10_000, None),
+            (9, Some("messages.inbox_entries")),
+            (10_001, Some("messages.inbox_entries")),
+        ] {
             assert_eq!(key_at_fault(|config| config.inbox_entries = entries), at_fault);
         }
         assert_eq!(key_at_fault(|config| config.inbox_kept = Duration::ZERO), Some("messages.inbox_kept"));

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Delivery, MessagesConfig,
+    deliver::Begun,
     logs::Logs,
     waiting::{Answer, Waiter, Waiting, answer},
 };
@@ -48,10 +49,20 @@ impl AppendQueue {
         Self { delivery: Some(delivery), ..self }
     }
 
-    /// Delivers the event of a change, which was not appended by this queue.
-    pub(super) async fn deliver(&self, conversation: ConversationId, event: &Message) {
-        if let Some(delivery) = &self.delivery {
-            delivery.appended_one(conversation, event).await;
+    /// Notes that messages are being appended.
+    pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
+        match &self.delivery {
+            Some(delivery) => delivery.begin(conversation).await,
+            None => Begun::default(),
+        }
+    }
+
+    /// Delivers the event of a change, which was not appended by this queue; `None`: there is none.
+    pub(super) async fn deliver(&self, conversation: ConversationId, event: Option<&Message>, begun: Begun) {
+        match (&self.delivery, event) {
+            (Some(delivery), Some(event)) => delivery.appended_one(conversation, event, begun).await,
+            (Some(delivery), None) => delivery.nothing(begun),
+            (None, _) => {}
         }
     }
 
@@ -92,17 +103,23 @@ impl AppendQueue {
             let (messages, callers): (Vec<NewMessage>, Vec<_>) =
                 step.into_iter().map(|Waiter { message, callers }| (message, callers)).unzip();
             let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
-            match self.append_step(conversation, Arc::clone(&messages)).await {
+            let (appended, begun) =
+                tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
+            match appended {
                 Ok(appended) => {
                     tokio::join!(
                         self.logs.appended(conversation, &messages, &appended, began),
-                        self.delivered(conversation, &messages, &appended)
+                        self.delivered(conversation, &messages, &appended, begun)
                     );
                     callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
                 }
                 Err(error) => {
                     if error.outcome() == Outcome::Unknown {
+                        // They may have been appended; another node delivers them then.
+                        drop(begun);
                         self.logs.doubt(conversation).await;
+                    } else {
+                        self.deliver(conversation, None, begun).await;
                     }
                     callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
                 }
@@ -136,9 +153,15 @@ impl AppendQueue {
         }
     }
 
-    async fn delivered(&self, conversation: ConversationId, messages: &[NewMessage], appended: &[Appended]) {
+    async fn delivered(
+        &self,
+        conversation: ConversationId,
+        messages: &[NewMessage],
+        appended: &[Appended],
+        begun: Begun,
+    ) {
         if let Some(delivery) = &self.delivery {
-            delivery.appended(conversation, messages, appended).await;
+            delivery.appended(conversation, messages, appended, begun).await;
         }
     }
 

@@ -5,7 +5,9 @@ use kith_proto::message::v1::{self as wire, message_service_server::MessageServi
 use kith_store::{ConversationId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{AtLeast, DialogRpc, Messages, ReceiveRpc, convert, erasing, import, reading::PAGE_MAX, waiting::STEP_MAX};
+use super::{
+    AtLeast, DialogRpc, Messages, ReceiveRpc, convert, erasing, import, reading::PAGE_MAX, waiting::STEP_MAX,
+};
 use crate::{
     error::Error,
     rpc::{
@@ -277,7 +279,10 @@ impl MessageService for MessageRpc {
         self.receivers.receive(request).await
     }
 
-    async fn send_signal(&self, request: Request<wire::SendSignalRequest>) -> Answer<wire::SendSignalResponse> {
+    async fn send_signal(
+        &self,
+        request: Request<wire::SendSignalRequest>,
+    ) -> Answer<wire::SendSignalResponse> {
         self.agreement.check()?;
         self.receivers.send_signal(request).await
     }

@@ -10,7 +10,8 @@ use kith_service::{
     domain_context::DomainContext,
     group::members::Roles,
     message::{
-        AppendQueue, Correspondents, Delivery, GroupEvents, Inboxes, Logs, Messages, Records, documents,
+        AppendQueue, Correspondents, Delivery, GroupEvents, Inboxes, Logs, Messages, Records, StepNotes,
+        documents,
     },
 };
 
@@ -56,11 +57,14 @@ fn node_name(node_id: &str) -> NodeName {
 pub(super) fn delivery(
     context: DomainContext<'_>,
     config: &Config,
+    cluster: Option<&Cluster>,
     inboxes: Inboxes,
     roles: Roles,
 ) -> Delivery {
     let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
-    Delivery::new(inboxes, messages.inboxes(), roles, members, messages.fan_out_members_max)
+    let notes = cluster
+        .and_then(|cluster| Some(StepNotes::new(cluster.fan_out_notes()?, node_name(&cluster.card().id))));
+    Delivery::new(inboxes, messages.inboxes(), roles, members, messages.fan_out_members_max, notes)
 }
 
 /// The appends of this node.

@@ -30,8 +30,8 @@ use kith_service::{
         members::{MemberRpc, Members},
     },
     message::{
-        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, Notes, ReceiveRpc, Receivers,
-        Receiving, Repeats, documents,
+        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, Notes, ReceiveRpc, Receivers, Receiving,
+        Repeats, Resumption, documents,
     },
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
@@ -93,6 +93,8 @@ pub struct Services {
     pub(crate) applications: application::Janitor,
     /// What repeats deliveries of messages that failed.
     pub repeats: Repeats,
+    /// What delivers what other nodes left undelivered.
+    pub(crate) resumption: Resumption,
     /// What keeps streams of new messages going.
     pub receivers: Receivers,
     /// What removes messages. Does nothing until it is started.
@@ -119,6 +121,7 @@ impl Services {
         self.cleanup.stop().await;
         self.applications.stop().await;
         self.message_upkeep.stop().await;
+        self.resumption.stop().await;
         if let Some(observer) = &self.observer {
             observer.stop().await;
         }
@@ -237,7 +240,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let inboxes = messages::inboxes(config, cluster.as_deref(), &facts.node_id);
     let notes = Notes::new(inboxes.clone());
     let roles = groups::roles(context, config, &users);
-    let delivery = messages::delivery(context, config, inboxes, roles.clone());
+    let delivery = messages::delivery(context, config, cluster.as_deref(), inboxes, roles.clone());
     let queue = messages::append_queue(context, config, cluster.as_deref(), delivery.clone());
     let listeners = groups::Listeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(notes.clone())],
@@ -245,8 +248,14 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     };
     let codes = groups::invite_codes(stores, config).await?;
     let records = messages::records(context, config);
-    let (groups, members) =
-        groups::groups_and_members(context, config, (&users, roles), &records.conversations, codes, listeners);
+    let (groups, members) = groups::groups_and_members(
+        context,
+        config,
+        (&users, roles),
+        &records.conversations,
+        codes,
+        listeners,
+    );
     let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing, &notes);
     let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
     let domains = Domains { users, groups, members, follows, blocks };
@@ -263,6 +272,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let messages = messages::messages(context, config, queue, records, &domains);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
     let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), page_tokens.clone());
+    let resumption = Resumption::new(stores, delivery.clone(), among);
     let (receivers, repeats) = (Receivers::new(&receiving), Repeats::new(delivery));
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
@@ -291,6 +301,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         cleanup,
         applications: unfinished,
         repeats,
+        resumption,
         receivers,
         message_upkeep,
         presence: background,

@@ -98,7 +98,10 @@ async fn new_member_receives_from_its_join_on() {
         _ => None,
     });
     let event = event.unwrap();
-    assert_eq!((event.seq, event.event.unwrap().what), (4, Some(Event::Joined(MembersJoined { user_ids: vec![bea] }))));
+    assert_eq!(
+        (event.seq, event.event.unwrap().what),
+        (4, Some(Event::Joined(MembersJoined { user_ids: vec![bea] })))
+    );
     say(&node, ann, To::GroupId(group), "welcome").await.unwrap();
     assert_eq!(stream.seqs(&id, 1).await, [5]);
 }
@@ -182,7 +185,11 @@ async fn slow_reader_gets_everything() {
     // It reads nothing while more is sent than the connection has room for.
     let mut stream = live(&node, bea).await;
     for _ in 0..3 {
-        let message = || SendMessageRequest { body: vec![7; 64 << 10].into(), sender_id: ann, ..text(To::UserId(bea), "") };
+        let message = || SendMessageRequest {
+            body: vec![7; 64 << 10].into(),
+            sender_id: ann,
+            ..text(To::UserId(bea), "")
+        };
         let sent = send_batch(&node, (0..40).map(|_| message()).collect()).await;
         assert!(sent.iter().all(Result::is_ok));
     }

@@ -38,7 +38,10 @@ async fn cursor_resumes_after_what_it_came_with() {
             What::Message(message) => (message.conversation_id, message.seq),
             other => panic!("{other:?}"),
         });
-        assert_eq!(sent.collect::<Vec<_>>(), expected.iter().map(|seq| (id.clone(), *seq)).collect::<Vec<_>>());
+        assert_eq!(
+            sent.collect::<Vec<_>>(),
+            expected.iter().map(|seq| (id.clone(), *seq)).collect::<Vec<_>>()
+        );
     }
 }
 
@@ -48,7 +51,8 @@ async fn cursor_within_an_entry_resumes_there() {
     let id = direct(ann, bea);
     let cursor = live(&node, bea).await.cursor;
     // One entry of the inbox, and several responses.
-    let body = || SendMessageRequest { body: vec![7; 64 << 10].into(), sender_id: ann, ..text(To::UserId(bea), "") };
+    let body =
+        || SendMessageRequest { body: vec![7; 64 << 10].into(), sender_id: ann, ..text(To::UserId(bea), "") };
     assert!(send_batch(&node, (0..60).map(|_| body()).collect()).await.iter().all(Result::is_ok));
     let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
     let first = stream.response().await.unwrap().unwrap();

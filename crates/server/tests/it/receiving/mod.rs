@@ -62,7 +62,8 @@ impl Stream {
 
     /// The next response, with a cursor or not; `None`: the stream has ended.
     pub async fn response(&mut self) -> Result<Option<ReceiveResponse>, Status> {
-        let response = tokio::time::timeout(PATIENCE, self.stream.message()).await.expect("it comes in time")?;
+        let response =
+            tokio::time::timeout(PATIENCE, self.stream.message()).await.expect("it comes in time")?;
         if let Some(response) = &response {
             assert!(!response.deliveries.is_empty(), "a response has at least one delivery");
             if !response.cursor.is_empty() {

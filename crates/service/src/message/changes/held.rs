@@ -39,12 +39,16 @@ impl Messages {
     ) -> Result<Changed, Error> {
         let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
         let event = change.event.clone();
-        let changed = writer.change(conversation, change).await?;
-        if let Changed::Done { event_seq, .. } = changed {
-            let (queue, event) = (self.queue.clone(), event.numbered(event_seq));
-            // The change is there for all readers; its event follows.
-            tokio::spawn(async move { queue.deliver(conversation, &event).await });
-        }
+        let (changed, begun) =
+            tokio::join!(writer.change(conversation, change), self.queue.begin(conversation));
+        let changed = changed?;
+        let event = match changed {
+            Changed::Done { event_seq, .. } => Some(event.numbered(event_seq)),
+            Changed::Refused(_) | Changed::Missing => None,
+        };
+        // The change is there for all readers; its event follows.
+        let queue = self.queue.clone();
+        tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), begun).await });
         Ok(changed)
     }
 }

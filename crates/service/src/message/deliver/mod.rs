@@ -4,25 +4,26 @@
 //! A fan-out may be repeated, late or lost: the ranges of an inbox are contiguous, so the next one repairs it. One that fails
 //! is repeated until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`WAITED`].
 
+mod notes;
 mod pending;
 mod recipients;
 mod repeats;
-#[cfg(test)]
-mod tests;
+mod resumption;
 
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_delivery::{FanOut, FannedOut, InboxLimits, NodeWake, SentMessages, Wake, entry};
-use kith_store::{Appended, ConversationId, Message, MemberStore, NewMessage, Seq, Timestamp, UserId};
+use kith_store::{Appended, ConversationId, MemberStore, Message, NewMessage, Seq, Timestamp, UserId};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
+pub(super) use self::notes::Begun;
+pub use self::{notes::StepNotes, repeats::Repeats, resumption::Resumption};
 use self::{
     pending::Pending,
-    recipients::{Recipients, To},
+    recipients::{Recipients, StoredMembers, To},
 };
-pub use self::repeats::Repeats;
 use super::{Inboxes, logs::runs};
 use crate::{
     error::{Error, Reason},
@@ -43,10 +44,12 @@ struct Parts {
     recipients: Recipients,
     limits: InboxLimits,
     pending: Pending,
+    /// `None`: this node is the only one, and its inboxes end with it.
+    notes: Option<StepNotes>,
 }
 
 impl Delivery {
-    /// To inboxes with these limits. Groups with more than `members_max` members are not written to inboxes: nodes that read their
+    /// To inboxes with these limits. `notes`: by which another node resumes what this one leaves unfinished. Groups with more than `members_max` members are not written to inboxes: nodes that read their
     /// conversations are woken.
     #[must_use]
     pub fn new(
@@ -55,11 +58,16 @@ impl Delivery {
         roles: Roles,
         members: Arc<dyn MemberStore>,
         members_max: u32,
+        notes: Option<StepNotes>,
     ) -> Self {
         drop(metrics::histogram!(FAN_OUT_SECONDS.name));
         metrics::gauge!(MESSAGES_UNDELIVERED.name).set(0.0);
-        let recipients = Recipients::new(roles, members, members_max);
-        Self(Arc::new(Parts { inboxes, recipients, limits, pending: Pending::default() }))
+        let members = Arc::new(StoredMembers { roles, store: members });
+        Self::over(inboxes, limits, Recipients::new(members, members_max), notes)
+    }
+
+    fn over(inboxes: Inboxes, limits: InboxLimits, recipients: Recipients, notes: Option<StepNotes>) -> Self {
+        Self(Arc::new(Parts { inboxes, recipients, limits, pending: Pending::default(), notes }))
     }
 
     /// The inboxes to which it delivers.
@@ -86,22 +94,39 @@ impl Delivery {
         })
     }
 
+    /// Notes that messages of a conversation are being appended, so that they are delivered also if this node dies.
+    pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
+        match &self.0.notes {
+            Some(notes) => notes.begin(conversation).await,
+            None => Begun::default(),
+        }
+    }
+
+    /// Nothing was appended.
+    pub(super) fn nothing(&self, begun: Begun) {
+        if let Some(notes) = &self.0.notes {
+            notes.end(begun);
+        }
+    }
+
     /// Delivers what an append made of these messages, also those that an earlier one had stored.
     pub(super) async fn appended(
         &self,
         conversation: ConversationId,
         messages: &[NewMessage],
         appended: &[Appended],
+        begun: Begun,
     ) {
-        let Some(last) = appended.iter().filter_map(seq).max() else { return };
+        let Some(last) = appended.iter().filter_map(seq).max() else { return self.nothing(begun) };
         let run = runs(messages, appended).pop().unwrap_or_default();
         let run = if run.last().is_some_and(|message| message.seq == last) { run } else { Vec::new() };
-        self.deliver(self.sent(conversation, last, &run)).await;
+        self.deliver(self.sent(conversation, last, &run), begun).await;
     }
 
     /// Delivers a message that is stored.
-    pub(super) async fn appended_one(&self, conversation: ConversationId, message: &Message) {
-        self.deliver(self.sent(conversation, message.seq, std::slice::from_ref(message))).await;
+    pub(super) async fn appended_one(&self, conversation: ConversationId, message: &Message, begun: Begun) {
+        let sent = self.sent(conversation, message.seq, std::slice::from_ref(message));
+        self.deliver(sent, begun).await;
     }
 
     /// What is said of messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
@@ -110,14 +135,15 @@ impl Delivery {
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
     }
 
-    async fn deliver(&self, sent: SentMessages) {
+    async fn deliver(&self, sent: SentMessages, begun: Begun) {
         let (conversation, last, began) = (sent.conversation, sent.last, Instant::now());
         match timeout(WAITED, self.fan_out(sent)).await {
             Ok(Ok(())) => {
                 metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
-                self.0.pending.done(conversation, last);
+                self.done(conversation, last);
+                self.nothing(begun);
             }
-            Ok(Err(_)) | Err(_) => self.0.pending.note(conversation, last),
+            Ok(Err(_)) | Err(_) => self.0.pending.note(conversation, last, begun),
         }
     }
 
@@ -132,9 +158,8 @@ impl Delivery {
     async fn fan_out_to(&self, users: &[UserId], sent: &SentMessages) -> Result<(), Error> {
         let Parts { inboxes, limits, .. } = &*self.0;
         let some = users.chunks(limits.users_at_once.max(1));
-        let done = some.map(async |users| {
-            inboxes.keeper.fan_out(&FanOut { sent: sent.clone(), users }).await
-        });
+        let done =
+            some.map(async |users| inboxes.keeper.fan_out(&FanOut { sent: sent.clone(), users }).await);
         let done: Vec<FannedOut> = join_all(done).await;
         let has_failed = done.iter().any(|done| done.failed.is_some());
         inboxes.publish(done.into_iter().flat_map(|done| done.wakes).collect());
@@ -158,7 +183,13 @@ impl Delivery {
 
     async fn repeat(&self, conversation: ConversationId, last: Seq) {
         if self.fan_out(self.sent(conversation, last, &[])).await.is_ok() {
-            self.0.pending.done(conversation, last);
+            self.done(conversation, last);
+        }
+    }
+
+    fn done(&self, conversation: ConversationId, last: Seq) {
+        if let Some(begun) = self.0.pending.done(conversation, last) {
+            self.nothing(begun);
         }
     }
 }

@@ -6,6 +6,7 @@ use kith_store::{ConversationId, Seq};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep};
 
+use super::Begun;
 use crate::metric::MESSAGES_UNDELIVERED;
 
 /// Most conversations. The messages of others are delivered with the next message of their conversation.
@@ -18,36 +19,45 @@ pub(super) const REPEATED_AT_ONCE: usize = 16;
 /// Of each conversation the highest number that could not be delivered.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    ends: Mutex<HashMap<ConversationId, Seq>>,
+    ends: Mutex<HashMap<ConversationId, End>>,
     noted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct End {
+    last: Seq,
+    begun: Begun,
 }
 
 impl Pending {
     /// The messages up to this number are not delivered.
-    pub(super) fn note(&self, conversation: ConversationId, last: Seq) {
+    pub(super) fn note(&self, conversation: ConversationId, last: Seq, begun: Begun) {
         let mut ends = self.ends.lock();
         if ends.len() >= MOST && !ends.contains_key(&conversation) {
-            tracing::warn!("messages are delivered with the next one of their conversation: too many wait for their delivery");
+            tracing::warn!(
+                "messages are delivered with the next one of their conversation: too many wait for their delivery"
+            );
             return;
         }
-        let end = ends.entry(conversation).or_insert(last);
-        *end = last.max(*end);
+        let end = ends.entry(conversation).or_default();
+        end.last = last.max(end.last);
+        end.begun.and(begun);
         show(ends.len());
         self.noted.notify_one();
     }
 
-    /// The messages up to this number are delivered.
-    pub(super) fn done(&self, conversation: ConversationId, last: Seq) {
+    /// The messages up to this number are delivered. Returns the steps that have ended with that.
+    pub(super) fn done(&self, conversation: ConversationId, last: Seq) -> Option<Begun> {
         let mut ends = self.ends.lock();
-        if ends.get(&conversation).is_some_and(|end| *end <= last) {
-            ends.remove(&conversation);
-            show(ends.len());
-        }
+        ends.get(&conversation).filter(|end| end.last <= last)?;
+        let end = ends.remove(&conversation);
+        show(ends.len());
+        end.map(|end| end.begun)
     }
 
     /// All of them.
     pub(super) fn all(&self) -> Vec<(ConversationId, Seq)> {
-        self.ends.lock().iter().map(|(conversation, end)| (*conversation, *end)).collect()
+        self.ends.lock().iter().map(|(conversation, end)| (*conversation, end.last)).collect()
     }
 
     /// Waits until there are some, and for the pause between two tries.
@@ -70,21 +80,21 @@ mod tests {
     #[test]
     fn newest_end_is_pending_until_it_is_delivered() {
         let pending = Pending::default();
-        pending.note(group(9), 7);
-        pending.note(group(9), 5);
+        pending.note(group(9), 7, Begun::default());
+        pending.note(group(9), 5, Begun::default());
         assert_eq!(pending.all(), [(group(9), 7)]);
-        pending.done(group(9), 6);
+        assert!(pending.done(group(9), 6).is_none());
         assert_eq!(pending.all(), [(group(9), 7)], "an earlier message was delivered");
-        pending.done(group(9), 8);
+        assert!(pending.done(group(9), 8).is_some());
         assert_eq!(pending.all(), []);
     }
 
     #[test]
     fn pending_deliveries_are_bounded() {
         let pending = Pending::default();
-        (1..=10_001).for_each(|id| pending.note(group(id), 1));
+        (1..=10_001).for_each(|id| pending.note(group(id), 1, Begun::default()));
         assert_eq!(pending.all().len(), MOST);
-        pending.note(group(1), 2);
+        pending.note(group(1), 2, Begun::default());
         assert!(pending.all().contains(&(group(1), 2)), "one that is known is noted");
     }
 }

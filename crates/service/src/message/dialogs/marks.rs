@@ -5,7 +5,12 @@ use kith_store::{ConversationId, Dialog, DialogKey, MarkKind, Seq, UserId};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-use super::{Dialogs, peers::{Peer, peer_of}, service::keys_of, shown::View};
+use super::{
+    Dialogs,
+    peers::{Peer, peer_of},
+    service::keys_of,
+    shown::View,
+};
 use crate::{dialog::MarkWish, error::Error, message::AtLeast};
 
 /// What a mark left.

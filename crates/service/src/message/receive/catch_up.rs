@@ -18,10 +18,13 @@ use super::{
 };
 use crate::error::Error;
 
+/// How often conversations are looked for that another receiver knew of.
+const ROUNDS: usize = 3;
+
 /// The marks of all conversations of a user.
 #[derive(Debug)]
 pub(super) struct CatchUp {
-    /// Of the inbox, after the first call. The stream goes on after it.
+    /// Of the inbox, when it was opened. The stream goes on after it.
     pub(super) first_position: Position,
     /// After the last call. Up to it, entries are cut by the marks.
     pub(super) last_position: Position,
@@ -39,34 +42,53 @@ impl Receiving {
         positions: &Floors,
         opened: Opened,
     ) -> Result<Option<CatchUp>, Error> {
-        let parts = &self.0;
-        let _turn = parts.hub.beginning().await;
-        let ends = self.ends(user, positions).await?;
-        let size = parts.limits().marks_at_once.max(1);
-        let calls = ends.len().div_ceil(size).max(1);
-        let mut caught: Option<CatchUp> = None;
-        for call in 0..calls {
-            let some = &ends[(call * size).min(ends.len())..((call + 1) * size).min(ends.len())];
-            let is_last = call + 1 == calls;
-            let marked = parts.keeper().mark(user, opened.generation, some, is_last).await;
-            let Marked::Marks(marked) = marked.map_err(away)? else { return Ok(None) };
-            parts.inboxes().publish(marked.wakes);
-            let begun = CatchUp { first_position: marked.position, last_position: 0, marks: Vec::new() };
-            let caught = caught.get_or_insert(begun);
-            caught.last_position = marked.position;
-            caught.marks.extend(some.iter().map(|mark| mark.conversation).zip(marked.marks));
+        let _turn = self.0.hub.beginning().await;
+        let first_position = opened.position;
+        let mut caught = CatchUp { first_position, last_position: first_position, marks: Vec::new() };
+        for _ in 0..ROUNDS {
+            let ends = self.ends(user, positions, &caught).await?;
+            let Some(known) = self.mark(user, opened, &ends, &mut caught).await? else { return Ok(None) };
+            let has_all = usize::try_from(known).is_ok_and(|known| known <= caught.marks.len());
+            if opened.complete || has_all {
+                break;
+            }
+            // Another receiver began at the same time, and knew of more conversations.
         }
-        Ok(caught)
+        Ok(Some(caught))
     }
 
-    /// The ends of all conversations of a user, and of those with a position that it has left.
-    async fn ends(&self, user: UserId, positions: &Floors) -> Result<Vec<Mark>, Error> {
+    /// Marks conversations. Returns how many have a mark; `None`: the inbox has ended.
+    async fn mark(
+        &self,
+        user: UserId,
+        opened: Opened,
+        ends: &[Mark],
+        caught: &mut CatchUp,
+    ) -> Result<Option<u64>, Error> {
+        let size = self.0.limits().marks_at_once.max(1);
+        let calls = ends.len().div_ceil(size).max(1);
+        let (mut some, mut conversations) = (ends.chunks(size), 0);
+        for call in 1..=calls {
+            let ends = some.next().unwrap_or_default();
+            let marked = self.0.keeper().mark(user, opened.generation, ends, call == calls).await;
+            let Marked::Marks(marked) = marked.map_err(away)? else { return Ok(None) };
+            self.0.inboxes().publish(marked.wakes);
+            (caught.last_position, conversations) = (marked.position, marked.conversations);
+            caught.marks.extend(ends.iter().map(|mark| mark.conversation).zip(marked.marks));
+        }
+        Ok(Some(conversations))
+    }
+
+    /// The ends of all conversations of a user that are not marked yet, and of those with a position that it has left.
+    async fn ends(&self, user: UserId, positions: &Floors, caught: &CatchUp) -> Result<Vec<Mark>, Error> {
         let Parts { dialogs, messages, .. } = &*self.0;
+        let mut known: HashSet<ConversationId> = caught.marks.iter().map(|(known, _)| *known).collect();
         let mut conversations = dialogs.conversations(user).await?;
-        let known: HashSet<ConversationId> = conversations.iter().copied().collect();
-        let others: Vec<_> = positions.keys().copied().filter(|other| !known.contains(other)).collect();
-        let bounds = messages.seen_bounds(Some(user), &others).await?;
-        conversations.extend(others.into_iter().zip(bounds).filter(|(_, bounds)| bounds.is_ok()).map(|(other, _)| other));
+        conversations.retain(|conversation| known.insert(*conversation));
+        let left: Vec<_> = positions.keys().copied().filter(|left| !known.contains(left)).collect();
+        let bounds = messages.seen_bounds(Some(user), &left).await?;
+        let readable = left.into_iter().zip(bounds).filter(|(_, bounds)| bounds.is_ok());
+        conversations.extend(readable.map(|(left, _)| left));
         let ends = messages.logs.ends(&conversations, &AtLeast::default()).await?;
         let ends = conversations.into_iter().zip(ends);
         Ok(ends.map(|(conversation, end)| Mark { conversation, end: end.seq }).collect())

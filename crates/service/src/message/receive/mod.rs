@@ -26,8 +26,8 @@ use std::{sync::Arc, time::Duration};
 
 use kith_delivery::{InboxKeeper, InboxLimits};
 
-use self::{cursor::Cursors, hub::Hub, signals::SignalLimit};
 pub(super) use self::convert::read_to_bytes;
+use self::{cursor::Cursors, hub::Hub, signals::SignalLimit};
 pub use self::{receivers::Receivers, rpc::ReceiveRpc};
 use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};
 use crate::{

@@ -7,11 +7,11 @@ use kith_proto::message::v1::{Missed, delivery::What};
 use kith_store::{ConversationId, Message, Seq, Timestamp, UserId};
 
 use super::{
-    FRESH_FOR,
     super::{
         Bounds, Messages, message_to_wire, no_conversation,
         reading::{PAGE_MAX, Page, Pull},
     },
+    FRESH_FOR,
     bell::Fresh,
     response::Deliveries,
 };
@@ -132,4 +132,55 @@ fn fresh(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Message>> {
     }
     let wanted = numbers.zip(&sent.entries).filter(|(seq, _)| (first..=last).contains(seq));
     wanted.map(|(seq, bytes)| entry::decode(bytes, seq)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_delivery::SentMessages;
+    use tokio::time::Instant;
+
+    use super::{super::super::sample::stored, *};
+
+    /// A wake with messages 5, 6 and 7, which were sent this long before now by the clock of the sender.
+    fn woken(sent_before_ms: i64) -> DueRange {
+        let conversation = "g9".parse().unwrap();
+        let entries = [5, 6, 7].map(|seq| entry::encode(&stored(seq, 3)).unwrap()).into();
+        let sent = Timestamp(Timestamp::now().0 - sent_before_ms);
+        let sent = SentMessages { conversation, last: 7, sent, entries };
+        let fresh = Some(Fresh { sent: Arc::new(sent), heard: Instant::now() });
+        DueRange { conversation, first: Some(5), last: 7, only_named: false, fresh }
+    }
+
+    fn seqs(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Seq>> {
+        fresh(due, first, last).map(|messages| messages.into_iter().map(|message| message.seq).collect())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn late_wake_shows_no_recalled_text() {
+        let due = woken(0);
+        assert_eq!(seqs(&due, 5, 7), Some(vec![5, 6, 7]));
+        tokio::time::advance(FRESH_FOR).await;
+        assert_eq!(seqs(&due, 5, 7), None, "it waited on this node");
+        assert_eq!(seqs(&woken(2_000), 5, 7), None, "it was on its way for so long");
+        assert_eq!(
+            seqs(&woken(-2_000), 5, 7),
+            None,
+            "the clock of the sender is ahead: its age is not known"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wake_brings_only_what_it_has() {
+        let due = woken(0);
+        assert_eq!(seqs(&due, 6, 6), Some(vec![6]));
+        assert_eq!(seqs(&due, 4, 7), None);
+        assert_eq!(seqs(&due, 5, 8), None);
+        assert_eq!(seqs(&due, 8, 7), None);
+        let damaged = |mut due: DueRange| {
+            let fresh = due.fresh.as_mut().unwrap();
+            Arc::make_mut(&mut fresh.sent).entries[1] = prost::bytes::Bytes::from_static(b"?");
+            due
+        };
+        assert_eq!(seqs(&damaged(woken(0)), 5, 7), None, "it is read instead");
+    }
 }

@@ -195,10 +195,10 @@ impl Receiver {
     async fn wait(&mut self) {
         let News { entry, read, lost, generation, signals } = self.place.bell.news().await;
         for signal in &signals {
-            self.due.extend(convert::signal(signal).map(|what| Due {
-                what: DueWhat::Delivery(Box::new(what)),
-                position: None,
-            }));
+            self.due.extend(
+                convert::signal(signal)
+                    .map(|what| Due { what: DueWhat::Delivery(Box::new(what)), position: None }),
+            );
         }
         if lost || generation.is_some_and(|generation| generation != self.generation) {
             return self.reset("lost");

@@ -46,7 +46,9 @@ impl Receiving {
         let opened = parts.keeper().open(&parts.inboxes().node, &[asked.user]).await.pop();
         let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
         let start = self.start(&asked, cursor, opened).await?;
-        Ok(self.receiver(start, place, Reader { parts: Arc::clone(parts), user: asked.user, principal }).stream())
+        Ok(self
+            .receiver(start, place, Reader { parts: Arc::clone(parts), user: asked.user, principal })
+            .stream())
     }
 
     fn receiver(&self, start: Start, place: hub::Place, reader: Reader) -> Receiver {
