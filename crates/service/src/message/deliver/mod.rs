@@ -94,6 +94,14 @@ impl Delivery {
         })
     }
 
+    /// How many members a group has.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
+        self.0.recipients.count(group).await
+    }
+
     /// Notes that messages of a conversation are being appended, so that they are delivered also if this node dies.
     pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
         match &self.0.notes {

@@ -78,6 +78,14 @@ impl Recipients {
         }
     }
 
+    /// How many members a group has.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
+        Ok(self.groups.roster(group).await?.count)
+    }
+
     async fn of_group(&self, group: GroupId) -> Result<To, Error> {
         // The roster first: who joins after it is in a list that is read after it.
         let roster = self.groups.roster(group).await?;

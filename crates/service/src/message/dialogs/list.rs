@@ -110,7 +110,7 @@ impl Dialogs {
     }
 
     /// The groups that a user is in, by rising id.
-    async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
+    pub(in crate::message) async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
         let members = &self.messages.correspondents.members;
         let mut groups: Vec<GroupId> = Vec::new();
         loop {

@@ -40,6 +40,8 @@ pub(super) struct News {
     /// The generation of the inbox as this node renewed it.
     pub(super) generation: Option<Generation>,
     pub(super) signals: Vec<Bytes>,
+    /// Conversations that the receiver reads without its inbox have messages up to these.
+    pub(super) logs: Vec<Fresh>,
 }
 
 /// Wakes one receiver. It holds no queue: of what comes while the receiver does not look, it keeps that it came.
@@ -89,6 +91,11 @@ impl Bell {
         });
     }
 
+    /// A conversation has messages up to a number. Of each conversation the newest is kept.
+    pub(super) fn log(&self, fresh: &Fresh) {
+        self.ring(|news| keep_newest(&mut news.logs, fresh));
+    }
+
     fn ring(&self, change: impl FnOnce(&mut News)) {
         change(&mut self.news.lock());
         self.rung.notify_one();
@@ -97,8 +104,18 @@ impl Bell {
 
 impl News {
     fn is_empty(&self) -> bool {
-        let Self { entry, read, lost, generation, signals } = self;
-        entry.is_none() && !read && !lost && generation.is_none() && signals.is_empty()
+        let Self { entry, read, lost, generation, signals, logs } = self;
+        entry.is_none() && !read && !lost && generation.is_none() && signals.is_empty() && logs.is_empty()
+    }
+}
+
+/// Adds what is known of a conversation, unless more is known of it.
+pub(super) fn keep_newest(logs: &mut Vec<Fresh>, fresh: &Fresh) {
+    let known = logs.iter_mut().find(|log| log.sent.conversation == fresh.sent.conversation);
+    match known {
+        Some(known) if known.sent.last < fresh.sent.last => *known = fresh.clone(),
+        Some(_) => {}
+        None => logs.push(fresh.clone()),
     }
 }
 
@@ -136,5 +153,17 @@ mod tests {
         (0..100).for_each(|_| bell.signal(&Bytes::from_static(b"x")));
         assert_eq!(bell.news().await.signals.len(), SIGNALS_MAX);
         assert!(futures::poll!(Box::pin(bell.news())).is_pending(), "it was taken");
+    }
+
+    #[tokio::test]
+    async fn newest_end_of_a_conversation_is_kept() {
+        let bell = Bell::default();
+        for (conversation, last) in [("g9", 5), ("g8", 1), ("g9", 7), ("g9", 6)] {
+            bell.log(&fresh(conversation, last));
+        }
+        let logs = bell.news().await.logs;
+        let kept: Vec<_> =
+            logs.iter().map(|log| (log.sent.conversation.to_string(), log.sent.last)).collect();
+        assert_eq!(kept, [("g9".to_owned(), 7), ("g8".to_owned(), 1)]);
     }
 }

@@ -105,6 +105,7 @@ impl CatchUp {
                 conversation: *conversation,
                 first: Some(first),
                 last: *mark,
+                of_log: false,
                 only_named: position.is_none(),
                 fresh: None,
             })

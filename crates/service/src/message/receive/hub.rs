@@ -1,7 +1,7 @@
 //! The receivers of this node: one subscription wakes all of them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,7 +9,7 @@ use std::{
 };
 
 use kith_delivery::{Generation, SentMessages, Wake, Woken};
-use kith_store::UserId;
+use kith_store::{ConversationId, UserId};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::{
@@ -42,6 +42,8 @@ pub(super) struct Hub {
     readers: Semaphore,
     beginners: Semaphore,
     users: Mutex<HashMap<UserId, HashMap<u64, Arc<Bell>>>>,
+    /// The receivers that read conversations without their inboxes.
+    logs: Mutex<HashMap<ConversationId, HashMap<u64, Arc<Bell>>>>,
     next: AtomicU64,
 }
 
@@ -52,6 +54,7 @@ pub(super) struct Place {
     hub: Arc<Hub>,
     user: UserId,
     number: u64,
+    logs: HashSet<ConversationId>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -65,6 +68,7 @@ impl Hub {
             readers: Semaphore::new(READERS),
             beginners: Semaphore::new(BEGINNERS),
             users: Mutex::default(),
+            logs: Mutex::default(),
             next: AtomicU64::new(0),
         }
     }
@@ -84,7 +88,8 @@ impl Hub {
         }
         of_user.insert(number, Arc::clone(&bell));
         metrics::gauge!(RECEIVERS.name).increment(1.0);
-        Ok(Place { bell, hub: Arc::clone(self), user, number, _permit: permit })
+        let (hub, logs) = (Arc::clone(self), HashSet::new());
+        Ok(Place { bell, hub, user, number, logs, _permit: permit })
     }
 
     /// Wakes the receivers that a wake of this node is for.
@@ -98,8 +103,7 @@ impl Hub {
             Wake::Entries { user, .. } => self.ring(user, Bell::read),
             Wake::Lost { user } => self.ring(user, Bell::lost),
             Wake::Signal { user, signal } => self.signal(user, &signal),
-            // No node registers at a conversation.
-            Wake::Conversation(_) => {}
+            Wake::Conversation(sent) => self.log(sent),
         }
     }
 
@@ -147,6 +151,19 @@ impl Hub {
         self.ring(user, |bell| bell.signal(signal));
     }
 
+    /// A conversation that is not written to inboxes has these messages.
+    pub(super) fn log(&self, sent: SentMessages) {
+        let fresh = Fresh { sent: Arc::new(sent), heard: Instant::now() };
+        if let Some(readers) = self.logs.lock().get(&fresh.sent.conversation) {
+            readers.values().for_each(|bell| bell.log(&fresh));
+        }
+    }
+
+    /// The conversations that receivers of this node read without their inboxes.
+    pub(super) fn logs(&self) -> Vec<ConversationId> {
+        self.logs.lock().keys().copied().collect()
+    }
+
     fn ring(&self, user: UserId, ring: impl Fn(&Bell)) {
         if let Some(of_user) = self.users.lock().get(&user) {
             of_user.values().for_each(|bell| ring(bell));
@@ -171,8 +188,33 @@ impl Hub {
     }
 }
 
+impl Place {
+    /// Begins to wake the receiver for messages of these conversations.
+    pub(super) fn read_logs(&mut self, conversations: &[ConversationId]) {
+        let mut logs = self.hub.logs.lock();
+        for conversation in conversations {
+            logs.entry(*conversation).or_default().insert(self.number, Arc::clone(&self.bell));
+            self.logs.insert(*conversation);
+        }
+    }
+
+    /// Ends that for all other conversations.
+    pub(super) fn retain_logs(&mut self, keep: impl Fn(&ConversationId) -> bool) {
+        let mut logs = self.hub.logs.lock();
+        for conversation in self.logs.extract_if(|conversation| !keep(conversation)) {
+            if let Some(readers) = logs.get_mut(&conversation) {
+                readers.remove(&self.number);
+                if readers.is_empty() {
+                    logs.remove(&conversation);
+                }
+            }
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
+        self.retain_logs(|_| false);
         metrics::gauge!(RECEIVERS.name).decrement(1.0);
         let mut users = self.hub.users.lock();
         let Some(of_user) = users.get_mut(&self.user) else { return };

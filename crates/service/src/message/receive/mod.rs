@@ -6,6 +6,9 @@
 //! **Once, in order.** The ranges of a conversation are contiguous and rise. A stream that begins with positions first delivers
 //! from the log up to the marks of the inbox, then from the inbox above them.
 //!
+//! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
+//! (`logs.rs`).
+//!
 //! **Who may.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are read
 //! then, too; those that a wake brought are used for [`FRESH_FOR`] after they were sent.
 
@@ -14,6 +17,7 @@ mod catch_up;
 mod convert;
 mod cursor;
 mod hub;
+mod logs;
 mod range;
 mod receiver;
 mod receivers;

@@ -27,6 +27,8 @@ pub(super) struct DueRange {
     /// `None`: the conversation is new to the user.
     pub(super) first: Option<Seq>,
     pub(super) last: Seq,
+    /// Whether the stream reads them without the inbox.
+    pub(super) of_log: bool,
     /// Whether none of them is sent: the client has to pull them.
     pub(super) only_named: bool,
     /// The messages as a wake brought them.
@@ -148,7 +150,7 @@ mod tests {
         let sent = Timestamp(Timestamp::now().0 - sent_before_ms);
         let sent = SentMessages { conversation, last: 7, sent, entries };
         let fresh = Some(Fresh { sent: Arc::new(sent), heard: Instant::now() });
-        DueRange { conversation, first: Some(5), last: 7, only_named: false, fresh }
+        DueRange { conversation, first: Some(5), last: 7, of_log: false, only_named: false, fresh }
     }
 
     fn seqs(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Seq>> {

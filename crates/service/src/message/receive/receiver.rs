@@ -3,9 +3,9 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use kith_delivery::{Entry, Generation, Position, ReadFrom, Reading};
+use kith_delivery::{Entry, Generation, Note, Position, ReadFrom, Reading};
 use kith_proto::message::v1::{self as wire, Live, Reset, delivery::What};
-use kith_store::{Seq, Timestamp};
+use kith_store::{ConversationId, Seq, Timestamp};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
@@ -15,6 +15,7 @@ use super::{
     convert,
     cursor::{self, Floors},
     hub,
+    logs::ReadLogs,
     range::{DueRange, Reader},
     response::Deliveries,
 };
@@ -61,11 +62,17 @@ pub(super) struct Receiver {
     pub(super) generation: Generation,
     /// All entries up to this one are sent.
     pub(super) position: Position,
-    /// Of each conversation the number up to which nothing is sent.
+    /// Of each conversation the number up to which no entry is sent: what the client had at the beginning.
     pub(super) floors: Floors,
+    /// The same of what entries to come may repeat. Cursors carry it.
+    pub(super) carried: Floors,
     pub(super) due: VecDeque<Due>,
     /// What has to be read before the stream is live; `None`: it is.
     pub(super) live_at: Option<Position>,
+    /// What it reads without the inbox.
+    pub(super) logs: ReadLogs,
+    /// Whether nothing that was there before is sent.
+    pub(super) begins_now: bool,
     /// Whether it sends the backlog: there are no cursors, and floors end with it.
     pub(super) catches_up: bool,
     pub(super) over: bool,
@@ -128,9 +135,12 @@ impl Receiver {
     async fn send(&mut self, due: &Due, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
         match &due.what {
             DueWhat::Range(range) => {
-                // The backlog is what is below the floors of the entries.
-                let floor = due.position.and_then(|_| self.floors.get(&range.conversation).copied());
-                return self.send_range(range, floor.unwrap_or_default(), out).await;
+                let is_entry = due.position.is_some();
+                let rest = self.send_range(range, self.floor(range, is_entry), out).await?;
+                if range.of_log || is_entry {
+                    self.note_sent(range, rest.as_ref());
+                }
+                return Ok(rest);
             }
             DueWhat::Delivery(what) => out.push(What::clone(what)),
             DueWhat::Live => {
@@ -147,6 +157,31 @@ impl Receiver {
             }
         }
         Ok(None)
+    }
+
+    /// The number up to which nothing of a range is sent. The backlog is what is below the floors of the entries.
+    fn floor(&self, range: &DueRange, is_entry: bool) -> Seq {
+        let conversation = range.conversation;
+        if range.of_log {
+            return self.logs.end(conversation);
+        }
+        if !is_entry {
+            return 0;
+        }
+        let floors = [&self.floors, &self.carried].map(|floors| floors.get(&conversation).copied());
+        let floor = floors.into_iter().flatten().max();
+        floor.unwrap_or_default().max(self.logs.sent_up_to(conversation))
+    }
+
+    /// A range was sent, but for the rest.
+    fn note_sent(&mut self, range: &DueRange, rest: Option<&DueRange>) {
+        let conversation = range.conversation;
+        let up_to = rest.and_then(|rest| Some(rest.first? - 1)).unwrap_or(range.last);
+        self.logs.sent(conversation, up_to);
+        // Later entries are above this one.
+        if self.carried.get(&conversation).is_some_and(|floor| *floor <= up_to) && !range.of_log {
+            self.carried.remove(&conversation);
+        }
     }
 
     async fn send_range(
@@ -170,8 +205,12 @@ impl Receiver {
         if self.catches_up || self.over {
             return String::new();
         }
-        let mut floors = self.floors.clone();
-        if let Some(Due { what: DueWhat::Range(rest), .. }) = self.due.front()
+        let mut floors = self.carried.clone();
+        for (conversation, sent) in self.logs.all_sent() {
+            let floor = floors.entry(conversation).or_default();
+            *floor = sent.max(*floor);
+        }
+        if let Some(Due { what: DueWhat::Range(rest), position: Some(_) }) = self.due.front()
             && let Some(first) = rest.first
         {
             let floor = floors.entry(rest.conversation).or_default();
@@ -183,9 +222,13 @@ impl Receiver {
 
     /// Looks for something that is due: waits until there may be something, unless the stream is not live yet.
     async fn look(&mut self) {
-        if self.live_at.is_some_and(|live_at| live_at <= self.position) {
+        if self.logs.must_track {
+            self.track().await;
+        } else if self.live_at.is_some_and(|live_at| live_at <= self.position) {
             self.live_at = None;
             self.due.push_back(Due { what: DueWhat::Live, position: None });
+        } else if self.live_at.is_none() && self.logs.has_news() {
+            self.look_at_logs().await;
         } else if self.live_at.is_none() || !self.read().await {
             // If Redis does not answer, it is asked again after the next sweep.
             self.wait().await;
@@ -193,7 +236,10 @@ impl Receiver {
     }
 
     async fn wait(&mut self) {
-        let News { entry, read, lost, generation, signals } = self.place.bell.news().await;
+        let News { entry, read, lost, generation, signals, logs } = self.place.bell.news().await;
+        self.logs.heard(&logs);
+        // Groups may have grown, and wakes be lost that said so.
+        self.logs.must_track |= generation.is_some();
         for signal in &signals {
             self.due.extend(
                 convert::signal(signal)
@@ -218,14 +264,14 @@ impl Receiver {
         }
         if position == self.position + 1 {
             let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
-            let range = DueRange { conversation, first, last, only_named: false, fresh: Some(fresh) };
+            let range = DueRange { fresh: Some(fresh), ..entered(conversation, first, last) };
             self.due.push_back(Due { what: DueWhat::Range(Box::new(range)), position: Some(position) });
         }
         true
     }
 
     /// Reads the entries after the position. False: Redis does not answer.
-    async fn read(&mut self) -> bool {
+    pub(super) async fn read(&mut self) -> bool {
         let from = ReadFrom { user: self.reader.user, generation: self.generation, after: self.position };
         let turn = self.parts.hub.reading().await;
         let read = self.parts.keeper().read(&[from], READ_AT_ONCE).await.pop();
@@ -236,6 +282,7 @@ impl Receiver {
                 if entries.is_empty() {
                     self.live_at = self.live_at.map(|_| self.position);
                 }
+                self.logs.must_track |= entries.iter().any(|(_, entry)| is_join(entry));
                 self.due.extend(entries.into_iter().map(|(position, entry)| due_entry(position, entry)));
                 true
             }
@@ -247,15 +294,25 @@ impl Receiver {
         }
     }
 
-    fn reset(&mut self, why: &'static str) {
+    pub(super) fn reset(&mut self, why: &'static str) {
         self.due.push_back(Due { what: DueWhat::Reset(why), position: None });
     }
+}
+
+/// Messages of an entry of the inbox.
+const fn entered(conversation: ConversationId, first: Option<Seq>, last: Seq) -> DueRange {
+    DueRange { conversation, first, last, of_log: false, only_named: false, fresh: None }
+}
+
+/// A user may have joined a large group.
+const fn is_join(entry: &Entry) -> bool {
+    matches!(entry, Entry::Note(Note::GroupJoined { .. }))
 }
 
 fn due_entry(position: Position, entry: Entry) -> Due {
     let what = match entry {
         Entry::Range { conversation, first, last } => {
-            DueWhat::Range(Box::new(DueRange { conversation, first, last, only_named: false, fresh: None }))
+            DueWhat::Range(Box::new(entered(conversation, first, last)))
         }
         Entry::Note(note) => {
             convert::note(note).map_or(DueWhat::Nothing, |note| DueWhat::Delivery(Box::new(What::Note(note))))

@@ -2,17 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_delivery::Heard;
+use kith_delivery::{Heard, SentMessages};
 use kith_store::UserId;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Parts, Receiving};
+use super::{super::AtLeast, Parts, Receiving};
 use crate::write::tasks::Tasks;
 
 /// In this time each receiver reads its inbox once without a wake: so late is a message whose wake was lost.
 const SWEPT_IN: Duration = Duration::from_secs(5);
 /// Parts into which the receivers are divided for that.
 const SWEEP_PARTS: u32 = 50;
+/// So late is a message of a large group whose wake was lost.
+const LOOKED_EVERY: Duration = Duration::from_secs(2);
 /// How often an inbox is renewed, in parts of the time for which it lasts.
 const RENEWALS: u32 = 3;
 /// Inboxes that are renewed in one round trip.
@@ -38,6 +40,7 @@ impl Receivers {
         self.tasks.spawn(hear(parts()));
         self.tasks.spawn(renew(parts()));
         self.tasks.spawn(sweep(parts()));
+        self.tasks.spawn(look(parts()));
     }
 
     /// Ends all of it. Streams that are open read no more.
@@ -64,6 +67,9 @@ async fn renew(parts: Arc<Parts>) {
         for users in parts.hub.users().chunks(RENEWED_AT_ONCE) {
             renew_some(&parts, users).await;
         }
+        // Of those that could not be renewed, messages are seen by the next look.
+        let inboxes = parts.inboxes();
+        drop(parts.keeper().register(&inboxes.node, &parts.hub.logs()).await);
     }
 }
 
@@ -72,6 +78,21 @@ async fn renew_some(parts: &Parts, users: &[UserId]) {
     for (user, opened) in users.iter().zip(opened) {
         if let Ok(opened) = opened {
             parts.hub.renewed(*user, opened.generation);
+        }
+    }
+}
+
+/// Looks where conversations end that are not written to inboxes, in case a wake was lost.
+async fn look(parts: Arc<Parts>) {
+    let mut ticks = interval(LOOKED_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let conversations = parts.hub.logs();
+        let Ok(ends) = parts.messages.logs.ends(&conversations, &AtLeast::default()).await else { continue };
+        for (conversation, end) in conversations.into_iter().zip(ends) {
+            let (last, sent) = (end.seq, end.sent.unwrap_or_default());
+            parts.hub.log(SentMessages { conversation, last, sent, entries: Vec::new() });
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     convert::Asked,
     cursor::{Floors, Place},
     hub,
+    logs::ReadLogs,
     range::Reader,
     receiver::{Due, DueWhat, ReceiveStream, Receiver},
 };
@@ -24,10 +25,12 @@ struct Start {
     generation: Generation,
     position: Position,
     floors: Floors,
+    carried: Floors,
     due: VecDeque<Due>,
     /// `None`: the stream never is.
     live_at: Option<Position>,
     catches_up: bool,
+    begins_now: bool,
 }
 
 impl Receiving {
@@ -52,7 +55,7 @@ impl Receiving {
     }
 
     fn receiver(&self, start: Start, place: hub::Place, reader: Reader) -> Receiver {
-        let Start { generation, position, floors, due, live_at, catches_up } = start;
+        let Start { generation, position, floors, carried, due, live_at, catches_up, begins_now } = start;
         Receiver {
             parts: Arc::clone(&self.0),
             place,
@@ -60,8 +63,11 @@ impl Receiving {
             generation,
             position,
             floors,
+            carried,
             due,
             live_at,
+            logs: ReadLogs::unknown(),
+            begins_now,
             catches_up,
             over: false,
         }
@@ -90,7 +96,7 @@ impl Receiving {
             return Ok(false);
         }
         let from = ReadFrom { user: asked.user, generation: place.generation, after: place.position };
-        let read = self.0.inboxes.keeper.read(&[from], 1).await.pop();
+        let read = self.0.keeper().read(&[from], 1).await.pop();
         let read = read.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
         Ok(read != Reading::Reset)
     }
@@ -101,12 +107,12 @@ impl Receiving {
             Some(caught) => {
                 let due = caught.due(&asked.positions);
                 Ok(Start {
-                    generation: opened.generation,
                     position: caught.first_position,
                     floors: caught.marks.into_iter().collect(),
                     due,
                     live_at: Some(caught.last_position),
                     catches_up: true,
+                    ..Start::at(opened, opened.position)
                 })
             }
         }
@@ -125,32 +131,33 @@ impl Receiving {
 }
 
 impl Start {
-    fn after(place: Place, positions: &Floors, opened: Opened) -> Self {
-        let mut floors = place.floors;
-        for (conversation, seq) in positions {
-            let floor = floors.entry(*conversation).or_default();
-            *floor = (*seq).max(*floor);
-        }
-        let (generation, position) = (place.generation, place.position);
-        let live_at = Some(opened.position);
-        Self { generation, position, floors, due: VecDeque::new(), live_at, catches_up: false }
-    }
-
-    fn now(opened: Opened, position: Position) -> Self {
+    /// Live at a position of the inbox, with nothing before it.
+    fn at(opened: Opened, position: Position) -> Self {
         Self {
             generation: opened.generation,
             position,
             floors: Floors::new(),
+            carried: Floors::new(),
             due: VecDeque::new(),
             live_at: Some(position),
             catches_up: false,
+            begins_now: false,
         }
+    }
+
+    fn after(place: Place, positions: &Floors, opened: Opened) -> Self {
+        let (floors, carried) = (positions.clone(), place.floors);
+        let live_at = Some(opened.position);
+        Self { floors, carried, live_at, ..Self::at(opened, place.position) }
+    }
+
+    fn now(opened: Opened, position: Position) -> Self {
+        Self { begins_now: true, ..Self::at(opened, position) }
     }
 
     fn reset(opened: Opened, why: &'static str) -> Self {
         let due = [Due { what: DueWhat::Reset(why), position: None }].into();
-        let (generation, position) = (opened.generation, opened.position);
-        Self { generation, position, floors: Floors::new(), due, live_at: None, catches_up: true }
+        Self { due, ..Self::at(opened, opened.position) }
     }
 }
 
