@@ -5,6 +5,7 @@ use metrics::{Counter, counter};
 
 #[cfg(feature = "redis")]
 use crate::Dropped;
+use crate::inbox::InboxCounts;
 
 /// Every metric of this crate.
 pub const METRICS: [Metric; 5] = [READS, DROPPED, INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES];
@@ -49,7 +50,7 @@ pub(crate) enum Read {
     Away,
 }
 
-/// Counters of reads, resolved once. All metrics of windows are there from zero on.
+/// Counters of reads, resolved once. All metrics of this crate are there from zero on, also for a node without inboxes.
 pub(crate) struct Reads([Counter; 6]);
 
 impl Reads {
@@ -57,6 +58,7 @@ impl Reads {
         for why in ["gap", "change", "hold", "behind", "evicted"] {
             counter!(DROPPED.name, "why" => why).increment(0);
         }
+        drop(InboxCounts::new());
         let results = ["hit", "miss", "busy", "held", "old", "away"];
         Self(results.map(|result| counter!(READS.name, "result" => result)))
     }

@@ -21,14 +21,14 @@ pub(super) enum Why {
 
 const WHYS: [&str; 4] = ["new", "hash", "stream", "room"];
 
-pub(super) struct Counts {
+pub(crate) struct InboxCounts {
     entries: Counter,
     generations: [Counter; 4],
     wakes: Counter,
 }
 
-impl Counts {
-    pub(super) fn new() -> Self {
+impl InboxCounts {
+    pub(crate) fn new() -> Self {
         Self {
             entries: counter!(INBOX_ENTRIES.name),
             generations: WHYS.map(|why| counter!(INBOX_GENERATIONS.name, "why" => why)),
@@ -57,8 +57,8 @@ impl Counts {
     }
 }
 
-impl std::fmt::Debug for Counts {
+impl std::fmt::Debug for InboxCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Counts")
+        f.write_str("InboxCounts")
     }
 }

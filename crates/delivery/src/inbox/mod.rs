@@ -16,11 +16,13 @@ mod wake;
 #[cfg(feature = "redis")]
 mod wake_form;
 
+pub(crate) use self::metrics::InboxCounts;
 pub use keeper::{
     Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, Opened, Position, ReadFrom,
     Reading,
 };
 pub use memory::MemoryInboxes;
+
 pub use node_name::NodeName;
 pub use note::Note;
 #[cfg(feature = "redis")]

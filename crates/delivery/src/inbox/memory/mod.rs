@@ -21,7 +21,7 @@ use super::{
     Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
     ReadFrom, Reading, Wake, Wakes, Woken,
     gathered::Gathered,
-    metrics::{Counts, Why},
+    metrics::{InboxCounts, Why},
 };
 use crate::InboxLimits;
 
@@ -36,7 +36,7 @@ pub struct MemoryInboxes {
     limits: InboxLimits,
     /// Random, so that no position of an earlier process is one of this.
     epoch: u64,
-    counts: Counts,
+    counts: InboxCounts,
 }
 
 struct State {
@@ -56,7 +56,7 @@ impl MemoryInboxes {
             clock,
             limits,
             epoch: rand::random::<u64>() >> 1,
-            counts: Counts::new(),
+            counts: InboxCounts::new(),
         }
     }
 
