@@ -1,11 +1,13 @@
 //! Names and meanings of the metrics of windows and inboxes.
 
+mod inboxes;
+
 use kith_cache::Metric;
 use metrics::{Counter, counter};
 
+pub(crate) use self::inboxes::{InboxCounts, Why};
 #[cfg(feature = "redis")]
 use crate::Dropped;
-use crate::inbox::InboxCounts;
 
 /// Every metric of this crate.
 pub const METRICS: [Metric; 5] = [READS, DROPPED, INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES];
@@ -22,18 +24,18 @@ const DROPPED: Metric = Metric::counter(
     "Windows that were dropped: gap, change, hold, behind, evicted (Redis lost a part).",
 );
 
-pub(crate) const INBOX_ENTRIES: Metric = Metric::counter(
+const INBOX_ENTRIES: Metric = Metric::counter(
     "kith_inbox_entries_total",
     &[],
     "Entries that were written to inboxes by calls of this node.",
 );
-pub(crate) const INBOX_GENERATIONS: Metric = Metric::counter(
+const INBOX_GENERATIONS: Metric = Metric::counter(
     "kith_inbox_generations_total",
     &["why"],
     "Inboxes that began or ended: new (the user had none), hash, stream (Redis lost a part of one; its receivers are reset), room \
      (memory was full).",
 );
-pub(crate) const INBOX_WAKES: Metric = Metric::counter(
+const INBOX_WAKES: Metric = Metric::counter(
     "kith_inbox_wakes_total",
     &[],
     "Wakes that this node published for nodes with receivers.",

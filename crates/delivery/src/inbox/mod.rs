@@ -7,7 +7,6 @@ mod entry_text;
 mod gathered;
 mod keeper;
 mod memory;
-mod metrics;
 mod node_name;
 mod note;
 #[cfg(feature = "redis")]
@@ -16,7 +15,6 @@ mod wake;
 #[cfg(feature = "redis")]
 mod wake_form;
 
-pub(crate) use self::metrics::InboxCounts;
 pub use keeper::{
     Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, Opened, Position, ReadFrom,
     Reading,

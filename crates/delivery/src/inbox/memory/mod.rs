@@ -19,11 +19,12 @@ use self::{
 };
 use super::{
     Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
-    ReadFrom, Reading, Wake, Wakes, Woken,
-    gathered::Gathered,
+    ReadFrom, Reading, Wake, Wakes, Woken, gathered::Gathered,
+};
+use crate::{
+    InboxLimits,
     metrics::{InboxCounts, Why},
 };
-use crate::InboxLimits;
 
 /// Inboxes in the memory of a node, for one that shares no Redis. They are gone when it ends. No call waits or fails.
 ///

@@ -26,12 +26,12 @@ use kith_store::{ConversationId, Epoch, UserId};
 use self::{names::Names, reply::Fanned, scripts::Scripts, wakes::RedisWakes};
 use super::{
     FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
-    Position, ReadFrom, Reading, Wake, Wakes, Woken, entry_text,
-    gathered::Gathered,
-    metrics::{InboxCounts, Why},
-    wake_form,
+    Position, ReadFrom, Reading, Wake, Wakes, Woken, entry_text, gathered::Gathered, wake_form,
 };
-use crate::{EpochSource, InboxLimits};
+use crate::{
+    EpochSource, InboxLimits,
+    metrics::{InboxCounts, Why},
+};
 
 /// Inboxes in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command
 /// timeout of its runner.

@@ -5,7 +5,8 @@ use kith_cache::remote::{SharedError, redis::Reply};
 use kith_store::Seq;
 
 use crate::{
-    inbox::{NodeName, Position, Reading, entry_text, metrics::Why},
+    inbox::{NodeName, Position, Reading, entry_text},
+    metrics::Why,
     redis::values::{WRONG, list, number, text},
 };
 

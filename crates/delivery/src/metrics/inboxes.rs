@@ -2,11 +2,11 @@
 
 use metrics::{Counter, counter};
 
-use crate::metrics::{INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES};
+use super::{INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES};
 
 /// Why a generation began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// The user had no inbox.
     New,
     /// Redis has lost the hash of an inbox, and not its stream.
@@ -36,11 +36,11 @@ impl InboxCounts {
         }
     }
 
-    pub(super) fn entries(&self, count: u64) {
+    pub(crate) fn entries(&self, count: u64) {
         self.entries.increment(count);
     }
 
-    pub(super) fn generation(&self, why: Why) {
+    pub(crate) fn generation(&self, why: Why) {
         let place = match why {
             Why::New => 0,
             #[cfg(feature = "redis")]
@@ -52,7 +52,7 @@ impl InboxCounts {
         self.generations[place].increment(1);
     }
 
-    pub(super) fn wakes(&self, count: usize) {
+    pub(crate) fn wakes(&self, count: usize) {
         self.wakes.increment(count.try_into().unwrap_or(u64::MAX));
     }
 }
