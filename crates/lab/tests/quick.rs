@@ -90,6 +90,7 @@ fn rows_of_messages_measure_both_sides() {
         "pull_recent",
         "pull_1000",
         "list_200",
+        "fan_out_500",
     ];
     let only = rows.map(|row| format!("--only={row}"));
     let mut arguments = vec!["--quick", "--rounds=2"];

@@ -41,6 +41,7 @@ impl Gathered {
     }
 
     /// Some inboxes did not answer.
+    #[cfg(feature = "redis")]
     pub(super) fn failed(&mut self, why: SharedError) {
         self.failed.get_or_insert(why);
     }

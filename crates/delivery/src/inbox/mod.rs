@@ -7,7 +7,6 @@ mod entry_text;
 mod gathered;
 mod keeper;
 mod memory;
-mod metrics;
 mod node_name;
 mod note;
 #[cfg(feature = "redis")]
@@ -21,6 +20,7 @@ pub use keeper::{
     Reading,
 };
 pub use memory::MemoryInboxes;
+
 pub use node_name::NodeName;
 pub use note::Note;
 #[cfg(feature = "redis")]

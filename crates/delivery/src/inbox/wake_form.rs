@@ -43,7 +43,9 @@ pub(super) fn encode(wake: &Wake) -> Option<Bytes> {
         Wake::Entries { user, generation, position } => {
             bytes.put_u8(ENTRIES);
             bytes.put_i64(user.get());
-            [generation.epoch, generation.number, *position].map(|number| bytes.put_u64(number));
+            bytes.put_u64(generation.epoch);
+            bytes.put_u64(generation.number);
+            bytes.put_u64(*position);
         }
         Wake::Lost { user } => {
             bytes.put_u8(LOST);

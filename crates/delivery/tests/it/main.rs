@@ -1,7 +1,13 @@
-//! The integration tests of windows in one executable: each is linked once.
+//! The integration tests of windows and inboxes in one executable: each is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod inbox_memory;
+mod inbox_model;
+mod inbox_model_short;
+mod inbox_redis;
+mod inbox_stage;
+mod line;
 mod model;
 mod model_short;
 mod stage;

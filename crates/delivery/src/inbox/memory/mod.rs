@@ -19,11 +19,12 @@ use self::{
 };
 use super::{
     Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
-    ReadFrom, Reading, Wake, Wakes, Woken,
-    gathered::Gathered,
-    metrics::{Counts, Why},
+    ReadFrom, Reading, Wake, Wakes, Woken, gathered::Gathered,
 };
-use crate::InboxLimits;
+use crate::{
+    InboxLimits,
+    metrics::{InboxCounts, Why},
+};
 
 /// Inboxes in the memory of a node, for one that shares no Redis. They are gone when it ends. No call waits or fails.
 ///
@@ -36,7 +37,7 @@ pub struct MemoryInboxes {
     limits: InboxLimits,
     /// Random, so that no position of an earlier process is one of this.
     epoch: u64,
-    counts: Counts,
+    counts: InboxCounts,
 }
 
 struct State {
@@ -56,7 +57,7 @@ impl MemoryInboxes {
             clock,
             limits,
             epoch: rand::random::<u64>() >> 1,
-            counts: Counts::new(),
+            counts: InboxCounts::new(),
         }
     }
 

@@ -151,16 +151,21 @@ mod tests {
 
     #[test]
     fn inbox_that_was_opened_first_goes_first() {
-        let mut shelf = shelf(8_000);
+        let mut shelf = shelf(4 * Inbox::new(1, 200).bytes());
         for id in 1..=4 {
             open(&mut shelf, id, 0);
         }
         open(&mut shelf, 1, 1);
         assert_eq!(shelf.fit(), 0);
-        while shelf.bytes <= 8_000 {
-            shelf.change(user(4), |inbox| inbox.add(Entry::Unknown)).unwrap();
-        }
+        open(&mut shelf, 5, 1);
         assert_eq!(shelf.fit(), 1);
-        assert_eq!(has(&shelf), [1, 3, 4]);
+        assert_eq!(has(&shelf), [1, 3, 4, 5]);
+        // One that grows makes others go.
+        for _ in 0..100 {
+            shelf.change(user(3), |inbox| inbox.add(Entry::Unknown)).unwrap();
+        }
+        assert!(shelf.fit() > 0);
+        assert!(shelf.bytes <= shelf.limits.memory_bytes);
+        assert_eq!(has(&shelf), [1, 4, 5]);
     }
 }

@@ -26,12 +26,12 @@ use kith_store::{ConversationId, Epoch, UserId};
 use self::{names::Names, reply::Fanned, scripts::Scripts, wakes::RedisWakes};
 use super::{
     FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
-    Position, ReadFrom, Reading, Wake, Wakes, Woken, entry_text,
-    gathered::Gathered,
-    metrics::{Counts, Why},
-    wake_form,
+    Position, ReadFrom, Reading, Wake, Wakes, Woken, entry_text, gathered::Gathered, wake_form,
 };
-use crate::{EpochSource, InboxLimits};
+use crate::{
+    EpochSource, InboxLimits,
+    metrics::{InboxCounts, Why},
+};
 
 /// Inboxes in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command
 /// timeout of its runner.
@@ -43,7 +43,7 @@ pub struct RedisInboxes {
     limits: InboxLimits,
     /// The highest epoch in which inboxes may be opened: no node writes to those of an earlier one.
     settled: AtomicU64,
-    counts: Counts,
+    counts: InboxCounts,
 }
 
 impl RedisInboxes {
@@ -51,7 +51,7 @@ impl RedisInboxes {
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
         let names = Names::new(runner.tag(), runner.database());
-        let (scripts, settled, counts) = (Scripts::new(), AtomicU64::new(0), Counts::new());
+        let (scripts, settled, counts) = (Scripts::new(), AtomicU64::new(0), InboxCounts::new());
         Self { runner, names, scripts, epochs, limits, settled, counts }
     }
 
@@ -310,7 +310,7 @@ fn away<T>(count: usize) -> Vec<Result<T, SharedError>> {
     (0..count).map(|_| Err(SharedError::Away)).collect()
 }
 
-fn number(number: impl ToString) -> Bytes {
+fn number<T: ToString + Copy>(number: T) -> Bytes {
     number.to_string().into()
 }
 

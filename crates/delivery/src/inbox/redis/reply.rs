@@ -5,7 +5,8 @@ use kith_cache::remote::{SharedError, redis::Reply};
 use kith_store::Seq;
 
 use crate::{
-    inbox::{Entry, NodeName, Position, Reading, entry_text, metrics::Why},
+    inbox::{NodeName, Position, Reading, entry_text},
+    metrics::Why,
     redis::values::{WRONG, list, number, text},
 };
 
@@ -189,6 +190,7 @@ fn unsigned(number: i64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inbox::Entry;
 
     fn word(text: &'static str) -> Reply {
         Reply::Text(Bytes::from_static(text.as_bytes()))

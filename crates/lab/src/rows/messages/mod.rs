@@ -1,6 +1,7 @@
-//! Messages: appends, sends and reads, over what one would do by hand with the drivers.
+//! Messages: appends, sends, reads and fan-outs, over what one would do by hand with the drivers.
 
 mod append;
+mod inboxes;
 mod operations;
 mod raw;
 mod reads;
@@ -24,6 +25,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Box::pin(sends::rows(plan, results)).await?;
     Box::pin(reads::rows(plan, results)).await?;
     Box::pin(operations::rows(plan, results)).await?;
+    Box::pin(inboxes::rows(plan, results)).await?;
     Ok(())
 }
 

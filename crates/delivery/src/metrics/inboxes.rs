@@ -2,11 +2,11 @@
 
 use metrics::{Counter, counter};
 
-use crate::metrics::{INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES};
+use super::{INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES};
 
 /// Why a generation began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// The user had no inbox.
     New,
     /// Redis has lost the hash of an inbox, and not its stream.
@@ -21,14 +21,14 @@ pub(super) enum Why {
 
 const WHYS: [&str; 4] = ["new", "hash", "stream", "room"];
 
-pub(super) struct Counts {
+pub(crate) struct InboxCounts {
     entries: Counter,
     generations: [Counter; 4],
     wakes: Counter,
 }
 
-impl Counts {
-    pub(super) fn new() -> Self {
+impl InboxCounts {
+    pub(crate) fn new() -> Self {
         Self {
             entries: counter!(INBOX_ENTRIES.name),
             generations: WHYS.map(|why| counter!(INBOX_GENERATIONS.name, "why" => why)),
@@ -36,11 +36,11 @@ impl Counts {
         }
     }
 
-    pub(super) fn entries(&self, count: u64) {
+    pub(crate) fn entries(&self, count: u64) {
         self.entries.increment(count);
     }
 
-    pub(super) fn generation(&self, why: Why) {
+    pub(crate) fn generation(&self, why: Why) {
         let place = match why {
             Why::New => 0,
             #[cfg(feature = "redis")]
@@ -52,13 +52,13 @@ impl Counts {
         self.generations[place].increment(1);
     }
 
-    pub(super) fn wakes(&self, count: usize) {
+    pub(crate) fn wakes(&self, count: usize) {
         self.wakes.increment(count.try_into().unwrap_or(u64::MAX));
     }
 }
 
-impl std::fmt::Debug for Counts {
+impl std::fmt::Debug for InboxCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Counts")
+        f.write_str("InboxCounts")
     }
 }
