@@ -118,6 +118,19 @@ impl Stream {
         places.into_iter().map(|(_, seq)| seq).collect()
     }
 
+    /// The numbers of the next messages of a conversation. Notes are passed over.
+    pub async fn seqs_of(&mut self, id: &str, count: usize) -> Vec<i64> {
+        let mut seqs = Vec::with_capacity(count);
+        while seqs.len() < count {
+            match self.next().await {
+                What::Message(message) if message.conversation_id == id => seqs.push(message.seq),
+                What::Note(_) | What::Live(_) => {}
+                other => panic!("after {seqs:?}: {other:?}"),
+            }
+        }
+        seqs
+    }
+
     /// The next delivery, which is a note.
     pub async fn note(&mut self) -> Noted {
         match self.next().await {
