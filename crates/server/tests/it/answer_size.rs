@@ -290,6 +290,8 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("CountUnread", Records(2000, 60)),
         ("GetReadSeqs", Bytes),
         ("ImportMessages", Records(500, ERROR)),
+        // A page of messages and what fits before it.
+        ("Receive", Bytes),
     ])
 }
 

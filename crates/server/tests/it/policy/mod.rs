@@ -28,6 +28,7 @@ mod read_marks;
 mod receive;
 mod receive_large;
 mod receive_notes;
+mod receive_published;
 mod receive_start;
 mod relation_lists;
 mod relation_log;

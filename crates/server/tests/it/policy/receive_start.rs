@@ -212,3 +212,17 @@ async fn cursor_of_an_earlier_start_is_caught_up() {
     talk(&node, ann, bea, 1).await;
     assert_eq!(stream.seqs(&id, 1).await, [3]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_opened_while_messages_are_sent_misses_none() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    for round in 1..=10 {
+        let (mut stream, ()) = tokio::join!(
+            async { open(&node, bea, has(&[(&id, 0)])).await.unwrap() },
+            talk(&node, ann, bea, 10)
+        );
+        let count = usize::try_from(round * 10).unwrap();
+        assert_eq!(stream.seqs_of(&id, count).await, (1..=round * 10).collect::<Vec<_>>());
+    }
+}
