@@ -8,8 +8,7 @@ use crate::{
     edge::raw::{self, GET_USER},
     http, messaging,
     node::{TestNode, params, principal},
-    receiving,
-    talking,
+    receiving, talking,
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 

@@ -9,6 +9,8 @@ mod pending;
 mod recipients;
 mod repeats;
 mod resumption;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,8 +51,8 @@ struct Parts {
 }
 
 impl Delivery {
-    /// To inboxes with these limits. `notes`: by which another node resumes what this one leaves unfinished. Groups with more than `members_max` members are not written to inboxes: nodes that read their
-    /// conversations are woken.
+    /// To inboxes with these limits. Groups with more than `members_max` members are not written to inboxes: nodes that read their
+    /// conversations are woken. `notes`: by which another node resumes what this one leaves unfinished.
     #[must_use]
     pub fn new(
         inboxes: Inboxes,

@@ -100,7 +100,7 @@ impl CatchUp {
     pub(super) fn due(&self, positions: &Floors) -> VecDeque<Due> {
         let due = self.marks.iter().filter_map(|(conversation, mark)| {
             let position = positions.get(conversation).copied();
-            let first = position.unwrap_or_default() + 1;
+            let first = position.unwrap_or_default().saturating_add(1);
             (first <= *mark).then(|| DueRange {
                 conversation: *conversation,
                 first: Some(first),

@@ -63,7 +63,7 @@ impl Reader {
         let Some(bounds) = self.bounds(conversation).await? else { return Ok(None) };
         let range = bounds.with(due.last);
         let begin = due.first.unwrap_or_else(|| bounds.joined().unwrap_or_default());
-        let (first, last) = (begin.max(floor + 1).max(range.min), range.max);
+        let (first, last) = (begin.max(floor.saturating_add(1)).max(range.min), range.max);
         let sent_from = if due.only_named { last + 1 } else { first.max(last - self.backlog() + 1) };
         let missed = (first < sent_from).then_some((first, sent_from - 1));
         if let Some(messages) = fresh(due, sent_from, last) {

@@ -1,8 +1,8 @@
 //! What another node finds by the notes of one that died.
 
 use kith_store::{
-    Changed, Coordination, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore, StoreError,
-    StoredHeader,
+    Changed, Coordination, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore,
+    StoreError, StoredHeader,
 };
 
 use super::{super::resumption::Rounds, *};
