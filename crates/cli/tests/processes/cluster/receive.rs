@@ -229,3 +229,27 @@ async fn note_of_a_dead_node_is_taken_up() {
     a.stop().await;
     b.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn receivers_share_the_connections_of_their_node() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = pair(Site::new(Some(redis.url()))).await;
+    let talk = Talk::begin(&a).await;
+    let connections = async || {
+        let clients = ask(&redis.url(), "CLIENT LIST TYPE normal").await.matches("addr=").count();
+        clients + ask(&redis.url(), "CLIENT LIST TYPE pubsub").await.matches("addr=").count()
+    };
+    let mut first = Stream::live(&b, talk).await;
+    let before = connections().await;
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        let user = Talk { bea: b.create(&format!("user{}", streams.len())).await.user_id, ..talk };
+        streams.push(Stream::live(&b, user).await);
+    }
+    assert!(connections().await <= before, "a stream has no connection of its own");
+    say(talk, &a, 1).await;
+    assert_eq!(first.seqs(1).await, [1]);
+    a.stop().await;
+    b.stop().await;
+}

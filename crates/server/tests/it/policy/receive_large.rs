@@ -130,3 +130,20 @@ async fn joiner_of_a_large_group_receives_from_its_join_on() {
     let last = talk(&node, ann, group, 2).await;
     assert_brings(&mut stream, &id, seen + 1, last).await;
 }
+
+/// A member that was there before gets no note when others join. Its stream learns of the size when the inbox is renewed.
+#[tokio::test]
+async fn growth_past_the_limit_delays_at_most_one_renewal() {
+    let node = TestNode::start_with_relations(|config| config.messages.fan_out_members_max = 4).await;
+    let [ann, bea, cat, dan, eve, fay] = relating::users(&node).await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    let mut stream = live(&node, bea).await;
+    let seen = talk(&node, ann, group, 2).await;
+    assert_brings(&mut stream, &id, 2, seen).await;
+    add(&node, group, &[cat, dan, eve, fay]).await;
+    let last = talk(&node, ann, group, 2).await;
+    assert_brings(&mut stream, &id, seen + 1, last).await;
+    let last = talk(&node, ann, group, 1).await;
+    assert_brings(&mut stream, &id, last, last).await;
+}

@@ -234,3 +234,105 @@ impl Drop for Place {
 fn too_many(why: &'static str) -> Error {
     Error::new(Reason::TooManyReceivers, why)
 }
+
+#[cfg(test)]
+mod tests {
+    use kith_cache::SystemClock;
+    use kith_delivery::{FanOut, InboxKeeper, InboxLimits, MemoryInboxes, NodeName};
+    use kith_store::Timestamp;
+
+    use super::*;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn node() -> NodeName {
+        "node".parse().unwrap()
+    }
+
+    fn sent(last: i64) -> SentMessages {
+        SentMessages { conversation: "g9".parse().unwrap(), last, sent: Timestamp(0), entries: Vec::new() }
+    }
+
+    fn hub(most: usize, of_user_max: usize) -> (Arc<Hub>, Arc<MemoryInboxes>) {
+        let keeper = Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), InboxLimits::default()));
+        let inboxes = Inboxes::new(Arc::<MemoryInboxes>::clone(&keeper), node());
+        (Arc::new(Hub::new(inboxes, most, of_user_max)), keeper)
+    }
+
+    /// Whether a message to user 1 wakes the node.
+    async fn is_woken(keeper: &MemoryInboxes, last: i64) -> bool {
+        let fan_out = FanOut { sent: sent(last), users: &[user(1)] };
+        !keeper.fan_out(&fan_out).await.wakes.is_empty()
+    }
+
+    #[tokio::test]
+    async fn receivers_are_bounded() {
+        let (hub, _) = hub(3, 2);
+        let first = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap()];
+        assert_eq!(hub.enter(user(1)).unwrap_err().reason(), Reason::TooManyReceivers);
+        let _other = hub.enter(user(2)).unwrap();
+        assert_eq!(hub.enter(user(3)).unwrap_err().reason(), Reason::TooManyReceivers);
+        drop(first);
+        assert!(hub.enter(user(3)).is_ok() && hub.enter(user(1)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn wake_reaches_the_receivers_of_its_users() {
+        let (hub, _) = hub(9, 9);
+        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
+        let generation = Generation { epoch: 1, number: 1 };
+        let woken = vec![Woken { user: user(1), generation, position: 5, first: Some(7) }];
+        hub.wake(Wake::Messages { sent: sent(7), woken, lost: vec![user(2)] });
+        for place in &places[..2] {
+            let entry = place.bell.news().await.entry.unwrap();
+            assert_eq!((entry.position, entry.first, entry.fresh.sent.last), (5, Some(7), 7));
+        }
+        assert!(places[2].bell.news().await.lost);
+    }
+
+    #[tokio::test]
+    async fn wake_of_a_conversation_reaches_those_that_read_it() {
+        let (hub, _) = hub(9, 9);
+        let (mut reader, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
+        reader.read_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
+        hub.wake(Wake::Conversation(sent(7)));
+        assert_eq!(reader.bell.news().await.logs[0].sent.last, 7);
+        assert!(futures::poll!(Box::pin(other.bell.news())).is_pending());
+        reader.retain_logs(|kept| *kept != "g9".parse().unwrap());
+        hub.wake(Wake::Conversation(sent(8)));
+        assert!(futures::poll!(Box::pin(reader.bell.news())).is_pending());
+        assert_eq!(hub.logs(), ["g8".parse().unwrap()]);
+        drop(reader);
+        assert_eq!(hub.logs(), []);
+    }
+
+    #[tokio::test]
+    async fn inbox_is_closed_with_its_last_receiver() {
+        let (hub, keeper) = hub(9, 9);
+        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap()];
+        keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
+        let [first, second] = places;
+        drop(first);
+        tokio::task::yield_now().await;
+        assert!(is_woken(&keeper, 1).await);
+        drop(second);
+        tokio::task::yield_now().await;
+        assert!(!is_woken(&keeper, 2).await);
+    }
+
+    #[tokio::test]
+    async fn receiver_that_comes_at_the_close_is_woken() {
+        let (hub, keeper) = hub(9, 9);
+        let first = hub.enter(user(1)).unwrap();
+        keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
+        drop(first);
+        // Its close has not begun.
+        let second = hub.enter(user(1)).unwrap();
+        keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
+        tokio::task::yield_now().await;
+        assert!(is_woken(&keeper, 1).await);
+        drop(second);
+    }
+}
