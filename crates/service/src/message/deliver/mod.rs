@@ -16,7 +16,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_delivery::{FanOut, FannedOut, InboxLimits, NodeWake, SentMessages, Wake, entry};
-use kith_store::{Appended, ConversationId, MemberStore, Message, NewMessage, Seq, Timestamp, UserId};
+use kith_store::{
+    Appended, ConversationId, GroupId, MemberStore, Message, NewMessage, Seq, Timestamp, UserId,
+};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 

@@ -17,7 +17,7 @@ use crate::{
 
 /// How often notes are looked for, about.
 const PERIOD: Duration = Duration::from_secs(2);
-/// A step takes less if its node lives.
+/// A step takes less if its node runs.
 const DUE_AFTER: Duration = Duration::from_secs(3);
 /// An append of a node that died may land as late as this. Until then its conversation is delivered again.
 const ENDED_AFTER: Duration = Duration::from_secs(15);

@@ -69,7 +69,7 @@ async fn renew(parts: Arc<Parts>) {
         }
         // Of those that could not be renewed, messages are seen by the next look.
         let inboxes = parts.inboxes();
-        drop(parts.keeper().register(&inboxes.node, &parts.hub.logs()).await);
+        parts.keeper().register(&inboxes.node, &parts.hub.logs()).await.ok();
     }
 }
 
