@@ -47,20 +47,37 @@ async fn cursor_resumes_after_what_it_came_with() {
 
 #[tokio::test]
 async fn cursor_within_an_entry_resumes_there() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
-    let cursor = live(&node, bea).await.cursor;
-    // One entry of the inbox, and several responses.
+    // The conversation with Cat gets no mark in the inbox: its next message is one entry with all of it.
+    let node = TestNode::start_with_relations(|config| config.messages.conversations_max = 1).await;
+    let [ann, bea, cat] = relating::users(&node).await;
+    let id = direct(bea, cat);
+    talk(&node, ann, bea, 1).await;
     let body =
-        || SendMessageRequest { body: vec![7; 64 << 10].into(), sender_id: ann, ..text(To::UserId(bea), "") };
-    assert!(send_batch(&node, (0..60).map(|_| body()).collect()).await.iter().all(Result::is_ok));
-    let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
-    let first = stream.response().await.unwrap().unwrap();
-    let count = first.deliveries.len();
-    assert!((1..60).contains(&count), "{count}");
-    let mut again = open(&node, bea, after(&first.cursor)).await.unwrap();
-    let rest = again.seqs(&id, 60 - count).await;
-    assert_eq!(rest, (i64::try_from(count).unwrap() + 1..=60).collect::<Vec<_>>());
+        || SendMessageRequest { body: vec![7; 64 << 10].into(), sender_id: cat, ..text(To::UserId(bea), "") };
+    for _ in 0..4 {
+        assert!(send_batch(&node, (0..12).map(|_| body()).collect()).await.iter().all(Result::is_ok));
+    }
+    let mut stream = open(&node, bea, now()).await.unwrap();
+    stream.until_live().await;
+    talk(&node, cat, bea, 1).await;
+    let mut cursors = Vec::new();
+    let mut last = 0;
+    while last < 49 {
+        let response = stream.response().await.unwrap().unwrap();
+        for delivery in response.deliveries {
+            let Some(What::Message(message)) = delivery.what else { panic!("{:?}", delivery.what) };
+            assert_eq!((&message.conversation_id, message.seq), (&id, last + 1));
+            last = message.seq;
+        }
+        cursors.push((last, response.cursor));
+    }
+    assert!(cursors.len() > 2, "one entry, and several responses");
+    for (seq, cursor) in cursors {
+        let mut again = open(&node, bea, after(&cursor)).await.unwrap();
+        let rest = usize::try_from(49 - seq).unwrap();
+        assert_eq!(again.seqs(&id, rest).await, (seq + 1..=49).collect::<Vec<_>>());
+        assert_eq!(again.until_live().await, []);
+    }
 }
 
 #[tokio::test]
