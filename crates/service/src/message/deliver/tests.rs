@@ -3,12 +3,11 @@
 mod resumed;
 
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use async_trait::async_trait;
-use futures::FutureExt as _;
 use kith_cache::{SystemClock, remote::SharedError};
 use kith_delivery::{
     DueNote, Entry, FanOutNote, FanOutNotes, Generation, Heard, InboxKeeper, Mark, Marked, MemoryInboxes,
@@ -127,7 +126,7 @@ impl GroupMembers for FakeMembers {
 /// Notes with the age that a test gives all of them.
 #[derive(Debug, Default)]
 struct FakeNotes {
-    notes: Mutex<HashMap<FanOutNote, ()>>,
+    notes: Mutex<HashSet<FanOutNote>>,
     age: Mutex<Duration>,
     is_away: AtomicBool,
 }
@@ -138,19 +137,18 @@ impl FanOutNotes for FakeNotes {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(SharedError::Away);
         }
-        self.notes.lock().insert(note.clone(), ());
+        self.notes.lock().insert(note.clone());
         Ok(())
     }
 
     async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError> {
-        let mut all = self.notes.lock();
-        notes.iter().for_each(|note| drop(all.remove(note)));
+        self.notes.lock().retain(|note| !notes.contains(note));
         Ok(())
     }
 
     async fn due(&self, age: Duration, _most: usize) -> Result<Vec<DueNote>, SharedError> {
         let aged = *self.age.lock();
-        let all: Vec<FanOutNote> = self.notes.lock().keys().cloned().collect();
+        let all: Vec<FanOutNote> = self.notes.lock().iter().cloned().collect();
         let due = all.into_iter().map(|note| DueNote { note, age: aged });
         Ok(due.filter(|due| due.age >= age).collect())
     }
