@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::time::Duration;
+
 use crate::changing::*;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
@@ -12,6 +14,15 @@ use kith_proto::message::v1::{
     delivery::What, event::What as Event, note::What as Noted, send_message_request::To, *,
 };
 use tonic::Code;
+
+/// A node whose calls may take long, with users: many messages are sent at once.
+async fn patient<const N: usize>() -> (TestNode, [i64; N]) {
+    let node =
+        TestNode::start_with_relations(|config| config.limits.deadline_default = Duration::from_secs(20))
+            .await;
+    let users = relating::users(&node).await;
+    (node, users)
+}
 
 #[tokio::test]
 async fn message_reaches_every_device_of_both() {
@@ -38,7 +49,7 @@ async fn note_to_oneself_comes_once() {
 
 #[tokio::test]
 async fn messages_rise_and_come_once_under_load() {
-    let (node, [ann, bea]) = with_users().await;
+    let (node, [ann, bea]) = patient().await;
     let id = direct(ann, bea);
     let mut streams = [live(&node, ann).await, live(&node, bea).await];
     let sends = (0..120).map(|at| {
@@ -53,7 +64,7 @@ async fn messages_rise_and_come_once_under_load() {
 
 #[tokio::test]
 async fn large_messages_come_whole() {
-    let (node, [ann, bea]) = with_users().await;
+    let (node, [ann, bea]) = patient().await;
     let mut stream = live(&node, bea).await;
     let bodies: Vec<Vec<u8>> = (0..36_u8).map(|at| vec![at; 64 << 10]).collect();
     for some in bodies.chunks(12) {
@@ -185,7 +196,7 @@ async fn stopping_node_ends_its_streams() {
 
 #[tokio::test]
 async fn slow_reader_gets_everything() {
-    let (node, [ann, bea]) = with_users().await;
+    let (node, [ann, bea]) = patient().await;
     let id = direct(ann, bea);
     // It reads nothing while more is sent than the connection has room for.
     let mut stream = live(&node, bea).await;
