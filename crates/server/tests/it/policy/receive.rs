@@ -18,7 +18,7 @@ use tonic::Code;
 /// A node whose calls may take long, with users: many messages are sent at once.
 async fn patient<const N: usize>() -> (TestNode, [i64; N]) {
     let node =
-        TestNode::start_with_relations(|config| config.limits.deadline_default = Duration::from_secs(20))
+        TestNode::start_with_relations(|config| config.limits.deadline_default = Duration::from_secs(10))
             .await;
     let users = relating::users(&node).await;
     (node, users)
