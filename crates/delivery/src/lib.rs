@@ -1,4 +1,5 @@
-//! Copies of what is delivered: the last messages of each conversation, in Redis; and numbers of sequences, in blocks from the store.
+//! What is delivered: copies of the last messages of each conversation, an inbox for each user with receivers, and numbers of
+//! sequences, in blocks from the store.
 //!
 //! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds to it.
 //! [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of what keeps them;
@@ -9,9 +10,15 @@
 //!
 //! The truth is the store. Invariant: a window never has a message without a change whose event the window has, too, and it is
 //! not used for longer than [`WindowLimits::checked`] without proof that the log ends where the window does.
+//!
+//! An inbox has an entry for each range of messages that is new to its user. [`InboxKeeper`] is the contract of what keeps inboxes;
+//! [`MemoryInboxes`] does so for a single node, [`RedisInboxes`] for several. One list of cases runs over both (`conformance!`).
+//! Bodies are in the log alone.
 
 pub mod entry;
 mod epoch;
+mod fan_out_notes;
+mod inbox;
 mod keeper;
 mod limits;
 mod metrics;
@@ -23,11 +30,22 @@ mod windows;
 pub use self::metrics::METRICS;
 pub use entry::EntryHeader;
 pub use epoch::EpochSource;
+#[cfg(feature = "redis")]
+pub use fan_out_notes::RedisFanOutNotes;
+pub use fan_out_notes::{DueNote, FanOutNote, FanOutNotes};
+#[cfg(feature = "redis")]
+pub use inbox::RedisInboxes;
+#[cfg(feature = "conformance")]
+pub use inbox::conformance;
+pub use inbox::{
+    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, MemoryInboxes, NodeName,
+    NodeWake, Note, Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
+};
 pub use keeper::{
     Append, Confirm, Dropped, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
     WindowKeeper, WindowSeen,
 };
-pub use limits::WindowLimits;
+pub use limits::{InboxLimits, WindowLimits};
 #[cfg(feature = "redis")]
 pub use redis::RedisWindows;
 #[cfg(feature = "redis")]

@@ -21,6 +21,46 @@ pub struct WindowLimits {
     pub load_wait: Duration,
 }
 
+/// What bounds inboxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboxLimits {
+    /// Most entries of an inbox; a few more may stay. The oldest go first.
+    pub entries: usize,
+    /// How long an inbox is kept after the user last had a receiver.
+    pub kept: Duration,
+    /// How long a node counts as one with receivers of a user, or with readers of a conversation, unless it renews.
+    pub receiver_kept: Duration,
+    /// Most recipients of one fan-out.
+    pub users_at_once: usize,
+    /// Most marks of one call.
+    pub marks_at_once: usize,
+    /// Most bytes of the entries that a wake carries.
+    pub wake_bytes: usize,
+    /// Wakes of a node that wait to be taken; further ones are dropped.
+    pub wakes_waiting: usize,
+    /// Most bytes of all inboxes of a single node without Redis.
+    pub memory_bytes: usize,
+    /// How long a single node without Redis keeps an inbox after the user last had a receiver.
+    pub memory_kept: Duration,
+}
+
+impl Default for InboxLimits {
+    /// 200 entries, 7 d, 90 s, 500 recipients, 250 marks, 2 KiB, 10,000 wakes, 64 MiB, 15 min.
+    fn default() -> Self {
+        Self {
+            entries: 200,
+            kept: Duration::from_secs(7 * 24 * 3_600),
+            receiver_kept: Duration::from_secs(90),
+            users_at_once: 500,
+            marks_at_once: 250,
+            wake_bytes: 2 * 1024,
+            wakes_waiting: 10_000,
+            memory_bytes: 64 * 1024 * 1024,
+            memory_kept: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
 impl Default for WindowLimits {
     /// 100 messages, 256 KiB, 10 min, 10 s, 3 s, 15 s, 64 reads, 1 s.
     fn default() -> Self {

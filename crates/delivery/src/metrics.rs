@@ -1,14 +1,18 @@
-//! Names and meanings of the metrics of windows.
+//! Names and meanings of the metrics of windows and inboxes.
+
+mod inboxes;
 
 use kith_cache::Metric;
 use metrics::{Counter, counter};
 
+pub(crate) use self::inboxes::{InboxCounts, Why};
 #[cfg(feature = "redis")]
 use crate::Dropped;
 use crate::sequence::metrics as sequence;
 
 /// Every metric of this crate.
-pub const METRICS: [Metric; 4] = [READS, DROPPED, sequence::BLOCKS, sequence::WAIT];
+pub const METRICS: [Metric; 7] =
+    [READS, DROPPED, INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES, sequence::BLOCKS, sequence::WAIT];
 
 const READS: Metric = Metric::counter(
     "kith_window_reads_total",
@@ -22,6 +26,23 @@ const DROPPED: Metric = Metric::counter(
     "Windows that were dropped: gap, change, hold, behind, evicted (Redis lost a part).",
 );
 
+const INBOX_ENTRIES: Metric = Metric::counter(
+    "kith_inbox_entries_total",
+    &[],
+    "Entries that were written to inboxes by calls of this node.",
+);
+const INBOX_GENERATIONS: Metric = Metric::counter(
+    "kith_inbox_generations_total",
+    &["why"],
+    "Inboxes that began or ended: new (the user had none), hash, stream (Redis lost a part of one; its receivers are reset), room \
+     (memory was full).",
+);
+const INBOX_WAKES: Metric = Metric::counter(
+    "kith_inbox_wakes_total",
+    &[],
+    "Wakes that this node published for nodes with receivers.",
+);
+
 /// What a window said to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
@@ -33,7 +54,7 @@ pub(crate) enum Read {
     Away,
 }
 
-/// Counters of reads, resolved once. All metrics of windows are there from zero on.
+/// Counters of reads, resolved once. All metrics of this crate are there from zero on, also for a node without inboxes.
 pub(crate) struct Reads([Counter; 6]);
 
 impl Reads {
@@ -41,6 +62,7 @@ impl Reads {
         for why in ["gap", "change", "hold", "behind", "evicted"] {
             counter!(DROPPED.name, "why" => why).increment(0);
         }
+        drop(InboxCounts::new());
         let results = ["hit", "miss", "busy", "held", "old", "away"];
         Self(results.map(|result| counter!(READS.name, "result" => result)))
     }

@@ -112,6 +112,7 @@ fn rows_of_messages_measure_both_sides() {
         "list_20_cpu",
         "pull_20_cpu",
         "max_seqs_cpu",
+        "fan_out_500",
     ];
     let only = rows.map(|row| format!("--only={row}"));
     let mut arguments = vec!["--quick", "--rounds=2"];

@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 42] = [
+pub const METRICS: [Metric; 50] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -48,6 +48,14 @@ pub const METRICS: [Metric; 42] = [
     MESSAGES_TRIMMED,
     MESSAGES_ERASED,
     DIALOG_MARKS_SIZE,
+    MESSAGES_UNDELIVERED,
+    FAN_OUT_SECONDS,
+    FAN_OUTS_RESUMED,
+    RECEIVERS,
+    RECEIVE_RESETS,
+    RECEIVE_CATCH_UPS,
+    RECEIVE_LAG_SECONDS,
+    SIGNALS,
 ];
 
 pub const SERVING: Metric = Metric::gauge(
@@ -241,6 +249,44 @@ pub const MESSAGES_ERASED: Metric = Metric::counter(
 );
 pub const DIALOG_MARKS_SIZE: Metric =
     Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
+pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
+    "kith_messages_undelivered",
+    &[],
+    "Conversations with messages that this node could not enter into the inboxes of their recipients yet.",
+);
+pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
+    "kith_fan_out_seconds",
+    &[],
+    "Time to enter the messages of one step into the inboxes of their recipients, if that did not fail.",
+);
+pub const FAN_OUTS_RESUMED: Metric = Metric::counter(
+    "kith_fan_outs_resumed_total",
+    &["source"],
+    "Fan-outs that another node left undone and that this node repeated, by a note in `redis` or in the `store`.",
+);
+pub const RECEIVERS: Metric =
+    Metric::gauge("kith_receivers", &[], "Streams of Receive that are open on this node.");
+pub const RECEIVE_RESETS: Metric = Metric::counter(
+    "kith_receive_resets_total",
+    &["why"],
+    "Streams of Receive that could not go on: the inbox was `lost`, the stream was `behind` it, its `cursor` was too old, or \
+     its `start` was not given.",
+);
+pub const RECEIVE_CATCH_UPS: Metric = Metric::counter(
+    "kith_receive_catch_ups_total",
+    &[],
+    "Streams of Receive that began with positions and no usable cursor.",
+);
+pub const RECEIVE_LAG_SECONDS: Metric = Metric::histogram(
+    "kith_receive_lag_seconds",
+    &[],
+    "Time from the sending of a message until a stream of this node has it, of those that came with a wake.",
+);
+pub const SIGNALS: Metric = Metric::counter(
+    "kith_signals_total",
+    &["kind"],
+    "Signals that this node published: that a user is `typing` or has `stopped`, and what a peer has `read`.",
+);
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.
 pub fn count_from_zero(metric: Metric, values: &[&'static str]) {

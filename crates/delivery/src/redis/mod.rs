@@ -5,6 +5,7 @@ mod names;
 mod reply;
 mod scripts;
 mod times;
+pub(crate) mod values;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -6,11 +6,10 @@ use bytes::Bytes;
 use kith_cache::remote::{SharedError, redis::Reply};
 use kith_store::Seq;
 
+use super::values::{WRONG, list, number, text};
 use crate::{Dropped, Filled, HeadSeen, Looked, ServerTime, Span, WindowSeen, metrics};
 
 type Result<T> = std::result::Result<T, SharedError>;
-
-const WRONG: SharedError = SharedError::Unexpected;
 
 pub(super) fn looked(reply: Reply, epoch: u64, asked: Span) -> Result<(Looked, ServerTime)> {
     let mut values = list(reply)?.into_iter();
@@ -69,27 +68,6 @@ pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> Result<(HeadSeen, Se
         _ => return Err(WRONG),
     };
     Ok((head, at))
-}
-
-fn list(reply: Reply) -> Result<Vec<Reply>> {
-    match reply {
-        Reply::List(replies) => Ok(replies),
-        Reply::Nothing | Reply::Number(_) | Reply::Text(_) => Err(WRONG),
-    }
-}
-
-fn number(reply: &Reply) -> Result<i64> {
-    match reply {
-        Reply::Number(number) => Ok(*number),
-        Reply::Nothing | Reply::Text(_) | Reply::List(_) => Err(WRONG),
-    }
-}
-
-fn text(reply: Reply) -> Result<Bytes> {
-    match reply {
-        Reply::Text(bytes) => Ok(bytes),
-        Reply::Nothing | Reply::Number(_) | Reply::List(_) => Err(WRONG),
-    }
 }
 
 fn time(reply: &Reply, epoch: u64) -> Result<ServerTime> {

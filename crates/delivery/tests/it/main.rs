@@ -1,7 +1,13 @@
-//! The integration tests of windows and sequences in one executable: each is linked once.
+//! The integration tests of windows, inboxes and sequences in one executable: each is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod inbox_memory;
+mod inbox_model;
+mod inbox_model_short;
+mod inbox_redis;
+mod inbox_stage;
+mod line;
 mod model;
 mod model_short;
 mod sequence_model;

@@ -1,7 +1,10 @@
-//! Long tests, run by `cargo xtask nightly`: random histories of windows and sequences, and rules that are taken away.
+//! Long tests, run by `cargo xtask nightly`: random histories of windows, inboxes and sequences, and rules that are taken away.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../it/inbox_model/mod.rs"]
+mod inbox_model;
+mod inboxes;
 #[path = "../it/model/mod.rs"]
 mod model;
 #[path = "../it/sequence_model/mod.rs"]

@@ -26,7 +26,7 @@ use kith_cache::{
         Standing, Tally, Wakes,
     },
 };
-use kith_delivery::{SequenceKeeper, WindowLimits, Windows};
+use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, SequenceKeeper, WindowLimits, Windows};
 use kith_presence::Presences;
 use kith_service::{
     schema_agreement::SchemaAgreement,
@@ -249,6 +249,16 @@ impl Cluster {
     /// What gives out numbers of sequences for all nodes.
     pub(crate) fn sequences(&self) -> Arc<dyn SequenceKeeper> {
         self.server.sequences(Arc::new(self.window_epochs.clone()))
+    }
+
+    /// The inboxes of all users, as the nodes share them.
+    pub(crate) fn inboxes(&self, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
+        self.server.inboxes(Arc::new(self.window_epochs.clone()), limits)
+    }
+
+    /// Notes of fan-outs that are not finished, as the nodes share them.
+    pub(crate) fn fan_out_notes(&self) -> Option<Arc<dyn FanOutNotes>> {
+        self.server.fan_out_notes(Arc::new(self.window_epochs.clone()))
     }
 
     /// Whether commands are let through to Redis.

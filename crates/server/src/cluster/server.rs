@@ -11,11 +11,13 @@ use kith_cache::{
     SystemClock,
     remote::{Shared, SharedError},
 };
+use kith_delivery::{
+    EpochSource, FanOutNotes, InboxKeeper, InboxLimits, SequenceKeeper, WindowLimits, Windows,
+};
 #[cfg(not(feature = "cluster"))]
-use kith_delivery::MemorySequences;
-use kith_delivery::{EpochSource, SequenceKeeper, WindowLimits, Windows};
+use kith_delivery::{MemoryInboxes, MemorySequences};
 #[cfg(feature = "cluster")]
-use kith_delivery::{RedisSequences, RedisWindows};
+use kith_delivery::{RedisFanOutNotes, RedisInboxes, RedisSequences, RedisWindows};
 use kith_presence::Presences;
 #[cfg(feature = "cluster")]
 use kith_presence::RedisPresence;
@@ -101,6 +103,17 @@ impl Server {
     /// Numbers of sequences, over the connections of scripts.
     pub(super) fn sequences(&self, epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
         Arc::new(RedisSequences::over(Arc::clone(&self.runner), epochs))
+    }
+
+    /// The inboxes of all users, over the connections of scripts.
+    pub(super) fn inboxes(&self, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
+        Arc::new(RedisInboxes::over(Arc::clone(&self.runner), epochs, limits))
+    }
+
+    /// Notes of fan-outs that are not finished, over the connections of scripts.
+    #[expect(clippy::unnecessary_wraps, reason = "other builds have none")]
+    pub(super) fn fan_out_notes(&self, epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn FanOutNotes>> {
+        Some(Arc::new(RedisFanOutNotes::over(Arc::clone(&self.runner), epochs)))
     }
 
     /// Whether commands are let through: `closed`, `open` or `half_open`.
@@ -221,6 +234,15 @@ impl Server {
     #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) fn sequences(&self, _epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
         Arc::new(MemorySequences::new(1))
+    }
+
+    pub(super) fn inboxes(&self, _epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
+        Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), limits))
+    }
+
+    #[expect(clippy::unused_self, reason = "other builds have some")]
+    pub(super) fn fan_out_notes(&self, _epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn FanOutNotes>> {
+        None
     }
 
     #[expect(clippy::unused_self, reason = "other builds have one")]

@@ -72,6 +72,8 @@ struct World {
     _applications: kith_service::application::Janitor,
     _message_upkeep: kith_service::message::MessageUpkeep,
     _presence: kith_service::presence::Background,
+    _repeats: kith_service::message::Repeats,
+    _receivers: kith_service::message::Receivers,
     _store: SqliteHandle,
 }
 
@@ -128,12 +130,16 @@ impl Sandboxes {
         services.applications.start();
         services.message_upkeep.start();
         services.presence.start();
+        services.repeats.start();
+        services.receivers.start();
         Ok(World {
             routes: services.routes,
             _cleanup: services.cleanup,
             _applications: services.applications,
             _message_upkeep: services.message_upkeep,
             _presence: services.presence,
+            _repeats: services.repeats,
+            _receivers: services.receivers,
             _store: store,
         })
     }

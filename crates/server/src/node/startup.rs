@@ -278,6 +278,9 @@ impl BringUp {
         services.presence.start();
         services.applications.start();
         services.message_upkeep.start();
+        services.repeats.start();
+        services.resumption.start();
+        services.receivers.start();
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

@@ -292,6 +292,8 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("ImportMessages", Records(500, ERROR)),
         // Of sequences. A range is two numbers, and has at least one number.
         ("ReserveSeqs", Records(1000, NUMBERS)),
+        // A page of messages and what fits before it.
+        ("Receive", Bytes),
     ])
 }
 

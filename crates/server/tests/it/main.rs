@@ -36,6 +36,7 @@ mod plain_chat;
 mod policy;
 mod ranges_of_members;
 mod reasons;
+mod receiving;
 mod relating;
 mod reused_ids_restarted;
 mod sandboxes;

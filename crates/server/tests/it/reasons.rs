@@ -8,7 +8,7 @@ use crate::{
     edge::raw::{self, GET_USER},
     http, messaging,
     node::{TestNode, params, principal},
-    talking,
+    receiving, talking,
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -131,6 +131,7 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
         ("guessing", guessed(node, ann.user_id).await),
         ("one device too many", connected(node, ann.user_id).await),
         ("applying", crowded(node, ann.user_id).await),
+        ("receiving", received_twice(node, ann.user_id).await),
     ]
 }
 
@@ -207,6 +208,12 @@ async fn crowded(node: &TestNode, user_id: i64) -> Status {
     unreachable!("one may be pending")
 }
 
+/// Two streams where one may be open.
+async fn received_twice(node: &TestNode, user_id: i64) -> Status {
+    let _first = receiving::live(node, user_id).await;
+    receiving::open(node, user_id, receiving::now()).await.err().unwrap()
+}
+
 /// A store that fails, and one that does not answer within the deadline.
 async fn of_the_store() -> Vec<Got> {
     let source = broken::driver;
@@ -264,6 +271,7 @@ async fn every_reason_can_be_got_and_says_what_to_do() {
         config.users.verify_tries_per_minute = 1;
         config.limits.batch_ids = LARGE_BATCH;
         config.presence.sessions_max = 1;
+        config.messages.receivers_of_user = 1;
         config.applications.pending_max = 1;
     })
     .await;

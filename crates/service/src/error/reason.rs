@@ -55,6 +55,8 @@ pub enum Reason {
     SeqOutOfRange,
     /// A read mark would leave too many unread ranges.
     TooManyRanges,
+    /// The user, or the node, has as many receivers as there may be.
+    TooManyReceivers,
     /// More work than the node takes on.
     Overloaded,
     /// The store has no room.

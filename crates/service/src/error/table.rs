@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 31] = [
+pub(super) const TABLE: [Entry; 32] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -203,6 +203,15 @@ pub(super) const TABLE: [Entry; 31] = [
         code: Code::ResourceExhausted,
         cause: "The mark would leave more unread ranges in the dialog than the 256 that it may have.",
         fix: "Mark everything up to a number as read, which is never refused; then mark ranges again.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::TooManyReceivers,
+        name: "TOO_MANY_RECEIVERS",
+        code: Code::ResourceExhausted,
+        cause: "The user has as many streams of `Receive` open as it may on one node, or the node has.",
+        fix: "Close a stream of the user first, or open this one on another node. Operators raise \
+              `messages.receivers_of_user` or `messages.receivers`.",
         retry: Retry::Never,
     },
     Entry {

@@ -2,13 +2,13 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use kith_delivery::WindowLimits;
+use kith_delivery::{InboxLimits, WindowLimits};
 use kith_store::{BODY_BYTES_MAX, SUCCESSOR_AGE};
 use serde::{Deserialize, Serialize};
 
 use super::waiting::STEP_MAX;
 use crate::{
-    invalid_value::{InvalidValue, wrong},
+    invalid_value::{InvalidValue, above_zero, wrong},
     size,
 };
 
@@ -54,6 +54,24 @@ pub struct MessagesConfig {
     /// 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
+    /// Most entries of an inbox: so far a cursor reaches back. From 10 to 10000.
+    pub inbox_entries: usize,
+    /// How long the inbox of a user is kept in Redis after it last received. From 1h to 30d.
+    #[serde(with = "humantime_serde")]
+    pub inbox_kept: Duration,
+    /// Most bytes of all inboxes of a node without Redis. Above 0.
+    #[serde(with = "size")]
+    pub memory_inboxes: usize,
+    /// Most members of a group whose messages are written to their inboxes. From 1 to 500.
+    pub fan_out_members_max: u32,
+    /// Most streams of Receive that are open on a node. Above 0.
+    pub receivers: usize,
+    /// Most streams of Receive that one user has open on a node. Above 0.
+    pub receivers_of_user: usize,
+    /// Most messages of a conversation that a stream of Receive sends at once; earlier ones are named as missed. From 1 to 1000.
+    pub backlog_max: usize,
+    /// Whether signals are sent: that a user is typing, and what the other user of a direct conversation has read.
+    pub signals: bool,
 }
 
 /// Each page of a list reads the end of all of them.
@@ -64,6 +82,12 @@ const WINDOW_MAX: usize = 100;
 /// As many bytes as 100 messages of the largest size have, and some more.
 const WINDOW_BYTES_MAX: usize = 8 << 20;
 const WINDOW_TTL: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(7 * 86_400);
+const INBOX_ENTRIES: RangeInclusive<usize> = 10..=10_000;
+const INBOX_KEPT: RangeInclusive<Duration> = Duration::from_secs(3_600)..=Duration::from_secs(30 * 86_400);
+/// As many users as one fan-out has.
+const FAN_OUT_MEMBERS_MAX: u32 = 500;
+/// A page of messages.
+const BACKLOG_MAX: usize = 1_000;
 const WINDOW_CHECKED: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// From whom users take direct messages.
@@ -79,7 +103,7 @@ pub enum DirectFrom {
 
 impl Default for MessagesConfig {
     fn default() -> Self {
-        let windows = WindowLimits::default();
+        let (windows, inboxes) = (WindowLimits::default(), InboxLimits::default());
         Self {
             body_bytes_max: BODY_BYTES_MAX,
             direct_from: DirectFrom::Everybody,
@@ -95,6 +119,14 @@ impl Default for MessagesConfig {
             window_bytes: windows.bytes,
             window_ttl: windows.kept,
             window_checked: windows.checked,
+            inbox_entries: inboxes.entries,
+            inbox_kept: inboxes.kept,
+            memory_inboxes: inboxes.memory_bytes,
+            fan_out_members_max: FAN_OUT_MEMBERS_MAX,
+            receivers: 20_000,
+            receivers_of_user: 8,
+            backlog_max: BACKLOG_MAX,
+            signals: true,
         }
     }
 }
@@ -131,7 +163,19 @@ impl MessagesConfig {
         if self.erase_rate == 0 {
             return wrong("messages.erase_rate", "is 0; it must be above 0");
         }
-        self.check_windows()
+        self.check_windows()?;
+        self.check_inboxes()
+    }
+
+    /// What bounds inboxes.
+    #[must_use]
+    pub fn inboxes(&self) -> InboxLimits {
+        InboxLimits {
+            entries: self.inbox_entries,
+            kept: self.inbox_kept,
+            memory_bytes: self.memory_inboxes,
+            ..InboxLimits::default()
+        }
     }
 
     /// What bounds the last messages of conversations in Redis.
@@ -144,6 +188,26 @@ impl MessagesConfig {
             checked: self.window_checked,
             ..WindowLimits::default()
         }
+    }
+
+    fn check_inboxes(&self) -> Result<(), InvalidValue> {
+        if !INBOX_ENTRIES.contains(&self.inbox_entries) {
+            return wrong("messages.inbox_entries", "must be from 10 to 10000");
+        }
+        if !INBOX_KEPT.contains(&self.inbox_kept) {
+            return wrong("messages.inbox_kept", "must be from 1h to 30d");
+        }
+        if !(1..=FAN_OUT_MEMBERS_MAX).contains(&self.fan_out_members_max) {
+            return wrong("messages.fan_out_members_max", "must be from 1 to 500");
+        }
+        if !(1..=BACKLOG_MAX).contains(&self.backlog_max) {
+            return wrong("messages.backlog_max", "must be from 1 to 1000");
+        }
+        above_zero(&[
+            ("messages.memory_inboxes", self.memory_inboxes == 0),
+            ("messages.receivers", self.receivers == 0),
+            ("messages.receivers_of_user", self.receivers_of_user == 0),
+        ])
     }
 
     fn check_windows(&self) -> Result<(), InvalidValue> {
@@ -207,5 +271,29 @@ mod tests {
         let at_fault = key_at_fault(|config| config.kept = Duration::from_secs(3_599));
         assert_eq!(at_fault, Some("messages.kept"));
         assert_eq!(key_at_fault(|config| config.erase_rate = 0), Some("messages.erase_rate"));
+    }
+
+    #[test]
+    fn inboxes_out_of_bounds_are_refused() {
+        for (entries, at_fault) in [
+            (10, None),
+            (10_000, None),
+            (9, Some("messages.inbox_entries")),
+            (10_001, Some("messages.inbox_entries")),
+        ] {
+            assert_eq!(key_at_fault(|config| config.inbox_entries = entries), at_fault);
+        }
+        assert_eq!(key_at_fault(|config| config.inbox_kept = Duration::ZERO), Some("messages.inbox_kept"));
+        for most in [0, 501] {
+            let at_fault = key_at_fault(|config| config.fan_out_members_max = most);
+            assert_eq!(at_fault, Some("messages.fan_out_members_max"));
+        }
+        for most in [0, 1_001] {
+            let at_fault = key_at_fault(|config| config.backlog_max = most);
+            assert_eq!(at_fault, Some("messages.backlog_max"));
+        }
+        assert_eq!(key_at_fault(|config| config.memory_inboxes = 0), Some("messages.memory_inboxes"));
+        assert_eq!(key_at_fault(|config| config.receivers = 0), Some("messages.receivers"));
+        assert_eq!(key_at_fault(|config| config.receivers_of_user = 0), Some("messages.receivers_of_user"));
     }
 }

@@ -154,7 +154,7 @@ impl Logs {
 
 /// The messages that were appended, each run of contiguous numbers by itself: between two runs there are messages of others, or
 /// some that were there already.
-fn runs(messages: &[NewMessage], appended: &[Appended]) -> Vec<Vec<Message>> {
+pub(super) fn runs(messages: &[NewMessage], appended: &[Appended]) -> Vec<Vec<Message>> {
     let mut runs: Vec<Vec<Message>> = Vec::new();
     for (new, appended) in messages.iter().zip(appended) {
         let Appended::New(seq) = appended else { continue };

@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use kith_store::{Appended, ConversationId, NewMessage, Outcome, StoreError};
+use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    MessagesConfig,
+    Delivery, MessagesConfig,
+    deliver::Begun,
     logs::Logs,
     waiting::{Answer, Waiter, Waiting, answer},
 };
@@ -26,6 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct AppendQueue {
     pub(super) logs: Logs,
+    /// `None`: nothing is delivered.
+    delivery: Option<Delivery>,
     mutations: Mutations,
     waiting: Arc<Waiting>,
 }
@@ -37,7 +40,30 @@ impl AppendQueue {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
-        Self { logs, mutations, waiting: Arc::new(Waiting::new(config)) }
+        Self { logs, delivery: None, mutations, waiting: Arc::new(Waiting::new(config)) }
+    }
+
+    /// The same, which delivers what it appends before it answers.
+    #[must_use]
+    pub fn delivering(self, delivery: Delivery) -> Self {
+        Self { delivery: Some(delivery), ..self }
+    }
+
+    /// Notes that messages are being appended.
+    pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
+        match &self.delivery {
+            Some(delivery) => delivery.begin(conversation).await,
+            None => Begun::default(),
+        }
+    }
+
+    /// Delivers the event of a change, which was not appended by this queue; `None`: there is none.
+    pub(super) async fn deliver(&self, conversation: ConversationId, event: Option<&Message>, begun: Begun) {
+        match (&self.delivery, event) {
+            (Some(delivery), Some(event)) => delivery.appended_one(conversation, event, begun).await,
+            (Some(delivery), None) => delivery.nothing(begun),
+            (None, _) => {}
+        }
     }
 
     /// Appends messages to a conversation in their order, together with others that wait for it. Returns what became of each,
@@ -77,14 +103,23 @@ impl AppendQueue {
             let (messages, callers): (Vec<NewMessage>, Vec<_>) =
                 step.into_iter().map(|Waiter { message, callers }| (message, callers)).unzip();
             let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
-            match self.append_step(conversation, Arc::clone(&messages)).await {
+            let (appended, begun) =
+                tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
+            match appended {
                 Ok(appended) => {
-                    self.logs.appended(conversation, &messages, &appended, began).await;
+                    tokio::join!(
+                        self.logs.appended(conversation, &messages, &appended, began),
+                        self.delivered(conversation, &messages, &appended, begun)
+                    );
                     callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
                 }
                 Err(error) => {
                     if error.outcome() == Outcome::Unknown {
+                        // They may have been appended; another node delivers them then.
+                        drop(begun);
                         self.logs.doubt(conversation).await;
+                    } else {
+                        self.deliver(conversation, None, begun).await;
                     }
                     callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
                 }
@@ -115,6 +150,18 @@ impl AppendQueue {
             metrics::counter!(MESSAGE_APPEND_RETRIES.name, "why" => why).increment(1);
             sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn delivered(
+        &self,
+        conversation: ConversationId,
+        messages: &[NewMessage],
+        appended: &[Appended],
+        begun: Begun,
+    ) {
+        if let Some(delivery) = &self.delivery {
+            delivery.appended(conversation, messages, appended, begun).await;
         }
     }
 

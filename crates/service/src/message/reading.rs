@@ -246,6 +246,13 @@ impl Asked {
     }
 }
 
+impl Page {
+    /// Of nothing.
+    pub(super) const fn empty() -> Self {
+        Self { messages: Vec::new(), range: Range { min: 1, max: 0 }, more: false }
+    }
+}
+
 impl Found {
     /// Whether the page has room for the message, which is in it then.
     fn takes(&mut self, message: Message) -> bool {

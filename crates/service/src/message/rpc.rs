@@ -5,7 +5,9 @@ use kith_proto::message::v1::{self as wire, message_service_server::MessageServi
 use kith_store::{ConversationId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{AtLeast, DialogRpc, Messages, convert, erasing, import, reading::PAGE_MAX, waiting::STEP_MAX};
+use super::{
+    AtLeast, DialogRpc, Messages, ReceiveRpc, convert, erasing, import, reading::PAGE_MAX, waiting::STEP_MAX,
+};
 use crate::{
     error::Error,
     rpc::{
@@ -22,21 +24,23 @@ type Answer<T> = Result<Response<T>, Status>;
 pub struct MessageRpc {
     messages: Messages,
     dialogs: DialogRpc,
+    receivers: ReceiveRpc,
     limits: Limits,
     agreement: SchemaAgreement,
 }
 
 impl MessageRpc {
-    /// Over the messages of a deployment. `dialogs` has the calls of dialogs. All calls are UNAVAILABLE until `agreement` is reached:
+    /// Over the messages of a deployment. `dialogs` has the calls of dialogs, `receivers` those of receivers. All calls are UNAVAILABLE until `agreement` is reached:
     /// a node of an older schema that readmits a member leaves it the range of its earlier stay.
     #[must_use]
     pub const fn new(
         messages: Messages,
         dialogs: DialogRpc,
+        receivers: ReceiveRpc,
         limits: Limits,
         agreement: SchemaAgreement,
     ) -> Self {
-        Self { messages, dialogs, limits, agreement }
+        Self { messages, dialogs, receivers, limits, agreement }
     }
 
     /// How many messages a page has.
@@ -266,6 +270,21 @@ impl MessageService for MessageRpc {
     ) -> Answer<wire::EditMessageResponse> {
         self.agreement.check()?;
         self.messages.edit_message(request).await
+    }
+
+    type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse, Status>>;
+
+    async fn receive(&self, request: Request<wire::ReceiveRequest>) -> Answer<Self::ReceiveStream> {
+        self.agreement.check()?;
+        self.receivers.receive(request).await
+    }
+
+    async fn send_signal(
+        &self,
+        request: Request<wire::SendSignalRequest>,
+    ) -> Answer<wire::SendSignalResponse> {
+        self.agreement.check()?;
+        self.receivers.send_signal(request).await
     }
 
     type ImportMessagesStream = BoxStream<'static, Result<wire::ImportMessagesResponse, Status>>;

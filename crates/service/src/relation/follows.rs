@@ -7,7 +7,7 @@ use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, Place, Stor
 use tokio::time::Instant;
 
 use super::{
-    Blocks, FollowLists, FriendshipListener, Listed, RelationMode,
+    Blocks, FollowListener, FollowLists, FriendshipListener, Listed, RelationMode,
     codec::FollowCodec,
     lists::{ListOf, ListPage, Part},
     loader::FollowLoader,
@@ -51,6 +51,7 @@ pub struct Follows {
     pub(super) store: Arc<dyn FollowStore>,
     users: Users,
     requests: Arc<dyn FriendshipListener>,
+    listener: Arc<dyn FollowListener>,
     pub(super) mutations: Mutations,
     hasher: SecretHasher,
     rules: RelationRules,
@@ -64,7 +65,7 @@ impl Follows {
         records: Policy<Follow>,
         lists: ListPolicies<Listed>,
         users: Users,
-        requests: Arc<dyn FriendshipListener>,
+        (requests, listener): (Arc<dyn FriendshipListener>, Arc<dyn FollowListener>),
         rules: RelationRules,
     ) -> Self {
         let DomainContext { stores, tiers, mutations, hasher } = context;
@@ -76,6 +77,7 @@ impl Follows {
             store,
             users,
             requests,
+            listener,
             mutations: mutations.clone(),
             hasher: hasher.clone(),
             rules,
@@ -139,7 +141,9 @@ impl Follows {
         let write = context.write(&self.hasher).await?;
         let (store, kept) = (Arc::clone(&self.store), self.rules.place_kept);
         let write = Box::pin(async move { store.follow(edge, kept, write).await });
-        self.write(RecordWrite { key: edge, write, change: put }, context.deadline).await
+        let written = self.write(RecordWrite { key: edge, write, change: put }, context.deadline).await?;
+        self.listener.followed(edge);
+        Ok(written)
     }
 
     /// Whether both follow each other, as the store has it.
@@ -200,7 +204,9 @@ impl Follows {
         let write = context.write(&self.hasher).await?;
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.unfollow(edge, write).await });
-        self.write(RecordWrite { key: edge, write, change: ended }, context.deadline).await
+        let written = self.write(RecordWrite { key: edge, write, change: ended }, context.deadline).await?;
+        self.listener.unfollowed(edge);
+        Ok(written)
     }
 
     /// Closes the request of `edge.from` to be a friend of `edge.to`, who does not want that any more. One that cannot be closed

@@ -1,4 +1,4 @@
-//! Friendship events: how the domain of friend requests is notified.
+//! Events of relations: how other domains are notified.
 
 use std::fmt::Debug;
 
@@ -15,4 +15,14 @@ pub trait FriendshipListener: Debug + Send + Sync {
     /// # Errors
     /// What a failing store makes. What was done about it stands all the same.
     async fn declined(&self, edge: Edge) -> Result<(), Error>;
+}
+
+/// Is notified when a user began to follow another one, or ended that by an unfollow: within the call, after it is stored. A
+/// repeated request notifies again. A block that ends a follow does not notify: the other user must not learn of it.
+pub trait FollowListener: Debug + Send + Sync {
+    /// `edge.from` follows `edge.to`. Does not block.
+    fn followed(&self, edge: Edge);
+
+    /// `edge.from` follows `edge.to` no longer. Does not block.
+    fn unfollowed(&self, edge: Edge);
 }

@@ -13,7 +13,7 @@ const NUMBERS: u8 = 1;
 const BYTES: u8 = 2;
 const SEAL_BYTES: usize = 16;
 /// Longest place that [`PageTokens::seal_bytes`] seals, in bytes.
-pub const PLACE_BYTES_MAX: usize = 1024;
+pub const PLACE_BYTES_MAX: usize = 2048;
 /// Longest text of a token; a longer one is refused before it is decoded.
 const TOKEN_CHARS_MAX: usize = (1 + PLACE_BYTES_MAX + SEAL_BYTES).div_ceil(3) * 4;
 

@@ -1,7 +1,8 @@
-//! Messages: appends, sends and reads, over what one would do by hand with the drivers.
+//! Messages: appends, sends, reads and fan-outs, over what one would do by hand with the drivers.
 
 mod append;
 mod cpu;
+mod inboxes;
 mod mix;
 mod operations;
 mod raw;
@@ -28,6 +29,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Box::pin(operations::rows(plan, results)).await?;
     Box::pin(mix::rows(plan, results)).await?;
     cpu::rows(plan, results).await?;
+    Box::pin(inboxes::rows(plan, results)).await?;
     Ok(())
 }
 

@@ -26,10 +26,16 @@ pub(super) struct Listeners {
     pub(super) events: Option<Arc<GroupEvents>>,
 }
 
+/// Roles in groups.
+pub(super) fn roles(context: DomainContext<'_>, config: &Config, users: &Users) -> Roles {
+    let policies = members::cache::policies(&cache_defaults(config));
+    Roles::new(context, policies.members, policies.rosters, users)
+}
+
 pub(super) fn groups_and_members(
     context: DomainContext<'_>,
     config: &Config,
-    users: &Users,
+    (users, roles): (&Users, Roles),
     conversations: &ConversationRecords,
     codes: InviteCodes,
     Listeners { members: mut listeners, events }: Listeners,
@@ -39,7 +45,6 @@ pub(super) fn groups_and_members(
     let listeners = MembershipListeners::new(listeners);
     let defaults = cache_defaults(config);
     let policies = members::cache::policies(&defaults);
-    let roles = Roles::new(context, policies.members, policies.rosters, users);
     let groups =
         Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config), renames);
     let (users, conversations) = (users.clone(), conversations.clone());

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use kith_cache::SystemClock;
-use kith_delivery::Windows;
+use kith_delivery::{InboxKeeper, MemoryInboxes, NodeName, Windows};
 use kith_service::{
     conversation::{self, ConversationRecords},
     dialog::{self, DialogRecords},
     domain_context::DomainContext,
-    message::{AppendQueue, Correspondents, GroupEvents, Logs, Messages, Records, documents},
+    group::members::Roles,
+    message::{
+        AppendQueue, Correspondents, Delivery, GroupEvents, Inboxes, Logs, Messages, Records, StepNotes,
+        documents,
+    },
 };
 
 use super::{Domains, caches::cache_defaults};
@@ -33,14 +37,45 @@ fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) 
     Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
 }
 
+/// The inboxes of all users: in Redis where nodes share one, else in the memory of this node. `node_id` is another one for each
+/// start.
+pub(super) fn inboxes(config: &Config, cluster: Option<&Cluster>, node_id: &str) -> Inboxes {
+    let limits = config.messages.inboxes();
+    let keeper: Arc<dyn InboxKeeper> = match cluster {
+        Some(cluster) => cluster.inboxes(limits),
+        None => Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), limits)),
+    };
+    Inboxes::new(keeper, node_name(node_id))
+}
+
+/// The id of a node has the form of a name of a receiving node.
+fn node_name(node_id: &str) -> NodeName {
+    node_id.parse().unwrap_or_else(|_| unreachable!("the id of a node is a UUID"))
+}
+
+/// What brings messages to inboxes.
+pub(super) fn delivery(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Cluster>,
+    inboxes: Inboxes,
+    roles: Roles,
+) -> Delivery {
+    let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
+    let notes = cluster
+        .and_then(|cluster| Some(StepNotes::new(cluster.fan_out_notes()?, node_name(&cluster.card().id))));
+    Delivery::new(inboxes, messages.inboxes(), roles, members, messages.fan_out_members_max, notes)
+}
+
 /// The appends of this node.
 pub(super) fn append_queue(
     context: DomainContext<'_>,
     config: &Config,
     cluster: Option<&Cluster>,
+    delivery: Delivery,
 ) -> AppendQueue {
     let logs = logs(context, config, cluster);
-    AppendQueue::new(logs, context.mutations.clone(), &config.messages)
+    AppendQueue::new(logs, context.mutations.clone(), &config.messages).delivering(delivery)
 }
 
 /// What posts events of groups; `None`: it is configured not to.

@@ -31,7 +31,10 @@ use kith_service::{
         self, GroupRpc, Groups,
         members::{MemberRpc, Members},
     },
-    message::{DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, documents},
+    message::{
+        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, Notes, ReceiveRpc, Receivers, Receiving,
+        Repeats, Resumption, documents,
+    },
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
@@ -91,6 +94,12 @@ pub struct Services {
     pub(crate) presence: Background,
     /// What brings about what was accepted on a node that died.
     pub(crate) applications: application::Janitor,
+    /// What repeats deliveries of messages that failed.
+    pub repeats: Repeats,
+    /// What delivers what other nodes left undelivered.
+    pub(crate) resumption: Resumption,
+    /// What keeps streams of new messages going.
+    pub receivers: Receivers,
     /// What removes messages. Does nothing until it is started.
     pub message_upkeep: MessageUpkeep,
     /// What divides memory between the namespaces.
@@ -115,10 +124,14 @@ impl Services {
         self.cleanup.stop().await;
         self.applications.stop().await;
         self.message_upkeep.stop().await;
+        self.resumption.stop().await;
         if let Some(observer) = &self.observer {
             observer.stop().await;
         }
         let written = self.mutations.drain(limit).await;
+        self.receivers.stop().await;
+        // What the last writes could not deliver is tried once more.
+        self.repeats.stop().await;
         // It is told of those who joined and left by the last writes.
         self.presence.stop().await;
         if let Some(cluster) = &self.cluster {
@@ -227,16 +240,26 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let users = users::users(context, config, deletions);
     let closing = Closing::new(stores, mutations.clone(), config.applications);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
-    let queue = messages::append_queue(context, config, cluster.as_deref());
+    let inboxes = messages::inboxes(config, cluster.as_deref(), &facts.node_id);
+    let notes = Notes::new(inboxes.clone());
+    let roles = groups::roles(context, config, &users);
+    let delivery = messages::delivery(context, config, cluster.as_deref(), inboxes, roles.clone());
+    let queue = messages::append_queue(context, config, cluster.as_deref(), delivery.clone());
     let listeners = groups::Listeners {
-        members: vec![Arc::new(moves), Arc::new(closing.clone())],
+        members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(notes.clone())],
         events: messages::group_events(&queue, config),
     };
     let codes = groups::invite_codes(stores, config).await?;
     let records = messages::records(context, config);
-    let (groups, members) =
-        groups::groups_and_members(context, config, &users, &records.conversations, codes, listeners);
-    let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing);
+    let (groups, members) = groups::groups_and_members(
+        context,
+        config,
+        (&users, roles),
+        &records.conversations,
+        codes,
+        listeners,
+    );
+    let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing, &notes);
     let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
     let domains = Domains { users, groups, members, follows, blocks };
     let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
@@ -250,7 +273,10 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
     let messages = messages::messages(context, config, queue, records, &domains);
-    let dialogs = Dialogs::new(context, messages.clone());
+    let dialogs = Dialogs::new(context, messages.clone(), notes);
+    let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), page_tokens.clone());
+    let resumption = Resumption::new(stores, delivery.clone(), among);
+    let (receivers, repeats) = (Receivers::new(&receiving), Repeats::new(delivery));
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -265,7 +291,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
-    let upper = Upper { applications, online, messages, dialogs, sequences, agreement };
+    let upper = Upper { applications, online, messages, dialogs, receiving, sequences, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     let node = tiers.node().clone();
     let lending = Tasks::default();
@@ -278,6 +304,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         observer,
         cleanup,
         applications: unfinished,
+        repeats,
+        resumption,
+        receivers,
         message_upkeep,
         presence: background,
         lending,
@@ -327,13 +356,14 @@ struct Upper {
     messages: Messages,
     dialogs: Dialogs,
     sequences: SequenceRpc,
+    receiving: Receiving,
     /// Of the nodes, without which messages are not available.
     agreement: SchemaAgreement,
 }
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages, dialogs, sequences, agreement } = upper;
+    let Upper { applications, online, messages, dialogs, receiving, sequences, agreement } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -343,7 +373,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
     let members = MemberRpc::new(members, pages.clone(), limits);
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
-    let messages = MessageRpc::new(messages, dialogs, limits, agreement);
+    let messages = MessageRpc::new(messages, dialogs, ReceiveRpc::new(receiving), limits, agreement);
     let bytes = config.limits.batch_message_bytes;
     Routes::default()
         .add_service(compressed!(UserServiceServer::new(users), bytes))

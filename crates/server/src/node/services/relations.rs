@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kith_service::{
     application::Closing,
     domain_context::DomainContext,
+    message::Notes,
     relation::{Blocks, Follows, RelationRules, cache},
     user::Users,
 };
@@ -18,12 +19,13 @@ pub(super) fn follows_and_blocks(
     config: &Config,
     users: &Users,
     requests: &Closing,
+    notes: &Notes,
 ) -> (Follows, Blocks) {
     let (rules, policies) = (rules(config), cache::policies(&cache_defaults(config)));
     let blocks = Blocks::new(context, policies.blocks, policies.block_lists, rules.default_permissions);
-    let requests = Arc::new(requests.clone());
     let (records, lists) = (policies.follows, policies.follow_lists);
-    let follows = Follows::new(context, records, lists, users.clone(), requests, rules);
+    let listeners = (Arc::new(requests.clone()) as _, Arc::new(notes.clone()) as _);
+    let follows = Follows::new(context, records, lists, users.clone(), listeners, rules);
     (follows, blocks)
 }
 

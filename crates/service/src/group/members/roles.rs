@@ -40,6 +40,16 @@ impl Roles {
         }
     }
 
+    /// What is true of all members of a group. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
+        let entry = self.rosters.get_with(&group, consistency).await;
+        let entry = entry.map_err(|error| Error::cache("roster", &error))?;
+        Ok(entry.map(|entry| *entry.value).unwrap_or_default())
+    }
+
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
     ///
     /// # Errors
@@ -98,8 +108,7 @@ impl Roles {
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
-        let roster = self.rosters.get_with(&group, &Consistency::Cached).await;
-        let roster = roster.map_err(|error| Error::cache("roster", &error))?;
-        Ok(roster.is_some_and(|roster| roster.value.owner.is_some() || roster.value.count > 0))
+        let roster = self.roster(group, &Consistency::Cached).await?;
+        Ok(roster.owner.is_some() || roster.count > 0)
     }
 }

@@ -249,9 +249,7 @@ impl Members {
     /// # Errors
     /// What a failing store makes.
     pub(super) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
-        let entry = self.roles.rosters.get_with(&group, consistency).await;
-        let entry = entry.map_err(|error| Error::cache("roster", &error))?;
-        Ok(entry.map(|entry| *entry.value).unwrap_or_default())
+        self.roles.roster(group, consistency).await
     }
 
     /// Who wants a change of this group, what bounds it, and what its new members may read.

@@ -38,7 +38,18 @@ impl Messages {
         change: MessageChange,
     ) -> Result<Changed, Error> {
         let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
-        writer.change(conversation, change).await
+        let event = change.event.clone();
+        let (changed, begun) =
+            tokio::join!(writer.change(conversation, change), self.queue.begin(conversation));
+        let changed = changed?;
+        let event = match changed {
+            Changed::Done { event_seq, .. } => Some(event.numbered(event_seq)),
+            Changed::Refused(_) | Changed::Missing => None,
+        };
+        // The change is there for all readers; its event follows.
+        let queue = self.queue.clone();
+        tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), begun).await });
+        Ok(changed)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
 const ALL_FIELDS: [&str; 4] = ["pinned", "do_not_disturb", "marked_unread", "ext"];
 
 /// Whose dialogs: of who is named, or else of who acts.
-pub(super) fn user(named: i64, principal: Principal) -> Result<UserId, Error> {
+pub(in crate::message) fn user(named: i64, principal: Principal) -> Result<UserId, Error> {
     if named == 0 {
         return principal.user().ok_or_else(|| missing("user_id"));
     }

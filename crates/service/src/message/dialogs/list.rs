@@ -93,8 +93,24 @@ impl Dialogs {
         Ok(Listed { views, left_out })
     }
 
+    /// The conversations of a user that may be listed, also those that are hidden or empty, and those of groups that it left a
+    /// moment ago.
+    ///
+    /// # Errors
+    /// NOT_FOUND if there is no such user, or what a failing store makes.
+    pub(in crate::message) async fn conversations(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
+        let users = &self.messages.correspondents.users;
+        let (created, groups, dialogs) = tokio::try_join!(
+            users.created(user, &Consistency::Cached),
+            self.groups_of(user),
+            self.dialogs_of(user)
+        )?;
+        created.ok_or_else(|| Error::not_found("user"))?;
+        Ok(chosen(groups, &dialogs, self.messages.config.conversations_max).0)
+    }
+
     /// The groups that a user is in, by rising id.
-    async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
+    pub(in crate::message) async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
         let members = &self.messages.correspondents.members;
         let mut groups: Vec<GroupId> = Vec::new();
         loop {

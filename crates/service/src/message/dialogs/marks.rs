@@ -5,7 +5,12 @@ use kith_store::{ConversationId, Dialog, DialogKey, MarkKind, Seq, UserId};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-use super::{Dialogs, peers::Peer, service::keys_of, shown::View};
+use super::{
+    Dialogs,
+    peers::{Peer, peer_of},
+    service::keys_of,
+    shown::View,
+};
 use crate::{dialog::MarkWish, error::Error, message::AtLeast};
 
 /// What a mark left.
@@ -38,16 +43,34 @@ impl Dialogs {
     ) -> Result<MarkedRead, Error> {
         let bounds = self.bounds(key).await?;
         let (joined, left) = (bounds.joined(), bounds.left());
+        let is_hidden = matches!(kind, MarkKind::Hidden(_));
         let wish = MarkWish { key, kind, joined, left, exists: false };
         let queue = self.messages.marks.clone();
         let work = Box::pin(async move { queue.mark(wish).await });
         let marked = self.messages.mutations.call(deadline, work).await?;
+        if marked.token.is_some() {
+            self.notify_of_mark(key, marked.dialog.read.read_seq(), is_hidden);
+        }
         let view = View::new(bounds, Arc::new(marked.dialog));
         Ok(MarkedRead {
             read_seq: view.dialog.read.read_seq(),
             unread: self.unread_of(view, marked.end).await?,
             token: marked.token,
         })
+    }
+
+    /// Notifies the devices of the user, in the background, and those of the other user of a direct conversation, which must not
+    /// learn of a hidden mark.
+    fn notify_of_mark(&self, key: DialogKey, read_seq: Seq, is_hidden: bool) {
+        self.notes.dialog_changed(key, read_seq);
+        let Some(peer) = peer_of(key).filter(|_| !is_hidden && self.messages.config.signals) else { return };
+        let (this, shown) = (self.clone(), DialogKey { user: peer, ..key });
+        tokio::spawn(async move {
+            let seen = this.peers(&[shown], &Consistency::Cached).await.ok().and_then(|mut seen| seen.pop());
+            if let Some(Peer { read_seq, .. }) = seen.filter(|seen| seen.read_seq > 0) {
+                this.notes.peer_read(shown, key.user, read_seq);
+            }
+        });
     }
 
     /// What is unread after a mark, when the log ended so.

@@ -19,5 +19,6 @@ mod settings;
 mod shown;
 mod unread;
 
+pub(super) use convert::user;
 pub use rpc::DialogRpc;
 pub use service::Dialogs;

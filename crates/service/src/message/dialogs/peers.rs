@@ -58,6 +58,11 @@ fn peer(key: DialogKey, set: &HashMap<Edge, Arc<Block>>, dialogs: &HashMap<Dialo
     }
 }
 
+/// The other user of a direct conversation; `None`: a group, or notes to oneself.
+pub(super) fn peer_of(key: DialogKey) -> Option<UserId> {
+    edge_of(key).map(|edge| edge.to)
+}
+
 /// From the user to the other one; `None`: a group, or notes to oneself.
 fn edge_of(key: DialogKey) -> Option<Edge> {
     let ConversationId::Direct(one, other) = key.conversation else { return None };

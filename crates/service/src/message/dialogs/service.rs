@@ -6,7 +6,7 @@ use super::heads::Heads;
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    message::{Bounds, Messages, no_conversation},
+    message::{Bounds, Messages, Notes, no_conversation},
     rpc::secret::SecretHasher,
 };
 
@@ -15,15 +15,16 @@ use crate::{
 pub struct Dialogs {
     pub(super) messages: Messages,
     pub(super) heads: Heads,
+    pub(super) notes: Notes,
     pub(super) hasher: SecretHasher,
 }
 
 impl Dialogs {
-    /// Over the messages of a deployment.
+    /// Over the messages of a deployment. `notes` notifies the devices of users.
     #[must_use]
-    pub fn new(context: DomainContext<'_>, messages: Messages) -> Self {
+    pub fn new(context: DomainContext<'_>, messages: Messages, notes: Notes) -> Self {
         let heads = Heads::new(messages.logs.clone());
-        Self { messages, heads, hasher: context.hasher.clone() }
+        Self { messages, heads, notes, hasher: context.hasher.clone() }
     }
 
     /// What bounds a user in a conversation, besides its dialog.

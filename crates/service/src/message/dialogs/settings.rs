@@ -47,7 +47,9 @@ impl Dialogs {
     ) -> Result<Committed<Dialog>, Error> {
         self.bounds(key).await?;
         let write = context.write(&self.hasher).await?;
-        self.messages.dialogs.change(key, patch, write, context.deadline).await
+        let written = self.messages.dialogs.change(key, patch, write, context.deadline).await?;
+        self.notes.dialog_changed(key, written.record.read.read_seq());
+        Ok(written)
     }
 
     /// Leaves a conversation out of the list of a user until a message comes after those that it has.

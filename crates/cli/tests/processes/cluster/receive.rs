@@ -1,0 +1,255 @@
+//! Streams of new messages over several nodes: through Redis, without it, and in a new epoch.
+
+use std::time::Duration;
+
+use kith_proto::{
+    admin::v1::StartEpochRequest,
+    message::v1::{Message, Position, ReceiveRequest, ReceiveResponse, Reset, delivery::What},
+};
+use tonic::{Code, Status, Streaming};
+
+use crate::cluster::{
+    redis::{Redis, ask},
+    site::{Peer, Site, until, variable},
+    windows::{Talk, acting, messages, pair},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Streams of Bea.
+struct Stream {
+    stream: Streaming<ReceiveResponse>,
+    waiting: Vec<What>,
+    cursor: String,
+}
+
+impl Stream {
+    async fn open(node: &Peer, talk: Talk, request: ReceiveRequest) -> Self {
+        let stream = messages(node).receive(acting(talk.bea, request)).await.unwrap().into_inner();
+        Self { stream, waiting: Vec::new(), cursor: String::new() }
+    }
+
+    async fn live(node: &Peer, talk: Talk) -> Self {
+        let mut stream = Self::open(node, talk, ReceiveRequest { now: true, ..Default::default() }).await;
+        assert!(matches!(stream.next().await.unwrap(), Some(What::Live(_))));
+        stream
+    }
+
+    /// From what Bea has.
+    async fn above(node: &Peer, talk: Talk, seq: i64) -> Self {
+        let positions = vec![Position { conversation_id: talk.id(), seq }];
+        Self::open(node, talk, ReceiveRequest { positions, ..Default::default() }).await
+    }
+
+    async fn next(&mut self) -> Result<Option<What>, Status> {
+        while self.waiting.is_empty() {
+            let next =
+                tokio::time::timeout(PATIENCE, self.stream.message()).await.expect("it comes in time")?;
+            let Some(response) = next else { return Ok(None) };
+            if !response.cursor.is_empty() {
+                self.cursor = response.cursor;
+            }
+            self.waiting.extend(response.deliveries.into_iter().rev().filter_map(|delivery| delivery.what));
+        }
+        Ok(self.waiting.pop())
+    }
+
+    /// The numbers of the next messages; what else comes is passed over.
+    async fn seqs(&mut self, count: usize) -> Vec<i64> {
+        let mut seqs = Vec::new();
+        while seqs.len() < count {
+            match self.next().await.unwrap().expect("the stream goes on") {
+                What::Message(Message { seq, .. }) => seqs.push(seq),
+                What::Reset(Reset {}) => panic!("reset after {seqs:?}"),
+                _ => {}
+            }
+        }
+        seqs
+    }
+
+    /// Waits for the reset, with which the stream ends. Returns the last number that came before it.
+    async fn until_reset(&mut self) -> i64 {
+        let mut last = 0;
+        loop {
+            match self.next().await.unwrap().expect("the stream goes on") {
+                What::Message(Message { seq, .. }) => last = seq,
+                What::Reset(Reset {}) => break,
+                _ => {}
+            }
+        }
+        assert_eq!(self.next().await.unwrap(), None);
+        last
+    }
+}
+
+async fn say(talk: Talk, node: &Peer, count: i64) {
+    for _ in 0..count {
+        talk.say(node, "x").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn stream_moves_to_another_node_with_its_cursor() {
+    let (a, b) = pair(Site::in_redis_of_tests()).await;
+    let talk = Talk::begin(&a).await;
+    let mut stream = Stream::live(&b, talk).await;
+    for number in 1..=20 {
+        say(talk, if number % 2 == 0 { &a } else { &b }, 1).await;
+        assert_eq!(stream.seqs(1).await, [number]);
+    }
+    let (ended, ()) = tokio::join!(stream.next(), b.stop());
+    assert_eq!(ended.unwrap_err().code(), Code::Unavailable);
+    say(talk, &a, 3).await;
+    let request = ReceiveRequest { cursor: stream.cursor, ..Default::default() };
+    let mut again = Stream::open(&a, talk, request).await;
+    assert_eq!(again.seqs(3).await, [21, 22, 23]);
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn new_epoch_resets_streams_and_positions_complete() {
+    let (a, b) = pair(Site::in_redis_of_tests()).await;
+    let talk = Talk::begin(&a).await;
+    let mut stream = Stream::live(&b, talk).await;
+    say(talk, &a, 2).await;
+    assert_eq!(stream.seqs(2).await, [1, 2]);
+    let cursor = stream.cursor.clone();
+    a.admin().start_epoch(StartEpochRequest {}).await.unwrap();
+    a.until_following().await;
+    b.until_following().await;
+    say(talk, &a, 2).await;
+    let had = stream.until_reset().await.max(2);
+    let request = ReceiveRequest { cursor, ..Default::default() };
+    Stream::open(&b, talk, request).await.until_reset().await;
+    let mut stream = Stream::above(&b, talk, had).await;
+    let rest: Vec<i64> = (had + 1..=4).collect();
+    assert_eq!(stream.seqs(rest.len()).await, rest);
+    say(talk, &a, 1).await;
+    assert_eq!(stream.seqs(1).await, [5]);
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn messages_sent_without_redis_are_delivered() {
+    let mut redis = Redis::start(&[]).await;
+    let (a, b) = pair(Site::new(Some(redis.url()))).await;
+    let talk = Talk::begin(&a).await;
+    let mut stream = Stream::live(&b, talk).await;
+    say(talk, &a, 2).await;
+    assert_eq!(stream.seqs(2).await, [1, 2]);
+    redis.kill();
+    say(talk, &a, 3).await;
+    redis.run().await;
+    a.until_following().await;
+    b.until_following().await;
+    let had = stream.until_reset().await.max(2);
+    let mut stream = Stream::above(&b, talk, had).await;
+    let rest: Vec<i64> = (had + 1..=5).collect();
+    assert_eq!(stream.seqs(rest.len()).await, rest);
+    say(talk, &a, 1).await;
+    assert_eq!(stream.seqs(1).await, [6]);
+    until(PATIENCE, async || a.operations("/metrics").await.contains("kith_messages_undelivered 0")).await;
+    a.stop().await;
+    b.stop().await;
+}
+
+/// The key of Bea's inbox with this part.
+async fn key(url: &str, site: &Site, part: &str, talk: Talk) -> String {
+    let line = format!("KEYS *{}*:{part}:{}", site.prefix, talk.bea);
+    ask(url, &line).await.rsplit(' ').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn evicted_inbox_resets_those_that_lack_entries() {
+    let (url, site) = (variable("KITH_TEST_REDIS"), Site::in_redis_of_tests());
+    let (a, b) = pair(site.clone()).await;
+    let talk = Talk::begin(&a).await;
+    let mut stream = Stream::live(&b, talk).await;
+    let cursor = stream.cursor.clone();
+    say(talk, &a, 1).await;
+    assert_eq!(stream.seqs(1).await, [1]);
+    let entries = key(&url, &site, "s", talk).await;
+    ask(&url, &format!("DEL {entries}")).await;
+    say(talk, &a, 1).await;
+    assert_eq!(stream.seqs(1).await, [2], "it had all entries");
+    let request = ReceiveRequest { cursor, ..Default::default() };
+    Stream::open(&b, talk, request).await.until_reset().await;
+
+    let inbox = key(&url, &site, "m", talk).await;
+    ask(&url, &format!("DEL {inbox}")).await;
+    say(talk, &a, 1).await;
+    assert_eq!(stream.until_reset().await, 0, "nothing is sent without the inbox");
+    let mut stream = Stream::above(&b, talk, 2).await;
+    assert_eq!(stream.seqs(1).await, [3]);
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn lost_subscription_loses_no_message() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = pair(Site::new(Some(redis.url()))).await;
+    let talk = Talk::begin(&a).await;
+    let mut stream = Stream::live(&b, talk).await;
+    for number in 1..=5 {
+        ask(&redis.url(), "CLIENT KILL TYPE pubsub").await;
+        say(talk, &a, 1).await;
+        assert_eq!(stream.seqs(1).await, [number]);
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn note_of_a_dead_node_is_taken_up() {
+    let (url, site) = (variable("KITH_TEST_REDIS"), Site::in_redis_of_tests());
+    let (a, b) = pair(site.clone()).await;
+    let talk = Talk::begin(&a).await;
+    let mut stream = Stream::live(&b, talk).await;
+    say(talk, &a, 1).await;
+    assert_eq!(stream.seqs(1).await, [1]);
+    // As if a node had died with a step of long ago.
+    let key = key(&url, &site, "m", talk).await;
+    let tag = key.trim_start_matches('{').split(":in:").next().unwrap().to_owned();
+    let notes = format!("{{{tag}:fan:{}}}", (talk.ann ^ talk.bea) % 16);
+    ask(&url, &format!("ZADD {notes} 1 \"{} dead 1\"", talk.id())).await;
+    until(Duration::from_secs(11), async || ask(&url, &format!("ZCARD {notes}")).await == ":0").await;
+    say(talk, &a, 1).await;
+    assert_eq!(stream.seqs(1).await, [2], "what was delivered is not delivered again");
+    let metrics = [a.operations("/metrics").await, b.operations("/metrics").await].concat();
+    let resumed = |line: &&str| line.starts_with("kith_fan_outs_resumed_total{source=\"redis\"} ");
+    assert!(metrics.lines().filter(resumed).any(|line| !line.ends_with(" 0")));
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn receivers_share_the_connections_of_their_node() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = pair(Site::new(Some(redis.url()))).await;
+    let talk = Talk::begin(&a).await;
+    let connections = async || {
+        let clients = ask(&redis.url(), "CLIENT LIST TYPE normal").await.matches("addr=").count();
+        clients + ask(&redis.url(), "CLIENT LIST TYPE pubsub").await.matches("addr=").count()
+    };
+    let mut first = Stream::live(&b, talk).await;
+    let before = connections().await;
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        let user = Talk { bea: b.create(&format!("user{}", streams.len())).await.user_id, ..talk };
+        streams.push(Stream::live(&b, user).await);
+    }
+    assert!(connections().await <= before, "a stream has no connection of its own");
+    say(talk, &a, 1).await;
+    assert_eq!(first.seqs(1).await, [1]);
+    a.stop().await;
+    b.stop().await;
+}

@@ -1,0 +1,57 @@
+//! Notes of fan-outs that are not finished. If a node dies before it has entered its messages into the inboxes of their recipients,
+//! another one finds its note and does so.
+
+#[cfg(feature = "redis")]
+mod redis;
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use kith_cache::remote::SharedError;
+use kith_store::ConversationId;
+
+use crate::NodeName;
+#[cfg(feature = "redis")]
+pub use redis::RedisFanOutNotes;
+
+/// A step of appends of a node whose messages may not be in all inboxes yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FanOutNote {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// The node.
+    pub node: NodeName,
+    /// Names the step among those of the node.
+    pub step: u64,
+}
+
+/// A note, and how long it has been there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueNote {
+    /// The note.
+    pub note: FanOutNote,
+    /// By the clock of the server.
+    pub age: Duration,
+}
+
+/// What keeps the notes of all nodes. Each call is one step or several; it is no unit. Notes do not expire.
+#[async_trait]
+pub trait FanOutNotes: Send + Sync + fmt::Debug + 'static {
+    /// Notes a step. May be repeated. Costs one round trip.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer. The note may be there.
+    async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError>;
+
+    /// Removes notes, those that are not there, too. Costs one round trip.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer. Some may be removed.
+    async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError>;
+
+    /// Returns notes that are older than `age`, the oldest first of each part of the conversations, at most `most` of each part.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn due(&self, age: Duration, most: usize) -> Result<Vec<DueNote>, SharedError>;
+}

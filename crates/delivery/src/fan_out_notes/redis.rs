@@ -1,0 +1,141 @@
+//! Notes in Redis, in sorted sets by time. They have no expiry, so that no policy evicts them, and are those of all epochs: the node
+//! that left a note may have died with its epoch.
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kith_cache::remote::{
+    SharedError,
+    redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+};
+use kith_store::ConversationId;
+
+use super::{DueNote, FanOutNote, FanOutNotes};
+use crate::{
+    EpochSource,
+    redis::values::{WRONG, list, number, text},
+};
+
+/// Parts of the conversations; each has a key.
+const PARTS: u64 = 16;
+
+/// Notes in Redis. Only answers of the server of the epoch that the node follows count.
+pub struct RedisFanOutNotes {
+    runner: Arc<ScriptRunner>,
+    epochs: Arc<dyn EpochSource>,
+    tag: String,
+    begin: RedisScript,
+    end: RedisScript,
+    due: RedisScript,
+}
+
+impl RedisFanOutNotes {
+    /// Over the connections of a runner, which others may use too.
+    #[must_use]
+    pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
+        let tag = runner.tag();
+        Self {
+            runner,
+            epochs,
+            tag,
+            begin: RedisScript::new(include_str!("lua/begin.lua")),
+            end: RedisScript::new(include_str!("lua/end.lua")),
+            due: RedisScript::new(include_str!("lua/due.lua")),
+        }
+    }
+
+    fn key(&self, part: u64) -> Vec<String> {
+        vec![format!("{{{}:fan:{part}}}", self.tag)]
+    }
+
+    async fn run(&self, calls: &[ScriptCall<'_>]) -> Result<Vec<Reply>, SharedError> {
+        let epoch = self.epochs.followed().ok_or(SharedError::Away)?;
+        self.runner.run_accepted(calls, |server| server == epoch.server).await.into_iter().collect()
+    }
+}
+
+#[async_trait]
+impl FanOutNotes for RedisFanOutNotes {
+    async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError> {
+        let call = ScriptCall::new(&self.begin, self.key(part(note.conversation)), [text_of(note)]);
+        self.run(&[call]).await.map(drop)
+    }
+
+    async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError> {
+        let mut parts: HashMap<u64, Vec<Bytes>> = HashMap::new();
+        for note in notes {
+            parts.entry(part(note.conversation)).or_default().push(text_of(note));
+        }
+        let call = |(part, notes)| ScriptCall::new(&self.end, self.key(part), notes);
+        let calls: Vec<_> = parts.into_iter().map(call).collect();
+        self.run(&calls).await.map(drop)
+    }
+
+    async fn due(&self, age: Duration, most: usize) -> Result<Vec<DueNote>, SharedError> {
+        let arguments = || [age.as_millis().to_string(), most.to_string()];
+        let calls: Vec<_> =
+            (0..PARTS).map(|part| ScriptCall::new(&self.due, self.key(part), arguments())).collect();
+        let mut due = Vec::new();
+        for reply in self.run(&calls).await? {
+            due.extend(read(reply)?);
+        }
+        Ok(due)
+    }
+}
+
+impl fmt::Debug for RedisFanOutNotes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisFanOutNotes").field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+/// The part of a conversation: by its ids, so that all nodes agree.
+fn part(conversation: ConversationId) -> u64 {
+    let id = match conversation {
+        ConversationId::Group(group) => group.get(),
+        ConversationId::Direct(one, other) => one.get() ^ other.get(),
+    };
+    id.unsigned_abs() % PARTS
+}
+
+fn text_of(FanOutNote { conversation, node, step }: &FanOutNote) -> Bytes {
+    format!("{conversation} {node} {step}").into()
+}
+
+fn read(reply: Reply) -> Result<Vec<DueNote>, SharedError> {
+    let mut values = list(reply)?.into_iter();
+    let mut due = Vec::with_capacity(values.len() / 2);
+    while let Some(value) = values.next() {
+        let age = number(&values.next().ok_or(WRONG)?)?;
+        let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
+        // One that a later program wrote is left to that.
+        due.extend(note_of(&text(value)?).map(|note| DueNote { note, age }));
+    }
+    Ok(due)
+}
+
+fn note_of(text: &[u8]) -> Option<FanOutNote> {
+    let mut parts = std::str::from_utf8(text).ok()?.split(' ');
+    let conversation = parts.next()?.parse().ok()?;
+    let (node, step) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next().is_none().then_some(FanOutNote { conversation, node, step })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_comes_back_from_its_text() {
+        let note = FanOutNote {
+            conversation: "d7-8".parse().unwrap(),
+            node: "node-1".parse().unwrap(),
+            step: u64::MAX,
+        };
+        assert_eq!(note_of(&text_of(&note)), Some(note));
+        for wrong in ["", "d7-8", "d7-8 a", "x a 1", "d7-8 a x", "d7-8 a 1 2"] {
+            assert_eq!(note_of(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_store::{ConversationId, Seq, Timestamp, UserId};
+use tokio::time::timeout;
+
+use crate::{
+    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, NodeName, Opened,
+    Position, ReadFrom, Reading, SentMessages, Wakes,
+};
+
+/// Bound on everything that is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A keeper of inboxes, and what it can be made to lose.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The keeper.
+    pub keeper: Arc<dyn InboxKeeper>,
+    /// Its losses.
+    pub faults: Arc<dyn Faults>,
+}
+
+/// A part of an inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The entries.
+    Stream,
+    /// The marks.
+    Hash,
+    /// All of it.
+    Both,
+}
+
+/// Makes a keeper lose inboxes.
+#[async_trait]
+pub trait Faults: Send + Sync + std::fmt::Debug {
+    /// Loses a part of the inbox of a user, or all of it where a keeper has no parts.
+    async fn lose(&self, user: UserId, part: Part);
+}
+
+pub(super) fn user(id: i64) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+pub(super) fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+pub(super) fn log(id: &str) -> ConversationId {
+    id.parse().unwrap()
+}
+
+pub(super) fn range(id: &str, first: Seq, last: Seq) -> Entry {
+    Entry::Range { conversation: log(id), first: Some(first), last }
+}
+
+pub(super) fn all(id: &str, last: Seq) -> Entry {
+    Entry::Range { conversation: log(id), first: None, last }
+}
+
+pub(super) fn sent(id: &str, last: Seq) -> SentMessages {
+    SentMessages { conversation: log(id), last, sent: Timestamp(1_790_000_000_000), entries: Vec::new() }
+}
+
+impl Subject {
+    pub(super) async fn open(&self, name: &str, id: i64) -> Opened {
+        self.keeper.open(&node(name), &[user(id)]).await.remove(0).unwrap()
+    }
+
+    /// Opens an inbox whose conversations have these marks.
+    pub(super) async fn begin(&self, name: &str, id: i64, ends: &[(&str, Seq)]) -> Generation {
+        let opened = self.open(name, id).await;
+        self.marks(id, opened.generation, ends, true).await;
+        opened.generation
+    }
+
+    /// A fan-out that all inboxes answer.
+    pub(super) async fn fan(&self, conversation: &str, last: Seq, ids: &[i64]) -> FannedOut {
+        let users: Vec<UserId> = ids.iter().map(|id| user(*id)).collect();
+        let fanned = self.keeper.fan_out(&FanOut { sent: sent(conversation, last), users: &users }).await;
+        assert_eq!(fanned.failed, None);
+        fanned
+    }
+
+    pub(super) async fn mark(
+        &self,
+        id: i64,
+        generation: Generation,
+        ends: &[(&str, Seq)],
+        complete: bool,
+    ) -> Marked {
+        let mark = |(id, end): &(&str, Seq)| Mark { conversation: log(id), end: *end };
+        let marks: Vec<Mark> = ends.iter().map(mark).collect();
+        self.keeper.mark(user(id), generation, &marks, complete).await.unwrap()
+    }
+
+    /// As [`Self::mark`], of a generation that goes on.
+    pub(super) async fn marks(
+        &self,
+        id: i64,
+        generation: Generation,
+        ends: &[(&str, Seq)],
+        complete: bool,
+    ) -> Marks {
+        match self.mark(id, generation, ends, complete).await {
+            Marked::Marks(marks) => marks,
+            Marked::Reset => panic!("the generation has ended"),
+        }
+    }
+
+    pub(super) async fn read(
+        &self,
+        id: i64,
+        generation: Generation,
+        after: Position,
+        most: usize,
+    ) -> Reading {
+        let from = ReadFrom { user: user(id), generation, after };
+        self.keeper.read(&[from], most).await.remove(0).unwrap()
+    }
+
+    /// The entries after a position, which a receiver can read.
+    pub(super) async fn entries(&self, id: i64, generation: Generation, after: Position) -> Vec<Entry> {
+        let Reading::Entries(entries) = self.read(id, generation, after, 1_000).await else {
+            panic!("no receiver can continue at {after}");
+        };
+        let positions: Vec<Position> = entries.iter().map(|(position, _)| *position).collect();
+        let count = Position::try_from(entries.len()).unwrap();
+        assert_eq!(positions, (after + 1..=after + count).collect::<Vec<_>>());
+        entries.into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    /// The wakes of a node, from now on.
+    pub(super) async fn wakes(&self, name: &str) -> Box<dyn Wakes> {
+        let mut wakes = self.keeper.wakes(&node(name));
+        assert_eq!(heard(&mut *wakes).await, Heard::Interrupted, "what was before may be lost");
+        wakes
+    }
+}
+
+pub(super) async fn heard(wakes: &mut dyn Wakes) -> Heard {
+    timeout(PATIENCE, wakes.next()).await.expect("a wake comes")
+}

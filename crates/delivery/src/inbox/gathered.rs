@@ -1,0 +1,66 @@
+use std::collections::BTreeMap;
+
+use kith_cache::remote::SharedError;
+use kith_store::UserId;
+
+use super::{FannedOut, NodeName, NodeWake, SentMessages, Wake, Woken};
+
+/// What the inboxes of recipients said to a fan-out, by node.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    nodes: BTreeMap<NodeName, (Vec<Woken>, Vec<UserId>)>,
+    without_receiver: Vec<UserId>,
+    failed: Option<SharedError>,
+    entries: u64,
+}
+
+impl Gathered {
+    /// The inbox of a user has the entry. `nodes` have receivers of the user.
+    pub(super) fn entered(&mut self, nodes: Vec<NodeName>, woken: Woken) {
+        self.entries += 1;
+        self.unchanged(woken.user, !nodes.is_empty());
+        for node in nodes {
+            self.nodes.entry(node).or_default().0.push(woken);
+        }
+    }
+
+    /// The inbox of a user has ended.
+    #[cfg(feature = "redis")]
+    pub(super) fn lost(&mut self, nodes: Vec<NodeName>, user: UserId) {
+        self.unchanged(user, !nodes.is_empty());
+        for node in nodes {
+            self.nodes.entry(node).or_default().1.push(user);
+        }
+    }
+
+    /// The inbox of a user is as it was, or the user has none.
+    pub(super) fn unchanged(&mut self, user: UserId, has_receiver: bool) {
+        if !has_receiver {
+            self.without_receiver.push(user);
+        }
+    }
+
+    /// Some inboxes did not answer.
+    #[cfg(feature = "redis")]
+    pub(super) fn failed(&mut self, why: SharedError) {
+        self.failed.get_or_insert(why);
+    }
+
+    /// Entries that were written.
+    pub(super) const fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// One wake for each node.
+    pub(super) fn fanned_out(self, sent: &SentMessages) -> FannedOut {
+        let wake = |(node, (woken, lost))| NodeWake {
+            node,
+            wake: Wake::Messages { sent: sent.clone(), woken, lost },
+        };
+        FannedOut {
+            wakes: self.nodes.into_iter().map(wake).collect(),
+            without_receiver: self.without_receiver,
+            failed: self.failed,
+        }
+    }
+}

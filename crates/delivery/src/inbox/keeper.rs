@@ -1,0 +1,219 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kith_cache::remote::SharedError;
+use kith_store::{ConversationId, Seq, UserId};
+
+use super::{NodeName, NodeWake, Note, SentMessages, Wakes};
+
+/// The place of an entry in its inbox. The first entry has 1; the next one has the next number.
+pub type Position = u64;
+
+/// One existence of an inbox. A new one begins when the earlier one was lost or has expired. Positions of another generation mean
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Generation {
+    /// The epoch. A generation does not outlive its epoch.
+    pub epoch: u64,
+    /// Names the generation within its epoch. Random, above 0.
+    pub number: u64,
+}
+
+/// An inbox that a node has opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The generation.
+    pub generation: Generation,
+    /// The position of the last entry; 0: there is none.
+    pub position: Position,
+    /// Whether all conversations of the user have a mark. If not, a receiver begins with [`InboxKeeper::mark`].
+    pub complete: bool,
+}
+
+/// Messages for the inboxes of their recipients.
+#[derive(Clone, Debug)]
+pub struct FanOut<'a> {
+    /// The messages. All of the conversation up to the last one are in the store.
+    pub sent: SentMessages,
+    /// The recipients; at most [`InboxLimits::users_at_once`](crate::InboxLimits).
+    pub users: &'a [UserId],
+}
+
+/// What became of a fan-out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FannedOut {
+    /// One wake for each node to be woken. The caller publishes them.
+    pub wakes: Vec<NodeWake>,
+    /// Users without a live receiver, whether or not they have an inbox; as far as the keeper answered.
+    pub without_receiver: Vec<UserId>,
+    /// Why the inboxes of some users may be without the entry. The fan-out is repeated then, for all users.
+    pub failed: Option<SharedError>,
+}
+
+/// What is known of a conversation when a receiver begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// Its end, read from the store after the inbox was opened.
+    pub end: Seq,
+}
+
+/// What became of marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// The generation has ended.
+    Reset,
+    /// The marks are set.
+    Marks(Marks),
+}
+
+/// The marks of an inbox after a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// For each conversation, in the order of the call: the number up to which the entries reach, not below its end. Later entries
+    /// of the conversation are above it.
+    pub marks: Vec<Seq>,
+    /// The position of the last entry.
+    pub position: Position,
+    /// How many conversations have a mark. If the inbox was not complete when a receiver opened it, and this is more than the
+    /// receiver knows of after its last call, another receiver began at the same time and knew of more: it reads the conversations
+    /// of the user again, and gives those that are new to it.
+    pub conversations: u64,
+    /// Nodes with other receivers of the user, where the call wrote entries. The caller publishes them.
+    pub wakes: Vec<NodeWake>,
+}
+
+/// An entry of an inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Messages of a conversation.
+    Range {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The first number, one above the last of the entry before; `None`: the conversation is new to the inbox, so the entry
+        /// has every message up to the last one.
+        first: Option<Seq>,
+        /// The last number.
+        last: Seq,
+    },
+    /// Something else.
+    Note(Note),
+    /// Of a kind that this program does not know. It is skipped.
+    Unknown,
+}
+
+/// Where a receiver continues to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadFrom {
+    /// The user.
+    pub user: UserId,
+    /// The generation of the position.
+    pub generation: Generation,
+    /// The last position that the receiver has.
+    pub after: Position,
+}
+
+/// What a receiver reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// The receiver cannot continue: the generation has ended, or the inbox does not reach back.
+    Reset,
+    /// The entries after the position, by rising position, without gaps; none if there are no more.
+    Entries(Vec<(Position, Entry)>),
+}
+
+/// What keeps the inboxes of all users.
+///
+/// An inbox exists from the first [`open`](Self::open) of a user until [`InboxLimits::kept`](crate::InboxLimits) after the last one.
+/// It has a mark for each conversation: the number up to which its entries reach. Invariant: of one conversation the ranges of a
+/// generation are contiguous and rise, whatever order fan-outs arrive in and however often. So an entry repairs all that were lost
+/// before it.
+///
+/// Each change is one step of one inbox, atomic and isolated. Inboxes may disappear at any time, as a whole or in part; all do when
+/// the epoch changes. This ends the generation, and receivers see that: [`Reading::Reset`], [`Marked::Reset`], another generation
+/// of [`Opened`], or a wake. A call that fails may have been made, or may be made yet, however late; each is safe then.
+#[async_trait]
+pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
+    /// Enters messages into the inbox of each recipient that has one: the range from the mark to [`SentMessages::last`]. An inbox
+    /// whose mark is not below it is left as it is. May be repeated, late, or after that of later messages.
+    ///
+    /// Costs one round trip; one script for the users of a bucket. Returns in [`FannedOut`] what each user got, also after a
+    /// failure: it is no unit.
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut;
+
+    /// Makes the node one of those with receivers of each user, for [`InboxLimits::receiver_kept`](crate::InboxLimits), and makes
+    /// an inbox where there is none. Called again in time, it renews. From here on every entry wakes the node. Answers in the order
+    /// of `users`; it is no unit. When it returns, no node writes to inboxes of an earlier epoch what is not in the store yet.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>>;
+
+    /// Ends what [`open`](Self::open) began, when the node has no receiver of the user any more. The inbox stays.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer. The node counts as one with receivers for its time then.
+    async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError>;
+
+    /// Raises the marks of conversations to their ends, and enters what is new by that for the user's other receivers. At most
+    /// [`InboxLimits::marks_at_once`](crate::InboxLimits) a call; `complete` is set in the last call for a user, which had or has
+    /// all conversations of it. From then on a conversation without a mark is new to the user.
+    ///
+    /// A receiver without a position opens the inbox, reads the conversations of the user and their ends from the store, and gives
+    /// them here. Then it delivers from the log up to the returned marks, continues after the position that
+    /// [`open`](Self::open) returned, and up to the position of its last call leaves out of ranges what is at or below these marks.
+    /// See [`Marks::conversations`] for an inbox that was not complete.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn mark(
+        &self,
+        user: UserId,
+        generation: Generation,
+        marks: &[Mark],
+        complete: bool,
+    ) -> Result<Marked, SharedError>;
+
+    /// Reads entries, at most `most` for each receiver. Answers in the order of `from`; it is no unit. Costs one round trip.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>>;
+
+    /// Enters a note into the inbox of the user, if it has one. Returns the wakes, which the caller publishes; none without a live
+    /// receiver. Repeated, it is entered again.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError>;
+
+    /// The wakes that bring a signal to the user's live receivers; the caller publishes them. Enters nothing.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError>;
+
+    /// Publishes wakes, in one round trip. A wake may be lost: receivers read from time to time without one.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer. Some may be published.
+    async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError>;
+
+    /// The wakes of a node. Each call is a subscription of its own; a node has one.
+    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes>;
+
+    /// Makes the node one of those that are woken for messages of these conversations, which are not written to inboxes, for
+    /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Called again in time, it renews.
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer. Some may be registered.
+    async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError>;
+
+    /// The nodes that are registered at a conversation, for [`Wake::Conversation`](super::Wake).
+    ///
+    /// # Errors
+    /// When the server of the epoch does not answer.
+    async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError>;
+}

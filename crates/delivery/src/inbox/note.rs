@@ -1,0 +1,34 @@
+use kith_store::{ConversationId, GroupId, Seq, UserId};
+
+/// An entry of an inbox that is no message. Notes may be lost; the dialog, the lists and the relation log are the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Note {
+    /// The user's read mark of a conversation rose.
+    Dialog {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The mark.
+        read_seq: Seq,
+    },
+    /// The other user became a contact.
+    ContactAdded {
+        /// The other user.
+        user: UserId,
+    },
+    /// The other user is no contact any more.
+    ContactEnded {
+        /// The other user.
+        user: UserId,
+    },
+    /// The user joined the group, or was added to it.
+    GroupJoined {
+        /// The group.
+        group: GroupId,
+    },
+    /// The user left the group, or was removed from it.
+    GroupLeft {
+        /// The group.
+        group: GroupId,
+    },
+}

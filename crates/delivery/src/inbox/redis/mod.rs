@@ -1,0 +1,324 @@
+//! Inboxes in Redis. An inbox is two keys of one slot, a hash and a stream; each script is one step of it. The texts of the scripts say
+//! what each does, and the invariant that it keeps.
+
+mod names;
+mod reply;
+mod scripts;
+mod wakes;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kith_cache::remote::{
+    SharedError,
+    redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+};
+use kith_store::{ConversationId, Epoch, UserId};
+
+use self::{names::Names, reply::Fanned, scripts::Scripts, wakes::RedisWakes};
+use super::{
+    FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
+    Position, ReadFrom, Reading, Wake, Wakes, Woken, entry_text, gathered::Gathered, wake_form,
+};
+use crate::{
+    EpochSource, InboxLimits,
+    metrics::{InboxCounts, Why},
+};
+
+/// Inboxes in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command
+/// timeout of its runner.
+pub struct RedisInboxes {
+    runner: Arc<ScriptRunner>,
+    names: Names,
+    scripts: Scripts,
+    epochs: Arc<dyn EpochSource>,
+    limits: InboxLimits,
+    /// The highest epoch in which inboxes may be opened: no node writes to those of an earlier one.
+    settled: AtomicU64,
+    counts: InboxCounts,
+}
+
+impl RedisInboxes {
+    /// Over the connections of a runner, which others may use too. A subscription ([`InboxKeeper::wakes`]) has one of its own.
+    #[must_use]
+    pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
+        let names = Names::new(runner.tag(), runner.database());
+        let (scripts, settled, counts) = (Scripts::new(), AtomicU64::new(0), InboxCounts::new());
+        Self { runner, names, scripts, epochs, limits, settled, counts }
+    }
+
+    /// The same with scripts of the texts that `edit` makes of theirs.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
+        Self { scripts: Scripts::of(edit), ..self }
+    }
+
+    /// The keys of an inbox in an epoch: its hash and its stream.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn keys(&self, user: UserId, epoch: u64) -> Vec<String> {
+        self.names.inbox(user, epoch)
+    }
+
+    fn followed(&self) -> Result<Epoch, SharedError> {
+        self.epochs.followed().ok_or(SharedError::Away)
+    }
+
+    /// Waits until no node writes to inboxes of an epoch before this one. What it wrote there was in the store before.
+    ///
+    /// Without this, a receiver could read the end of a log in the new epoch, and the fan-out of the next message could go to the
+    /// inbox of the earlier one: it would succeed, and the receiver would not learn of the message.
+    async fn settle(&self, epoch: &Epoch) -> Result<(), SharedError> {
+        if self.settled.load(Ordering::Acquire) >= epoch.number {
+            return Ok(());
+        }
+        if self.epochs.settled().await != Some(epoch.number) {
+            return Err(SharedError::Away);
+        }
+        self.settled.fetch_max(epoch.number, Ordering::AcqRel);
+        Ok(())
+    }
+
+    async fn run(&self, epoch: &Epoch, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
+        self.runner.run_accepted(calls, |server| server == epoch.server).await
+    }
+
+    async fn one(&self, epoch: &Epoch, call: ScriptCall<'_>) -> Result<Reply, SharedError> {
+        self.run(epoch, &[call]).await.pop().unwrap_or(Err(SharedError::Unexpected))
+    }
+
+    fn call<'a>(
+        &self,
+        script: &'a RedisScript,
+        epoch: &Epoch,
+        user: UserId,
+        arguments: Vec<Bytes>,
+    ) -> ScriptCall<'a> {
+        ScriptCall::new(script, self.names.inbox(user, epoch.number), arguments)
+    }
+
+    /// Enters messages for users of one slot.
+    fn fan_call(&self, epoch: &Epoch, fan_out: &FanOut<'_>, users: &[UserId]) -> ScriptCall<'_> {
+        let keys = users.iter().flat_map(|user| self.names.inbox(*user, epoch.number)).collect();
+        let conversation: Bytes = fan_out.sent.conversation.to_string().into();
+        let arguments = [conversation, number(fan_out.sent.last), number(self.limits.entries)];
+        ScriptCall::new(&self.scripts.fan, keys, arguments)
+    }
+
+    /// Takes what the inboxes of one run said.
+    fn gather(&self, gathered: &mut Gathered, epoch: u64, users: &[UserId], answers: Vec<Fanned>) {
+        for (user, answer) in users.iter().zip(answers) {
+            match answer {
+                Fanned::NoInbox => gathered.unchanged(*user, false),
+                Fanned::Unchanged(nodes) => gathered.unchanged(*user, !nodes.is_empty()),
+                Fanned::Entered { nodes, place, first } => {
+                    let generation = Generation { epoch, number: place.generation };
+                    let woken = Woken { user: *user, generation, position: place.position, first };
+                    gathered.entered(nodes, woken);
+                }
+                Fanned::Lost(nodes) => {
+                    self.counts.generation(Why::Stream);
+                    gathered.lost(nodes, *user);
+                }
+            }
+        }
+    }
+
+    fn open_call(&self, epoch: &Epoch, node: &NodeName, user: UserId) -> ScriptCall<'_> {
+        // Exact as a number of Lua, and never the same again.
+        let generation = (rand::random::<u64>() >> 16).max(1);
+        let times = [self.limits.receiver_kept, self.limits.kept].map(milliseconds);
+        let arguments = [vec![name(node)], times.to_vec(), vec![number(generation)]].concat();
+        self.call(&self.scripts.open, epoch, user, arguments)
+    }
+
+    fn opened(&self, epoch: u64, answer: Result<Reply, SharedError>) -> Result<Opened, SharedError> {
+        let opened = reply::opened(answer?)?;
+        if let Some(why) = opened.made {
+            self.counts.generation(why);
+        }
+        let generation = Generation { epoch, number: opened.last.generation };
+        Ok(Opened { generation, position: opened.last.position, complete: opened.complete })
+    }
+
+    fn publish_call(&self, wake: &NodeWake) -> Option<ScriptCall<'_>> {
+        let channel = vec![self.names.wakes(&wake.node)];
+        Some(ScriptCall::new(&self.scripts.publish, channel, [wake_form::encode(&wake.wake)?]))
+    }
+}
+
+#[async_trait]
+impl InboxKeeper for RedisInboxes {
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
+        let mut gathered = Gathered::default();
+        match self.followed() {
+            Ok(epoch) => {
+                let runs = Names::runs(fan_out.users);
+                let calls: Vec<_> = runs.iter().map(|run| self.fan_call(&epoch, fan_out, run)).collect();
+                for (run, answer) in runs.iter().zip(self.run(&epoch, &calls).await) {
+                    match answer.and_then(|answer| reply::fanned(answer, run.len())) {
+                        Ok(answers) => self.gather(&mut gathered, epoch.number, run, answers),
+                        Err(why) => gathered.failed(why),
+                    }
+                }
+            }
+            Err(why) => gathered.failed(why),
+        }
+        self.counts.entries(gathered.entries());
+        gathered.fanned_out(&fan_out.sent.within(self.limits.wake_bytes))
+    }
+
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
+        let Ok(epoch) = self.followed() else { return away(users.len()) };
+        if self.settle(&epoch).await.is_err() {
+            return away(users.len());
+        }
+        let calls: Vec<_> = users.iter().map(|user| self.open_call(&epoch, node, *user)).collect();
+        let answers = self.run(&epoch, &calls).await.into_iter();
+        answers.map(|answer| self.opened(epoch.number, answer)).collect()
+    }
+
+    async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
+        let epoch = self.followed()?;
+        let call = self.call(&self.scripts.close, &epoch, user, vec![name(node)]);
+        reply::done(&self.one(&epoch, call).await?)
+    }
+
+    async fn mark(
+        &self,
+        user: UserId,
+        generation: Generation,
+        marks: &[Mark],
+        complete: bool,
+    ) -> Result<Marked, SharedError> {
+        let epoch = self.followed()?;
+        if epoch.number != generation.epoch {
+            return Ok(Marked::Reset);
+        }
+        let mut arguments = vec![number(generation.number), number(u8::from(complete))];
+        arguments.push(number(self.limits.entries));
+        arguments
+            .extend(marks.iter().flat_map(|mark| [mark.conversation.to_string().into(), number(mark.end)]));
+        let call = self.call(&self.scripts.mark, &epoch, user, arguments);
+        let Some(marked) = reply::marked(self.one(&epoch, call).await?, marks.len())? else {
+            return Ok(Marked::Reset);
+        };
+        self.counts.entries(marked.written);
+        let nodes = if marked.written > 0 { marked.nodes } else { Vec::new() };
+        let wakes = entered(nodes, user, generation, marked.position);
+        let (marks, position) = (marked.marks, marked.position);
+        Ok(Marked::Marks(Marks { marks, position, conversations: marked.conversations, wakes }))
+    }
+
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
+        let Ok(epoch) = self.followed() else { return away(from.len()) };
+        let call = |from: &ReadFrom| {
+            let arguments = vec![number(from.generation.number), number(from.after), number(most.max(1))];
+            self.call(&self.scripts.read, &epoch, from.user, arguments)
+        };
+        // A generation of another epoch is not in these keys; its number is not found again.
+        let calls: Vec<_> = from.iter().map(call).collect();
+        let answers = self.run(&epoch, &calls).await.into_iter().zip(from);
+        answers
+            .map(|(answer, from)| {
+                if from.generation.epoch == epoch.number {
+                    reply::reading(answer?, from.after)
+                } else {
+                    Ok(Reading::Reset)
+                }
+            })
+            .collect()
+    }
+
+    async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
+        let epoch = self.followed()?;
+        let arguments = vec![number(self.limits.entries), entry_text::note(note).into()];
+        let call = self.call(&self.scripts.note, &epoch, user, arguments);
+        let Some(noted) = reply::noted(self.one(&epoch, call).await?)? else { return Ok(Vec::new()) };
+        let Some(place) = noted.place else {
+            self.counts.generation(Why::Stream);
+            return Ok(each(noted.nodes, &Wake::Lost { user }));
+        };
+        self.counts.entries(1);
+        let generation = Generation { epoch: epoch.number, number: place.generation };
+        Ok(entered(noted.nodes, user, generation, place.position))
+    }
+
+    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
+        let epoch = self.followed()?;
+        let call = self.call(&self.scripts.nodes_of, &epoch, user, Vec::new());
+        let nodes = reply::nodes(self.one(&epoch, call).await?)?;
+        Ok(each(nodes, &Wake::Signal { user, signal }))
+    }
+
+    async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
+        let epoch = self.followed()?;
+        let calls: Vec<_> = wakes.iter().filter_map(|wake| self.publish_call(wake)).collect();
+        let answers = self.run(&epoch, &calls).await;
+        self.counts.wakes(answers.iter().filter(|answer| answer.is_ok()).count());
+        answers.into_iter().try_for_each(|answer| reply::done(&answer?))
+    }
+
+    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
+        Box::new(RedisWakes::new(Arc::clone(&self.runner), self.names.wakes(node)))
+    }
+
+    async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {
+        let epoch = self.followed()?;
+        let call = |conversation: &ConversationId| {
+            let arguments = [name(node), milliseconds(self.limits.receiver_kept)];
+            let keys = self.names.readers(*conversation, epoch.number);
+            ScriptCall::new(&self.scripts.register, keys, arguments)
+        };
+        let calls: Vec<_> = conversations.iter().map(call).collect();
+        self.run(&epoch, &calls).await.into_iter().try_for_each(|answer| reply::done(&answer?))
+    }
+
+    async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError> {
+        let epoch = self.followed()?;
+        let (keys, none) = (self.names.readers(conversation, epoch.number), Vec::<Bytes>::new());
+        let call = ScriptCall::new(&self.scripts.registered, keys, none);
+        reply::nodes(self.one(&epoch, call).await?)
+    }
+}
+
+impl fmt::Debug for RedisInboxes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisInboxes").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// The wakes for receivers that are to read up to a position.
+fn entered(nodes: Vec<NodeName>, user: UserId, generation: Generation, position: Position) -> Vec<NodeWake> {
+    each(nodes, &Wake::Entries { user, generation, position })
+}
+
+fn each(nodes: Vec<NodeName>, wake: &Wake) -> Vec<NodeWake> {
+    nodes.into_iter().map(|node| NodeWake { node, wake: wake.clone() }).collect()
+}
+
+fn away<T>(count: usize) -> Vec<Result<T, SharedError>> {
+    (0..count).map(|_| Err(SharedError::Away)).collect()
+}
+
+fn number<T: ToString + Copy>(number: T) -> Bytes {
+    number.to_string().into()
+}
+
+fn name(node: &NodeName) -> Bytes {
+    node.as_str().to_owned().into()
+}
+
+/// Whole milliseconds, as scripts take them.
+fn milliseconds(time: Duration) -> Bytes {
+    time.as_millis().to_string().into()
+}

@@ -1,0 +1,132 @@
+use std::collections::BTreeMap;
+
+use kith_store::{ConversationId, UserId};
+
+use super::super::NodeName;
+
+/// Groups of users whose inboxes are in one slot.
+const BUCKETS: usize = 16;
+/// Slots of a cluster.
+const SLOTS: u16 = 16_384;
+/// Users of one run of a script: more would keep others waiting.
+const USERS_A_RUN: usize = 32;
+
+/// Names of keys and channels. All keys of a bucket are in one slot of a cluster; the slots of the buckets are spread evenly over it.
+/// Keys of different epochs are different keys.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// Prefix and id of the database, without braces.
+    tag: String,
+    database: u8,
+    /// What decides the slot of each bucket, without braces.
+    buckets: [String; BUCKETS],
+}
+
+impl Names {
+    pub(super) fn new(tag: String, database: u8) -> Self {
+        let buckets = std::array::from_fn(|bucket| bucket_tag(&tag, bucket));
+        Self { tag, database, buckets }
+    }
+
+    /// The hash and the stream of an inbox.
+    pub(super) fn inbox(&self, user: UserId, epoch: u64) -> Vec<String> {
+        let bucket = &self.buckets[bucket_of(user)];
+        ["m", "s"].map(|part| format!("{{{bucket}}}:{epoch}:{part}:{user}")).to_vec()
+    }
+
+    /// Users by runs of a script, each once a run.
+    pub(super) fn runs(users: &[UserId]) -> Vec<Vec<UserId>> {
+        let mut buckets: BTreeMap<usize, Vec<UserId>> = BTreeMap::new();
+        for user in users {
+            buckets.entry(bucket_of(*user)).or_default().push(*user);
+        }
+        let runs = buckets.values().flat_map(|users| users.chunks(USERS_A_RUN));
+        runs.map(<[UserId]>::to_vec).collect()
+    }
+
+    /// The nodes that read a conversation; in the slot of its window.
+    pub(super) fn readers(&self, conversation: ConversationId, epoch: u64) -> Vec<String> {
+        vec![format!("{{{}:log:{conversation}}}:{epoch}:n", self.tag)]
+    }
+
+    /// Channels are one for all databases of a server.
+    pub(super) fn wakes(&self, node: &NodeName) -> String {
+        format!("{{{}}}:{}:wake:{node}", self.tag, self.database)
+    }
+}
+
+fn bucket_of(user: UserId) -> usize {
+    usize::try_from(user.get()).unwrap_or_default() % BUCKETS
+}
+
+/// The first name whose slot is in the part of the cluster that belongs to the bucket.
+fn bucket_tag(tag: &str, bucket: usize) -> String {
+    let part = usize::from(SLOTS) / BUCKETS;
+    let name = |number: u32| format!("{tag}:in:{number}");
+    (0..=u32::MAX).map(name).find(|name| slot(name) / part == bucket).unwrap_or_default()
+}
+
+/// The slot of a key that is hashed as a whole.
+fn slot(name: &str) -> usize {
+    let step = |crc: u16, byte: u8| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
+        })
+    };
+    usize::from(name.bytes().fold(0, step) % SLOTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn tag_of(key: &str) -> &str {
+        key.strip_prefix('{').unwrap().split_once('}').unwrap().0
+    }
+
+    #[test]
+    fn slot_is_that_of_the_documentation() {
+        assert_eq!(slot("123456789"), 0x31C3 % 16_384);
+    }
+
+    #[test]
+    fn buckets_are_spread_over_every_cluster() {
+        let names = Names::new("kith:1".to_owned(), 0);
+        let slots: Vec<usize> = (1..=16).map(|id| slot(tag_of(&names.inbox(user(id), 5)[0]))).collect();
+        for masters in [2, 3, 4, 6, 8, 12, 16] {
+            let owners: HashSet<usize> = slots.iter().map(|slot| slot * masters / 16_384).collect();
+            assert_eq!(owners.len(), masters, "a master of {masters} has none of {slots:?}");
+        }
+    }
+
+    #[test]
+    fn keys_of_an_inbox_are_in_one_slot() {
+        let names = Names::new("kith:1".to_owned(), 0);
+        let [hash, stream] = &names.inbox(user(7), 5)[..] else { panic!() };
+        assert_eq!(tag_of(hash), tag_of(stream));
+        assert_ne!(hash, stream);
+        assert_ne!(names.inbox(user(7), 5), names.inbox(user(7), 6), "of two epochs");
+        assert_ne!(names.inbox(user(7), 5), names.inbox(user(23), 5), "of two users of a bucket");
+        assert_eq!(names.readers("g9".parse().unwrap(), 5), ["{kith:1:log:g9}:5:n"]);
+        assert_eq!(names.wakes(&"n1".parse().unwrap()), "{kith:1}:0:wake:n1");
+    }
+
+    #[test]
+    fn run_has_users_of_one_slot() {
+        let users: Vec<UserId> = (1..=1_000).map(user).collect();
+        let runs = Names::runs(&users);
+        assert!(runs.iter().all(|run| run.len() <= USERS_A_RUN));
+        assert_eq!(runs.len(), 32, "63 users of a bucket are two runs");
+        for run in &runs {
+            assert!(run.iter().all(|user| bucket_of(*user) == bucket_of(run[0])));
+        }
+        let all: HashSet<UserId> = runs.concat().into_iter().collect();
+        assert_eq!(all.len(), 1_000);
+    }
+}

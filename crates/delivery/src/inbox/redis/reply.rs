@@ -1,0 +1,274 @@
+//! What scripts return. An answer that is not in its form is not believed.
+
+use bytes::Bytes;
+use kith_cache::remote::{SharedError, redis::Reply};
+use kith_store::Seq;
+
+use crate::{
+    inbox::{NodeName, Position, Reading, entry_text},
+    metrics::Why,
+    redis::values::{WRONG, list, number, text},
+};
+
+type Result<T> = std::result::Result<T, SharedError>;
+
+/// What the inbox of one recipient said to a fan-out, with the nodes that have receivers now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fanned {
+    NoInbox,
+    Unchanged(Vec<NodeName>),
+    Entered { nodes: Vec<NodeName>, place: Place, first: Option<Seq> },
+    Lost(Vec<NodeName>),
+}
+
+/// The place of an entry: the number of its generation, and its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) generation: u64,
+    pub(super) position: Position,
+}
+
+/// What a node has opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// Why there is a new one.
+    pub(super) made: Option<Why>,
+    /// The place of the last entry.
+    pub(super) last: Place,
+    pub(super) complete: bool,
+}
+
+/// Marks after a call, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Marked {
+    pub(super) nodes: Vec<NodeName>,
+    pub(super) position: Position,
+    /// Entries that were written.
+    pub(super) written: u64,
+    /// Conversations that have a mark.
+    pub(super) conversations: u64,
+    pub(super) marks: Vec<Seq>,
+}
+
+/// An inbox that got a note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) nodes: Vec<NodeName>,
+    /// `None`: the inbox has ended.
+    pub(super) place: Option<Place>,
+}
+
+/// The answers of this many recipients.
+pub(super) fn fanned(reply: Reply, count: usize) -> Result<Vec<Fanned>> {
+    let mut values = list(reply)?.into_iter();
+    let now = number(&values.next().ok_or(WRONG)?)?;
+    let fanned = values.map(|value| fanned_one(value, now)).collect::<Result<Vec<_>>>()?;
+    if fanned.len() == count { Ok(fanned) } else { Err(WRONG) }
+}
+
+pub(super) fn opened(reply: Reply) -> Result<Opened> {
+    let values: [Reply; 4] = list(reply)?.try_into().map_err(|_| WRONG)?;
+    let [made, generation, position, complete] = values;
+    let made = match number(&made)? {
+        0 => None,
+        1 => Some(Why::New),
+        2 => Some(Why::Hash),
+        _ => return Err(WRONG),
+    };
+    // It comes from the hash as text, and as a number if the inbox is new.
+    let position = match position {
+        Reply::Number(position) => unsigned(position)?,
+        other => parsed(other)?,
+    };
+    let last = Place { generation: parsed(generation)?, position };
+    Ok(Opened { made, last, complete: number(&complete)? == 1 })
+}
+
+/// `None`: the generation has ended.
+pub(super) fn marked(reply: Reply, count: usize) -> Result<Option<Marked>> {
+    let values = match reply {
+        Reply::Number(0) => return Ok(None),
+        other => list(other)?,
+    };
+    let [now, nodes, position, written, conversations, marks @ ..] = &values[..] else { return Err(WRONG) };
+    let nodes = nodes_at(nodes, number(now)?)?;
+    let marks = marks.iter().map(number).collect::<Result<Vec<_>>>()?;
+    if marks.len() != count || marks.iter().any(|mark| *mark < 0) {
+        return Err(WRONG);
+    }
+    let (position, written) = (unsigned(number(position)?)?, unsigned(number(written)?)?);
+    let conversations = unsigned(number(conversations)?)?;
+    Ok(Some(Marked { nodes, position, written, conversations, marks }))
+}
+
+/// The entries after a position.
+pub(super) fn reading(reply: Reply, after: Position) -> Result<Reading> {
+    let texts = match reply {
+        Reply::Number(0) => return Ok(Reading::Reset),
+        other => list(other)?,
+    };
+    let texts = texts.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+    let entries = (after.saturating_add(1)..).zip(texts);
+    let entries = entries.map(|(position, text)| Some((position, entry_text::decode(&text)?)));
+    // Where it is not clear which messages there are, a receiver begins again.
+    Ok(entries.collect::<Option<_>>().map_or(Reading::Reset, Reading::Entries))
+}
+
+/// `None`: the user has no inbox.
+pub(super) fn noted(reply: Reply) -> Result<Option<Noted>> {
+    let values = match reply {
+        Reply::Number(0) => return Ok(None),
+        other => list(other)?,
+    };
+    let (now, nodes, place) = match &values[..] {
+        [now, nodes] => (now, nodes, None),
+        [now, nodes, generation, position] => {
+            let generation = parsed(generation.clone())?;
+            (now, nodes, Some(Place { generation, position: unsigned(number(position)?)? }))
+        }
+        _ => return Err(WRONG),
+    };
+    Ok(Some(Noted { nodes: nodes_at(nodes, number(now)?)?, place }))
+}
+
+/// The nodes that an answer names.
+pub(super) fn nodes(reply: Reply) -> Result<Vec<NodeName>> {
+    match &list(reply)?[..] {
+        [now, nodes] => nodes_at(nodes, number(now)?),
+        _ => Err(WRONG),
+    }
+}
+
+/// The answer of a script that says nothing.
+pub(super) fn done(reply: &Reply) -> Result<()> {
+    if number(reply)? == 0 { Ok(()) } else { Err(WRONG) }
+}
+
+fn fanned_one(reply: Reply, now: i64) -> Result<Fanned> {
+    let values = match reply {
+        Reply::Number(0) => return Ok(Fanned::NoInbox),
+        Reply::Text(_) => return Ok(Fanned::Unchanged(nodes_at(&reply, now)?)),
+        other => list(other)?,
+    };
+    match &values[..] {
+        [nodes] => Ok(Fanned::Lost(nodes_at(nodes, now)?)),
+        [nodes, generation, position, first] => {
+            let (nodes, first) = (nodes_at(nodes, now)?, number(first)?);
+            let position = unsigned(number(position)?)?;
+            let place = Place { generation: parsed(generation.clone())?, position };
+            Ok(Fanned::Entered { nodes, place, first: (first > 0).then_some(first) })
+        }
+        _ => Err(WRONG),
+    }
+}
+
+/// Those of the nodes whose time is not over.
+fn nodes_at(nodes: &Reply, now: i64) -> Result<Vec<NodeName>> {
+    let Reply::Text(nodes) = nodes else { return Err(WRONG) };
+    let nodes = std::str::from_utf8(nodes).map_err(|_| WRONG)?;
+    let mut words = nodes.split_terminator(' ');
+    let mut live = Vec::new();
+    while let Some(ends) = words.next() {
+        let ends: i64 = ends.parse().map_err(|_| WRONG)?;
+        let node = words.next().ok_or(WRONG)?.parse().map_err(|_| WRONG)?;
+        if ends > now {
+            live.push(node);
+        }
+    }
+    Ok(live)
+}
+
+fn parsed(reply: Reply) -> Result<u64> {
+    let bytes: Bytes = text(reply)?;
+    std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(WRONG)
+}
+
+fn unsigned(number: i64) -> Result<u64> {
+    u64::try_from(number).map_err(|_| WRONG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::Entry;
+
+    fn word(text: &'static str) -> Reply {
+        Reply::Text(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn node(name: &str) -> NodeName {
+        name.parse().unwrap()
+    }
+
+    fn of(values: &[Reply]) -> Reply {
+        Reply::List(values.to_vec())
+    }
+
+    const NOW: Reply = Reply::Number(1_000);
+
+    #[test]
+    fn fan_out_is_read() {
+        let entered = of(&[word("1001 a 999 b 2000 c"), word("77"), Reply::Number(3), Reply::Number(57)]);
+        let new = of(&[word(""), word("77"), Reply::Number(1), Reply::Number(0)]);
+        let answers = [NOW, Reply::Number(0), word("1001 a"), entered, new, of(&[word("1001 a")])];
+        let place = |position| Place { generation: 77, position };
+        let expected = vec![
+            Fanned::NoInbox,
+            Fanned::Unchanged(vec![node("a")]),
+            Fanned::Entered { nodes: vec![node("a"), node("c")], place: place(3), first: Some(57) },
+            Fanned::Entered { nodes: Vec::new(), place: place(1), first: None },
+            Fanned::Lost(vec![node("a")]),
+        ];
+        assert_eq!(fanned(of(&answers), 5), Ok(expected));
+        assert_eq!(fanned(of(&answers), 4), Err(WRONG), "an answer too many");
+        for wrong in [word("x a"), word("1001"), of(&[]), Reply::Number(1), Reply::Nothing] {
+            assert_eq!(fanned(of(&[NOW, wrong.clone()]), 1), Err(WRONG), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn opening_is_read() {
+        let new = of(&[Reply::Number(1), word("77"), Reply::Number(0), Reply::Number(0)]);
+        let last = Place { generation: 77, position: 0 };
+        assert_eq!(opened(new), Ok(Opened { made: Some(Why::New), last, complete: false }));
+        let found = of(&[Reply::Number(0), word("77"), word("12"), Reply::Number(1)]);
+        let last = Place { generation: 77, position: 12 };
+        assert_eq!(opened(found), Ok(Opened { made: None, last, complete: true }));
+        let wrong = of(&[Reply::Number(3), word("77"), word("12"), Reply::Number(1)]);
+        assert_eq!(opened(wrong), Err(WRONG));
+    }
+
+    #[test]
+    fn marks_are_read() {
+        let numbers = [4, 1, 6, 9].map(Reply::Number);
+        let values = [&[NOW, word("1001 a")], &numbers[..]].concat();
+        let expected =
+            Marked { nodes: vec![node("a")], position: 4, written: 1, conversations: 6, marks: vec![9] };
+        assert_eq!(marked(of(&values), 1), Ok(Some(expected)));
+        assert_eq!(marked(of(&values), 2), Err(WRONG));
+        assert_eq!(marked(Reply::Number(0), 1), Ok(None));
+    }
+
+    #[test]
+    fn entries_are_read() {
+        let range = Entry::Range { conversation: "g9".parse().unwrap(), first: Some(1), last: 2 };
+        let texts = of(&[word("m g9 1 2"), word("z later")]);
+        assert_eq!(reading(texts, 4), Ok(Reading::Entries(vec![(5, range), (6, Entry::Unknown)])));
+        assert_eq!(reading(of(&[]), 4), Ok(Reading::Entries(Vec::new())));
+        assert_eq!(reading(Reply::Number(0), 4), Ok(Reading::Reset));
+        assert_eq!(reading(of(&[word("m g9 2 1")]), 4), Ok(Reading::Reset), "a damaged range");
+        assert_eq!(reading(of(&[Reply::Number(1)]), 4), Err(WRONG));
+    }
+
+    #[test]
+    fn note_is_read() {
+        let place = Some(Place { generation: 77, position: 3 });
+        let noted_at = noted(of(&[NOW, word("1001 a"), word("77"), Reply::Number(3)]));
+        assert_eq!(noted_at, Ok(Some(Noted { nodes: vec![node("a")], place })));
+        let ended = noted(of(&[NOW, word("1001 a")]));
+        assert_eq!(ended, Ok(Some(Noted { nodes: vec![node("a")], place: None })));
+        assert_eq!(noted(Reply::Number(0)), Ok(None));
+        assert_eq!(nodes(of(&[NOW, word("1001 a 1000 b")])), Ok(vec![node("a")]));
+        assert_eq!(nodes(of(&[NOW])), Err(WRONG));
+    }
+}

@@ -1,0 +1,44 @@
+use kith_cache::remote::redis::RedisScript;
+
+macro_rules! text {
+    ($($name:literal),+) => {
+        concat!($(include_str!(concat!("lua/", $name, ".lua"))),+)
+    };
+}
+
+/// The scripts. Each begins with what all of them have in common.
+#[derive(Debug)]
+pub(super) struct Scripts {
+    pub(super) fan: RedisScript,
+    pub(super) open: RedisScript,
+    pub(super) close: RedisScript,
+    pub(super) mark: RedisScript,
+    pub(super) read: RedisScript,
+    pub(super) note: RedisScript,
+    pub(super) nodes_of: RedisScript,
+    pub(super) register: RedisScript,
+    pub(super) registered: RedisScript,
+    pub(super) publish: RedisScript,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Self::of(|text| text)
+    }
+
+    /// The scripts, of the texts that `edit` makes of theirs.
+    pub(super) fn of(edit: impl Fn(&'static str) -> &'static str) -> Self {
+        Self {
+            fan: RedisScript::new(edit(text!("inbox", "fan"))),
+            open: RedisScript::new(edit(text!("inbox", "nodes", "open"))),
+            close: RedisScript::new(edit(text!("inbox", "nodes", "close"))),
+            mark: RedisScript::new(edit(text!("inbox", "mark"))),
+            read: RedisScript::new(edit(text!("inbox", "read"))),
+            note: RedisScript::new(edit(text!("inbox", "note"))),
+            nodes_of: RedisScript::new(edit(text!("inbox", "nodes_of"))),
+            register: RedisScript::new(edit(text!("inbox", "nodes", "register"))),
+            registered: RedisScript::new(edit(text!("inbox", "registered"))),
+            publish: RedisScript::new(edit(text!("publish"))),
+        }
+    }
+}

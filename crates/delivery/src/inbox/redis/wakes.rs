@@ -1,0 +1,77 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::{FutureExt as _, future::BoxFuture};
+use kith_cache::remote::redis::{Published, ScriptRunner};
+use tokio::time::sleep;
+
+use crate::inbox::{Heard, Wakes, wake_form};
+
+/// Pause after a failed try to subscribe; it doubles with each try, up to the longest.
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// The wakes of a node, over a connection of their own.
+pub(super) struct RedisWakes {
+    runner: Arc<ScriptRunner>,
+    channel: String,
+    state: State,
+}
+
+enum State {
+    /// Goes on where it was after [`Wakes::next`] was cancelled.
+    Subscribing(BoxFuture<'static, Published>),
+    Subscribed(Published),
+}
+
+impl RedisWakes {
+    pub(super) fn new(runner: Arc<ScriptRunner>, channel: String) -> Self {
+        let state = State::Subscribing(subscribed(Arc::clone(&runner), channel.clone()).boxed());
+        Self { runner, channel, state }
+    }
+}
+
+#[async_trait]
+impl Wakes for RedisWakes {
+    async fn next(&mut self) -> Heard {
+        loop {
+            match &mut self.state {
+                State::Subscribing(subscribed) => {
+                    self.state = State::Subscribed(subscribed.await);
+                    return Heard::Interrupted;
+                }
+                State::Subscribed(published) => match published.next().await {
+                    Some(bytes) => {
+                        // One of a newer program is dropped: its receivers read from time to time anyway.
+                        if let Some(wake) = wake_form::decode(bytes) {
+                            return Heard::Wake(wake);
+                        }
+                    }
+                    None => {
+                        let again = subscribed(Arc::clone(&self.runner), self.channel.clone());
+                        self.state = State::Subscribing(again.boxed());
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RedisWakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisWakes").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}
+
+/// Subscribes, as often as it takes.
+async fn subscribed(runner: Arc<ScriptRunner>, channel: String) -> Published {
+    let mut pause = PAUSE;
+    loop {
+        if let Ok(published) = runner.hear(vec![channel.clone()]).await {
+            return published;
+        }
+        // Not all nodes in the same moment.
+        sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}

@@ -1,0 +1,133 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kith_store::{ConversationId, Seq, Timestamp, UserId};
+
+use super::{Generation, NodeName, Position};
+
+/// Messages that were just sent, as a wake carries them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentMessages {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// The number of the last message.
+    pub last: Seq,
+    /// When the last one was sent. The entries are used for a short time after it: the messages may be changed later.
+    pub sent: Timestamp,
+    /// Entries ([`crate::entry`]) of the last messages, by rising number, up to `last`; none if they are too large for a wake.
+    pub entries: Vec<Bytes>,
+}
+
+impl SentMessages {
+    /// The same with as many of the last entries as have room in so many bytes.
+    pub(super) fn within(&self, bytes: usize) -> Self {
+        let mut room = bytes;
+        let fits = |entry: &&Bytes| match room.checked_sub(entry.len()) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        };
+        let count = self.entries.iter().rev().take_while(fits).count();
+        let entries = self.entries[self.entries.len() - count..].to_vec();
+        Self { entries, ..*self }
+    }
+}
+
+/// A user whose inbox got an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// The user.
+    pub user: UserId,
+    /// The generation of the inbox.
+    pub generation: Generation,
+    /// The position of the entry.
+    pub position: Position,
+    /// The first number of the entry; `None`: the conversation is new to the inbox.
+    pub first: Option<Seq>,
+}
+
+/// What a node is woken for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Messages were entered into inboxes.
+    Messages {
+        /// The messages.
+        sent: SentMessages,
+        /// Users whose inboxes have the entry.
+        woken: Vec<Woken>,
+        /// Users whose inboxes have ended: their receivers cannot continue.
+        lost: Vec<UserId>,
+    },
+    /// An inbox has entries up to this position, which are to be read.
+    Entries {
+        /// The user.
+        user: UserId,
+        /// The generation of the inbox.
+        generation: Generation,
+        /// The position of the last entry.
+        position: Position,
+    },
+    /// An inbox has ended: the receivers of the user cannot continue.
+    Lost {
+        /// The user.
+        user: UserId,
+    },
+    /// A signal to those who receive now. It is in no inbox.
+    Signal {
+        /// The user.
+        user: UserId,
+        /// What its sender gave.
+        signal: Bytes,
+    },
+    /// Messages of a conversation that is not written to inboxes, for nodes that registered at it.
+    Conversation(SentMessages),
+}
+
+/// A wake and the node that it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeWake {
+    /// The node.
+    pub node: NodeName,
+    /// The wake.
+    pub wake: Wake,
+}
+
+/// What the subscription of a node got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A wake.
+    Wake(Wake),
+    /// Wakes before this may be lost, and none from here on: all receivers read again. The first of every subscription.
+    Interrupted,
+}
+
+/// The wakes of a node, as they arrive.
+#[async_trait]
+pub trait Wakes: Send + fmt::Debug {
+    /// Waits for the next one. Subscribes first, and again when the subscription was lost, as often as it takes. Wakes that are
+    /// not taken in time are dropped; [`Heard::Interrupted`] says so.
+    ///
+    /// May be cancelled; nothing is lost then.
+    async fn next(&mut self) -> Heard;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_entries_that_have_room_are_carried() {
+        let entries: Vec<Bytes> = [5, 1, 2, 3].map(|length| vec![b'x'; length].into()).to_vec();
+        let conversation = "g9".parse().unwrap();
+        let sent = SentMessages { conversation, last: 9, sent: Timestamp(1), entries };
+        let carried = |bytes| sent.within(bytes).entries.iter().map(Bytes::len).collect::<Vec<_>>();
+        assert_eq!(carried(11), [5, 1, 2, 3]);
+        assert_eq!(carried(10), [1, 2, 3]);
+        assert_eq!(carried(5), [2, 3]);
+        assert_eq!(carried(4), [3], "those before one that is left out are left out");
+        assert!(carried(2).is_empty());
+    }
+}

@@ -1,0 +1,64 @@
+//! Counters of inboxes, resolved once. All are there from zero on.
+
+use metrics::{Counter, counter};
+
+use super::{INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES};
+
+/// Why a generation began or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The user had no inbox.
+    New,
+    /// Redis has lost the hash of an inbox, and not its stream.
+    #[cfg(feature = "redis")]
+    Hash,
+    /// The stream of an inbox is not that of its hash.
+    #[cfg(feature = "redis")]
+    Stream,
+    /// There was no room.
+    Room,
+}
+
+const WHYS: [&str; 4] = ["new", "hash", "stream", "room"];
+
+pub(crate) struct InboxCounts {
+    entries: Counter,
+    generations: [Counter; 4],
+    wakes: Counter,
+}
+
+impl InboxCounts {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: counter!(INBOX_ENTRIES.name),
+            generations: WHYS.map(|why| counter!(INBOX_GENERATIONS.name, "why" => why)),
+            wakes: counter!(INBOX_WAKES.name),
+        }
+    }
+
+    pub(crate) fn entries(&self, count: u64) {
+        self.entries.increment(count);
+    }
+
+    pub(crate) fn generation(&self, why: Why) {
+        let place = match why {
+            Why::New => 0,
+            #[cfg(feature = "redis")]
+            Why::Hash => 1,
+            #[cfg(feature = "redis")]
+            Why::Stream => 2,
+            Why::Room => 3,
+        };
+        self.generations[place].increment(1);
+    }
+
+    pub(crate) fn wakes(&self, count: usize) {
+        self.wakes.increment(count.try_into().unwrap_or(u64::MAX));
+    }
+}
+
+impl std::fmt::Debug for InboxCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InboxCounts")
+    }
+}

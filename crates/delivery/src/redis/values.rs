@@ -1,0 +1,27 @@
+//! Values of which answers of scripts consist. One that is not in its form is not believed.
+
+use bytes::Bytes;
+use kith_cache::remote::{SharedError, redis::Reply};
+
+pub(crate) const WRONG: SharedError = SharedError::Unexpected;
+
+pub(crate) fn list(reply: Reply) -> Result<Vec<Reply>, SharedError> {
+    match reply {
+        Reply::List(replies) => Ok(replies),
+        Reply::Nothing | Reply::Number(_) | Reply::Text(_) => Err(WRONG),
+    }
+}
+
+pub(crate) fn number(reply: &Reply) -> Result<i64, SharedError> {
+    match reply {
+        Reply::Number(number) => Ok(*number),
+        Reply::Nothing | Reply::Text(_) | Reply::List(_) => Err(WRONG),
+    }
+}
+
+pub(crate) fn text(reply: Reply) -> Result<Bytes, SharedError> {
+    match reply {
+        Reply::Text(bytes) => Ok(bytes),
+        Reply::Nothing | Reply::Number(_) | Reply::List(_) => Err(WRONG),
+    }
+}

@@ -1,0 +1,91 @@
+//! Rules that are taken away, to see that the histories need them.
+
+/// What a naive version does instead of following a rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mutant {
+    /// What it does.
+    pub(crate) rule: &'static str,
+    /// Replaced in the texts of the scripts.
+    pub(super) edits: &'static [(&'static str, &'static str)],
+    /// What a receiver, or its node, does otherwise.
+    pub(super) habit: Habit,
+}
+
+/// What a receiver, or its node, does otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Habit {
+    #[default]
+    Right,
+    /// Reads the log up to the end that it has read itself.
+    OwnEnd,
+    /// Leaves nothing out of the entries of the time in which it caught up.
+    NoCut,
+    /// Goes on after the position of its first marks.
+    AfterFirstMarks,
+    /// Does not compare the number of marks with that of its conversations.
+    ListsOnce,
+    /// Keeps a cursor of the time in which it caught up.
+    EarlyCursor,
+    /// Goes on with a position of another generation.
+    AnyGeneration,
+    /// The node opens inboxes before the earlier epoch has ended.
+    Unsettled,
+}
+
+const fn script(rule: &'static str, edits: &'static [(&'static str, &'static str)]) -> Mutant {
+    Mutant { rule, edits, habit: Habit::Right }
+}
+
+const fn habit(rule: &'static str, habit: Habit) -> Mutant {
+    Mutant { rule, edits: &[], habit }
+}
+
+/// One of each rule.
+pub(crate) const MUTANTS: [Mutant; 16] = [
+    script(
+        "a mark is raised without an entry",
+        &[("if mark or (all and last ~= '0') then", "if false then")],
+    ),
+    script(
+        "a conversation that is new by a mark is not entered",
+        &[("if mark or (all and last ~= '0') then", "if mark then")],
+    ),
+    script(
+        "a fan-out adds entries with ids of Redis",
+        &[
+            ("'MAXLEN', '~', most, id, 'e'", "'MAXLEN', '~', most, '*', 'e'"),
+            ("redis.call('XADD', stream, id, 'e'", "redis.call('XADD', stream, '*', 'e'"),
+        ],
+    ),
+    script(
+        "a fan-out enters its own message alone",
+        &[("range(ARGV[1], mark, ARGV[2])", "range(ARGV[1], last - 1, ARGV[2])")],
+    ),
+    script(
+        "a wake names its own message alone",
+        &[(
+            "answer = { nodes, g, position, mark and mark + 1 or 0 }",
+            "answer = { nodes, g, position, last }",
+        )],
+    ),
+    script(
+        "a fan-out is entered whatever the mark is",
+        &[("if g and mark and mark >= last then", "if false then")],
+    ),
+    script("a fan-out sets no mark", &[("'p', position, ARGV[1], ARGV[2])", "'p', position)")]),
+    script(
+        "an evicted stream counts as read",
+        &[("if count == 0 or ", "if count == 0 then return {} end\nif ")],
+    ),
+    script(
+        "trimmed entries are skipped",
+        &[("found[1][1] ~= id(after + 1) or found[count][1] ~= id(after + count)", "false")],
+    ),
+    habit("a receiver goes on in another generation", Habit::AnyGeneration),
+    habit("a receiver reads the log up to the end that it has read itself", Habit::OwnEnd),
+    habit("a receiver leaves nothing out after it caught up", Habit::NoCut),
+    habit("a receiver goes on after the position of its first marks", Habit::AfterFirstMarks),
+    habit("a receiver reads its conversations once", Habit::ListsOnce),
+    habit("a receiver keeps a cursor while it catches up", Habit::EarlyCursor),
+    habit("an inbox is opened before the earlier epoch has ended", Habit::Unsettled),
+];

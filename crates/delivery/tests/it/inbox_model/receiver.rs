@@ -1,0 +1,227 @@
+//! A receiver and the client behind it, as the contract says that they are.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use kith_delivery::{Entry, Generation, Mark, Marks, Opened, Position, Reading, SentMessages, Wake, Woken};
+use kith_store::{ConversationId, Seq};
+
+use super::mutants::Habit;
+
+pub(super) type Positions = BTreeMap<ConversationId, Seq>;
+
+/// What is done next.
+#[derive(Clone, Debug)]
+pub(super) enum At {
+    /// It is not connected.
+    Away,
+    /// It reads the conversations of the user.
+    Listing(CatchUp),
+    /// It gives marks.
+    Marking(CatchUp),
+    /// It reads on.
+    Live(Live),
+}
+
+/// A receiver that has no cursor.
+#[derive(Clone, Debug)]
+pub(super) struct CatchUp {
+    pub(super) opened: Opened,
+    /// Marks that it has to give.
+    pub(super) left: Vec<Mark>,
+    /// Ends as it has read them.
+    pub(super) ends: Positions,
+    /// Marks as they were returned.
+    pub(super) marks: Positions,
+    /// The position of its first marks.
+    pub(super) first: Option<Position>,
+    pub(super) is_listed_again: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub(super) generation: Generation,
+    pub(super) after: Position,
+    /// Up to this position, ranges are cut by these marks.
+    until: Position,
+    marks: Positions,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) node: usize,
+    habit: Habit,
+    pub(super) at: At,
+    /// The last message of each conversation that the client has.
+    pub(super) have: Positions,
+    /// Where the client can go on.
+    pub(super) cursor: Option<(Generation, Position)>,
+    /// Wakes that have come.
+    pub(super) wakes: VecDeque<Wake>,
+}
+
+impl CatchUp {
+    fn new(opened: Opened) -> Self {
+        let (left, ends, marks, first) = Default::default();
+        Self { opened, left, ends, marks, first, is_listed_again: false }
+    }
+}
+
+impl Receiver {
+    pub(super) fn new(node: usize, habit: Habit) -> Self {
+        let (have, cursor, wakes) = Default::default();
+        Self { node, habit, at: At::Away, have, cursor, wakes }
+    }
+
+    /// The connection has ended.
+    pub(super) fn leave(&mut self) {
+        self.at = At::Away;
+        self.wakes.clear();
+    }
+
+    /// The receiver cannot go on: the client opens another one, with its positions.
+    pub(super) fn reset(&mut self) {
+        self.leave();
+        self.cursor = None;
+    }
+
+    /// Returns whether it goes on by its cursor.
+    pub(super) fn opened(&mut self, opened: Opened) -> bool {
+        let is_right = |(generation, _): &(Generation, Position)| {
+            *generation == opened.generation || self.habit == Habit::AnyGeneration
+        };
+        if let Some((_, after)) = self.cursor.filter(is_right) {
+            let generation = opened.generation;
+            self.at = At::Live(Live { generation, after, until: 0, marks: Positions::new() });
+            return true;
+        }
+        self.cursor = None;
+        self.at = At::Listing(CatchUp::new(opened));
+        false
+    }
+
+    /// The inbox was opened again for a receiver that reads on.
+    pub(super) fn renewed(&mut self, opened: Opened) {
+        if let At::Live(live) = &self.at
+            && live.generation != opened.generation
+        {
+            self.reset();
+        }
+    }
+
+    /// It has read the conversations of the user, with their ends.
+    pub(super) fn listed(&mut self, ends: Vec<(ConversationId, Seq)>) {
+        let At::Listing(mut catch_up) = std::mem::replace(&mut self.at, At::Away) else { return };
+        let new = ends.into_iter().filter(|(log, _)| !catch_up.marks.contains_key(log));
+        for (conversation, end) in new.collect::<Vec<_>>() {
+            catch_up.ends.insert(conversation, end);
+            catch_up.left.push(Mark { conversation, end });
+        }
+        self.at = At::Marking(catch_up);
+    }
+
+    /// Its marks are set. Returns whether it reads its conversations again.
+    ///
+    /// # Errors
+    /// When the client gets a wrong message.
+    pub(super) fn marked(&mut self, given: &[Mark], marks: &Marks) -> Result<bool, String> {
+        let At::Marking(mut catch_up) = std::mem::replace(&mut self.at, At::Away) else { return Ok(false) };
+        catch_up.first.get_or_insert(marks.position);
+        catch_up.marks.extend(given.iter().map(|mark| mark.conversation).zip(marks.marks.iter().copied()));
+        if !catch_up.left.is_empty() {
+            self.at = At::Marking(catch_up);
+            return Ok(false);
+        }
+        let known = u64::try_from(catch_up.marks.len()).unwrap();
+        let is_alone = catch_up.opened.complete || self.habit == Habit::ListsOnce;
+        if !is_alone && !catch_up.is_listed_again && marks.conversations > known {
+            catch_up.is_listed_again = true;
+            self.at = At::Listing(catch_up);
+            return Ok(true);
+        }
+        self.caught_up(catch_up, marks.position)?;
+        Ok(false)
+    }
+
+    /// The entries that it has read.
+    ///
+    /// # Errors
+    /// When the client gets a wrong message.
+    pub(super) fn has_read(&mut self, reading: Reading) -> Result<(), String> {
+        match reading {
+            Reading::Reset => self.reset(),
+            Reading::Entries(entries) => {
+                for (position, entry) in entries {
+                    self.entry(position, &entry)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next wake; returns whether it was an entry that follows.
+    ///
+    /// # Errors
+    /// When the client gets a wrong message.
+    pub(super) fn woken(&mut self) -> Result<bool, String> {
+        let Some(Wake::Messages { sent: SentMessages { conversation, last, .. }, woken, lost }) =
+            self.wakes.pop_front()
+        else {
+            return Ok(false);
+        };
+        if !lost.is_empty() {
+            self.reset();
+            return Ok(false);
+        }
+        let At::Live(live) = &self.at else { return Ok(false) };
+        let follows =
+            |woken: &&Woken| woken.generation == live.generation && woken.position == live.after + 1;
+        let Some(Woken { position, first, .. }) = woken.iter().find(follows).copied() else {
+            return Ok(false);
+        };
+        self.entry(position, &Entry::Range { conversation, first, last })?;
+        Ok(true)
+    }
+
+    /// The log is delivered up to the marks; from here on it reads the inbox.
+    fn caught_up(&mut self, catch_up: CatchUp, until: Position) -> Result<(), String> {
+        let CatchUp { opened, ends, marks, first, .. } = catch_up;
+        let delivered = if self.habit == Habit::OwnEnd { &ends } else { &marks };
+        for (log, last) in delivered {
+            let have = self.have.entry(*log).or_default();
+            *have = (*have).max(*last);
+        }
+        let after = match self.habit {
+            Habit::AfterFirstMarks => first.unwrap_or(opened.position),
+            _ => opened.position,
+        };
+        let marks = if self.habit == Habit::NoCut { Positions::new() } else { marks };
+        self.at = At::Live(Live { generation: opened.generation, after, until, marks });
+        if self.habit == Habit::EarlyCursor || after == until {
+            self.cursor = Some((opened.generation, after));
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, position: Position, entry: &Entry) -> Result<(), String> {
+        let At::Live(live) = &mut self.at else { return Ok(()) };
+        if position != live.after + 1 {
+            return Err(format!("position {position} after {}", live.after));
+        }
+        live.after = position;
+        if position >= live.until || self.habit == Habit::EarlyCursor {
+            self.cursor = Some((live.generation, position));
+        }
+        let Entry::Range { conversation, first, last } = *entry else { return Ok(()) };
+        let mark = live.marks.get(&conversation).copied().filter(|_| position <= live.until);
+        let first = first.unwrap_or(1).max(mark.map_or(1, |mark| mark + 1));
+        if first > last {
+            return Ok(());
+        }
+        let have = self.have.entry(conversation).or_default();
+        if first != *have + 1 {
+            return Err(format!("{conversation} {first}..={last} at {position}, the client has {have}"));
+        }
+        *have = last;
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! What is so once nothing moves any more.
+
+use super::{
+    receiver::At,
+    world::{NODES, World},
+};
+
+/// Steps of all receivers until nothing changes, at most.
+const ROUNDS: usize = 200;
+
+impl World<'_> {
+    /// Makes what is left to be made, and lets each receiver read on until there is no more.
+    ///
+    /// # Errors
+    /// When a client gets a wrong message, or does not have all of them.
+    pub(super) async fn rest(&mut self) -> Result<(), String> {
+        self.trace.push("rest".to_owned());
+        for late in std::mem::take(&mut self.late) {
+            self.make(late).await;
+        }
+        (0..NODES).for_each(|node| self.epochs.move_node(node));
+        self.repeat_fan_outs().await;
+        for _ in 0..ROUNDS {
+            let before = format!("{:?}", self.receivers);
+            for at in 0..self.receivers.len() {
+                self.go_on(at).await?;
+            }
+            let are_live = self.receivers.iter().all(|receiver| matches!(receiver.at, At::Live(_)));
+            if are_live && before == format!("{:?}", self.receivers) {
+                return self.is_complete();
+            }
+        }
+        Err("the receivers do not come to rest".to_owned())
+    }
+
+    /// What the notes of fan-outs that did not end lead to. Those that succeeded have left none.
+    async fn repeat_fan_outs(&mut self) {
+        for fan in std::mem::take(&mut self.fans) {
+            self.logs[fan.log].is_owed = true;
+        }
+        for log in 0..self.logs.len() {
+            if self.logs[log].is_owed {
+                let failed = self.fan_out(log, self.logs[log].end, 0).await;
+                assert_eq!(failed, None, "Redis answers");
+            }
+        }
+    }
+
+    fn is_complete(&self) -> Result<(), String> {
+        for (at, receiver) in self.receivers.iter().enumerate() {
+            for log in self.logs.iter().filter(|log| log.end > 0) {
+                let have = receiver.have.get(&log.id).copied().unwrap_or(0);
+                if have != log.end {
+                    return Err(format!("client {at} has {have} of {}, which ends at {}", log.id, log.end));
+                }
+            }
+        }
+        Ok(())
+    }
+}

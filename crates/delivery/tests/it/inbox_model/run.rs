@@ -1,0 +1,94 @@
+//! A run: worlds of one user each, and random steps in them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex as StdMutex},
+};
+
+use kith_cache::remote::redis::ScriptRunner;
+
+use super::{
+    mutants::{Habit, Mutant},
+    world::World,
+};
+use crate::model::{connected, name};
+
+/// Steps of one world, before it comes to rest.
+const STEPS: usize = 120;
+/// Steps that are shown of a world in which something was wrong.
+const SHOWN: usize = 60;
+
+/// What happened in a run in which nothing was wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) steps: usize,
+    /// What happened, and how often.
+    pub(crate) counts: BTreeMap<&'static str, usize>,
+}
+
+/// The real Redis, and the scripts as the run has them.
+pub(super) struct Server {
+    pub(super) runner: Arc<ScriptRunner>,
+    pub(super) name: String,
+    pub(super) habit: Habit,
+    edits: &'static [(&'static str, &'static str)],
+    /// Texts of scripts after the edits: each is kept for ever, and so is made once.
+    edited: StdMutex<HashMap<&'static str, &'static str>>,
+}
+
+/// Makes at least this many steps.
+///
+/// # Errors
+/// The first thing that was wrong, with the steps that led to it.
+pub(crate) async fn run(seed: u64, steps: usize, mutant: Option<&Mutant>) -> Result<Report, String> {
+    let server = Server::connect(mutant).await;
+    let mut report = Report::default();
+    let mut world_seed = seed;
+    while report.steps < steps {
+        let mut world = World::new(&server, world_seed);
+        assert!(server.is_edited(), "a text that a mutant replaces is in no script");
+        let mut wrong = None;
+        for _ in 0..STEPS {
+            if let Err(found) = world.step().await {
+                wrong = Some(found);
+                break;
+            }
+        }
+        if wrong.is_none() {
+            wrong = world.rest().await.err();
+        }
+        if let Some(wrong) = wrong {
+            let from = world.trace.len().saturating_sub(SHOWN);
+            return Err(format!("seed {world_seed}: {wrong}\n{}", world.trace[from..].join("\n")));
+        }
+        report.steps += STEPS;
+        for (what, count) in world.counts {
+            *report.counts.entry(what).or_default() += count;
+        }
+        world_seed += 1;
+    }
+    Ok(report)
+}
+
+impl Server {
+    async fn connect(mutant: Option<&Mutant>) -> Self {
+        let runner = Arc::new(connected().await);
+        let name = name(&runner).await;
+        let (edits, habit) = mutant.map_or((&[][..], Habit::Right), |mutant| (mutant.edits, mutant.habit));
+        Self { runner, name, habit, edits, edited: StdMutex::default() }
+    }
+
+    pub(super) fn edit(&self, text: &'static str) -> &'static str {
+        let mut edited = self.edited.lock().unwrap();
+        edited.entry(text).or_insert_with(|| {
+            let replaced = self.edits.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+            Box::leak(replaced.into_boxed_str())
+        })
+    }
+
+    /// Whether each edit has changed a script.
+    fn is_edited(&self) -> bool {
+        let edited = self.edited.lock().unwrap();
+        self.edits.iter().all(|(from, _)| edited.keys().any(|text| text.contains(from)))
+    }
+}

@@ -1,0 +1,369 @@
+//! The inbox of one user, and what happens to it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use kith_cache::remote::{
+    SharedError,
+    redis::{RedisScript, ScriptCall},
+};
+use kith_delivery::{
+    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, Marked, NodeName, ReadFrom, RedisInboxes,
+    SentMessages,
+};
+use kith_store::{ConversationId, GroupId, Seq, Timestamp, UserId};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+
+use super::{
+    epochs::{EpochOf, Epochs},
+    mutants::Habit,
+    receiver::{At, Receiver},
+    run::Server,
+};
+
+pub(super) const NODES: usize = 2;
+const LOGS: i64 = 4;
+
+/// The messages of one conversation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Log {
+    pub(super) id: ConversationId,
+    pub(super) end: Seq,
+    /// A fan-out of it was lost, and is known to be.
+    pub(super) is_owed: bool,
+}
+
+/// A fan-out that is to be made, perhaps again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fan {
+    pub(super) log: usize,
+    last: Seq,
+    node: usize,
+}
+
+/// A command that is with Redis, and has not arrived there.
+#[derive(Clone, Debug)]
+pub(super) enum Late {
+    Open(usize),
+    Close(usize),
+    Mark(usize, Generation, Vec<Mark>, bool),
+}
+
+/// What becomes of a call to Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Made,
+    Failed,
+    /// It is not made yet; the caller gets no answer.
+    Late,
+    /// It is made; the caller gets no answer.
+    Unanswered,
+}
+
+pub(super) struct World<'a> {
+    server: &'a Server,
+    pub(super) rng: StdRng,
+    pub(super) user: UserId,
+    pub(super) epochs: Arc<Epochs>,
+    pub(super) nodes: Vec<(NodeName, Arc<RedisInboxes>)>,
+    pub(super) logs: Vec<Log>,
+    pub(super) fans: Vec<Fan>,
+    pub(super) late: Vec<Late>,
+    pub(super) receivers: Vec<Receiver>,
+    /// Calls fail.
+    fails: bool,
+    pub(super) trace: Vec<String>,
+    pub(super) counts: BTreeMap<&'static str, usize>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(server: &'a Server, seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let is_unsettled = server.habit == Habit::Unsettled;
+        let epochs = Arc::new(Epochs::new(server.name.clone(), NODES, is_unsettled));
+        let log = |id| {
+            let id = ConversationId::Group(GroupId::new(id).unwrap());
+            Log { id, end: 0, is_owed: false }
+        };
+        let mut world = Self {
+            server,
+            user: UserId::new(rng.random_range(1..i64::MAX)).unwrap(),
+            nodes: Vec::new(),
+            logs: (1..=LOGS).map(log).collect(),
+            fans: Vec::new(),
+            late: Vec::new(),
+            receivers: [0, 0, 1].map(|node| Receiver::new(node, server.habit)).into(),
+            fails: rng.random_bool(0.5),
+            trace: Vec::new(),
+            counts: BTreeMap::new(),
+            epochs,
+            rng,
+        };
+        world.nodes = (0..NODES).map(|node| world.node(node)).collect();
+        world
+    }
+
+    pub(super) async fn step(&mut self) -> Result<(), String> {
+        match self.rng.random_range(0..100) {
+            0..16 => self.append(),
+            16..34 => self.fan().await,
+            34..86 => {
+                let receiver = self.rng.random_range(0..self.receivers.len());
+                return self.go_on(receiver).await;
+            }
+            86..89 => self.disconnect().await,
+            89..91 => self.renew().await,
+            91..94 => self.make_late().await,
+            94..97 => self.lose().await,
+            97 => self.raise(),
+            _ => self.move_node(),
+        }
+        Ok(())
+    }
+
+    pub(super) fn note(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// One step of a receiver.
+    pub(super) async fn go_on(&mut self, at: usize) -> Result<(), String> {
+        let before = format!("{at}: {:?}", self.receivers[at].at);
+        self.trace.push(before);
+        match self.receivers[at].at.clone() {
+            At::Away => self.open(at).await,
+            At::Listing(_) => {
+                let ends = self.logs.iter().filter(|log| log.end > 0).map(|log| (log.id, log.end));
+                let ends = ends.collect();
+                self.receivers[at].listed(ends);
+            }
+            At::Marking(_) => return self.mark(at).await,
+            At::Live(_) if self.rng.random_bool(0.5) && !self.receivers[at].wakes.is_empty() => {
+                if self.receivers[at].woken()? {
+                    self.note("woken");
+                }
+            }
+            At::Live(_) => return self.read(at).await,
+        }
+        Ok(())
+    }
+
+    /// Enters what a node has for the receivers, as far as the wakes arrive.
+    pub(super) async fn fan_out(&mut self, log: usize, last: Seq, node: usize) -> Option<SharedError> {
+        let sent =
+            SentMessages { conversation: self.logs[log].id, last, sent: Timestamp(1), entries: Vec::new() };
+        let keeper = Arc::clone(&self.nodes[node].1);
+        let fanned = keeper.fan_out(&FanOut { sent, users: &[self.user] }).await;
+        for wake in fanned.wakes {
+            for receiver in &mut self.receivers {
+                if self.nodes[receiver.node].0 == wake.node && self.rng.random_bool(0.8) {
+                    receiver.wakes.push_back(wake.wake.clone());
+                }
+            }
+        }
+        fanned.failed
+    }
+
+    pub(super) async fn make(&mut self, late: Late) {
+        match late {
+            Late::Open(node) => {
+                let (name, keeper) = &self.nodes[node];
+                drop(keeper.open(name, &[self.user]).await);
+            }
+            Late::Close(node) => {
+                let (name, keeper) = &self.nodes[node];
+                keeper.close(name, self.user).await.ok();
+            }
+            Late::Mark(node, generation, marks, complete) => {
+                self.nodes[node].1.mark(self.user, generation, &marks, complete).await.ok();
+            }
+        }
+    }
+
+    /// A node that has just started.
+    fn node(&self, node: usize) -> (NodeName, Arc<RedisInboxes>) {
+        let epochs = Arc::new(EpochOf { epochs: Arc::clone(&self.epochs), node });
+        let runner = Arc::clone(&self.server.runner);
+        let keeper = RedisInboxes::over(runner, epochs, InboxLimits::default());
+        let keeper = keeper.with_scripts(|text| self.server.edit(text));
+        (format!("n{node}").parse().unwrap(), Arc::new(keeper))
+    }
+
+    fn verdict(&mut self) -> Verdict {
+        if !self.fails {
+            return Verdict::Made;
+        }
+        match self.rng.random_range(0..100) {
+            0..4 => Verdict::Failed,
+            4..8 => Verdict::Late,
+            8..12 => Verdict::Unanswered,
+            _ => Verdict::Made,
+        }
+    }
+
+    /// Whether a call of a receiver is answered. If it is not, the receiver ends.
+    async fn is_answered(&mut self, at: usize, late: Option<Late>) -> bool {
+        let verdict = self.verdict();
+        if verdict == Verdict::Made {
+            return true;
+        }
+        self.trace.push(format!("{at}: {verdict:?}"));
+        match (verdict, late) {
+            (Verdict::Late, Some(late)) => self.late.push(late),
+            (Verdict::Unanswered, Some(late)) => self.make(late).await,
+            _ => {}
+        }
+        self.receivers[at].leave();
+        false
+    }
+
+    fn append(&mut self) {
+        let log = self.rng.random_range(0..self.logs.len());
+        let (count, node) = (self.rng.random_range(1..=2), self.rng.random_range(0..NODES));
+        self.logs[log].end += count;
+        let last = self.logs[log].end;
+        self.trace.push(format!("{} ends at {last}", self.logs[log].id));
+        self.fans.push(Fan { log, last, node });
+    }
+
+    async fn fan(&mut self) {
+        if self.fans.is_empty() {
+            return;
+        }
+        let place = self.rng.random_range(0..self.fans.len());
+        let Fan { log, last, node } = self.fans[place];
+        self.trace.push(format!("fan-out of {} {last} by node {node}", self.logs[log].id));
+        if self.rng.random_bool(0.1) {
+            self.trace.push("which is lost".to_owned());
+            self.logs[log].is_owed = true;
+            self.fans.swap_remove(place);
+            return;
+        }
+        let failed = self.fan_out(log, last, node).await;
+        assert_eq!(failed, None, "Redis answers");
+        // Some are made again.
+        if self.rng.random_bool(0.8) {
+            self.fans.swap_remove(place);
+        }
+    }
+
+    async fn open(&mut self, at: usize) {
+        let node = self.receivers[at].node;
+        if !self.is_answered(at, Some(Late::Open(node))).await {
+            return;
+        }
+        let (name, keeper) = &self.nodes[node];
+        let opened = keeper.open(name, &[self.user]).await.remove(0);
+        // The epoch has not settled.
+        let Ok(opened) = opened else { return self.note("unsettled") };
+        let continues = self.receivers[at].opened(opened);
+        self.note(if continues { "continued" } else { "caught up" });
+    }
+
+    async fn mark(&mut self, at: usize) -> Result<(), String> {
+        let count = self.rng.random_range(1..=2);
+        let At::Marking(catch_up) = &mut self.receivers[at].at else { return Ok(()) };
+        let given: Vec<Mark> = catch_up.left.drain(..count.min(catch_up.left.len())).collect();
+        let (generation, complete) = (catch_up.opened.generation, catch_up.left.is_empty());
+        let node = self.receivers[at].node;
+        let late = Late::Mark(node, generation, given.clone(), complete);
+        if !self.is_answered(at, Some(late)).await {
+            return Ok(());
+        }
+        let keeper = Arc::clone(&self.nodes[node].1);
+        match keeper.mark(self.user, generation, &given, complete).await.unwrap() {
+            Marked::Reset => {
+                self.note("reset by marks");
+                self.receivers[at].reset();
+            }
+            Marked::Marks(marks) => {
+                if let Some(mark) = self.mark_above(&given, &marks.marks) {
+                    return Err(mark);
+                }
+                if self.receivers[at].marked(&given, &marks)? {
+                    self.note("listed again");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A mark for which there is no message.
+    fn mark_above(&self, given: &[Mark], marks: &[Seq]) -> Option<String> {
+        let end = |id| self.logs.iter().find(|log| log.id == id).map_or(0, |log| log.end);
+        let mut above = given.iter().zip(marks).filter(|(given, mark)| **mark > end(given.conversation));
+        above.next().map(|(given, mark)| format!("mark {mark} of {}", given.conversation))
+    }
+
+    async fn read(&mut self, at: usize) -> Result<(), String> {
+        let At::Live(live) = &self.receivers[at].at else { return Ok(()) };
+        let from = ReadFrom { user: self.user, generation: live.generation, after: live.after };
+        if !self.is_answered(at, None).await {
+            return Ok(());
+        }
+        let most = self.rng.random_range(1..=4);
+        let keeper = Arc::clone(&self.nodes[self.receivers[at].node].1);
+        let reading = keeper.read(&[from], most).await.remove(0).unwrap();
+        self.trace.push(format!("{at}: {reading:?}"));
+        self.note(if reading == kith_delivery::Reading::Reset { "reset" } else { "read" });
+        self.receivers[at].has_read(reading)
+    }
+
+    /// A client goes away; its node may say so.
+    async fn disconnect(&mut self) {
+        let at = self.rng.random_range(0..self.receivers.len());
+        self.trace.push(format!("{at} goes away"));
+        self.receivers[at].leave();
+        let node = self.receivers[at].node;
+        let is_away = |receiver: &Receiver| matches!(receiver.at, At::Away);
+        if self.receivers.iter().all(|other| other.node != node || is_away(other)) {
+            self.make(Late::Close(node)).await;
+        }
+    }
+
+    /// The node of a receiver opens the inbox again.
+    async fn renew(&mut self) {
+        let at = self.rng.random_range(0..self.receivers.len());
+        let (name, keeper) = &self.nodes[self.receivers[at].node];
+        if let Ok(opened) = keeper.open(name, &[self.user]).await.remove(0) {
+            self.trace.push(format!("{at} is renewed: {opened:?}"));
+            self.receivers[at].renewed(opened);
+        }
+    }
+
+    async fn make_late(&mut self) {
+        if !self.late.is_empty() {
+            let place = self.rng.random_range(0..self.late.len());
+            let late = self.late.swap_remove(place);
+            self.trace.push(format!("late: {late:?}"));
+            self.make(late).await;
+        }
+    }
+
+    /// Redis loses a key, or trims the stream.
+    async fn lose(&mut self) {
+        let scripts = [
+            ("hash", "return redis.call('DEL', KEYS[1])"),
+            ("stream", "return redis.call('DEL', KEYS[2])"),
+            ("both", "return redis.call('DEL', KEYS[1], KEYS[2])"),
+            ("entries", "return redis.call('XTRIM', KEYS[2], 'MAXLEN', 2)"),
+        ];
+        let (what, script) = *scripts.choose(&mut self.rng).unwrap();
+        self.trace.push(format!("lost: {what}"));
+        let (script, keys) =
+            (RedisScript::new(script), self.nodes[0].1.keys(self.user, self.epochs.present()));
+        let none: [Bytes; 0] = [];
+        self.server.runner.run(&[ScriptCall::new(&script, keys, none)]).await.remove(0).unwrap();
+    }
+
+    fn raise(&mut self) {
+        if self.epochs.raise() {
+            self.trace.push(format!("epoch {}", self.epochs.present()));
+        }
+    }
+
+    fn move_node(&mut self) {
+        let node = self.rng.random_range(0..NODES);
+        self.epochs.move_node(node);
+        self.trace.push(format!("node {node} follows epoch {}", self.epochs.present()));
+    }
+}

@@ -1,0 +1,272 @@
+//! Inboxes over a real Redis: what is not the same in memory.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kith_cache::remote::{SharedError, redis::Reply};
+use kith_delivery::{
+    Entry, Heard, InboxKeeper as _, InboxLimits, Mark, Marked, NodeWake, Note, Reading, RedisInboxes, Wake,
+    conformance::Subject,
+};
+use kith_store::Epoch;
+use tokio::time::sleep;
+
+use crate::{
+    inbox_stage::{InboxStage, fan, node, user},
+    line::Line,
+};
+
+/// Bound on everything that is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn open() -> Subject {
+    stage().await.subject()
+}
+
+async fn stage() -> InboxStage {
+    InboxStage::new(InboxLimits::default()).await
+}
+
+kith_delivery::conformance!(open, #[ignore = "needs Redis: run cargo xtask test"]);
+
+/// Waits until it is so.
+async fn until(mut is: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is().await {
+        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn node_that_does_not_renew_is_not_woken() {
+    let receiver_kept = Duration::from_millis(200);
+    let stage = InboxStage::new(InboxLimits { receiver_kept, ..InboxLimits::default() }).await;
+    let (log, mut last) = ("g10".parse().unwrap(), 0);
+    stage.begin("a", 8, 0).await;
+    stage.keeper.register(&node("a"), &[log]).await.unwrap();
+    until(async || {
+        last += 1;
+        stage.fan(last, &[8]).await.without_receiver == [user(8)]
+    })
+    .await;
+    until(async || stage.keeper.registered(log).await.unwrap().is_empty()).await;
+    // One that renews stays, and those that do not are forgotten.
+    stage.begin("b", 8, 0).await;
+    stage.begin("b", 8, 0).await;
+    let nodes = stage.on_inbox(8, "return redis.call('HGET', KEYS[1], '@')", "").await;
+    let Reply::Text(nodes) = nodes else { panic!("{nodes:?}") };
+    let words: Vec<_> = std::str::from_utf8(&nodes).unwrap().split(' ').collect();
+    assert_eq!((words.len(), words[1]), (2, "b"));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn both_keys_expire_together() {
+    let stage = stage().await;
+    stage.begin("a", 8, 0).await;
+    // The same moment for both, this long from now.
+    let expire_in = async |kept: Duration| {
+        let script = "return { redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]) }";
+        let Reply::List(times) = stage.on_inbox(8, script, "").await else { panic!() };
+        assert_eq!(times[0], times[1]);
+        let kept = i64::try_from(kept.as_millis()).unwrap();
+        assert!(matches!(times[0], Reply::Number(ms) if (kept - 60_000..=kept).contains(&ms)), "{times:?}");
+    };
+    let (week, hour) = (InboxLimits::default().kept, Duration::from_secs(3_600));
+    stage.fan(1, &[8]).await;
+    expire_in(week).await;
+    // Without its stream, and a while later.
+    let later = "redis.call('DEL', KEYS[2]) return redis.call('PEXPIRE', KEYS[1], ARGV[1])";
+    stage.on_inbox(8, later, &hour.as_millis().to_string()).await;
+    stage.fan(2, &[8]).await;
+    expire_in(hour).await;
+    stage.open("a", 8).await;
+    expire_in(week).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn stream_that_is_ahead_ends_the_inbox() {
+    let stage = stage().await;
+    let generation = stage.begin("a", 8, 0).await;
+    stage.fan(1, &[8]).await;
+    // As if an earlier state of the hash were put back.
+    stage.on_inbox(8, "return redis.call('HSET', KEYS[1], 'p', 0)", "").await;
+    let fanned = stage.fan(2, &[8, 24]).await;
+    let [NodeWake { wake: Wake::Messages { woken, lost, .. }, .. }] = &fanned.wakes[..] else { panic!() };
+    assert!(woken.is_empty() && lost[..] == [user(8)] && fanned.without_receiver == [user(24)]);
+    assert_eq!(stage.read(8, generation, 0).await, Reading::Reset);
+    let again = stage.open("a", 8).await;
+    assert!(again.generation != generation && !again.complete);
+    // The same by a note and by marks.
+    stage.keeper.note(user(8), Note::ContactAdded { user: user(7) }).await.unwrap();
+    stage.on_inbox(8, "return redis.call('HSET', KEYS[1], 'p', 0)", "").await;
+    let wakes = stage.keeper.note(user(8), Note::ContactAdded { user: user(7) }).await.unwrap();
+    assert_eq!(wakes, [NodeWake { node: node("a"), wake: Wake::Lost { user: user(8) } }]);
+    let generation = stage.begin("a", 8, 1).await;
+    stage.fan(2, &[8]).await;
+    stage.on_inbox(8, "return redis.call('HSET', KEYS[1], 'p', 0)", "").await;
+    let mark = Mark { conversation: "g9".parse().unwrap(), end: 3 };
+    assert_eq!(stage.keeper.mark(user(8), generation, &[mark], true).await, Ok(Marked::Reset));
+    assert_eq!(stage.on_inbox(8, "return redis.call('EXISTS', unpack(KEYS))", "").await, Reply::Number(0));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn missing_or_damaged_entry_is_reset() {
+    let stage = stage().await;
+    let generation = stage.begin("a", 8, 0).await;
+    for last in 1..=3 {
+        stage.fan(last, &[8]).await;
+    }
+    let delete = "return redis.call('XDEL', KEYS[2], redis.call('HGET', KEYS[1], 'g') .. '-2')";
+    assert_eq!(stage.on_inbox(8, delete, "").await, Reply::Number(1));
+    assert_eq!(stage.read(8, generation, 0).await, Reading::Reset, "the one between");
+    assert_eq!(stage.read(8, generation, 1).await, Reading::Reset, "the next one");
+    assert!(matches!(stage.read(8, generation, 2).await, Reading::Entries(entries) if entries.len() == 1));
+    let add = "redis.call('XADD', KEYS[2], redis.call('HGET', KEYS[1], 'g') .. '-4', 'e', ARGV[1])
+        return redis.call('HSET', KEYS[1], 'p', 4)";
+    stage.on_inbox(8, add, "m g9 9 4").await;
+    assert_eq!(stage.read(8, generation, 3).await, Reading::Reset);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn entry_of_a_later_program_is_skipped() {
+    let stage = stage().await;
+    let generation = stage.begin("a", 8, 0).await;
+    let add = "redis.call('XADD', KEYS[2], redis.call('HGET', KEYS[1], 'g') .. '-1', 'e', ARGV[1])
+        return redis.call('HSET', KEYS[1], 'p', 1)";
+    stage.on_inbox(8, add, "later g9").await;
+    stage.fan(1, &[8]).await;
+    let Reading::Entries(entries) = stage.read(8, generation, 0).await else { panic!() };
+    assert_eq!(entries[0], (1, Entry::Unknown));
+    assert!(matches!(entries[1], (2, Entry::Range { first: Some(1), last: 1, .. })));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn full_server_ends_no_inbox() {
+    let stage = stage().await;
+    let generation = stage.begin("a", 8, 0).await;
+    stage.fan(1, &[8]).await;
+    let full: RedisInboxes = stage.edited(|text| {
+        let text = text.replace("redis.pcall('XADD', ", "redis.pcall('NO', ").replace(
+            "redis.call('XADD', stream, id",
+            "error('OOM command not allowed') redis.call('XADD', stream, id",
+        );
+        Box::leak(text.into_boxed_str())
+    });
+    assert!(fan(&full, 2, &[8]).await.failed.is_some());
+    assert!(full.note(user(8), Note::ContactAdded { user: user(7) }).await.is_err());
+    assert!(matches!(stage.read(8, generation, 0).await, Reading::Entries(entries) if entries.len() == 1));
+    stage.fan(2, &[8]).await;
+    assert!(matches!(stage.read(8, generation, 1).await, Reading::Entries(entries) if entries.len() == 1));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn only_the_server_of_the_epoch_is_asked() {
+    let stage = stage().await;
+    let generation = stage.begin("a", 8, 0).await;
+    for followed in [None, Some(Epoch { number: 5, server: "another".to_owned() })] {
+        *stage.epochs.followed.lock() = followed;
+        let fanned = stage.fan(1, &[8]).await;
+        assert_eq!(fanned.failed, Some(SharedError::Away));
+        assert!(fanned.wakes.is_empty() && fanned.without_receiver.is_empty(), "nothing is known of them");
+        assert_eq!(stage.keeper.open(&node("a"), &[user(8)]).await, [Err(SharedError::Away)]);
+        let mark = Mark { conversation: "g9".parse().unwrap(), end: 3 };
+        let marked = stage.keeper.mark(user(8), generation, &[mark], true).await;
+        assert_eq!(marked, Err(SharedError::Away));
+        let wake = Wake::Lost { user: user(8) };
+        let published = stage.keeper.publish(&[NodeWake { node: node("a"), wake }]).await;
+        assert_eq!(published, Err(SharedError::Away));
+    }
+    stage.follow(5);
+    assert_eq!(stage.read(8, generation, 0).await, Reading::Entries(Vec::new()), "none was made");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn epoch_ends_every_inbox() {
+    let stage = stage().await;
+    let generation = stage.begin("a", 8, 0).await;
+    stage.fan(1, &[8]).await;
+    stage.follow(6);
+    assert_eq!(stage.read(8, generation, 0).await, Reading::Reset);
+    let mark = Mark { conversation: "g9".parse().unwrap(), end: 3 };
+    assert_eq!(stage.keeper.mark(user(8), generation, &[mark], true).await, Ok(Marked::Reset));
+    let opened = stage.open("a", 8).await;
+    assert_eq!((opened.generation.epoch, opened.position, opened.complete), (6, 0, false));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn inbox_opens_when_no_node_writes_to_an_earlier_epoch() {
+    let stage = stage().await;
+    for settled in [None, Some(6)] {
+        *stage.epochs.settled.lock() = settled;
+        assert_eq!(stage.keeper.open(&node("a"), &[user(8)]).await, [Err(SharedError::Away)]);
+    }
+    *stage.epochs.settled.lock() = Some(5);
+    stage.open("a", 8).await;
+    // It is asked once an epoch: the store may be away afterwards.
+    *stage.epochs.settled.lock() = None;
+    stage.open("a", 8).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn interrupted_subscription_says_so() {
+    let stage = stage().await;
+    let line = Line::to_redis().await;
+    let over_line = line.runner(&stage.runner.tag()).await;
+    let epochs = std::sync::Arc::clone(&stage.epochs);
+    let keeper = RedisInboxes::over(over_line, epochs, InboxLimits::default());
+    let mut wakes = keeper.wakes(&node("a"));
+    let mut next = async || tokio::time::timeout(PATIENCE, wakes.next()).await.unwrap();
+    assert_eq!(next().await, Heard::Interrupted);
+    for number in 0..3_u8 {
+        let wake = Wake::Signal { user: user(8), signal: Bytes::from(vec![number]) };
+        stage.keeper.publish(&[NodeWake { node: node("a"), wake: wake.clone() }]).await.unwrap();
+        assert_eq!(next().await, Heard::Wake(wake));
+        line.cut();
+        assert_eq!(next().await, Heard::Interrupted, "it is subscribed again");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn cancelled_wait_loses_no_wake() {
+    let stage = stage().await;
+    let mut wakes = stage.keeper.wakes(&node("a"));
+    let begun = Instant::now();
+    // Each wait is given up before the subscription can be made.
+    while tokio::time::timeout(Duration::from_millis(1), wakes.next()).await.is_err() {
+        assert!(begun.elapsed() < PATIENCE, "it begins again each time");
+    }
+    let wake = Wake::Lost { user: user(8) };
+    stage.keeper.publish(&[NodeWake { node: node("a"), wake: wake.clone() }]).await.unwrap();
+    let heard = loop {
+        if let Ok(heard) = tokio::time::timeout(Duration::from_micros(100), wakes.next()).await {
+            break heard;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it is lost");
+    };
+    assert_eq!(heard, Heard::Wake(wake));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn generation_lost_by_its_hash_leaves_no_stream() {
+    let stage = stage().await;
+    stage.begin("a", 8, 0).await;
+    stage.fan(1, &[8]).await;
+    stage.on_inbox(8, "return redis.call('DEL', KEYS[1])", "").await;
+    let opened = stage.open("a", 8).await;
+    assert_eq!(opened.position, 0);
+    assert_eq!(stage.on_inbox(8, "return redis.call('EXISTS', KEYS[2])", "").await, Reply::Number(0));
+    assert_eq!(stage.read(8, opened.generation, 0).await, Reading::Entries(Vec::new()));
+}

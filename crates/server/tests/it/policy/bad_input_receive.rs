@@ -1,0 +1,80 @@
+//! Bad input of receivers: code, reason and field, and a healthy node after it. Receive streams, so it has no JSON form.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use serde_json::json;
+use tonic::Code;
+
+use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called_once, with};
+use crate::messaging::direct;
+use crate::node::assert_refused;
+use crate::receiving::*;
+use crate::relating::with_users;
+use kith_proto::message::v1::*;
+
+#[tokio::test]
+async fn streams_with_a_wrong_field_are_refused() {
+    let (node, [ann]) = with_users().await;
+    let position = |id: &str, seq| has(&[(id, seq)]).positions;
+    let with_cursor = |cursor: String| ReceiveRequest { cursor, ..Default::default() };
+    let with_positions = |positions| ReceiveRequest { positions, ..Default::default() };
+    let many = |count: i64| (1..=count).flat_map(|id| position(&format!("g{id}"), 1)).collect::<Vec<_>>();
+    let mut wrong = vec![
+        (ReceiveRequest { user_id: -1, ..now() }, "user_id"),
+        (ReceiveRequest { user_id: i64::MIN, ..now() }, "user_id"),
+        (with_cursor("x".to_owned()), "cursor"),
+        (with_cursor("AAAA".to_owned()), "cursor"),
+        (with_cursor("ä".repeat(2048)), "cursor"),
+        (with_cursor("A".repeat(4096)), "cursor"),
+        (with_cursor("A".repeat(4097)), "cursor"),
+        (with_cursor("A".repeat(100_000)), "cursor"),
+        (with_positions(many(2001)), "positions"),
+        (with_positions([position("g9", 1), position("g9", 2)].concat()), "positions"),
+        (with_positions(position("g9", -1)), "positions.seq"),
+        (with_positions(position("g9", i64::MIN)), "positions.seq"),
+        (ReceiveRequest { positions: position("g9", 1), ..now() }, "now"),
+        (ReceiveRequest { cursor: "x".to_owned(), ..now() }, "now"),
+    ];
+    wrong.extend(WRONG_IDS.map(|id| (with_positions(position(id, 1)), "positions.conversation_id")));
+    for (request, field) in wrong {
+        let refused = open(&node, ann, request.clone()).await.err();
+        let refused = refused.unwrap_or_else(|| panic!("{request:?} is taken"));
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+    }
+    let taken = open(&node, ann, with_positions(many(2000))).await.unwrap().until_live().await;
+    assert_eq!(taken, [], "groups that do not exist");
+    let largest = open(&node, ann, with_positions(position("d1-2", i64::MAX))).await;
+    assert_eq!(largest.unwrap().until_live().await, []);
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn stream_has_no_json_form() {
+    let (node, [ann]) = with_users().await;
+    let path = "/kith.message.v1.MessageService/Receive";
+    let body = json!({ "userId": ann, "now": true });
+    let answer = crate::http::Connection::open(node.address).await.json(path, &body).await;
+    answer.assert_refused(415, "unimplemented", "MEDIA_TYPE_UNKNOWN");
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn signals_with_a_wrong_field_are_refused() {
+    let (node, [ann, bea]) = with_users().await;
+    let right = json!({ "userId": ann, "conversationId": direct(ann, bea), "kind": "SIGNAL_KIND_TYPING" });
+    let of = |fields| with(right.clone(), fields);
+    let mut wrong = vec![
+        (of(json!({ "userId": 0 })), "user_id", "must be given"),
+        (of(json!({ "userId": -1 })), "user_id", "must be above 0"),
+        (of(json!({ "userId": i64::MIN.to_string() })), "user_id", "must be above 0"),
+        (of(json!({ "kind": 0 })), "kind", "must be"),
+        (of(json!({ "kind": 99 })), "kind", "must be"),
+        (of(json!({ "kind": -1 })), "kind", "must be"),
+    ];
+    wrong.extend(WRONG_IDS.map(|id| (of(json!({ "conversationId": id })), "conversation_id", "must")));
+    for (body, field, why) in wrong {
+        assert_field_refused(&node, "SendSignal", &body, field, why).await;
+    }
+    assert_eq!(called_once(&node, "SendSignal", &right).await.code, "ok");
+    node.assert_healthy().await;
+}

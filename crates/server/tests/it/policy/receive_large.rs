@@ -1,0 +1,149 @@
+//! Groups that are too large for inboxes, and those that become so or cease to be.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::messaging::*;
+use crate::node::TestNode;
+use crate::receiving::*;
+use crate::relating;
+use kith_proto::message::v1::send_message_request::To;
+
+/// A node that writes to the inboxes of groups of up to 3 members, with users.
+async fn started<const N: usize>() -> (TestNode, [i64; N]) {
+    let node = TestNode::start_with_relations(|config| config.messages.fan_out_members_max = 3).await;
+    let users = relating::users(&node).await;
+    (node, users)
+}
+
+/// Sends so many texts to a group. Returns the number of the last one.
+async fn talk(node: &TestNode, by: i64, group: i64, count: i64) -> i64 {
+    let mut last = 0;
+    for _ in 0..count {
+        last = say(node, by, To::GroupId(group), "x").await.unwrap();
+    }
+    last
+}
+
+/// Checks that the stream brings the numbers of a conversation from `first` to `last`, once and in order.
+async fn assert_brings(stream: &mut Stream, id: &str, first: i64, last: i64) {
+    let count = usize::try_from(last - first + 1).unwrap();
+    assert_eq!(stream.seqs_of(id, count).await, (first..=last).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn members_of_a_large_group_receive_its_messages() {
+    let (node, [ann, bea, cat, dan]) = started().await;
+    let group = chat(&node, ann, &[bea, cat, dan]).await;
+    let id = format!("g{group}");
+    talk(&node, ann, group, 3).await;
+    let mut streams = [live(&node, ann).await, live(&node, bea).await];
+    let last = talk(&node, cat, group, 5).await;
+    for stream in &mut streams {
+        assert_brings(stream, &id, 5, last).await;
+    }
+    remove(&node, group, bea).await;
+    let end = talk(&node, cat, group, 1).await;
+    assert_brings(&mut streams[0], &id, last + 1, end).await;
+    say(&node, ann, To::UserId(bea), "bye").await.unwrap();
+    assert_eq!(streams[1].seqs_of(&direct(ann, bea), 1).await, [1], "nothing of the group");
+}
+
+#[tokio::test]
+async fn large_group_is_resumed_by_cursor() {
+    let (node, [ann, bea, cat, dan]) = started().await;
+    let group = chat(&node, ann, &[bea, cat, dan]).await;
+    let id = format!("g{group}");
+    let mut stream = live(&node, bea).await;
+    let first = stream.cursor.clone();
+    let seen = talk(&node, ann, group, 4).await;
+    assert_brings(&mut stream, &id, 2, seen).await;
+    let cursor = stream.cursor.clone();
+    drop(stream);
+    let last = talk(&node, ann, group, 3).await;
+    let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
+    assert_brings(&mut stream, &id, seen + 1, last).await;
+    assert_eq!(stream.until_live().await, []);
+    let mut stream = open(&node, bea, after(&first)).await.unwrap();
+    assert_brings(&mut stream, &id, 2, last).await;
+}
+
+#[tokio::test]
+async fn large_group_is_caught_up_by_position() {
+    let (node, [ann, bea, cat, dan]) = started().await;
+    let group = chat(&node, ann, &[bea, cat, dan]).await;
+    let id = format!("g{group}");
+    let last = talk(&node, ann, group, 6).await;
+    for _ in 0..2 {
+        let mut stream = open(&node, bea, has(&[(&id, 3)])).await.unwrap();
+        assert_brings(&mut stream, &id, 4, last).await;
+        assert_eq!(stream.until_live().await, []);
+    }
+    let mut stream = open(&node, bea, has(&[(&id, 3)])).await.unwrap();
+    let end = talk(&node, ann, group, 2).await;
+    assert_brings(&mut stream, &id, 4, end).await;
+}
+
+#[tokio::test]
+async fn stream_from_now_brings_nothing_older_of_a_large_group() {
+    let (node, [ann, bea, cat, dan]) = started().await;
+    let group = chat(&node, ann, &[bea, cat, dan]).await;
+    let id = format!("g{group}");
+    live(&node, bea).await;
+    let seen = talk(&node, ann, group, 4).await;
+    let mut stream = live(&node, bea).await;
+    let last = talk(&node, ann, group, 1).await;
+    assert_brings(&mut stream, &id, seen + 1, last).await;
+}
+
+#[tokio::test]
+async fn group_that_grows_and_shrinks_loses_nothing() {
+    let (node, [ann, bea, cat, dan]) = started().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    let mut streams = [live(&node, bea).await, live(&node, bea).await];
+    for _ in 0..3 {
+        talk(&node, ann, group, 2).await;
+        add(&node, group, &[cat, dan]).await;
+        talk(&node, ann, group, 2).await;
+        remove(&node, group, cat).await;
+        remove(&node, group, dan).await;
+        talk(&node, ann, group, 1).await;
+    }
+    let last = end(&node, &id).await;
+    for stream in &mut streams {
+        assert_brings(stream, &id, 2, last).await;
+    }
+    let cursor = streams[0].cursor.clone();
+    let end = talk(&node, ann, group, 2).await;
+    let mut again = open(&node, bea, after(&cursor)).await.unwrap();
+    assert_brings(&mut again, &id, last + 1, end).await;
+}
+
+#[tokio::test]
+async fn joiner_of_a_large_group_receives_from_its_join_on() {
+    let (node, [ann, bea, cat, dan, eve]) = started().await;
+    let group = chat(&node, ann, &[bea, cat, dan]).await;
+    let id = format!("g{group}");
+    let seen = talk(&node, ann, group, 3).await;
+    let mut stream = live(&node, eve).await;
+    add(&node, group, &[eve]).await;
+    let last = talk(&node, ann, group, 2).await;
+    assert_brings(&mut stream, &id, seen + 1, last).await;
+}
+
+/// A member that was there before gets no note when others join. Its stream learns of the size when the inbox is renewed.
+#[tokio::test]
+async fn growth_past_the_limit_delays_at_most_one_renewal() {
+    let node = TestNode::start_with_relations(|config| config.messages.fan_out_members_max = 4).await;
+    let [ann, bea, cat, dan, eve, fay] = relating::users(&node).await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    let mut stream = live(&node, bea).await;
+    let seen = talk(&node, ann, group, 2).await;
+    assert_brings(&mut stream, &id, 2, seen).await;
+    add(&node, group, &[cat, dan, eve, fay]).await;
+    let last = talk(&node, ann, group, 2).await;
+    assert_brings(&mut stream, &id, seen + 1, last).await;
+    let last = talk(&node, ann, group, 1).await;
+    assert_brings(&mut stream, &id, last, last).await;
+}

@@ -1,0 +1,141 @@
+//! Where the published scheme of inboxes in Redis Streams fails, and this one does not. A row is one of its faults.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::messaging::*;
+use crate::node::{assert_denied, assert_forbidden};
+use crate::receiving::*;
+use crate::relating::{block, with_users};
+use kith_proto::message::v1::{delivery::What, note::What as Noted, send_message_request::To, *};
+
+/// Row 1: an entry with the id of another stream is refused if the inbox is ahead of that stream.
+#[tokio::test]
+async fn inbox_that_is_ahead_of_the_sender_gets_the_message() {
+    let (node, [ann, bea, cat]) = with_users().await;
+    let mut stream = live(&node, bea).await;
+    for number in 1..=30 {
+        say(&node, cat, To::UserId(bea), "x").await.unwrap();
+        assert_eq!(stream.seqs(&direct(bea, cat), 1).await, [number]);
+    }
+    say(&node, ann, To::UserId(bea), "first").await.unwrap();
+    assert_eq!(stream.places(1).await, [(direct(ann, bea), 1)]);
+}
+
+/// Row 2: an exclusive read of the reference returns the next message.
+#[tokio::test]
+async fn entry_resolves_to_its_own_message() {
+    let (node, [ann, bea]) = with_users().await;
+    let cursor = live(&node, bea).await.cursor;
+    for body in ["one", "two", "three"] {
+        say(&node, ann, To::UserId(bea), body).await.unwrap();
+    }
+    // From the wake, and from the log.
+    let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
+    for body in ["one", "two", "three"] {
+        assert_eq!(stream.message().await.body, body);
+    }
+}
+
+/// Rows 3 and 4: a position that does not advance repeats the last message, or loses those between two calls.
+#[tokio::test]
+async fn calls_one_after_the_other_bring_each_message_once() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let mut cursor = live(&node, bea).await.cursor;
+    for number in 1..=10 {
+        say(&node, ann, To::UserId(bea), "x").await.unwrap();
+        let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
+        assert_eq!(stream.seqs(&id, 1).await, [number]);
+        assert_eq!(stream.until_live().await, []);
+        cursor = stream.cursor;
+    }
+}
+
+/// Rows 5 and 7: joining writes to a wrong key, and a group has two names.
+#[tokio::test]
+async fn join_and_messages_name_one_conversation() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[]).await;
+    let mut stream = live(&node, bea).await;
+    add(&node, group, &[bea]).await;
+    say(&node, ann, To::GroupId(group), "x").await.unwrap();
+    let (mut noted, mut messages) = (0, Vec::new());
+    while messages.len() < 2 {
+        match stream.next().await {
+            What::Message(message) => messages.push((message.conversation_id, message.seq)),
+            What::Note(note) => {
+                assert_eq!(note.what, Some(Noted::GroupJoined(GroupChanged { group_id: group })));
+                noted += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let id = format!("g{group}");
+    assert_eq!((noted, messages), (1, vec![(id.clone(), 1), (id, 2)]));
+}
+
+/// Row 9: a message to a group is written to one inbox after the other, and a crash leaves some out.
+#[tokio::test]
+async fn message_to_a_group_reaches_every_member() {
+    let (node, users) = with_users::<20>().await;
+    let group = chat(&node, users[0], &users[1..]).await;
+    let id = format!("g{group}");
+    let mut streams = Vec::new();
+    for user in users {
+        streams.push(live(&node, user).await);
+    }
+    for user in users {
+        say(&node, user, To::GroupId(group), "x").await.unwrap();
+    }
+    let expected: Vec<i64> = (2..=21).collect();
+    for stream in &mut streams {
+        assert_eq!(stream.seqs(&id, 20).await, expected);
+    }
+}
+
+/// Row 10: trimming breaks the references of inboxes.
+#[tokio::test]
+async fn trimmed_conversation_leaves_no_dangling_entry() {
+    let (node, [ann, bea]) = with_users().await;
+    let id = direct(ann, bea);
+    let cursor = live(&node, bea).await.cursor;
+    for _ in 0..5 {
+        say(&node, ann, To::UserId(bea), "x").await.unwrap();
+    }
+    crate::talking::trim(&node, None, &id, 4).await.unwrap();
+    let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
+    assert_eq!(stream.seqs(&id, 2).await, [4, 5]);
+    assert_eq!(stream.until_live().await, []);
+}
+
+/// Row 12: nothing is checked when a message is sent.
+#[tokio::test]
+async fn refused_sender_reaches_no_stream() {
+    let (node, [ann, bea, cat]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let mut stream = live(&node, ann).await;
+    block(&node, ann, cat).await;
+    assert_forbidden(say(&node, cat, To::UserId(ann), "x").await);
+    assert_denied(say(&node, cat, To::GroupId(group), "x").await);
+    remove(&node, group, bea).await;
+    assert_denied(say(&node, bea, To::GroupId(group), "x").await);
+    say(&node, bea, To::UserId(ann), "hello").await.unwrap();
+    // The first of the group is the event of the join, which was before.
+    assert_eq!(stream.places(2).await, [(format!("g{group}"), 2), (direct(ann, bea), 1)]);
+}
+
+/// Row 13: one who quits keeps its place, and the order of its leave and of messages is undefined.
+#[tokio::test]
+async fn leave_ends_the_messages_of_the_group() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = chat(&node, ann, &[bea]).await;
+    let id = format!("g{group}");
+    let mut stream = live(&node, bea).await;
+    say(&node, ann, To::GroupId(group), "x").await.unwrap();
+    leave(&node, group, bea).await;
+    say(&node, ann, To::GroupId(group), "y").await.unwrap();
+    add(&node, group, &[bea]).await;
+    say(&node, ann, To::GroupId(group), "z").await.unwrap();
+    // 3 is the event of the leave, 4 was sent meanwhile, 5 is the event of the join.
+    assert_eq!(stream.seqs_of(&id, 3).await, [2, 5, 6]);
+}

@@ -1,0 +1,232 @@
+//! Delivery of messages that were appended: they are entered into the inboxes of their recipients, and the nodes on which these
+//! receive are woken.
+//!
+//! A fan-out may be repeated, late or lost: the ranges of an inbox are contiguous, so the next one repairs it. One that fails
+//! is repeated until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`WAITED`].
+
+mod notes;
+mod pending;
+mod recipients;
+mod repeats;
+mod resumption;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use kith_delivery::{FanOut, FannedOut, InboxLimits, NodeWake, SentMessages, Wake, entry};
+use kith_store::{
+    Appended, ConversationId, GroupId, MemberStore, Message, NewMessage, Seq, Timestamp, UserId,
+};
+use prost::bytes::Bytes;
+use tokio::time::{Instant, timeout};
+
+pub(super) use self::notes::Begun;
+pub use self::{notes::StepNotes, repeats::Repeats, resumption::Resumption};
+use self::{
+    pending::Pending,
+    recipients::{Recipients, StoredMembers, To},
+};
+use super::{Inboxes, logs::runs};
+use crate::{
+    error::{Error, Reason},
+    group::members::Roles,
+    metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
+};
+
+/// How long a send waits for its fan-out.
+const WAITED: Duration = Duration::from_secs(1);
+
+/// Brings messages to the inboxes of their recipients. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Delivery(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    inboxes: Inboxes,
+    recipients: Recipients,
+    limits: InboxLimits,
+    pending: Pending,
+    /// `None`: this node is the only one, and its inboxes end with it.
+    notes: Option<StepNotes>,
+}
+
+impl Delivery {
+    /// To inboxes with these limits. Groups with more than `members_max` members are not written to inboxes: nodes that read their
+    /// conversations are woken. `notes`: by which another node resumes what this one leaves unfinished.
+    #[must_use]
+    pub fn new(
+        inboxes: Inboxes,
+        limits: InboxLimits,
+        roles: Roles,
+        members: Arc<dyn MemberStore>,
+        members_max: u32,
+        notes: Option<StepNotes>,
+    ) -> Self {
+        drop(metrics::histogram!(FAN_OUT_SECONDS.name));
+        metrics::gauge!(MESSAGES_UNDELIVERED.name).set(0.0);
+        let members = Arc::new(StoredMembers { roles, store: members });
+        Self::over(inboxes, limits, Recipients::new(members, members_max), notes)
+    }
+
+    fn over(inboxes: Inboxes, limits: InboxLimits, recipients: Recipients, notes: Option<StepNotes>) -> Self {
+        Self(Arc::new(Parts { inboxes, recipients, limits, pending: Pending::default(), notes }))
+    }
+
+    /// The inboxes to which it delivers.
+    pub(super) fn inboxes(&self) -> &Inboxes {
+        &self.0.inboxes
+    }
+
+    /// The limits of these inboxes.
+    pub(super) fn limits(&self) -> &InboxLimits {
+        &self.0.limits
+    }
+
+    /// The users to whose inboxes messages of a conversation go; `None`: to none, since they are too many.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn recipients(
+        &self,
+        conversation: ConversationId,
+    ) -> Result<Option<Arc<[UserId]>>, Error> {
+        Ok(match self.0.recipients.of(conversation).await? {
+            To::Users(users) => Some(users),
+            To::Registered => None,
+        })
+    }
+
+    /// How many members a group has.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
+        self.0.recipients.count(group).await
+    }
+
+    /// Notes that messages of a conversation are being appended, so that they are delivered also if this node dies.
+    pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
+        match &self.0.notes {
+            Some(notes) => notes.begin(conversation).await,
+            None => Begun::default(),
+        }
+    }
+
+    /// Nothing was appended.
+    pub(super) fn nothing(&self, begun: Begun) {
+        if let Some(notes) = &self.0.notes {
+            notes.end(begun);
+        }
+    }
+
+    /// Delivers what an append made of these messages, also those that an earlier one had stored.
+    pub(super) async fn appended(
+        &self,
+        conversation: ConversationId,
+        messages: &[NewMessage],
+        appended: &[Appended],
+        begun: Begun,
+    ) {
+        let Some(last) = appended.iter().filter_map(seq).max() else { return self.nothing(begun) };
+        let run = runs(messages, appended).pop().unwrap_or_default();
+        let run = if run.last().is_some_and(|message| message.seq == last) { run } else { Vec::new() };
+        self.deliver(self.sent(conversation, last, &run), begun).await;
+    }
+
+    /// Delivers a message that is stored.
+    pub(super) async fn appended_one(&self, conversation: ConversationId, message: &Message, begun: Begun) {
+        let sent = self.sent(conversation, message.seq, std::slice::from_ref(message));
+        self.deliver(sent, begun).await;
+    }
+
+    /// What is said of messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
+    fn sent(&self, conversation: ConversationId, last: Seq, messages: &[Message]) -> SentMessages {
+        let sent = messages.last().map_or_else(Timestamp::now, |message| message.sent);
+        SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
+    }
+
+    async fn deliver(&self, sent: SentMessages, begun: Begun) {
+        let (conversation, last, began) = (sent.conversation, sent.last, Instant::now());
+        match timeout(WAITED, self.fan_out(sent)).await {
+            Ok(Ok(())) => {
+                metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
+                self.done(conversation, last);
+                self.nothing(begun);
+            }
+            Ok(Err(_)) | Err(_) => self.0.pending.note(conversation, last, begun),
+        }
+    }
+
+    /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.
+    async fn fan_out(&self, sent: SentMessages) -> Result<(), Error> {
+        match self.0.recipients.of(sent.conversation).await? {
+            To::Users(users) => self.fan_out_to(&users, &sent).await,
+            To::Registered => self.wake_registered(sent).await,
+        }
+    }
+
+    async fn fan_out_to(&self, users: &[UserId], sent: &SentMessages) -> Result<(), Error> {
+        let Parts { inboxes, limits, .. } = &*self.0;
+        let some = users.chunks(limits.users_at_once.max(1));
+        let done =
+            some.map(async |users| inboxes.keeper.fan_out(&FanOut { sent: sent.clone(), users }).await);
+        let done: Vec<FannedOut> = join_all(done).await;
+        let has_failed = done.iter().any(|done| done.failed.is_some());
+        inboxes.publish(done.into_iter().flat_map(|done| done.wakes).collect());
+        if has_failed { Err(away()) } else { Ok(()) }
+    }
+
+    async fn wake_registered(&self, sent: SentMessages) -> Result<(), Error> {
+        let inboxes = &self.0.inboxes;
+        let nodes = inboxes.keeper.registered(sent.conversation).await.map_err(|_| away())?;
+        let wake = |node| NodeWake { node, wake: Wake::Conversation(sent.clone()) };
+        inboxes.publish(nodes.into_iter().map(wake).collect());
+        Ok(())
+    }
+
+    /// Repeats all fan-outs that failed, once.
+    async fn repeat_all(&self) {
+        for some in self.0.pending.all().chunks(pending::REPEATED_AT_ONCE) {
+            join_all(some.iter().map(|(conversation, last)| self.repeat(*conversation, *last))).await;
+        }
+    }
+
+    async fn repeat(&self, conversation: ConversationId, last: Seq) {
+        if self.fan_out(self.sent(conversation, last, &[])).await.is_ok() {
+            self.done(conversation, last);
+        }
+    }
+
+    fn done(&self, conversation: ConversationId, last: Seq) {
+        if let Some(begun) = self.0.pending.done(conversation, last) {
+            self.nothing(begun);
+        }
+    }
+}
+
+const fn seq(appended: &Appended) -> Option<Seq> {
+    match appended {
+        Appended::New(seq) | Appended::Replayed { seq, .. } => Some(*seq),
+        Appended::OtherContent => None,
+    }
+}
+
+/// The entries of as many of the last messages as have no more bytes than this.
+fn entries(messages: &[Message], bytes_max: usize) -> Vec<Bytes> {
+    let mut bytes = 0;
+    let encoded = messages.iter().rev().map_while(entry::encode);
+    let mut entries: Vec<Bytes> = encoded
+        .take_while(|entry| {
+            bytes += entry.len();
+            bytes <= bytes_max
+        })
+        .collect();
+    entries.reverse();
+    entries
+}
+
+fn away() -> Error {
+    Error::new(Reason::StoreUnavailable, "inboxes cannot be written now: Redis does not answer")
+}

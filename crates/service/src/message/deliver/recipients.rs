@@ -1,0 +1,132 @@
+//! Who gets the messages of a conversation.
+
+use std::{collections::HashMap, fmt::Debug, sync::Arc};
+
+use async_trait::async_trait;
+use kith_cache::Consistency;
+use kith_store::{ConversationId, GroupId, MemberStore, Role, Roster, UserId, Version};
+use parking_lot::Mutex;
+
+use crate::{error::Error, group::members::Roles};
+
+/// Most groups whose members are kept in memory.
+const LISTS_MAX: usize = 10_000;
+
+/// To whom a message goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    /// To the inboxes of these users, without doubles.
+    Users(Arc<[UserId]>),
+    /// To the nodes that read the conversation.
+    Registered,
+}
+
+/// Who is in groups.
+#[async_trait]
+pub(super) trait GroupMembers: Debug + Send + Sync {
+    /// What is true of all members. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    async fn roster(&self, group: GroupId) -> Result<Roster, Error>;
+
+    /// Reads the members from the store, at most `most`.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    async fn members(&self, group: GroupId, most: usize) -> Result<Vec<UserId>, Error>;
+}
+
+/// Members by their strict rosters and the store.
+#[derive(Debug)]
+pub(super) struct StoredMembers {
+    pub(super) roles: Roles,
+    pub(super) store: Arc<dyn MemberStore>,
+}
+
+/// Knows the recipients of each conversation.
+#[derive(Debug)]
+pub(super) struct Recipients {
+    groups: Arc<dyn GroupMembers>,
+    /// Most members of a group whose messages go to inboxes.
+    members_max: u32,
+    lists: Mutex<HashMap<GroupId, List>>,
+}
+
+/// The members of a group. Has all of those of its version of the roster.
+#[derive(Clone, Debug)]
+struct List {
+    roster: Version,
+    users: Arc<[UserId]>,
+}
+
+impl Recipients {
+    pub(super) fn new(groups: Arc<dyn GroupMembers>, members_max: u32) -> Self {
+        Self { groups, members_max, lists: Mutex::default() }
+    }
+
+    /// The recipients of messages that were appended before this call. The members of a group are read from the store when its
+    /// roster has changed.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn of(&self, conversation: ConversationId) -> Result<To, Error> {
+        match conversation {
+            ConversationId::Direct(one, other) if one == other => Ok(To::Users([one].into())),
+            ConversationId::Direct(one, other) => Ok(To::Users([one, other].into())),
+            ConversationId::Group(group) => self.of_group(group).await,
+        }
+    }
+
+    /// How many members a group has.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
+        Ok(self.groups.roster(group).await?.count)
+    }
+
+    async fn of_group(&self, group: GroupId) -> Result<To, Error> {
+        // The roster first: who joins after it is in a list that is read after it.
+        let roster = self.groups.roster(group).await?;
+        if roster.count > self.members_max {
+            return Ok(To::Registered);
+        }
+        if let Some(users) = self.known(group, roster.version) {
+            return Ok(To::Users(users));
+        }
+        // A few more than there may be: some join meanwhile.
+        let most = usize::try_from(self.members_max).unwrap_or(usize::MAX).saturating_mul(2);
+        let users: Arc<[UserId]> = self.groups.members(group, most).await?.into();
+        self.keep(group, List { roster: roster.version, users: Arc::clone(&users) });
+        Ok(To::Users(users))
+    }
+
+    fn known(&self, group: GroupId, roster: Version) -> Option<Arc<[UserId]>> {
+        let lists = self.lists.lock();
+        lists.get(&group).filter(|list| list.roster == roster).map(|list| Arc::clone(&list.users))
+    }
+
+    fn keep(&self, group: GroupId, list: List) {
+        let mut lists = self.lists.lock();
+        if lists.len() >= LISTS_MAX && !lists.contains_key(&group) {
+            // Any one of them: it is read again if it is needed.
+            let other = lists.keys().next().copied();
+            other.map(|other| lists.remove(&other));
+        }
+        lists.insert(group, list);
+    }
+}
+
+#[async_trait]
+impl GroupMembers for StoredMembers {
+    async fn roster(&self, group: GroupId) -> Result<Roster, Error> {
+        self.roles.roster(group, &Consistency::Cached).await
+    }
+
+    async fn members(&self, group: GroupId, most: usize) -> Result<Vec<UserId>, Error> {
+        let members = self.store.member_list(group, Role::Member, None, most).await;
+        let members = members.map_err(|error| Error::store("member", &error))?;
+        Ok(members.into_iter().map(|member| member.key.user).collect())
+    }
+}

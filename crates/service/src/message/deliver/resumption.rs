@@ -1,0 +1,115 @@
+//! Fan-outs that a node left undone when it died.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, stream};
+use kith_delivery::{DueNote, FanOutNote};
+use kith_store::{BATCH_MAX, ConversationId, MessageStore, Seq, Stores};
+use tokio::time::sleep;
+
+use super::{Delivery, StepNotes, away};
+use crate::{
+    error::Error,
+    message::store_error,
+    metric::{FAN_OUTS_RESUMED, count_from_zero},
+    write::{lease::Lease, tasks::Tasks},
+};
+
+/// How often notes are looked for, about.
+const PERIOD: Duration = Duration::from_secs(2);
+/// A step takes less if its node runs.
+const DUE_AFTER: Duration = Duration::from_secs(3);
+/// An append of a node that died may land as late as this. Until then its conversation is delivered again.
+const ENDED_AFTER: Duration = Duration::from_secs(15);
+/// Most notes of each part of the conversations.
+const DUE_MAX: usize = 250;
+/// Conversations that are delivered at one time.
+const AT_ONCE: usize = 16;
+/// Name of the lease of the node that looks.
+const LEASE: &str = "fan_outs";
+const LEASE_LASTS: Duration = Duration::from_secs(5);
+
+/// Delivers what other nodes left undelivered: a message is in the inboxes of its recipients within 11 s of the death of its node.
+#[derive(Debug)]
+pub struct Resumption {
+    rounds: Option<Rounds>,
+    tasks: Tasks,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rounds {
+    pub(super) delivery: Delivery,
+    pub(super) notes: StepNotes,
+    pub(super) store: Arc<dyn MessageStore>,
+    pub(super) lease: Lease,
+}
+
+impl Resumption {
+    /// It does nothing yet. `among`: the id of this node, where there are others.
+    #[must_use]
+    pub fn new(stores: &Stores, delivery: Delivery, among: Option<&str>) -> Self {
+        count_from_zero(FAN_OUTS_RESUMED, &["redis"]);
+        let notes = delivery.0.notes.clone();
+        let lease = Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS);
+        let store = Arc::clone(&stores.messages);
+        let rounds = notes.map(|notes| Rounds { delivery, notes, store, lease });
+        Self { rounds, tasks: Tasks::default() }
+    }
+
+    /// Begins, once, if there may be other nodes.
+    pub fn start(&self) {
+        if let Some(rounds) = self.rounds.clone() {
+            self.tasks.spawn_first(rounds.run());
+        }
+    }
+
+    /// Ends it.
+    pub async fn stop(&self) {
+        self.tasks.end().await;
+    }
+}
+
+impl Rounds {
+    async fn run(mut self) {
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::debug!(%error, "fan-outs that are not finished cannot be looked for");
+            }
+            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.0))).await;
+        }
+    }
+
+    /// Delivers what is due, if that is this node's part.
+    pub(super) async fn round(&mut self) -> Result<(), Error> {
+        if !self.lease.is_held().await.map_err(store_error)? {
+            return Ok(());
+        }
+        let due = self.notes.keeper.due(DUE_AFTER, DUE_MAX).await.map_err(|_| away())?;
+        let mut conversations: HashMap<ConversationId, Vec<DueNote>> = HashMap::new();
+        for due in due {
+            conversations.entry(due.note.conversation).or_default().push(due);
+        }
+        let all: Vec<ConversationId> = conversations.keys().copied().collect();
+        for some in all.chunks(BATCH_MAX) {
+            let ends = self.store.ends(some).await.map_err(store_error)?;
+            let ends = some.iter().zip(ends).map(|(conversation, end)| (*conversation, end.seq));
+            let each =
+                ends.map(|(conversation, end)| self.resume(conversation, end, &conversations[&conversation]));
+            stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+        }
+        Ok(())
+    }
+
+    /// Delivers a conversation up to its end, and removes the notes of steps that have ended. What fails is due again.
+    async fn resume(&self, conversation: ConversationId, end: Seq, due: &[DueNote]) {
+        if end > 0 && self.delivery.fan_out(self.delivery.sent(conversation, end, &[])).await.is_err() {
+            return;
+        }
+        let ended = due.iter().filter(|due| due.age >= ENDED_AFTER);
+        let ended: Vec<FanOutNote> = ended.map(|due| due.note.clone()).collect();
+        if !ended.is_empty() && self.notes.keeper.end(&ended).await.is_ok() {
+            let count = u64::try_from(ended.len()).unwrap_or_default();
+            metrics::counter!(FAN_OUTS_RESUMED.name, "source" => "redis").increment(count);
+        }
+    }
+}

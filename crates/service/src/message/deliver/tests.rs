@@ -1,0 +1,347 @@
+//! Deliveries over inboxes in memory that fail or hang when a test says so; time is virtual.
+
+mod resumed;
+
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use kith_cache::{SystemClock, remote::SharedError};
+use kith_delivery::{
+    DueNote, Entry, FanOutNote, FanOutNotes, Generation, Heard, InboxKeeper, Mark, Marked, MemoryInboxes,
+    NodeName, Note, Opened, ReadFrom, Reading, Wakes,
+};
+use kith_store::{GroupId, Roster, Version};
+use parking_lot::Mutex;
+
+use super::{
+    super::sample::{group, message, stored},
+    recipients::GroupMembers,
+    *,
+};
+
+/// What happens to a fan-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    Away,
+    Hangs,
+}
+
+/// Inboxes in memory.
+#[derive(Debug)]
+struct Faulty {
+    inboxes: MemoryInboxes,
+    fault: Mutex<Fault>,
+}
+
+#[async_trait]
+impl InboxKeeper for Faulty {
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
+        let fault = *self.fault.lock();
+        match fault {
+            Fault::None => self.inboxes.fan_out(fan_out).await,
+            Fault::Away => FannedOut { failed: Some(SharedError::Away), ..FannedOut::default() },
+            Fault::Hangs => std::future::pending().await,
+        }
+    }
+
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
+        self.inboxes.open(node, users).await
+    }
+
+    async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
+        self.inboxes.close(node, user).await
+    }
+
+    async fn mark(
+        &self,
+        user: UserId,
+        generation: Generation,
+        marks: &[Mark],
+        complete: bool,
+    ) -> Result<Marked, SharedError> {
+        self.inboxes.mark(user, generation, marks, complete).await
+    }
+
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
+        self.inboxes.read(from, most).await
+    }
+
+    async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
+        self.inboxes.note(user, note).await
+    }
+
+    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
+        self.inboxes.signal(user, signal).await
+    }
+
+    async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
+        self.inboxes.publish(wakes).await
+    }
+
+    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
+        self.inboxes.wakes(node)
+    }
+
+    async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {
+        self.inboxes.register(node, conversations).await
+    }
+
+    async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError> {
+        self.inboxes.registered(conversation).await
+    }
+}
+
+/// One group.
+#[derive(Debug, Default)]
+struct FakeMembers {
+    roster: Mutex<Roster>,
+    users: Mutex<Vec<UserId>>,
+    reads: AtomicUsize,
+}
+
+impl FakeMembers {
+    fn change(&self, version: i64, count: u32, users: &[i64]) {
+        let version = Version::new(version).unwrap();
+        *self.roster.lock() = Roster { version, count, ..Roster::default() };
+        *self.users.lock() = users.iter().map(|id| user(*id)).collect();
+    }
+}
+
+#[async_trait]
+impl GroupMembers for FakeMembers {
+    async fn roster(&self, _group: GroupId) -> Result<Roster, Error> {
+        Ok(*self.roster.lock())
+    }
+
+    async fn members(&self, _group: GroupId, _most: usize) -> Result<Vec<UserId>, Error> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(self.users.lock().clone())
+    }
+}
+
+/// Notes with the age that a test gives all of them.
+#[derive(Debug, Default)]
+struct FakeNotes {
+    notes: Mutex<HashSet<FanOutNote>>,
+    age: Mutex<Duration>,
+    is_away: AtomicBool,
+}
+
+#[async_trait]
+impl FanOutNotes for FakeNotes {
+    async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(SharedError::Away);
+        }
+        self.notes.lock().insert(note.clone());
+        Ok(())
+    }
+
+    async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError> {
+        self.notes.lock().retain(|note| !notes.contains(note));
+        Ok(())
+    }
+
+    async fn due(&self, age: Duration, _most: usize) -> Result<Vec<DueNote>, SharedError> {
+        let aged = *self.age.lock();
+        let all: Vec<FanOutNote> = self.notes.lock().iter().cloned().collect();
+        let due = all.into_iter().map(|note| DueNote { note, age: aged });
+        Ok(due.filter(|due| due.age >= age).collect())
+    }
+}
+
+struct Stage {
+    keeper: Arc<Faulty>,
+    members: Arc<FakeMembers>,
+    notes: Arc<FakeNotes>,
+    delivery: Delivery,
+}
+
+impl Stage {
+    /// With a group of users 1 and 2, who receive.
+    async fn new() -> Self {
+        let limits = InboxLimits::default();
+        let inboxes = MemoryInboxes::new(Arc::new(SystemClock::new()), limits);
+        let keeper = Arc::new(Faulty { inboxes, fault: Mutex::new(Fault::None) });
+        let (members, notes) = (Arc::<FakeMembers>::default(), Arc::<FakeNotes>::default());
+        members.change(1, 2, &[1, 2]);
+        let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
+        let recipients = Recipients::new(Arc::<FakeMembers>::clone(&members), 3);
+        let step_notes = StepNotes::new(Arc::<FakeNotes>::clone(&notes), node());
+        let delivery = Delivery::over(inboxes, limits, recipients, Some(step_notes));
+        let this = Self { keeper, members, notes, delivery };
+        for id in [1, 2, 3] {
+            this.open(id).await;
+        }
+        this
+    }
+
+    async fn open(&self, id: i64) -> Opened {
+        let opened = self.keeper.open(&node(), &[user(id)]).await.pop().unwrap().unwrap();
+        self.keeper.mark(user(id), opened.generation, &[], true).await.unwrap();
+        opened
+    }
+
+    /// The last number that each entry of an inbox has.
+    async fn entries(&self, id: i64) -> Vec<Seq> {
+        let generation = self.open(id).await.generation;
+        let from = ReadFrom { user: user(id), generation, after: 0 };
+        let read = self.keeper.read(&[from], 100).await.pop().unwrap().unwrap();
+        let Reading::Entries(entries) = read else { panic!("{read:?}") };
+        let last = |(_, entry): (_, Entry)| match entry {
+            Entry::Range { last, .. } => last,
+            other => panic!("{other:?}"),
+        };
+        entries.into_iter().map(last).collect()
+    }
+
+    async fn append(&self, seq: Seq) {
+        let begun = self.delivery.begin(group(9)).await;
+        let messages = [message(&seq.to_string(), 5)];
+        self.delivery.appended(group(9), &messages, &[Appended::New(seq)], begun).await;
+        // Notes are removed in the background.
+        tokio::task::yield_now().await;
+    }
+
+    fn noted(&self) -> usize {
+        self.notes.notes.lock().len()
+    }
+
+    fn pending(&self) -> Vec<(ConversationId, Seq)> {
+        self.delivery.0.pending.all()
+    }
+}
+
+fn node() -> NodeName {
+    "node".parse().unwrap()
+}
+
+fn user(id: i64) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_is_in_all_inboxes_before_the_answer() {
+    let stage = Stage::new().await;
+    stage.append(1).await;
+    assert_eq!((stage.entries(1).await, stage.entries(2).await), (vec![1], vec![1]));
+    assert_eq!(stage.entries(3).await, [0; 0]);
+    assert_eq!((stage.noted(), stage.pending()), (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_fan_out_is_repeated_until_it_succeeds() {
+    let stage = Stage::new().await;
+    *stage.keeper.fault.lock() = Fault::Away;
+    stage.append(1).await;
+    stage.append(2).await;
+    assert_eq!((stage.pending(), stage.noted()), (vec![(group(9), 2)], 2));
+    let repeats = Repeats::new(stage.delivery.clone());
+    repeats.start();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(stage.entries(1).await, [0; 0]);
+    *stage.keeper.fault.lock() = Fault::None;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.entries(1).await, [2]);
+    assert_eq!((stage.pending(), stage.noted()), (vec![], 0));
+    repeats.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_stops_tries_once_more() {
+    let stage = Stage::new().await;
+    *stage.keeper.fault.lock() = Fault::Away;
+    stage.append(1).await;
+    *stage.keeper.fault.lock() = Fault::None;
+    Repeats::new(stage.delivery.clone()).stop().await;
+    assert_eq!((stage.entries(1).await, stage.pending()), (vec![1], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fan_out_that_hangs_delays_a_send_within_a_bound() {
+    let stage = Stage::new().await;
+    *stage.keeper.fault.lock() = Fault::Hangs;
+    let began = Instant::now();
+    stage.append(1).await;
+    assert_eq!(began.elapsed(), WAITED);
+    assert_eq!(stage.pending(), [(group(9), 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_fan_out_delivers_what_was_pending() {
+    let stage = Stage::new().await;
+    *stage.keeper.fault.lock() = Fault::Away;
+    stage.append(1).await;
+    *stage.keeper.fault.lock() = Fault::None;
+    stage.append(2).await;
+    assert_eq!((stage.entries(1).await, stage.pending(), stage.noted()), (vec![2], vec![], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_are_read_again_when_the_roster_changed() {
+    let stage = Stage::new().await;
+    stage.append(1).await;
+    stage.append(2).await;
+    assert_eq!(stage.members.reads.load(Ordering::Relaxed), 1);
+    stage.members.change(2, 2, &[2, 3]);
+    stage.append(3).await;
+    assert_eq!(stage.members.reads.load(Ordering::Relaxed), 2);
+    assert_eq!((stage.entries(1).await, stage.entries(3).await), (vec![1, 2], vec![3]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_group_wakes_the_nodes_that_read_it() {
+    let stage = Stage::new().await;
+    stage.members.change(2, 4, &[1, 2, 3, 4]);
+    stage.keeper.register(&node(), &[group(9)]).await.unwrap();
+    let mut wakes = stage.keeper.wakes(&node());
+    assert_eq!(wakes.next().await, Heard::Interrupted);
+    stage.append(1).await;
+    let Heard::Wake(Wake::Conversation(sent)) = wakes.next().await else { panic!("a wake of the group") };
+    assert_eq!((sent.conversation, sent.last, sent.entries.len()), (group(9), 1, 1));
+    assert_eq!(stage.entries(1).await, [0; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_appended_leaves_no_note() {
+    let stage = Stage::new().await;
+    let begun = stage.delivery.begin(group(9)).await;
+    assert_eq!(stage.noted(), 1);
+    let messages = [message("x", 5)];
+    stage.delivery.appended(group(9), &messages, &[Appended::OtherContent], begun).await;
+    tokio::task::yield_now().await;
+    assert_eq!(stage.noted(), 0);
+    assert_eq!(stage.entries(1).await, [0; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replay_is_delivered_again() {
+    let stage = Stage::new().await;
+    let begun = stage.delivery.begin(group(9)).await;
+    let (messages, replayed) = ([message("x", 5)], Appended::Replayed { seq: 7, sent: Timestamp(7) });
+    stage.delivery.appended(group(9), &messages, &[replayed], begun).await;
+    assert_eq!(stage.entries(1).await, [7]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_note_does_not_stop_a_send() {
+    let stage = Stage::new().await;
+    stage.notes.is_away.store(true, Ordering::Relaxed);
+    stage.append(1).await;
+    assert_eq!(stage.entries(1).await, [1]);
+}
+
+#[test]
+fn last_entries_that_have_room_are_carried() {
+    let messages: Vec<Message> = (1..=5).map(|seq| stored(seq, 10)).collect();
+    let all = entries(&messages, usize::MAX);
+    assert_eq!(all.len(), 5);
+    let room: usize = all[3..].iter().map(Bytes::len).sum();
+    assert_eq!(entries(&messages, room), all[3..]);
+    assert_eq!(entries(&messages, room - 1), all[4..]);
+    assert!(entries(&messages, 1).is_empty());
+}

@@ -1,0 +1,113 @@
+//! What another node finds by the notes of one that died.
+
+use kith_store::{
+    Changed, Coordination, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore,
+    StoreError, StoredHeader,
+};
+
+use super::{super::resumption::Rounds, *};
+use crate::write::lease::Lease;
+
+/// Logs that all end so.
+#[derive(Debug)]
+struct Ends(Seq);
+
+#[async_trait]
+impl MessageStore for Ends {
+    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        Ok(vec![LogEnd { seq: self.0, sent: None }; conversations.len()])
+    }
+
+    async fn append(&self, _: ConversationId, _: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
+        unreachable!("nothing is appended")
+    }
+
+    async fn messages(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<Message>, StoreError> {
+        unreachable!("only ends are read")
+    }
+
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("only ends are read")
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        unreachable!("only ends are read")
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        unreachable!("only ends are read")
+    }
+
+    async fn strong_end(&self, _: ConversationId) -> Result<Seq, StoreError> {
+        unreachable!("only ends are read")
+    }
+
+    async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
+        unreachable!("only ends are read")
+    }
+
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+        unreachable!("nothing is changed")
+    }
+}
+
+#[derive(Debug)]
+struct NoLease;
+
+#[async_trait]
+impl Coordination for NoLease {
+    async fn lease(&self, _name: &str, _holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn mark(&self, _name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
+    }
+
+    async fn set_mark(&self, _name: &str, _holder: &str, _mark: &[u8]) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+}
+
+fn rounds(stage: &Stage, end: Seq) -> Rounds {
+    Rounds {
+        delivery: stage.delivery.clone(),
+        notes: StepNotes::new(Arc::<FakeNotes>::clone(&stage.notes), "other".parse().unwrap()),
+        store: Arc::new(Ends(end)),
+        lease: Lease::new(&(Arc::new(NoLease) as Arc<dyn Coordination>), "x", None, Duration::from_secs(5)),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn note_of_a_dead_node_is_resumed() {
+    let stage = Stage::new().await;
+    drop(stage.delivery.begin(group(9)).await);
+    let mut rounds = rounds(&stage, 4);
+    rounds.round().await.unwrap();
+    assert_eq!(stage.entries(1).await, [0; 0], "the step of a running node takes less than 3 s");
+    *stage.notes.age.lock() = Duration::from_secs(3);
+    rounds.round().await.unwrap();
+    assert_eq!((stage.entries(1).await, stage.entries(2).await), (vec![4], vec![4]));
+    assert_eq!(stage.noted(), 1, "its append may land yet");
+    *stage.notes.age.lock() = Duration::from_secs(15);
+    rounds.round().await.unwrap();
+    assert_eq!((stage.entries(1).await, stage.noted()), (vec![4], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn note_stays_while_inboxes_are_away() {
+    let stage = Stage::new().await;
+    drop(stage.delivery.begin(group(9)).await);
+    *stage.notes.age.lock() = Duration::from_secs(60);
+    *stage.keeper.fault.lock() = Fault::Away;
+    let mut rounds = rounds(&stage, 4);
+    rounds.round().await.unwrap();
+    assert_eq!(stage.noted(), 1);
+    *stage.keeper.fault.lock() = Fault::None;
+    rounds.round().await.unwrap();
+    assert_eq!((stage.entries(1).await, stage.noted()), (vec![4], 0));
+}

@@ -1,0 +1,78 @@
+//! The inboxes of all users, as the domains of this node use them.
+
+use std::sync::Arc;
+
+use futures::{StreamExt as _, stream};
+use kith_cache::remote::SharedError;
+use kith_delivery::{InboxKeeper, NodeName, NodeWake, Note};
+use kith_store::UserId;
+use prost::bytes::Bytes;
+
+/// Inboxes that are written at one time for one event.
+const WRITTEN_AT_ONCE: usize = 16;
+
+/// The inboxes of all users. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Inboxes {
+    pub(super) keeper: Arc<dyn InboxKeeper>,
+    /// The name of this node.
+    pub(super) node: NodeName,
+}
+
+impl Inboxes {
+    /// Over those of a keeper. `node`: the name of this node, another one for each start.
+    #[must_use]
+    pub fn new(keeper: Arc<dyn InboxKeeper>, node: NodeName) -> Self {
+        Self { keeper, node }
+    }
+
+    /// Wakes nodes, in the background. A wake that is lost is made up for by the sweep of the receivers.
+    pub(super) fn publish(&self, wakes: Vec<NodeWake>) {
+        if wakes.is_empty() {
+            return;
+        }
+        let keeper = Arc::clone(&self.keeper);
+        tokio::spawn(async move {
+            if keeper.publish(&wakes).await.is_err() {
+                tracing::debug!("nodes could not be woken; their receivers read again soon");
+            }
+        });
+    }
+
+    /// Enters a note into the inbox of each of these users, in the background. Notes may be lost.
+    pub(super) fn note(&self, users: Vec<UserId>, note: Note) {
+        if users.is_empty() {
+            return;
+        }
+        let this = self.clone();
+        tokio::spawn(async move {
+            let noted = users.into_iter().map(async |user| this.keeper.note(user, note).await);
+            this.publish_all(noted).await;
+        });
+    }
+
+    /// Brings a signal to those of these users who receive now, in the background. Signals may be lost.
+    pub(super) fn signal(&self, users: Vec<UserId>, signal: Bytes) {
+        if users.is_empty() {
+            return;
+        }
+        let this = self.clone();
+        tokio::spawn(async move {
+            let sent = users.into_iter().map(async |user| this.keeper.signal(user, signal.clone()).await);
+            this.publish_all(sent).await;
+        });
+    }
+
+    async fn publish_all(
+        &self,
+        written: impl Iterator<Item = impl Future<Output = Result<Vec<NodeWake>, SharedError>>>,
+    ) {
+        let mut written = stream::iter(written).buffer_unordered(WRITTEN_AT_ONCE);
+        while let Some(wakes) = written.next().await {
+            match wakes {
+                Ok(wakes) => self.publish(wakes),
+                Err(_) => tracing::debug!("a note or a signal is lost"),
+            }
+        }
+    }
+}

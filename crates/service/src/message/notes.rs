@@ -1,0 +1,74 @@
+//! What the receivers of users learn besides messages: notes about relations, memberships and dialogs, and what a peer has read. It may
+//! be lost.
+
+use async_trait::async_trait;
+use kith_delivery::Note;
+use kith_store::{DialogKey, Edge, GroupId, Seq, UserId};
+
+use super::{Inboxes, receive};
+use crate::{
+    error::Error,
+    group::members::{MembershipEvent, MembershipListener},
+    metric::SIGNALS,
+    relation::FollowListener,
+};
+
+/// Notifies the receivers of users. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Notes(Inboxes);
+
+impl Notes {
+    /// Through these inboxes.
+    #[must_use]
+    pub const fn new(inboxes: Inboxes) -> Self {
+        Self(inboxes)
+    }
+
+    /// A user has read up to this number, or has changed settings of a dialog.
+    pub(super) fn dialog_changed(&self, key: DialogKey, read_seq: Seq) {
+        self.0.note(vec![key.user], Note::Dialog { conversation: key.conversation, read_seq });
+    }
+
+    /// The other user of a direct conversation has read up to this number.
+    pub(super) fn peer_read(&self, key: DialogKey, peer: UserId, read_seq: Seq) {
+        metrics::counter!(SIGNALS.name, "kind" => "read").increment(1);
+        self.0.signal(vec![key.user], receive::read_to_bytes(key.conversation, peer, read_seq));
+    }
+
+    fn of(event: &MembershipEvent) -> Option<(Vec<UserId>, Note)> {
+        match event {
+            MembershipEvent::Joined { group, members, .. } => {
+                let users = members.iter().map(|member| member.key.user).collect();
+                Some((users, Note::GroupJoined { group: *group }))
+            }
+            MembershipEvent::Left { group, users, .. } => Some((users.clone(), left(*group))),
+            MembershipEvent::OwnerChanged { .. }
+            | MembershipEvent::Demoted(_)
+            | MembershipEvent::Dismissed(_) => None,
+        }
+    }
+}
+
+const fn left(group: GroupId) -> Note {
+    Note::GroupLeft { group }
+}
+
+#[async_trait]
+impl MembershipListener for Notes {
+    async fn changed(&self, event: &MembershipEvent) -> Result<(), Error> {
+        if let Some((users, note)) = Self::of(event) {
+            self.0.note(users, note);
+        }
+        Ok(())
+    }
+}
+
+impl FollowListener for Notes {
+    fn followed(&self, edge: Edge) {
+        self.0.note(vec![edge.to], Note::ContactAdded { user: edge.from });
+    }
+
+    fn unfollowed(&self, edge: Edge) {
+        self.0.note(vec![edge.to], Note::ContactEnded { user: edge.from });
+    }
+}

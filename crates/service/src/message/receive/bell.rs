@@ -1,0 +1,169 @@
+//! What a receiver is woken for.
+
+use std::{mem, sync::Arc};
+
+use kith_delivery::{Generation, Position, SentMessages};
+use kith_store::Seq;
+use parking_lot::Mutex;
+use prost::bytes::Bytes;
+use tokio::{sync::Notify, time::Instant};
+
+/// Most signals that wait for one receiver; further ones are lost.
+const SIGNALS_MAX: usize = 16;
+
+/// An entry of the inbox, as a wake brought it.
+#[derive(Clone, Debug)]
+pub(super) struct WokenEntry {
+    pub(super) generation: Generation,
+    pub(super) position: Position,
+    /// `None`: the conversation is new to the inbox.
+    pub(super) first: Option<Seq>,
+    pub(super) fresh: Fresh,
+}
+
+/// Messages as they were when they were sent, and when this node heard of them.
+#[derive(Clone, Debug)]
+pub(super) struct Fresh {
+    pub(super) sent: Arc<SentMessages>,
+    pub(super) heard: Instant,
+}
+
+/// What a receiver is to do.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// The only entry since it looked last.
+    pub(super) entry: Option<WokenEntry>,
+    /// There may be entries that no wake brought.
+    pub(super) read: bool,
+    /// The inbox has ended.
+    pub(super) lost: bool,
+    /// The generation of the inbox as this node renewed it.
+    pub(super) generation: Option<Generation>,
+    pub(super) signals: Vec<Bytes>,
+    /// Conversations that the receiver reads without its inbox have messages up to these.
+    pub(super) logs: Vec<Fresh>,
+}
+
+/// Wakes one receiver. It holds no queue: of what comes while the receiver does not look, it keeps that it came.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    news: Mutex<News>,
+    rung: Notify,
+}
+
+impl Bell {
+    /// Waits until there is something to do.
+    pub(super) async fn news(&self) -> News {
+        loop {
+            let news = mem::take(&mut *self.news.lock());
+            if !news.is_empty() {
+                return news;
+            }
+            self.rung.notified().await;
+        }
+    }
+
+    /// An entry was written. A second one is read from the inbox, together with the first.
+    pub(super) fn entry(&self, entry: WokenEntry) {
+        self.ring(|news| match news.entry {
+            None if !news.read => news.entry = Some(entry),
+            None | Some(_) => (news.entry, news.read) = (None, true),
+        });
+    }
+
+    pub(super) fn read(&self) {
+        self.ring(|news| (news.entry, news.read) = (None, true));
+    }
+
+    pub(super) fn lost(&self) {
+        self.ring(|news| news.lost = true);
+    }
+
+    pub(super) fn renewed(&self, generation: Generation) {
+        self.ring(|news| news.generation = Some(generation));
+    }
+
+    pub(super) fn signal(&self, signal: &Bytes) {
+        self.ring(|news| {
+            if news.signals.len() < SIGNALS_MAX {
+                news.signals.push(signal.clone());
+            }
+        });
+    }
+
+    /// A conversation has messages up to a number. Of each conversation the newest is kept.
+    pub(super) fn log(&self, fresh: &Fresh) {
+        self.ring(|news| keep_newest(&mut news.logs, fresh));
+    }
+
+    fn ring(&self, change: impl FnOnce(&mut News)) {
+        change(&mut self.news.lock());
+        self.rung.notify_one();
+    }
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        let Self { entry, read, lost, generation, signals, logs } = self;
+        entry.is_none() && !read && !lost && generation.is_none() && signals.is_empty() && logs.is_empty()
+    }
+}
+
+/// Adds what is known of a conversation, unless more is known of it.
+pub(super) fn keep_newest(logs: &mut Vec<Fresh>, fresh: &Fresh) {
+    let known = logs.iter_mut().find(|log| log.sent.conversation == fresh.sent.conversation);
+    match known {
+        Some(known) if known.sent.last < fresh.sent.last => *known = fresh.clone(),
+        Some(_) => {}
+        None => logs.push(fresh.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::Timestamp;
+
+    use super::*;
+
+    fn fresh(conversation: &str, last: Seq) -> Fresh {
+        let conversation = conversation.parse().unwrap();
+        let sent = SentMessages { conversation, last, sent: Timestamp(0), entries: Vec::new() };
+        Fresh { sent: Arc::new(sent), heard: Instant::now() }
+    }
+
+    fn entry(position: Position) -> WokenEntry {
+        let generation = Generation { epoch: 1, number: 1 };
+        WokenEntry { generation, position, first: Some(1), fresh: fresh("g9", 1) }
+    }
+
+    #[tokio::test]
+    async fn one_entry_is_kept_and_more_are_read() {
+        let bell = Bell::default();
+        bell.entry(entry(1));
+        let news = bell.news().await;
+        assert_eq!((news.entry.map(|entry| entry.position), news.read), (Some(1), false));
+        (1..=3).for_each(|position| bell.entry(entry(position)));
+        let news = bell.news().await;
+        assert!(news.entry.is_none() && news.read);
+    }
+
+    #[tokio::test]
+    async fn signals_that_wait_are_bounded() {
+        let bell = Bell::default();
+        (0..100).for_each(|_| bell.signal(&Bytes::from_static(b"x")));
+        assert_eq!(bell.news().await.signals.len(), SIGNALS_MAX);
+        assert!(futures::poll!(Box::pin(bell.news())).is_pending(), "it was taken");
+    }
+
+    #[tokio::test]
+    async fn newest_end_of_a_conversation_is_kept() {
+        let bell = Bell::default();
+        for (conversation, last) in [("g9", 5), ("g8", 1), ("g9", 7), ("g9", 6)] {
+            bell.log(&fresh(conversation, last));
+        }
+        let logs = bell.news().await.logs;
+        let kept: Vec<_> =
+            logs.iter().map(|log| (log.sent.conversation.to_string(), log.sent.last)).collect();
+        assert_eq!(kept, [("g9".to_owned(), 7), ("g8".to_owned(), 1)]);
+    }
+}

@@ -1,0 +1,136 @@
+//! The backlog of a stream that begins without a usable cursor.
+//!
+//! The ends of all conversations are read from the store after the inbox was opened, and become its marks. The backlog is sent from
+//! the log up to the marks that the inbox returns; entries of the inbox are above them, once it is read up to the last call.
+
+use std::collections::{HashSet, VecDeque};
+
+use kith_delivery::{Mark, Marked, Opened, Position};
+use kith_store::{ConversationId, Seq, UserId};
+
+use super::{
+    super::AtLeast,
+    Parts, Receiving,
+    cursor::Floors,
+    range::DueRange,
+    receiver::{Due, DueWhat},
+    start::away,
+};
+use crate::error::Error;
+
+/// How often conversations are looked for that another receiver knew of.
+const ROUNDS: usize = 3;
+
+/// The marks of all conversations of a user.
+#[derive(Debug)]
+pub(super) struct CatchUp {
+    /// Of the inbox, when it was opened. The stream goes on after it.
+    pub(super) first_position: Position,
+    /// After the last call. Up to it, entries are cut by the marks.
+    pub(super) last_position: Position,
+    pub(super) marks: Vec<(ConversationId, Seq)>,
+}
+
+impl Receiving {
+    /// Marks all conversations of a user up to their ends. `None`: the inbox has ended meanwhile.
+    ///
+    /// # Errors
+    /// UNAVAILABLE if Redis does not answer, or what a failing store makes.
+    pub(super) async fn marks(
+        &self,
+        user: UserId,
+        positions: &Floors,
+        opened: Opened,
+    ) -> Result<Option<CatchUp>, Error> {
+        let _turn = self.0.hub.beginning().await;
+        let first_position = opened.position;
+        let mut caught = CatchUp { first_position, last_position: first_position, marks: Vec::new() };
+        for _ in 0..ROUNDS {
+            let ends = self.ends(user, positions, &caught).await?;
+            let Some(known) = self.mark(user, opened, &ends, &mut caught).await? else { return Ok(None) };
+            let has_all = usize::try_from(known).is_ok_and(|known| known <= caught.marks.len());
+            if opened.complete || has_all {
+                break;
+            }
+            // Another receiver began at the same time, and knew of more conversations.
+        }
+        Ok(Some(caught))
+    }
+
+    /// Marks conversations. Returns how many have a mark; `None`: the inbox has ended.
+    async fn mark(
+        &self,
+        user: UserId,
+        opened: Opened,
+        ends: &[Mark],
+        caught: &mut CatchUp,
+    ) -> Result<Option<u64>, Error> {
+        let size = self.0.limits().marks_at_once.max(1);
+        let calls = ends.len().div_ceil(size).max(1);
+        let (mut some, mut conversations) = (ends.chunks(size), 0);
+        for call in 1..=calls {
+            let ends = some.next().unwrap_or_default();
+            let marked = self.0.keeper().mark(user, opened.generation, ends, call == calls).await;
+            let Marked::Marks(marked) = marked.map_err(away)? else { return Ok(None) };
+            self.0.inboxes().publish(marked.wakes);
+            (caught.last_position, conversations) = (marked.position, marked.conversations);
+            caught.marks.extend(ends.iter().map(|mark| mark.conversation).zip(marked.marks));
+        }
+        Ok(Some(conversations))
+    }
+
+    /// The ends of all conversations of a user that are not marked yet, and of those with a position that it has left.
+    async fn ends(&self, user: UserId, positions: &Floors, caught: &CatchUp) -> Result<Vec<Mark>, Error> {
+        let Parts { dialogs, messages, .. } = &*self.0;
+        let mut known: HashSet<ConversationId> = caught.marks.iter().map(|(known, _)| *known).collect();
+        let mut conversations = dialogs.conversations(user).await?;
+        conversations.retain(|conversation| known.insert(*conversation));
+        let left: Vec<_> = positions.keys().copied().filter(|left| !known.contains(left)).collect();
+        let bounds = messages.seen_bounds(Some(user), &left).await?;
+        let readable = left.into_iter().zip(bounds).filter(|(_, bounds)| bounds.is_ok());
+        conversations.extend(readable.map(|(left, _)| left));
+        let ends = messages.logs.ends(&conversations, &AtLeast::default()).await?;
+        let ends = conversations.into_iter().zip(ends);
+        Ok(ends.map(|(conversation, end)| Mark { conversation, end: end.seq }).collect())
+    }
+}
+
+impl CatchUp {
+    /// What a client lacks that has these positions. Of a conversation without a position it learns that there are messages.
+    pub(super) fn due(&self, positions: &Floors) -> VecDeque<Due> {
+        let due = self.marks.iter().filter_map(|(conversation, mark)| {
+            let position = positions.get(conversation).copied();
+            let first = position.unwrap_or_default().saturating_add(1);
+            (first <= *mark).then(|| DueRange {
+                conversation: *conversation,
+                first: Some(first),
+                last: *mark,
+                of_log: false,
+                only_named: position.is_none(),
+                fresh: None,
+            })
+        });
+        due.map(|range| Due { what: DueWhat::Range(Box::new(range)), position: None }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_gets_what_is_above_its_positions() {
+        let marks = [("g1", 5), ("g2", 5), ("g3", 5), ("g4", 0)];
+        let marks = marks.map(|(conversation, mark)| (conversation.parse().unwrap(), mark)).into();
+        let caught = CatchUp { first_position: 1, last_position: 2, marks };
+        let positions = [("g1", 3), ("g2", 5)].map(|(id, seq)| (id.parse().unwrap(), seq)).into();
+        let due = caught.due(&positions).into_iter().map(|due| match due.what {
+            DueWhat::Range(range) => {
+                (range.conversation.to_string(), range.first.unwrap(), range.last, range.only_named)
+            }
+            other => panic!("{other:?}"),
+        });
+        let due: Vec<_> = due.collect();
+        assert_eq!(due, [("g1".to_owned(), 4, 5, false), ("g3".to_owned(), 1, 5, true)]);
+    }
+}

@@ -1,0 +1,174 @@
+//! What is received, and what is asked for, between the wire and the domain.
+
+use std::collections::hash_map::Entry;
+
+use kith_delivery::Note;
+use kith_proto::message::v1::{
+    self as wire, ContactChanged, DialogChanged, GroupChanged, Signal, SignalKind, delivery::What,
+    note::What as Noted, signal::What as Signaled,
+};
+use kith_store::{ConversationId, Seq, UserId};
+use prost::{Message as _, bytes::Bytes};
+
+use super::{
+    super::{conversation, dialogs, invalid, number},
+    cursor::Floors,
+};
+use crate::{
+    error::Error,
+    rpc::{batch::check_count, call::Principal},
+};
+
+/// Most positions of a request.
+const POSITIONS_MAX: usize = 2_000;
+/// Longest cursor, in characters.
+const CURSOR_CHARS_MAX: usize = 4_096;
+
+/// Where a stream is to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) user: UserId,
+    pub(super) cursor: String,
+    pub(super) positions: Floors,
+    pub(super) now: bool,
+}
+
+/// A signal that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Activity {
+    pub(super) user: UserId,
+    pub(super) conversation: ConversationId,
+    pub(super) kind: SignalKind,
+}
+
+/// Where a request asks to begin.
+///
+/// # Errors
+/// INVALID_ARGUMENT, PERMISSION_DENIED.
+pub(super) fn asked(request: wire::ReceiveRequest, principal: Principal) -> Result<Asked, Error> {
+    let user = dialogs::user(request.user_id, principal)?;
+    if request.cursor.len() > CURSOR_CHARS_MAX {
+        return Err(invalid("cursor", format!("must have at most {CURSOR_CHARS_MAX} characters")));
+    }
+    let positions = positions(&request.positions)?;
+    if request.now && !(request.cursor.is_empty() && positions.is_empty()) {
+        return Err(invalid("now", "must not be set together with cursor or positions"));
+    }
+    Ok(Asked { user, cursor: request.cursor, positions, now: request.now })
+}
+
+fn positions(positions: &[wire::Position]) -> Result<Floors, Error> {
+    check_count("positions", positions.len(), POSITIONS_MAX)?;
+    let mut floors = Floors::with_capacity(positions.len());
+    for position in positions {
+        let conversation = conversation(&position.conversation_id)
+            .map_err(|_| invalid("positions.conversation_id", "must be a conversation, as d7-8 or g9"))?;
+        let seq = number("positions.seq", position.seq)?;
+        match floors.entry(conversation) {
+            Entry::Vacant(place) => place.insert(seq),
+            Entry::Occupied(_) => return Err(invalid("positions", "must have each conversation once")),
+        };
+    }
+    Ok(floors)
+}
+
+/// The signal that a request asks to send.
+///
+/// # Errors
+/// INVALID_ARGUMENT, PERMISSION_DENIED.
+pub(super) fn activity(request: &wire::SendSignalRequest, principal: Principal) -> Result<Activity, Error> {
+    let user = dialogs::user(request.user_id, principal)?;
+    let conversation = conversation(&request.conversation_id)?;
+    let kind = match request.kind() {
+        SignalKind::Unspecified => return Err(invalid("kind", "must be a signal that this node knows")),
+        kind => kind,
+    };
+    Ok(Activity { user, conversation, kind })
+}
+
+/// A signal that says what a user does, as wakes carry it.
+pub(super) fn activity_to_bytes(activity: Activity) -> Bytes {
+    let what = Signaled::Activity(activity.kind.into());
+    to_bytes(activity.conversation, activity.user, what)
+}
+
+/// A signal that says what a user has read, as wakes carry it.
+pub(in crate::message) fn read_to_bytes(conversation: ConversationId, user: UserId, read_seq: Seq) -> Bytes {
+    to_bytes(conversation, user, Signaled::ReadSeq(read_seq))
+}
+
+fn to_bytes(conversation: ConversationId, user: UserId, what: Signaled) -> Bytes {
+    let conversation_id = conversation.to_string();
+    Signal { conversation_id, user_id: user.get(), what: Some(what) }.encode_to_vec().into()
+}
+
+/// The signal that a wake carried; `None`: this program does not know it.
+pub(super) fn signal(bytes: &Bytes) -> Option<What> {
+    let signal = Signal::decode(bytes.clone()).ok()?;
+    signal.what.is_some().then_some(What::Signal(signal))
+}
+
+/// The note as it is sent; `None`: this program does not know it.
+pub(super) fn note(note: Note) -> Option<wire::Note> {
+    let what = match note {
+        Note::Dialog { conversation, read_seq } => {
+            Noted::Dialog(DialogChanged { conversation_id: conversation.to_string(), read_seq })
+        }
+        Note::ContactAdded { user } => Noted::FollowerAdded(ContactChanged { user_id: user.get() }),
+        Note::ContactEnded { user } => Noted::FollowerRemoved(ContactChanged { user_id: user.get() }),
+        Note::GroupJoined { group } => Noted::GroupJoined(GroupChanged { group_id: group.get() }),
+        Note::GroupLeft { group } => Noted::GroupLeft(GroupChanged { group_id: group.get() }),
+        _ => return None,
+    };
+    Some(wire::Note { what: Some(what) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(conversation_id: &str, seq: i64) -> wire::Position {
+        wire::Position { conversation_id: conversation_id.to_owned(), seq }
+    }
+
+    fn refused(request: wire::ReceiveRequest) -> bool {
+        let request = wire::ReceiveRequest { user_id: 7, ..request };
+        asked(request, Principal::Service).is_err()
+    }
+
+    #[test]
+    fn start_of_a_stream_has_one_form() {
+        let cursor = "x".to_owned();
+        let positions = vec![position("g9", 5)];
+        let now = wire::ReceiveRequest { now: true, ..Default::default() };
+        assert!(!refused(now.clone()));
+        assert!(refused(wire::ReceiveRequest { cursor: cursor.clone(), ..now.clone() }));
+        assert!(refused(wire::ReceiveRequest { positions: positions.clone(), ..now }));
+        assert!(!refused(wire::ReceiveRequest { cursor, positions, ..Default::default() }));
+    }
+
+    #[test]
+    fn each_conversation_has_one_position() {
+        let of = |positions: Vec<_>| wire::ReceiveRequest { positions, ..Default::default() };
+        assert!(!refused(of(vec![position("g9", 5), position("d7-8", 0)])));
+        for wrong in
+            [vec![position("g9", 5), position("g9", 5)], vec![position("x", 1)], vec![position("g9", -1)]]
+        {
+            assert!(refused(of(wrong)));
+        }
+        let many = |count: i64| of((1..=count).map(|id| position(&format!("g{id}"), 1)).collect());
+        assert!(!refused(many(2_000)) && refused(many(2_001)));
+    }
+
+    #[test]
+    fn signal_comes_back_from_its_bytes() {
+        let user = UserId::new(7).unwrap();
+        let conversation = "d7-8".parse().unwrap();
+        let activity = Activity { user, conversation, kind: SignalKind::Typing };
+        let Some(What::Signal(signaled)) = signal(&activity_to_bytes(activity)) else { panic!("a signal") };
+        assert_eq!(signaled.what, Some(Signaled::Activity(SignalKind::Typing.into())));
+        assert!(signal(&read_to_bytes(conversation, user, 5)).is_some());
+        assert_eq!(signal(&Bytes::from_static(b"\xff")), None);
+        assert_eq!(signal(&Bytes::new()), None, "a kind of a later version");
+    }
+}

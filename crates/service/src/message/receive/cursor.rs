@@ -1,0 +1,166 @@
+//! Cursors: where a stream goes on, sealed for one user.
+
+use std::collections::HashMap;
+
+use kith_delivery::{Generation, Position};
+use kith_store::{ConversationId, GroupId, Seq, UserId};
+use prost::{
+    bytes::Buf,
+    encoding::{decode_varint, encode_varint},
+};
+
+use super::super::invalid;
+use crate::{error::Error, rpc::page_token::PageTokens};
+
+/// What cursors belong to, with the user.
+const QUERY: &[u8] = b"Receive";
+/// First byte of a cursor in this form.
+const FORM: u8 = 1;
+/// Before the id of a group, and before those of two users.
+const GROUP: u64 = 0;
+const DIRECT: u64 = 1;
+
+/// Of each conversation the highest number that the client has.
+pub(super) type Floors = HashMap<ConversationId, Seq>;
+
+/// Where a stream goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) generation: Generation,
+    /// The client has every entry up to this one.
+    pub(super) position: Position,
+    /// Of later entries, and of conversations that are not in the inbox, it has the messages up to these.
+    pub(super) floors: Floors,
+}
+
+/// Makes and reads cursors.
+#[derive(Clone, Debug)]
+pub(super) struct Cursors(PageTokens);
+
+impl Cursors {
+    pub(super) const fn new(tokens: PageTokens) -> Self {
+        Self(tokens)
+    }
+
+    /// The cursor of a place; empty if the place has too many floors to be sealed.
+    pub(super) fn seal(&self, user: UserId, place: &Place) -> String {
+        self.0.seal_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()).unwrap_or_default()
+    }
+
+    /// The place of a cursor; `None`: there is no cursor.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if it was not made for this user.
+    pub(super) fn open(&self, user: UserId, cursor: &str) -> Result<Option<Place>, Error> {
+        let refused = || invalid("cursor", "must be one that Receive returned to this user");
+        let place = self.0.open_bytes(&[QUERY, &user.get().to_be_bytes()], cursor).map_err(|_| refused())?;
+        place.map(|bytes| Place::of_bytes(&bytes).ok_or_else(refused)).transpose()
+    }
+}
+
+impl Place {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![FORM];
+        for number in [self.generation.epoch, self.generation.number, self.position] {
+            encode_varint(number, &mut bytes);
+        }
+        for (conversation, seq) in &self.floors {
+            match conversation {
+                ConversationId::Group(group) => encode_all(&[GROUP, id(group.get())], &mut bytes),
+                ConversationId::Direct(one, other) => {
+                    encode_all(&[DIRECT, id(one.get()), id(other.get())], &mut bytes);
+                }
+            }
+            encode_varint(id(*seq), &mut bytes);
+        }
+        bytes
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (form, mut rest) = bytes.split_first()?;
+        let numbers = |rest: &mut &[u8]| decode_varint(rest).ok();
+        if *form != FORM {
+            return None;
+        }
+        let generation = Generation { epoch: numbers(&mut rest)?, number: numbers(&mut rest)? };
+        let (position, mut floors) = (numbers(&mut rest)?, Floors::new());
+        while rest.has_remaining() {
+            let conversation = match numbers(&mut rest)? {
+                GROUP => ConversationId::Group(GroupId::new(signed(numbers(&mut rest)?)).ok()?),
+                DIRECT => {
+                    let one = UserId::new(signed(numbers(&mut rest)?)).ok()?;
+                    ConversationId::direct(one, UserId::new(signed(numbers(&mut rest)?)).ok()?)
+                }
+                _ => return None,
+            };
+            floors.insert(conversation, signed(numbers(&mut rest)?));
+        }
+        Some(Self { generation, position, floors })
+    }
+}
+
+fn encode_all(numbers: &[u64], bytes: &mut Vec<u8>) {
+    numbers.iter().for_each(|number| encode_varint(*number, bytes));
+}
+
+/// Ids and numbers of messages are not below 0.
+fn id(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn place(floors: &[(&str, Seq)]) -> Place {
+        let floors = floors.iter().map(|(conversation, seq)| (conversation.parse().unwrap(), *seq)).collect();
+        Place { generation: Generation { epoch: 3, number: u64::MAX }, position: 58, floors }
+    }
+
+    #[test]
+    fn place_comes_back_from_its_cursor() {
+        let cursors = Cursors::new(PageTokens::new([7; 32]));
+        for place in [place(&[]), place(&[("g9", 5), ("d7-9223372036854775807", i64::MAX)])] {
+            let cursor = cursors.seal(user(7), &place);
+            assert_eq!(cursors.open(user(7), &cursor).unwrap(), Some(place));
+        }
+        assert_eq!(cursors.open(user(7), "").unwrap(), None);
+    }
+
+    #[test]
+    fn cursor_of_another_user_is_refused() {
+        let cursors = Cursors::new(PageTokens::new([7; 32]));
+        let cursor = cursors.seal(user(7), &place(&[]));
+        assert!(cursors.open(user(8), &cursor).is_err());
+        assert!(cursors.open(user(7), &format!("{cursor}A")).is_err());
+        assert!(Cursors::new(PageTokens::new([8; 32])).open(user(7), &cursor).is_err());
+    }
+
+    #[test]
+    fn damaged_place_is_none() {
+        let whole = place(&[("g9", 5)]).to_bytes();
+        for length in 0..whole.len() {
+            let without_floor = length == place(&[]).to_bytes().len();
+            assert_eq!(Place::of_bytes(&whole[..length]).is_some(), without_floor, "{length}");
+        }
+        assert_eq!(Place::of_bytes(&[&[2], &whole[1..]].concat()), None);
+    }
+
+    #[test]
+    fn cursor_has_room_for_all_large_groups() {
+        let group = |id: i64| (ConversationId::Group(GroupId::new(i64::MAX - id).unwrap()), i64::MAX - id);
+        let place = Place { floors: (0..64).map(group).collect(), ..place(&[]) };
+        let cursors = Cursors::new(PageTokens::new([7; 32]));
+        let cursor = cursors.seal(user(7), &place);
+        assert!(!cursor.is_empty() && cursor.len() <= 4096, "{} characters", cursor.len());
+        assert_eq!(cursors.open(user(7), &cursor).unwrap(), Some(place));
+    }
+}

@@ -1,0 +1,338 @@
+//! The receivers of this node: one subscription wakes all of them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use kith_delivery::{Generation, SentMessages, Wake, Woken};
+use kith_store::{ConversationId, UserId};
+use parking_lot::Mutex;
+use prost::bytes::Bytes;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    time::Instant,
+};
+
+use super::{
+    super::Inboxes,
+    bell::{Bell, Fresh, WokenEntry},
+};
+use crate::{
+    error::{Error, Reason},
+    metric::RECEIVERS,
+};
+
+/// Receivers that read from inboxes at one time: more would delay all other commands to Redis.
+const READERS: usize = 8;
+/// Receivers that begin with a backlog at one time: each reads the ends of all conversations of its user.
+const BEGINNERS: usize = 8;
+
+/// Wakes the receivers of this node.
+#[derive(Debug)]
+pub(super) struct Hub {
+    inboxes: Inboxes,
+    places: Arc<Semaphore>,
+    /// Most receivers of one user.
+    of_user_max: usize,
+    readers: Semaphore,
+    beginners: Semaphore,
+    users: Mutex<HashMap<UserId, HashMap<u64, Arc<Bell>>>>,
+    /// The receivers that read conversations without their inboxes.
+    logs: Mutex<HashMap<ConversationId, HashMap<u64, Arc<Bell>>>>,
+    next: AtomicU64,
+}
+
+/// The place of a receiver in the hub; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) bell: Arc<Bell>,
+    hub: Arc<Hub>,
+    user: UserId,
+    number: u64,
+    logs: HashSet<ConversationId>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Hub {
+    /// For at most `most` receivers, of one user `of_user_max`.
+    pub(super) fn new(inboxes: Inboxes, most: usize, of_user_max: usize) -> Self {
+        Self {
+            inboxes,
+            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            of_user_max,
+            readers: Semaphore::new(READERS),
+            beginners: Semaphore::new(BEGINNERS),
+            users: Mutex::default(),
+            logs: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes room for a receiver of this user. It is woken from now on for what this node is woken for.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the user, or the node, has as many as it may.
+    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Result<Place, Error> {
+        let full = |_| too_many("the node has as many receivers as it may (messages.receivers)");
+        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
+        let (bell, number) = (Arc::<Bell>::default(), self.next.fetch_add(1, Ordering::Relaxed));
+        let mut users = self.users.lock();
+        let of_user = users.entry(user).or_default();
+        if of_user.len() >= self.of_user_max {
+            return Err(too_many("the user has as many receivers as it may (messages.receivers_of_user)"));
+        }
+        of_user.insert(number, Arc::clone(&bell));
+        metrics::gauge!(RECEIVERS.name).increment(1.0);
+        let (hub, logs) = (Arc::clone(self), HashSet::new());
+        Ok(Place { bell, hub, user, number, logs, _permit: permit })
+    }
+
+    /// Wakes the receivers that a wake of this node is for.
+    pub(super) fn wake(&self, wake: Wake) {
+        match wake {
+            Wake::Messages { sent, woken, lost } => {
+                self.wake_all(sent, &woken);
+                lost.into_iter().for_each(|user| self.ring(user, Bell::lost));
+            }
+            // What it has is read: it may be any entries.
+            Wake::Entries { user, .. } => self.ring(user, Bell::read),
+            Wake::Lost { user } => self.ring(user, Bell::lost),
+            Wake::Signal { user, signal } => self.signal(user, &signal),
+            Wake::Conversation(sent) => self.log(sent),
+        }
+    }
+
+    /// Makes all receivers read: wakes may be lost.
+    pub(super) fn read_again(&self) {
+        self.users.lock().values().flat_map(HashMap::values).for_each(|bell| bell.read());
+    }
+
+    /// Makes the receivers of this user read.
+    pub(super) fn read(&self, user: UserId) {
+        self.ring(user, Bell::read);
+    }
+
+    /// The inbox of this user was renewed, in this generation.
+    pub(super) fn renewed(&self, user: UserId, generation: Generation) {
+        self.ring(user, |bell| bell.renewed(generation));
+    }
+
+    /// The users that have receivers.
+    pub(super) fn users(&self) -> Vec<UserId> {
+        self.users.lock().keys().copied().collect()
+    }
+
+    /// A turn to read; the next receiver has it when this is dropped. `None` never comes.
+    pub(super) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
+        self.readers.acquire().await.ok()
+    }
+
+    /// A turn to begin with a backlog, in the same way.
+    pub(super) async fn beginning(&self) -> Option<SemaphorePermit<'_>> {
+        self.beginners.acquire().await.ok()
+    }
+
+    fn wake_all(&self, sent: SentMessages, woken: &[Woken]) {
+        let fresh = Fresh { sent: Arc::new(sent), heard: Instant::now() };
+        for Woken { user, generation, position, first } in woken {
+            let (generation, position, first) = (*generation, *position, *first);
+            self.ring(*user, |bell| {
+                bell.entry(WokenEntry { generation, position, first, fresh: fresh.clone() });
+            });
+        }
+    }
+
+    fn signal(&self, user: UserId, signal: &Bytes) {
+        self.ring(user, |bell| bell.signal(signal));
+    }
+
+    /// A conversation that is not written to inboxes has these messages.
+    pub(super) fn log(&self, sent: SentMessages) {
+        let fresh = Fresh { sent: Arc::new(sent), heard: Instant::now() };
+        if let Some(readers) = self.logs.lock().get(&fresh.sent.conversation) {
+            readers.values().for_each(|bell| bell.log(&fresh));
+        }
+    }
+
+    /// The conversations that receivers of this node read without their inboxes.
+    pub(super) fn logs(&self) -> Vec<ConversationId> {
+        self.logs.lock().keys().copied().collect()
+    }
+
+    fn ring(&self, user: UserId, ring: impl Fn(&Bell)) {
+        if let Some(of_user) = self.users.lock().get(&user) {
+            of_user.values().for_each(|bell| ring(bell));
+        }
+    }
+
+    fn has(&self, user: UserId) -> bool {
+        self.users.lock().contains_key(&user)
+    }
+
+    /// Ends the wakes of a user who has no receiver here any more.
+    async fn close(self: Arc<Self>, user: UserId) {
+        if self.has(user) {
+            return;
+        }
+        self.inboxes.keeper.close(&self.inboxes.node, user).await.ok();
+        // A receiver that came meanwhile may have opened the inbox before it was closed.
+        if self.has(user) {
+            drop(self.inboxes.keeper.open(&self.inboxes.node, &[user]).await);
+            self.read(user);
+        }
+    }
+}
+
+impl Place {
+    /// Begins to wake the receiver for messages of these conversations.
+    pub(super) fn read_logs(&mut self, conversations: &[ConversationId]) {
+        let mut logs = self.hub.logs.lock();
+        for conversation in conversations {
+            logs.entry(*conversation).or_default().insert(self.number, Arc::clone(&self.bell));
+            self.logs.insert(*conversation);
+        }
+    }
+
+    /// Ends that for all other conversations.
+    pub(super) fn retain_logs(&mut self, keep: impl Fn(&ConversationId) -> bool) {
+        let mut logs = self.hub.logs.lock();
+        for conversation in self.logs.extract_if(|conversation| !keep(conversation)) {
+            if let Some(readers) = logs.get_mut(&conversation) {
+                readers.remove(&self.number);
+                if readers.is_empty() {
+                    logs.remove(&conversation);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.retain_logs(|_| false);
+        metrics::gauge!(RECEIVERS.name).decrement(1.0);
+        let mut users = self.hub.users.lock();
+        let Some(of_user) = users.get_mut(&self.user) else { return };
+        of_user.remove(&self.number);
+        if !of_user.is_empty() {
+            return;
+        }
+        users.remove(&self.user);
+        drop(users);
+        // Without a runtime the node has ended, and is forgotten after a while.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(Arc::clone(&self.hub).close(self.user));
+        }
+    }
+}
+
+fn too_many(why: &'static str) -> Error {
+    Error::new(Reason::TooManyReceivers, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_cache::SystemClock;
+    use kith_delivery::{FanOut, InboxKeeper, InboxLimits, MemoryInboxes, NodeName};
+    use kith_store::Timestamp;
+
+    use super::*;
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn node() -> NodeName {
+        "node".parse().unwrap()
+    }
+
+    fn sent(last: i64) -> SentMessages {
+        SentMessages { conversation: "g9".parse().unwrap(), last, sent: Timestamp(0), entries: Vec::new() }
+    }
+
+    fn hub(most: usize, of_user_max: usize) -> (Arc<Hub>, Arc<MemoryInboxes>) {
+        let keeper = Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), InboxLimits::default()));
+        let inboxes = Inboxes::new(Arc::<MemoryInboxes>::clone(&keeper), node());
+        (Arc::new(Hub::new(inboxes, most, of_user_max)), keeper)
+    }
+
+    /// Whether a message to user 1 wakes the node.
+    async fn is_woken(keeper: &MemoryInboxes, last: i64) -> bool {
+        let fan_out = FanOut { sent: sent(last), users: &[user(1)] };
+        !keeper.fan_out(&fan_out).await.wakes.is_empty()
+    }
+
+    #[tokio::test]
+    async fn receivers_are_bounded() {
+        let (hub, _) = hub(3, 2);
+        let first = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap()];
+        assert_eq!(hub.enter(user(1)).unwrap_err().reason(), Reason::TooManyReceivers);
+        let _other = hub.enter(user(2)).unwrap();
+        assert_eq!(hub.enter(user(3)).unwrap_err().reason(), Reason::TooManyReceivers);
+        drop(first);
+        assert!(hub.enter(user(3)).is_ok() && hub.enter(user(1)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn wake_reaches_the_receivers_of_its_users() {
+        let (hub, _) = hub(9, 9);
+        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
+        let generation = Generation { epoch: 1, number: 1 };
+        let woken = vec![Woken { user: user(1), generation, position: 5, first: Some(7) }];
+        hub.wake(Wake::Messages { sent: sent(7), woken, lost: vec![user(2)] });
+        for place in &places[..2] {
+            let entry = place.bell.news().await.entry.unwrap();
+            assert_eq!((entry.position, entry.first, entry.fresh.sent.last), (5, Some(7), 7));
+        }
+        assert!(places[2].bell.news().await.lost);
+    }
+
+    #[tokio::test]
+    async fn wake_of_a_conversation_reaches_those_that_read_it() {
+        let (hub, _) = hub(9, 9);
+        let (mut reader, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
+        reader.read_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
+        hub.wake(Wake::Conversation(sent(7)));
+        assert_eq!(reader.bell.news().await.logs[0].sent.last, 7);
+        assert!(futures::poll!(Box::pin(other.bell.news())).is_pending());
+        reader.retain_logs(|kept| *kept != "g9".parse().unwrap());
+        hub.wake(Wake::Conversation(sent(8)));
+        assert!(futures::poll!(Box::pin(reader.bell.news())).is_pending());
+        assert_eq!(hub.logs(), ["g8".parse().unwrap()]);
+        drop(reader);
+        assert_eq!(hub.logs(), []);
+    }
+
+    #[tokio::test]
+    async fn inbox_is_closed_with_its_last_receiver() {
+        let (hub, keeper) = hub(9, 9);
+        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap()];
+        keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
+        let [first, second] = places;
+        drop(first);
+        tokio::task::yield_now().await;
+        assert!(is_woken(&keeper, 1).await);
+        drop(second);
+        tokio::task::yield_now().await;
+        assert!(!is_woken(&keeper, 2).await);
+    }
+
+    #[tokio::test]
+    async fn receiver_that_comes_at_the_close_is_woken() {
+        let (hub, keeper) = hub(9, 9);
+        let first = hub.enter(user(1)).unwrap();
+        keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
+        drop(first);
+        // Its close has not begun.
+        let second = hub.enter(user(1)).unwrap();
+        keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
+        tokio::task::yield_now().await;
+        assert!(is_woken(&keeper, 1).await);
+        drop(second);
+    }
+}

@@ -1,0 +1,187 @@
+//! Groups that are too large for inboxes, and those that may soon be: the stream reads their conversations itself.
+//!
+//! When a stream begins to read a conversation, it marks the end in the inbox. So the inbox has everything up to the mark, and the
+//! stream reads what is above it once it has all entries up to then. Entries that come later are cut by what was sent, so a group
+//! may grow and shrink while it talks.
+
+use std::{collections::HashMap, mem};
+
+use futures::{StreamExt as _, stream};
+use kith_delivery::{Mark, Marked, Marks, Position};
+use kith_store::{ConversationId, GroupId, Seq, UserId};
+
+use super::{
+    super::AtLeast,
+    Parts,
+    bell::{Fresh, keep_newest},
+    range::DueRange,
+    receiver::{Due, DueWhat, Receiver},
+};
+use crate::error::Error;
+
+/// Most conversations that a stream reads itself. Messages of others come with the next stream.
+const LOGS_MAX: usize = 64;
+/// Rosters that are read at one time.
+const ROSTERS_AT_ONCE: usize = 16;
+
+/// The conversations that a stream reads itself.
+#[derive(Debug, Default)]
+pub(super) struct ReadLogs {
+    all: HashMap<ConversationId, ReadLog>,
+    news: Vec<Fresh>,
+    /// Whether it is to be looked which ones there are.
+    pub(super) must_track: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ReadLog {
+    /// The inbox has everything up to this number, in entries up to this position.
+    base: Seq,
+    base_at: Position,
+    /// The highest number that was sent since; 0: none.
+    sent: Seq,
+}
+
+impl ReadLogs {
+    /// None yet; it is to be looked which ones there are.
+    pub(super) fn unknown() -> Self {
+        Self { must_track: true, ..Self::default() }
+    }
+
+    /// Messages were sent to these conversations.
+    pub(super) fn heard(&mut self, logs: &[Fresh]) {
+        logs.iter().for_each(|fresh| keep_newest(&mut self.news, fresh));
+    }
+
+    pub(super) const fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// The number up to which the conversation is sent, or will be by entries of the inbox.
+    pub(super) fn end(&self, conversation: ConversationId) -> Seq {
+        self.all.get(&conversation).map_or(Seq::MAX, |log| log.base.max(log.sent))
+    }
+
+    /// The number up to which the conversation was sent since the stream reads it; 0: nothing was.
+    pub(super) fn sent_up_to(&self, conversation: ConversationId) -> Seq {
+        self.all.get(&conversation).map_or(0, |log| log.sent)
+    }
+
+    pub(super) fn sent(&mut self, conversation: ConversationId, seq: Seq) {
+        if let Some(log) = self.all.get_mut(&conversation) {
+            log.sent = seq.max(log.sent);
+        }
+    }
+
+    pub(super) fn all_sent(&self) -> impl Iterator<Item = (ConversationId, Seq)> {
+        self.all.iter().map(|(conversation, log)| (*conversation, log.sent)).filter(|(_, sent)| *sent > 0)
+    }
+
+    fn add(&mut self, conversations: &[ConversationId], marks: &Marks) {
+        for (conversation, mark) in conversations.iter().zip(&marks.marks) {
+            let log = ReadLog { base: *mark, base_at: marks.position, sent: 0 };
+            self.all.insert(*conversation, log);
+        }
+    }
+
+    /// Takes news of conversations of which the stream has all entries up to the base. `position`: that of the stream.
+    fn take(&mut self, position: Position) -> Vec<Fresh> {
+        let (ready, waiting) = mem::take(&mut self.news)
+            .into_iter()
+            .filter(|fresh| self.end(fresh.sent.conversation) < fresh.sent.last)
+            .partition(|fresh| self.all[&fresh.sent.conversation].base_at <= position);
+        self.news = waiting;
+        ready
+    }
+}
+
+impl Receiver {
+    /// Looks which conversations the stream has to read itself, and begins with new ones. What fails is tried again when the inbox
+    /// is renewed.
+    pub(super) async fn track(&mut self) {
+        self.logs.must_track = false;
+        let begins_now = mem::take(&mut self.begins_now);
+        let Ok(large) = self.parts.large_groups(self.reader.user).await else { return };
+        self.end_logs(&large);
+        let room = LOGS_MAX.saturating_sub(self.logs.all.len());
+        let new = large.into_iter().filter(|large| !self.logs.all.contains_key(large));
+        let new: Vec<ConversationId> = new.take(room).collect();
+        if new.is_empty() {
+            return;
+        }
+        match self.begin_logs(&new).await {
+            Some(Marked::Marks(marks)) => {
+                self.logs.add(&new, &marks);
+                if begins_now {
+                    self.position = marks.position.max(self.position);
+                }
+                self.live_at = self.live_at.map(|live_at| marks.position.max(live_at));
+            }
+            Some(Marked::Reset) => self.reset("lost"),
+            None => self.place.retain_logs(|kept| !new.contains(kept)),
+        }
+    }
+
+    /// Ends with conversations that go to the inbox again. Its next entry has also what was sent without it.
+    fn end_logs(&mut self, large: &[ConversationId]) {
+        for (conversation, sent) in self.logs.all_sent().filter(|(known, _)| !large.contains(known)) {
+            self.carried.insert(conversation, sent);
+        }
+        self.logs.all.retain(|known, _| large.contains(known));
+        self.place.retain_logs(|known| large.contains(known));
+    }
+
+    /// Registers at conversations, then marks their ends in the inbox: of what comes later the node learns. `None`: that failed.
+    async fn begin_logs(&mut self, conversations: &[ConversationId]) -> Option<Marked> {
+        let parts = &self.parts;
+        self.place.read_logs(conversations);
+        parts.keeper().register(&parts.inboxes().node, conversations).await.ok()?;
+        let ends = parts.messages.logs.ends(conversations, &AtLeast::default()).await.ok()?;
+        let ends = conversations.iter().zip(ends);
+        let ends: Vec<Mark> =
+            ends.map(|(conversation, end)| Mark { conversation: *conversation, end: end.seq }).collect();
+        let marked = parts.keeper().mark(self.reader.user, self.generation, &ends, false).await.ok()?;
+        if let Marked::Marks(marks) = &marked {
+            parts.inboxes().publish(marks.wakes.clone());
+        }
+        Some(marked)
+    }
+
+    /// Takes what is new in these conversations. Entries of the inbox come first.
+    pub(super) async fn look_at_logs(&mut self) {
+        let ready = self.logs.take(self.position);
+        for fresh in ready {
+            let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
+            let range = DueRange {
+                conversation,
+                first: Some(1),
+                last,
+                of_log: true,
+                only_named: false,
+                fresh: Some(fresh),
+            };
+            self.due.push_back(Due { what: DueWhat::Range(Box::new(range)), position: None });
+        }
+        if self.due.is_empty() && self.logs.has_news() {
+            self.read().await;
+        }
+        // Redis does not answer: it is looked again when there is something new.
+        if self.due.is_empty() {
+            self.logs.news.clear();
+        }
+    }
+}
+
+impl Parts {
+    /// The conversations of groups of a user that have more than half as many members as inboxes are written for.
+    async fn large_groups(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
+        let groups: Vec<GroupId> = self.dialogs.groups_of(user).await?;
+        let many = groups.into_iter().map(async |group| Ok((group, self.delivery.count(group).await?)));
+        let counted: Vec<Result<(GroupId, u32), Error>> =
+            stream::iter(many.collect::<Vec<_>>()).buffered(ROSTERS_AT_ONCE).collect().await;
+        let counted = counted.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        let most = self.config.fan_out_members_max / 2;
+        let large = counted.into_iter().filter(|(_, count)| *count > most);
+        Ok(large.map(|(group, _)| ConversationId::Group(group)).collect())
+    }
+}

@@ -1,0 +1,95 @@
+//! Receive: what is new for a user, as a stream.
+//!
+//! **Inbox.** Each user who receives has an inbox of ranges of numbers (`kith-delivery`). A stream is a position in it, and holds
+//! no queue: a slow reader reads on from the inbox, and gets a reset if the inbox does not reach back any more.
+//!
+//! **Once, in order.** The ranges of a conversation are contiguous and rise. A stream that begins with positions first delivers
+//! from the log up to the marks of the inbox, then from the inbox above them.
+//!
+//! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
+//! (`logs.rs`).
+//!
+//! **Who may.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are read
+//! then, too; those that a wake brought are used for [`FRESH_FOR`] after they were sent.
+
+mod bell;
+mod catch_up;
+mod convert;
+mod cursor;
+mod hub;
+mod logs;
+mod range;
+mod receiver;
+mod receivers;
+mod response;
+mod rpc;
+mod signals;
+mod start;
+
+use std::{sync::Arc, time::Duration};
+
+use kith_delivery::{InboxKeeper, InboxLimits};
+
+pub(super) use self::convert::read_to_bytes;
+use self::{cursor::Cursors, hub::Hub, signals::SignalLimit};
+pub use self::{receivers::Receivers, rpc::ReceiveRpc};
+use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};
+use crate::{
+    metric::{RECEIVE_CATCH_UPS, RECEIVE_LAG_SECONDS, RECEIVE_RESETS, RECEIVERS, SIGNALS, count_from_zero},
+    rpc::page_token::PageTokens,
+};
+
+/// How long messages are delivered as a wake brought them: after that a recalled one must not be.
+const FRESH_FOR: Duration = Duration::from_secs(2);
+
+/// What streams are made of. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Receiving(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    dialogs: Dialogs,
+    messages: Messages,
+    delivery: Delivery,
+    hub: Arc<Hub>,
+    cursors: Cursors,
+    signals: SignalLimit,
+    config: MessagesConfig,
+}
+
+impl Receiving {
+    /// Of the inboxes to which `delivery` delivers. `tokens` seals cursors.
+    #[must_use]
+    pub fn new(dialogs: Dialogs, messages: Messages, delivery: Delivery, tokens: PageTokens) -> Self {
+        metrics::gauge!(RECEIVERS.name).set(0.0);
+        count_from_zero(RECEIVE_RESETS, &["lost", "behind", "cursor", "start"]);
+        count_from_zero(RECEIVE_CATCH_UPS, &[]);
+        count_from_zero(SIGNALS, &["typing", "stopped", "read"]);
+        drop(metrics::histogram!(RECEIVE_LAG_SECONDS.name));
+        let config = messages.config;
+        let hub = Arc::new(Hub::new(delivery.inboxes().clone(), config.receivers, config.receivers_of_user));
+        Self(Arc::new(Parts {
+            dialogs,
+            messages,
+            delivery,
+            hub,
+            cursors: Cursors::new(tokens),
+            signals: SignalLimit::default(),
+            config,
+        }))
+    }
+}
+
+impl Parts {
+    fn inboxes(&self) -> &Inboxes {
+        self.delivery.inboxes()
+    }
+
+    fn keeper(&self) -> &dyn InboxKeeper {
+        &*self.inboxes().keeper
+    }
+
+    fn limits(&self) -> &InboxLimits {
+        self.delivery.limits()
+    }
+}

@@ -1,0 +1,188 @@
+//! Ranges of an inbox, as the messages that a user may read of them.
+
+use std::sync::Arc;
+
+use kith_delivery::entry;
+use kith_proto::message::v1::{Missed, delivery::What};
+use kith_store::{ConversationId, Message, Seq, Timestamp, UserId};
+
+use super::{
+    super::{
+        Bounds, Messages, message_to_wire, no_conversation,
+        reading::{PAGE_MAX, Page, Pull},
+    },
+    FRESH_FOR,
+    bell::Fresh,
+    response::Deliveries,
+};
+use crate::{
+    error::{Error, Reason},
+    rpc::call::Principal,
+};
+
+/// Messages that are to be delivered.
+#[derive(Clone, Debug)]
+pub(super) struct DueRange {
+    pub(super) conversation: ConversationId,
+    /// `None`: the conversation is new to the user.
+    pub(super) first: Option<Seq>,
+    pub(super) last: Seq,
+    /// Whether the stream reads them without the inbox.
+    pub(super) of_log: bool,
+    /// Whether none of them is sent: the client has to pull them.
+    pub(super) only_named: bool,
+    /// The messages as a wake brought them.
+    pub(super) fresh: Option<Fresh>,
+}
+
+/// Who receives, and how much of one conversation at once.
+#[derive(Clone, Debug)]
+pub(super) struct Reader {
+    pub(super) parts: Arc<super::Parts>,
+    pub(super) user: UserId,
+    pub(super) principal: Principal,
+}
+
+impl Reader {
+    fn messages(&self) -> &Messages {
+        &self.parts.messages
+    }
+
+    /// Delivers messages of a range above `floor` that the user may read now. Returns the number up to which it is done if some
+    /// of the range is left.
+    ///
+    /// # Errors
+    /// What a failing store makes; nothing was delivered then.
+    pub(super) async fn deliver(
+        &self,
+        due: &DueRange,
+        floor: Seq,
+        out: &mut Deliveries,
+    ) -> Result<Option<Seq>, Error> {
+        let conversation = due.conversation;
+        let Some(bounds) = self.bounds(conversation).await? else { return Ok(None) };
+        let range = bounds.with(due.last);
+        let begin = due.first.unwrap_or_else(|| bounds.joined().unwrap_or_default());
+        let (first, last) = (begin.max(floor.saturating_add(1)).max(range.min), range.max);
+        let sent_from = if due.only_named { last + 1 } else { first.max(last - self.backlog() + 1) };
+        let missed = (first < sent_from).then_some((first, sent_from - 1));
+        if let Some(messages) = fresh(due, sent_from, last) {
+            self.push(missed, conversation, messages, out);
+            return Ok(None);
+        }
+        let page = self.page(conversation, sent_from, last).await?;
+        let done_up_to = page.messages.last().map(|message| message.seq).filter(|_| page.more);
+        self.push(missed, conversation, page.messages, out);
+        Ok(done_up_to)
+    }
+
+    /// What bounds the user; `None`: it may read nothing of the conversation.
+    async fn bounds(&self, conversation: ConversationId) -> Result<Option<Bounds>, Error> {
+        let bounds = self.messages().seen_bounds(Some(self.user), &[conversation]).await?;
+        match bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation())) {
+            Ok(bounds) => Ok(Some(bounds)),
+            Err(error) if error.reason() == Reason::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads messages as they are now. They are there: the inbox names only messages that are stored.
+    async fn page(&self, conversation: ConversationId, first: Seq, last: Seq) -> Result<Page, Error> {
+        if last < first {
+            return Ok(Page::empty());
+        }
+        let asked = Pull { conversation, from: first, to: last, limit: PAGE_MAX, at_least: last };
+        match self.messages().pull(Some(self.user), asked).await {
+            // It left the group meanwhile.
+            Err(error) if error.reason() == Reason::NotFound => Ok(Page::empty()),
+            page => page,
+        }
+    }
+
+    fn push(
+        &self,
+        missed: Option<(Seq, Seq)>,
+        conversation: ConversationId,
+        messages: Vec<Message>,
+        out: &mut Deliveries,
+    ) {
+        if let Some((from_seq, to_seq)) = missed {
+            out.push(What::Missed(Missed { conversation_id: conversation.to_string(), from_seq, to_seq }));
+        }
+        for message in messages {
+            out.push(What::Message(message_to_wire(message, conversation, self.principal)));
+        }
+    }
+
+    fn backlog(&self) -> Seq {
+        Seq::try_from(self.parts.config.backlog_max).unwrap_or(Seq::MAX)
+    }
+}
+
+/// The messages from `first` to `last`, if a wake brought them a moment ago: a later one may have been recalled. The clocks of the
+/// nodes may differ; the messages are used only if the time of sending is near the time of this node.
+fn fresh(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Message>> {
+    let Fresh { sent, heard } = due.fresh.as_ref().filter(|_| first <= last)?;
+    let age = Timestamp::now().0.abs_diff(sent.sent.0);
+    if u128::from(age) >= FRESH_FOR.as_millis() || heard.elapsed() >= FRESH_FOR {
+        return None;
+    }
+    let count = Seq::try_from(sent.entries.len()).ok()?;
+    let numbers = sent.last - count + 1..=sent.last;
+    if first < *numbers.start() || sent.last < last {
+        return None;
+    }
+    let wanted = numbers.zip(&sent.entries).filter(|(seq, _)| (first..=last).contains(seq));
+    wanted.map(|(seq, bytes)| entry::decode(bytes, seq)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_delivery::SentMessages;
+    use tokio::time::Instant;
+
+    use super::{super::super::sample::stored, *};
+
+    /// A wake with messages 5, 6 and 7, which were sent this long before now by the clock of the sender.
+    fn woken(sent_before_ms: i64) -> DueRange {
+        let conversation = "g9".parse().unwrap();
+        let entries = [5, 6, 7].map(|seq| entry::encode(&stored(seq, 3)).unwrap()).into();
+        let sent = Timestamp(Timestamp::now().0 - sent_before_ms);
+        let sent = SentMessages { conversation, last: 7, sent, entries };
+        let fresh = Some(Fresh { sent: Arc::new(sent), heard: Instant::now() });
+        DueRange { conversation, first: Some(5), last: 7, of_log: false, only_named: false, fresh }
+    }
+
+    fn seqs(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Seq>> {
+        fresh(due, first, last).map(|messages| messages.into_iter().map(|message| message.seq).collect())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn late_wake_shows_no_recalled_text() {
+        let due = woken(0);
+        assert_eq!(seqs(&due, 5, 7), Some(vec![5, 6, 7]));
+        tokio::time::advance(FRESH_FOR).await;
+        assert_eq!(seqs(&due, 5, 7), None, "it waited on this node");
+        assert_eq!(seqs(&woken(2_000), 5, 7), None, "it was on its way for so long");
+        assert_eq!(
+            seqs(&woken(-2_000), 5, 7),
+            None,
+            "the clock of the sender is ahead: its age is not known"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wake_brings_only_what_it_has() {
+        let due = woken(0);
+        assert_eq!(seqs(&due, 6, 6), Some(vec![6]));
+        assert_eq!(seqs(&due, 4, 7), None);
+        assert_eq!(seqs(&due, 5, 8), None);
+        assert_eq!(seqs(&due, 8, 7), None);
+        let damaged = |mut due: DueRange| {
+            let fresh = due.fresh.as_mut().unwrap();
+            Arc::make_mut(&mut fresh.sent).entries[1] = prost::bytes::Bytes::from_static(b"?");
+            due
+        };
+        assert_eq!(seqs(&damaged(woken(0)), 5, 7), None, "it is read instead");
+    }
+}

@@ -1,0 +1,323 @@
+//! One stream.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use kith_delivery::{Entry, Generation, Note, Position, ReadFrom, Reading};
+use kith_proto::message::v1::{self as wire, Live, Reset, delivery::What};
+use kith_store::{ConversationId, Seq, Timestamp};
+use tokio::time::sleep;
+use tonic::{Code, Status};
+
+use super::{
+    Parts,
+    bell::{News, WokenEntry},
+    convert,
+    cursor::{self, Floors},
+    hub,
+    logs::ReadLogs,
+    range::{DueRange, Reader},
+    response::Deliveries,
+};
+use crate::{
+    error::Error,
+    metric::{RECEIVE_LAG_SECONDS, RECEIVE_RESETS},
+};
+
+/// Entries that are read at once.
+const READ_AT_ONCE: usize = 100;
+/// Pause before messages are read again that could not be read.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Tries to read messages; then the stream ends with the error.
+const TRIES: u32 = 10;
+
+/// What a caller that receives gets.
+pub(super) type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse, Status>>;
+
+/// Something that is to be sent, and the entry that it ends.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) what: DueWhat,
+    /// The position of the stream once it is sent; `None`: as it was.
+    pub(super) position: Option<Position>,
+}
+
+#[derive(Debug)]
+pub(super) enum DueWhat {
+    Range(Box<DueRange>),
+    Delivery(Box<What>),
+    /// All that was there is sent: from now on there are cursors.
+    Live,
+    /// An entry that brings nothing.
+    Nothing,
+    /// The stream ends. The text names the reason in a metric.
+    Reset(&'static str),
+}
+
+/// A stream of one user.
+pub(super) struct Receiver {
+    pub(super) parts: Arc<Parts>,
+    pub(super) place: hub::Place,
+    pub(super) reader: Reader,
+    pub(super) generation: Generation,
+    /// All entries up to this one are sent.
+    pub(super) position: Position,
+    /// Of each conversation the number up to which no entry is sent: what the client had at the beginning.
+    pub(super) floors: Floors,
+    /// The same of what entries to come may repeat. Cursors carry it.
+    pub(super) carried: Floors,
+    pub(super) due: VecDeque<Due>,
+    /// What has to be read before the stream is live; `None`: it is.
+    pub(super) live_at: Option<Position>,
+    /// What it reads without the inbox.
+    pub(super) logs: ReadLogs,
+    /// Whether nothing that was there before is sent.
+    pub(super) begins_now: bool,
+    /// Whether it sends the backlog: there are no cursors, and floors end with it.
+    pub(super) catches_up: bool,
+    pub(super) over: bool,
+}
+
+impl Receiver {
+    pub(super) fn stream(self) -> ReceiveStream {
+        stream::unfold(self, Self::next).boxed()
+    }
+
+    async fn next(mut self) -> Option<(Result<wire::ReceiveResponse, Status>, Self)> {
+        let mut tries = 0;
+        while !self.over {
+            if self.due.is_empty() {
+                self.look().await;
+                continue;
+            }
+            match self.send_due().await {
+                Ok(Some(response)) => return Some((Ok(response), self)),
+                Ok(None) => tries = 0,
+                Err(error) if tries < TRIES && error.reason().entry().code == Code::Unavailable => {
+                    tries += 1;
+                    sleep(PAUSE.mul_f64(rand::random_range(0.5..1.0))).await;
+                }
+                Err(error) => {
+                    self.over = true;
+                    return Some((Err(error.into()), self));
+                }
+            }
+        }
+        None
+    }
+
+    /// Sends as much of what is due as a response has room for; `None`: it brings nothing.
+    ///
+    /// # Errors
+    /// What a failing store makes. What was done before is sent first.
+    async fn send_due(&mut self) -> Result<Option<wire::ReceiveResponse>, Error> {
+        let mut out = Deliveries::default();
+        while let Some(due) = self.due.pop_front() {
+            match self.send(&due, &mut out).await {
+                Ok(None) => self.position = due.position.unwrap_or(self.position),
+                Ok(Some(rest)) => self.due.push_front(Due { what: DueWhat::Range(Box::new(rest)), ..due }),
+                Err(error) => {
+                    self.due.push_front(due);
+                    if out.is_empty() {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+            if out.is_full() || self.over {
+                break;
+            }
+        }
+        Ok(out.response(|| self.cursor()))
+    }
+
+    /// Sends something. Returns what is left of it.
+    async fn send(&mut self, due: &Due, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
+        match &due.what {
+            DueWhat::Range(range) => {
+                let is_entry = due.position.is_some();
+                let rest = self.send_range(range, self.floor(range, is_entry), out).await?;
+                if range.of_log || is_entry {
+                    self.note_sent(range, rest.as_ref());
+                }
+                return Ok(rest);
+            }
+            DueWhat::Delivery(what) => out.push(What::clone(what)),
+            DueWhat::Live => {
+                if self.catches_up {
+                    (self.catches_up, self.floors) = (false, Floors::new());
+                }
+                out.push(What::Live(Live {}));
+            }
+            DueWhat::Nothing => {}
+            DueWhat::Reset(why) => {
+                metrics::counter!(RECEIVE_RESETS.name, "why" => *why).increment(1);
+                out.push(What::Reset(Reset {}));
+                self.over = true;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number up to which nothing of a range is sent. The backlog is what is below the floors of the entries.
+    fn floor(&self, range: &DueRange, is_entry: bool) -> Seq {
+        let conversation = range.conversation;
+        if range.of_log {
+            return self.logs.end(conversation);
+        }
+        if !is_entry {
+            return 0;
+        }
+        let floors = [&self.floors, &self.carried].map(|floors| floors.get(&conversation).copied());
+        let floor = floors.into_iter().flatten().max();
+        floor.unwrap_or_default().max(self.logs.sent_up_to(conversation))
+    }
+
+    /// A range was sent, but for the rest.
+    fn note_sent(&mut self, range: &DueRange, rest: Option<&DueRange>) {
+        let conversation = range.conversation;
+        let up_to = rest.and_then(|rest| Some(rest.first? - 1)).unwrap_or(range.last);
+        self.logs.sent(conversation, up_to);
+        // Later entries are above this one.
+        if self.carried.get(&conversation).is_some_and(|floor| *floor <= up_to) && !range.of_log {
+            self.carried.remove(&conversation);
+        }
+    }
+
+    async fn send_range(
+        &self,
+        due: &DueRange,
+        floor: Seq,
+        out: &mut Deliveries,
+    ) -> Result<Option<DueRange>, Error> {
+        let done_up_to = self.reader.deliver(due, floor, out).await?;
+        if let Some(fresh) = &due.fresh {
+            let lag = Timestamp::now().0.saturating_sub(fresh.sent.sent.0);
+            let lag = Duration::from_millis(u64::try_from(lag).unwrap_or_default());
+            metrics::histogram!(RECEIVE_LAG_SECONDS.name).record(lag);
+        }
+        let rest = |seq| DueRange { first: Some(seq + 1), only_named: false, fresh: None, ..due.clone() };
+        Ok(done_up_to.map(rest))
+    }
+
+    /// Resumes after what was sent; empty while the backlog is sent, and after a reset.
+    fn cursor(&self) -> String {
+        if self.catches_up || self.over {
+            return String::new();
+        }
+        let mut floors = self.carried.clone();
+        for (conversation, sent) in self.logs.all_sent() {
+            let floor = floors.entry(conversation).or_default();
+            *floor = sent.max(*floor);
+        }
+        if let Some(Due { what: DueWhat::Range(rest), position: Some(_) }) = self.due.front()
+            && let Some(first) = rest.first
+        {
+            let floor = floors.entry(rest.conversation).or_default();
+            *floor = (first - 1).max(*floor);
+        }
+        let place = cursor::Place { generation: self.generation, position: self.position, floors };
+        self.parts.cursors.seal(self.reader.user, &place)
+    }
+
+    /// Looks for something that is due: waits until there may be something, unless the stream is not live yet.
+    async fn look(&mut self) {
+        if self.logs.must_track {
+            self.track().await;
+        } else if self.live_at.is_some_and(|live_at| live_at <= self.position) {
+            self.live_at = None;
+            self.due.push_back(Due { what: DueWhat::Live, position: None });
+        } else if self.live_at.is_none() && self.logs.has_news() {
+            self.look_at_logs().await;
+        } else if self.live_at.is_none() || !self.read().await {
+            // If Redis does not answer, it is asked again after the next sweep.
+            self.wait().await;
+        }
+    }
+
+    async fn wait(&mut self) {
+        let News { entry, read, lost, generation, signals, logs } = self.place.bell.news().await;
+        self.logs.heard(&logs);
+        // Groups may have grown, and wakes be lost that said so.
+        self.logs.must_track |= generation.is_some();
+        for signal in &signals {
+            self.due.extend(
+                convert::signal(signal)
+                    .map(|what| Due { what: DueWhat::Delivery(Box::new(what)), position: None }),
+            );
+        }
+        if lost || generation.is_some_and(|generation| generation != self.generation) {
+            return self.reset("lost");
+        }
+        let must_read = entry.is_some_and(|entry| !self.continues(entry));
+        // An entry that could not be read is read after the next sweep.
+        if read || must_read {
+            self.read().await;
+        }
+    }
+
+    /// Takes the entry of a wake, if the stream has all entries before it. False: the inbox has to be read.
+    fn continues(&mut self, entry: WokenEntry) -> bool {
+        let WokenEntry { generation, position, first, fresh } = entry;
+        if generation != self.generation || position > self.position + 1 {
+            return false;
+        }
+        if position == self.position + 1 {
+            let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
+            let range = DueRange { fresh: Some(fresh), ..entered(conversation, first, last) };
+            self.due.push_back(Due { what: DueWhat::Range(Box::new(range)), position: Some(position) });
+        }
+        true
+    }
+
+    /// Reads the entries after the position. False: Redis does not answer.
+    pub(super) async fn read(&mut self) -> bool {
+        let from = ReadFrom { user: self.reader.user, generation: self.generation, after: self.position };
+        let turn = self.parts.hub.reading().await;
+        let read = self.parts.keeper().read(&[from], READ_AT_ONCE).await.pop();
+        drop(turn);
+        match read {
+            Some(Ok(Reading::Entries(entries))) => {
+                // An inbox that has no entry after the position has none up to where the stream is live either.
+                if entries.is_empty() {
+                    self.live_at = self.live_at.map(|_| self.position);
+                }
+                self.logs.must_track |= entries.iter().any(|(_, entry)| is_join(entry));
+                self.due.extend(entries.into_iter().map(|(position, entry)| due_entry(position, entry)));
+                true
+            }
+            Some(Ok(Reading::Reset)) => {
+                self.reset("behind");
+                true
+            }
+            Some(Err(_)) | None => false,
+        }
+    }
+
+    pub(super) fn reset(&mut self, why: &'static str) {
+        self.due.push_back(Due { what: DueWhat::Reset(why), position: None });
+    }
+}
+
+/// Messages of an entry of the inbox.
+const fn entered(conversation: ConversationId, first: Option<Seq>, last: Seq) -> DueRange {
+    DueRange { conversation, first, last, of_log: false, only_named: false, fresh: None }
+}
+
+/// A user may have joined a large group.
+const fn is_join(entry: &Entry) -> bool {
+    matches!(entry, Entry::Note(Note::GroupJoined { .. }))
+}
+
+fn due_entry(position: Position, entry: Entry) -> Due {
+    let what = match entry {
+        Entry::Range { conversation, first, last } => {
+            DueWhat::Range(Box::new(entered(conversation, first, last)))
+        }
+        Entry::Note(note) => {
+            convert::note(note).map_or(DueWhat::Nothing, |note| DueWhat::Delivery(Box::new(What::Note(note))))
+        }
+        Entry::Unknown => DueWhat::Nothing,
+    };
+    Due { what, position: Some(position) }
+}

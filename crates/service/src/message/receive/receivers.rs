@@ -1,0 +1,113 @@
+//! What a node does for its receivers besides the streams: it takes wakes, renews inboxes, and makes all read from time to time.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_delivery::{Heard, SentMessages};
+use kith_store::UserId;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{super::AtLeast, Parts, Receiving};
+use crate::write::tasks::Tasks;
+
+/// In this time each receiver reads its inbox once without a wake: so late is a message whose wake was lost.
+const SWEPT_IN: Duration = Duration::from_secs(5);
+/// Parts into which the receivers are divided for that.
+const SWEEP_PARTS: u32 = 50;
+/// So late is a message of a large group whose wake was lost.
+const LOOKED_EVERY: Duration = Duration::from_secs(2);
+/// How often an inbox is renewed, in parts of the time for which it lasts.
+const RENEWALS: u32 = 3;
+/// Inboxes that are renewed in one round trip.
+const RENEWED_AT_ONCE: usize = 250;
+
+/// Keeps the receivers of a node going. Ends with this.
+#[derive(Debug)]
+pub struct Receivers {
+    parts: Arc<Parts>,
+    tasks: Tasks,
+}
+
+impl Receivers {
+    /// It does nothing yet.
+    #[must_use]
+    pub fn new(receiving: &Receiving) -> Self {
+        Self { parts: Arc::clone(&receiving.0), tasks: Tasks::default() }
+    }
+
+    /// Begins, once.
+    pub fn start(&self) {
+        let parts = || Arc::clone(&self.parts);
+        self.tasks.spawn(hear(parts()));
+        self.tasks.spawn(renew(parts()));
+        self.tasks.spawn(sweep(parts()));
+        self.tasks.spawn(look(parts()));
+    }
+
+    /// Ends all of it. Streams that are open read no more.
+    pub async fn stop(&self) {
+        self.tasks.end().await;
+    }
+}
+
+async fn hear(parts: Arc<Parts>) {
+    let mut wakes = parts.keeper().wakes(&parts.inboxes().node);
+    loop {
+        match wakes.next().await {
+            Heard::Wake(wake) => parts.hub.wake(wake),
+            Heard::Interrupted => parts.hub.read_again(),
+        }
+    }
+}
+
+async fn renew(parts: Arc<Parts>) {
+    let mut ticks = interval(parts.limits().receiver_kept / RENEWALS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        for users in parts.hub.users().chunks(RENEWED_AT_ONCE) {
+            renew_some(&parts, users).await;
+        }
+        // Of those that could not be renewed, messages are seen by the next look.
+        let inboxes = parts.inboxes();
+        parts.keeper().register(&inboxes.node, &parts.hub.logs()).await.ok();
+    }
+}
+
+async fn renew_some(parts: &Parts, users: &[UserId]) {
+    let opened = parts.keeper().open(&parts.inboxes().node, users).await;
+    for (user, opened) in users.iter().zip(opened) {
+        if let Ok(opened) = opened {
+            parts.hub.renewed(*user, opened.generation);
+        }
+    }
+}
+
+/// Looks where conversations end that are not written to inboxes, in case a wake was lost.
+async fn look(parts: Arc<Parts>) {
+    let mut ticks = interval(LOOKED_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let conversations = parts.hub.logs();
+        let Ok(ends) = parts.messages.logs.ends(&conversations, &AtLeast::default()).await else { continue };
+        for (conversation, end) in conversations.into_iter().zip(ends) {
+            let (last, sent) = (end.seq, end.sent.unwrap_or_default());
+            parts.hub.log(SentMessages { conversation, last, sent, entries: Vec::new() });
+        }
+    }
+}
+
+/// Makes the receivers read, a part of them at a time.
+async fn sweep(parts: Arc<Parts>) {
+    let mut ticks = interval(SWEPT_IN / SWEEP_PARTS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let users = parts.hub.users();
+        let size = users.len().div_ceil(SWEEP_PARTS as usize).max(1);
+        let mut some = users.chunks(size);
+        for _ in 0..SWEEP_PARTS {
+            ticks.tick().await;
+            some.next().unwrap_or_default().iter().for_each(|user| parts.hub.read(*user));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The calls of receivers on the wire: each decodes, calls the policy once, and encodes.
+
+use kith_proto::message::v1 as wire;
+use tonic::{Request, Response, Status};
+
+use super::{Receiving, convert, receiver::ReceiveStream};
+use crate::rpc::call::Call;
+
+/// The calls of receivers on the wire.
+#[derive(Clone, Debug)]
+pub struct ReceiveRpc(Receiving);
+
+impl ReceiveRpc {
+    /// Over the streams of a node.
+    #[must_use]
+    pub const fn new(receiving: Receiving) -> Self {
+        Self(receiving)
+    }
+
+    pub(crate) async fn receive(
+        &self,
+        request: Request<wire::ReceiveRequest>,
+    ) -> Result<Response<ReceiveStream>, Status> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let asked = convert::asked(request, call.principal)?;
+        Ok(Response::new(self.0.receive(asked, call.principal).await?))
+    }
+
+    pub(crate) async fn send_signal(
+        &self,
+        request: Request<wire::SendSignalRequest>,
+    ) -> Result<Response<wire::SendSignalResponse>, Status> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        self.0.send_signal(convert::activity(&request, call.principal)?).await?;
+        Ok(Response::new(wire::SendSignalResponse {}))
+    }
+}

@@ -1,0 +1,167 @@
+//! How a stream begins: after a cursor, after positions, or now.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use kith_cache::{Consistency, remote::SharedError};
+use kith_delivery::{Generation, Opened, Position, ReadFrom, Reading};
+
+use super::{
+    Receiving,
+    convert::Asked,
+    cursor::{Floors, Place},
+    hub,
+    logs::ReadLogs,
+    range::Reader,
+    receiver::{Due, DueWhat, ReceiveStream, Receiver},
+};
+use crate::{
+    error::{Error, Reason},
+    metric::RECEIVE_CATCH_UPS,
+    rpc::call::Principal,
+};
+
+/// Where a stream begins.
+struct Start {
+    generation: Generation,
+    position: Position,
+    floors: Floors,
+    carried: Floors,
+    due: VecDeque<Due>,
+    /// `None`: the stream never is.
+    live_at: Option<Position>,
+    catches_up: bool,
+    begins_now: bool,
+}
+
+impl Receiving {
+    /// Begins a stream. From when it returns on, nothing is missed.
+    ///
+    /// # Errors
+    /// NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be, UNAVAILABLE if Redis does not answer, or
+    /// what a failing store makes.
+    pub(super) async fn receive(&self, asked: Asked, principal: Principal) -> Result<ReceiveStream, Error> {
+        let parts = &self.0;
+        let cursor = parts.cursors.open(asked.user, &asked.cursor)?;
+        let users = &parts.messages.correspondents.users;
+        let created = users.created(asked.user, &Consistency::Cached).await?;
+        created.ok_or_else(|| Error::not_found("user"))?;
+        let place = parts.hub.enter(asked.user)?;
+        let opened = parts.keeper().open(&parts.inboxes().node, &[asked.user]).await.pop();
+        let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
+        let start = self.start(&asked, cursor, opened).await?;
+        Ok(self
+            .receiver(start, place, Reader { parts: Arc::clone(parts), user: asked.user, principal })
+            .stream())
+    }
+
+    fn receiver(&self, start: Start, place: hub::Place, reader: Reader) -> Receiver {
+        let Start { generation, position, floors, carried, due, live_at, catches_up, begins_now } = start;
+        Receiver {
+            parts: Arc::clone(&self.0),
+            place,
+            reader,
+            generation,
+            position,
+            floors,
+            carried,
+            due,
+            live_at,
+            logs: ReadLogs::unknown(),
+            begins_now,
+            catches_up,
+            over: false,
+        }
+    }
+
+    async fn start(&self, asked: &Asked, cursor: Option<Place>, opened: Opened) -> Result<Start, Error> {
+        let has_cursor = cursor.is_some();
+        if let Some(place) = cursor
+            && self.reaches_back(asked, &place, opened).await?
+        {
+            return Ok(Start::after(place, &asked.positions, opened));
+        }
+        if !asked.positions.is_empty() {
+            metrics::counter!(RECEIVE_CATCH_UPS.name).increment(1);
+            return self.catch_up(asked, opened).await;
+        }
+        if asked.now {
+            return self.now(asked, opened).await;
+        }
+        Ok(Start::reset(opened, if has_cursor { "cursor" } else { "start" }))
+    }
+
+    /// Whether the inbox has all entries after a place.
+    async fn reaches_back(&self, asked: &Asked, place: &Place, opened: Opened) -> Result<bool, Error> {
+        if place.generation != opened.generation || place.position > opened.position {
+            return Ok(false);
+        }
+        let from = ReadFrom { user: asked.user, generation: place.generation, after: place.position };
+        let read = self.0.keeper().read(&[from], 1).await.pop();
+        let read = read.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
+        Ok(read != Reading::Reset)
+    }
+
+    async fn catch_up(&self, asked: &Asked, opened: Opened) -> Result<Start, Error> {
+        match self.marks(asked.user, &asked.positions, opened).await? {
+            None => Ok(Start::reset(opened, "lost")),
+            Some(caught) => {
+                let due = caught.due(&asked.positions);
+                Ok(Start {
+                    position: caught.first_position,
+                    floors: caught.marks.into_iter().collect(),
+                    due,
+                    live_at: Some(caught.last_position),
+                    catches_up: true,
+                    ..Start::at(opened, opened.position)
+                })
+            }
+        }
+    }
+
+    /// All conversations get their marks first if they have none: later ones without a mark are new to the user.
+    async fn now(&self, asked: &Asked, opened: Opened) -> Result<Start, Error> {
+        if opened.complete {
+            return Ok(Start::now(opened, opened.position));
+        }
+        Ok(match self.marks(asked.user, &asked.positions, opened).await? {
+            None => Start::reset(opened, "lost"),
+            Some(caught) => Start::now(opened, caught.last_position),
+        })
+    }
+}
+
+impl Start {
+    /// Live at a position of the inbox, with nothing before it.
+    fn at(opened: Opened, position: Position) -> Self {
+        Self {
+            generation: opened.generation,
+            position,
+            floors: Floors::new(),
+            carried: Floors::new(),
+            due: VecDeque::new(),
+            live_at: Some(position),
+            catches_up: false,
+            begins_now: false,
+        }
+    }
+
+    fn after(place: Place, positions: &Floors, opened: Opened) -> Self {
+        let (floors, carried) = (positions.clone(), place.floors);
+        let live_at = Some(opened.position);
+        Self { floors, carried, live_at, ..Self::at(opened, place.position) }
+    }
+
+    fn now(opened: Opened, position: Position) -> Self {
+        Self { begins_now: true, ..Self::at(opened, position) }
+    }
+
+    fn reset(opened: Opened, why: &'static str) -> Self {
+        let due = [Due { what: DueWhat::Reset(why), position: None }].into();
+        Self { due, ..Self::at(opened, opened.position) }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+pub(super) fn away(_error: SharedError) -> Error {
+    Error::new(Reason::StoreUnavailable, "inboxes cannot be read now: Redis does not answer")
+}
