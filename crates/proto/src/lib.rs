@@ -7,6 +7,7 @@
 #![expect(
     clippy::allow_attributes_without_reason,
     clippy::clone_on_ref_ptr,
+    clippy::large_enum_variant,
     clippy::missing_errors_doc,
     clippy::too_many_lines,
     reason = "generated"
