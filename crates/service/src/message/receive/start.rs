@@ -161,7 +161,6 @@ impl Start {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 pub(super) fn away(_error: SharedError) -> Error {
     Error::new(Reason::StoreUnavailable, "inboxes cannot be read now: Redis does not answer")
 }
