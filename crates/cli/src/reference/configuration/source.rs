@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     include_str!("../../../../server/src/config/sections.rs"),
     include_str!("../../../../server/src/config/limits.rs"),
     include_str!("../../../../server/src/config/cluster.rs"),
@@ -15,6 +15,7 @@ const FILES: [&str; 12] = [
     include_str!("../../../../service/src/message/config.rs"),
     include_str!("../../../../server/src/config/cql.rs"),
     include_str!("../../../../server/src/config/http.rs"),
+    include_str!("../../../../server/src/config/ws.rs"),
     include_str!("../../../../server/src/config/ephemeral.rs"),
 ];
 
